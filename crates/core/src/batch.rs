@@ -1,0 +1,154 @@
+//! Which system each atom belongs to, both ways round.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::{Error, Result};
+
+/// A batch of systems whose atoms lie one system after the other. A single system is a batch of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<'a> {
+    of: Cow<'a, [i32]>,
+    ptr: Cow<'a, [i32]>,
+}
+
+impl<'a> Batch<'a> {
+    /// One system of `atoms` atoms.
+    ///
+    /// # Errors
+    /// `positions`, where there are more atoms than an i32 can number.
+    pub fn single(atoms: usize) -> Result<Self> {
+        Ok(Self { of: Cow::Owned(vec![0; atoms]), ptr: Cow::Owned(vec![0, fits("positions", atoms)?]) })
+    }
+
+    /// From the system of each atom: `batch_idx`, shape (N,), sorted. `systems` is how many systems there are, of
+    /// which any may be empty; None takes the last index + 1 (so no atoms make no systems).
+    ///
+    /// # Errors
+    /// `batch_idx`, where an entry is negative, not below `systems`, or smaller than the entry before it.
+    pub fn from_idx(batch_idx: impl Into<Cow<'a, [i32]>>, systems: Option<usize>) -> Result<Self> {
+        let of = batch_idx.into();
+        fits("batch_idx", of.len())?;
+        if let Some(first) = of.first().filter(|&&first| first < 0) {
+            return Err(Error::argument("batch_idx", "system indices ≥ 0", format!("{first} for atom 0")));
+        }
+        if let Some(i) = of.windows(2).position(|pair| pair[0] > pair[1]) {
+            return Err(Error::argument(
+                "batch_idx",
+                "a sorted array (the atoms of one system, then those of the next)",
+                format!("{} for atom {i}, then {} for atom {}", of[i], of[i + 1], i + 1),
+            ));
+        }
+        let last = of.last().map_or(-1, |&last| i64::from(last));
+        let systems = systems.unwrap_or((last + 1) as usize);
+        if last >= fits("batch_idx", systems)?.into() {
+            let expected = format!("indices below the number of systems, {systems}");
+            return Err(Error::argument("batch_idx", expected, last.to_string()));
+        }
+        let mut ptr = vec![0; systems + 1];
+        for &system in of.iter() {
+            ptr[system as usize + 1] += 1;
+        }
+        for b in 0..systems {
+            ptr[b + 1] += ptr[b];
+        }
+        Ok(Self { of, ptr: Cow::Owned(ptr) })
+    }
+
+    /// From where each system begins: `batch_ptr`, shape (B+1,), from 0 to the number of atoms.
+    ///
+    /// # Errors
+    /// `batch_ptr`, where it is empty, does not start at 0, or falls.
+    pub fn from_ptr(batch_ptr: impl Into<Cow<'a, [i32]>>) -> Result<Self> {
+        let ptr = batch_ptr.into();
+        if ptr.first() != Some(&0) {
+            let got = ptr.first().map_or("an empty array".into(), |first| format!("{first} first"));
+            return Err(Error::argument("batch_ptr", "B + 1 offsets, the first of them 0", got));
+        }
+        if let Some(b) = ptr.windows(2).position(|pair| pair[0] > pair[1]) {
+            let got = format!("{} and then {} for system {b}", ptr[b], ptr[b + 1]);
+            return Err(Error::argument("batch_ptr", "offsets that never fall", got));
+        }
+        fits("batch_ptr", ptr.len())?;
+        let mut of = Vec::with_capacity(ptr[ptr.len() - 1] as usize);
+        for (b, pair) in ptr.windows(2).enumerate() {
+            of.resize(pair[1] as usize, b as i32);
+        }
+        Ok(Self { of: Cow::Owned(of), ptr })
+    }
+
+    /// Number of systems B.
+    pub fn systems(&self) -> usize {
+        self.ptr.len() - 1
+    }
+
+    /// Number of atoms N, of all systems together.
+    pub fn atoms(&self) -> usize {
+        self.of.len()
+    }
+
+    /// The atoms of system `b`.
+    pub fn members(&self, b: usize) -> Range<usize> {
+        self.ptr[b] as usize..self.ptr[b + 1] as usize
+    }
+
+    /// The system of atom `i`.
+    pub fn of(&self, i: usize) -> usize {
+        self.of[i] as usize
+    }
+
+    /// The system of each atom, shape (N,).
+    pub fn idx(&self) -> &[i32] {
+        &self.of
+    }
+
+    /// Where each system begins, shape (B+1,).
+    pub fn ptr(&self) -> &[i32] {
+        &self.ptr
+    }
+
+    /// The same batch, owning its arrays.
+    pub fn into_owned(self) -> Batch<'static> {
+        Batch { of: Cow::Owned(self.of.into_owned()), ptr: Cow::Owned(self.ptr.into_owned()) }
+    }
+}
+
+/// `count` as an i32, which is what indices are.
+fn fits(argument: &str, count: usize) -> Result<i32> {
+    i32::try_from(count)
+        .map_err(|_| Error::argument(argument, format!("at most {} entries", i32::MAX), count.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_agree() {
+        let idx = Batch::from_idx(vec![1, 1, 3], Some(5)).unwrap();
+        assert_eq!(idx.ptr(), [0, 0, 2, 2, 3, 3]);
+        assert_eq!(Batch::from_ptr(idx.ptr()).unwrap(), idx);
+        assert_eq!((idx.systems(), idx.atoms(), idx.members(1), idx.of(2)), (5, 3, 0..2, 3));
+        assert_eq!(Batch::from_idx(&[0, 0, 0][..], None).unwrap(), Batch::single(3).unwrap());
+    }
+
+    #[test]
+    fn nothing_is_a_batch_too() {
+        assert_eq!(Batch::from_idx(&[][..], None).unwrap().systems(), 0);
+        assert_eq!(Batch::from_idx(&[][..], Some(2)).unwrap().members(1), 0..0);
+        assert_eq!(Batch::single(0).unwrap().systems(), 1);
+        assert_eq!(Batch::from_ptr(&[0][..]).unwrap().systems(), 0);
+    }
+
+    #[test]
+    fn what_is_not_a_batch_is_refused() {
+        for idx in [&[0, 1, 0][..], &[-1, 0], &[0, 3]] {
+            let error = Batch::from_idx(idx, Some(3)).unwrap_err().to_string();
+            assert!(error.starts_with("`batch_idx`"), "{error}");
+        }
+        for ptr in [&[][..], &[1, 2], &[0, 3, 2], &[0, -1]] {
+            let error = Batch::from_ptr(ptr).unwrap_err().to_string();
+            assert!(error.starts_with("`batch_ptr`"), "{error}");
+        }
+    }
+}

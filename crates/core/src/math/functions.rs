@@ -1,0 +1,270 @@
+//! The special functions, once for all lane types.
+//!
+//! No branches: both sides are computed and selected. Comparisons are false for NaN, and each function is arranged
+//! so that a NaN argument falls through to a NaN result.
+
+use super::coefficients::*;
+use super::lane::Lane;
+use core::f64::consts::{FRAC_2_PI, LOG2_E};
+
+/// What the functions need beyond [`Lane`].
+pub(super) trait Prim: Lane {
+    /// The constants of this element type.
+    const TABLES: Tables;
+    /// Whether `ldexp` overflows to infinity and underflows to zero by itself.
+    const SATURATES: bool;
+    /// `self * b - product` exactly, where `product` is the rounded `self * b`.
+    fn product_error(self, b: Self, product: Self) -> Self;
+    /// The smaller of `self` and `bound`; NaN stays NaN.
+    fn at_most(self, bound: Self) -> Self;
+    /// The larger of `self` and `bound`; NaN stays NaN.
+    fn at_least(self, bound: Self) -> Self;
+    /// `self · 2^⌊n⌋`, given `n` and `n + MAGIC`; `self` is in [0.7, 2].
+    fn ldexp(self, n: Self, magic_n: Self) -> Self;
+    /// Into how many parts `octave` divides one.
+    const PARTS: f64 = 1.0;
+    /// 2^(fraction of n), given `n + MAGIC / PARTS`, for the wider registers, which hold a table of them.
+    #[inline(always)]
+    fn octave(_magic_n: Self) -> Self {
+        Self::splat(1.0)
+    }
+    /// Whether `n` is odd, given `n + MAGIC`.
+    fn odd(magic_n: Self) -> Self::Mask;
+    /// `-self` where the second bit of `n` is set, given `n + MAGIC`.
+    fn flip(self, magic_n: Self) -> Self;
+    /// `(m, n)` with `self = m · 2^n` and m in [√½, √2), for positive normal numbers.
+    fn frexp(self) -> (Self, Self);
+}
+
+/// The constants of one element type.
+pub(super) struct Tables {
+    /// 1.5 · 2^(bits of the mantissa): adding it leaves the nearest integer in the lowest bits.
+    pub(super) magic: f64,
+    exp: &'static [f64],
+    exp_part: &'static [f64],
+    /// Where `exp` stays within the normal numbers.
+    exp_range: (f64, f64),
+    erfcx: (&'static [f64], &'static [f64]),
+    /// From here on erfc(x) and exp(-x²) are zero.
+    erfc_end: f64,
+    sin: &'static [f64],
+    cos: &'static [f64],
+    sin_end: f64,
+    ln: &'static [f64],
+    ln2: [f64; 2],
+    half_pi: [f64; 3],
+    /// The least normal number and 2^(bits of the mantissa), which makes denormals normal.
+    least: f64,
+    raise: (f64, f64),
+}
+
+pub(super) const F64: Tables = Tables {
+    magic: 6755399441055744.0,
+    exp: &EXP_F64,
+    exp_part: &EXP_PART_F64,
+    exp_range: (-708.39, 709.782712893384),
+    erfcx: (&ERFCX_TOP_F64, &ERFCX_BOTTOM_F64),
+    erfc_end: 28.0,
+    sin: &SIN_F64,
+    cos: &COS_F64,
+    sin_end: 1e9,
+    ln: &LN_F64,
+    ln2: LN2_F64,
+    half_pi: HALF_PI_F64,
+    least: f64::MIN_POSITIVE,
+    raise: (4503599627370496.0, 52.0),
+};
+
+pub(super) const F32: Tables = Tables {
+    magic: 12582912.0,
+    exp: &EXP_F32,
+    exp_part: &EXP_PART_F32,
+    exp_range: (-87.33, 88.72283),
+    erfcx: (&ERFCX_TOP_F32, &ERFCX_BOTTOM_F32),
+    erfc_end: 11.0,
+    sin: &SIN_F32,
+    cos: &COS_F32,
+    sin_end: 1e6,
+    ln: &LN_F32,
+    ln2: LN2_F32,
+    half_pi: HALF_PI_F32,
+    least: f32::MIN_POSITIVE as f64,
+    raise: (8388608.0, 23.0),
+};
+
+/// Even and odd powers apart: one product more than Horner's rule and half its latency, which counts where a
+/// whole pair of atoms hangs on the chain from its distance.
+#[inline(always)]
+fn polynomial<P: Prim>(x: P, coefficients: &[f64]) -> P {
+    let (square, n) = (x * x, coefficients.len());
+    let (mut upper, mut lower) = (P::splat(coefficients[n - 1]), P::splat(coefficients[n - 2]));
+    for &c in coefficients[..n - 2].iter().rev() {
+        (upper, lower) = (lower, upper.mul_add(square, P::splat(c)));
+    }
+    upper.mul_add(x, lower)
+}
+
+/// exp(x − low) within `exp_range`; `low` is at most a unit in the last place of `x`.
+#[inline(always)]
+fn exp_in_range<P: Prim>(x: P, low: P) -> P {
+    // In a smaller magic number the lowest bits count parts of an octave.
+    let magic = P::splat(P::TABLES.magic / P::PARTS);
+    let magic_n = x.mul_add(P::splat(LOG2_E), magic);
+    let n = magic_n - magic;
+    let r = n.mul_add(P::splat(-P::TABLES.ln2[0]), x);
+    let r = n.mul_add(P::splat(-P::TABLES.ln2[1]), r) - low;
+    if P::PARTS == 1.0 {
+        return polynomial(r, P::TABLES.exp).ldexp(n, magic_n);
+    }
+    (polynomial(r, P::TABLES.exp_part) * P::octave(magic_n)).ldexp(n, magic_n)
+}
+
+/// exp(x − low) for any `x`.
+#[inline(always)]
+fn exp_of_sum<P: Prim>(x: P, low: P) -> P {
+    let (least, most) = P::TABLES.exp_range;
+    if P::SATURATES {
+        // Twice the range is far enough outside, and near enough for the reduction to hold.
+        return exp_in_range(x.at_most(P::splat(2.0 * most)).at_least(P::splat(2.0 * least)), low);
+    }
+    let (least, most) = (P::splat(least), P::splat(most));
+    let value = exp_in_range(x.at_most(most).at_least(least), low);
+    let value = P::select(x.lt(least), P::splat(0.0), value);
+    P::select(x.le(most), value, x + P::splat(f64::INFINITY))
+}
+
+#[inline(always)]
+pub(super) fn exp<P: Prim>(x: P) -> P {
+    exp_of_sum(x, P::splat(0.0))
+}
+
+/// exp(−a²) for 0 ≤ a ≤ `erfc_end`.
+#[inline(always)]
+fn gaussian<P: Prim>(a: P) -> P {
+    let square = a * a;
+    let value = exp_in_range(-square, a.product_error(a, square));
+    // No denormals: they cost more than they tell.
+    let (zero, end) = (P::splat(0.0), P::splat(-P::TABLES.exp_range.0));
+    if P::SATURATES {
+        return P::select(end.lt(square), zero, value);
+    }
+    // 0 · a is zero, or NaN.
+    P::select(square.le(end), value, a * zero)
+}
+
+#[inline(always)]
+pub(super) fn exp_neg_sq<P: Prim>(x: P) -> P {
+    gaussian(x.abs().at_most(P::splat(P::TABLES.erfc_end)))
+}
+
+/// erfc(a) = exp(−a²) · top(a) / bottom(a). One quotient serves the whole half line: its coefficients are positive, so
+/// it keeps all digits, and dividing costs less than the terms it saves.
+#[inline(always)]
+pub(super) fn erfc_exp_neg_sq<P: Prim>(x: P) -> (P, P) {
+    let a = x.abs().at_most(P::splat(P::TABLES.erfc_end));
+    let e = gaussian(a);
+    let (top, bottom) = P::TABLES.erfcx;
+    let value = e * (polynomial(a, top) / polynomial(a, bottom));
+    (P::select(x.lt(P::splat(0.0)), P::splat(2.0) - value, value), e)
+}
+
+#[inline(always)]
+pub(super) fn sin_cos<P: Prim>(x: P) -> (P, P) {
+    let magic = P::splat(P::TABLES.magic);
+    let magic_n = x.mul_add(P::splat(FRAC_2_PI), magic);
+    let n = magic_n - magic;
+    let [high, middle, low] = P::TABLES.half_pi;
+    let r = n.mul_add(P::splat(-high), x);
+    let r = n.mul_add(P::splat(-middle), r);
+    let r = n.mul_add(P::splat(-low), r);
+    let r = P::select(x.abs().le(P::splat(P::TABLES.sin_end)), r, P::splat(f64::NAN));
+
+    let square = r * r;
+    let sin = (r * square).mul_add(polynomial(square, P::TABLES.sin), r);
+    let cos = square.mul_add(P::splat(-0.5), P::splat(1.0));
+    let cos = (square * square).mul_add(polynomial(square, P::TABLES.cos), cos);
+
+    let odd = P::odd(magic_n);
+    (P::select(odd, cos, sin).flip(magic_n), P::select(odd, sin, cos).flip(magic_n + P::splat(1.0)))
+}
+
+/// `(n, s, d, f)` with x = m · 2^n, f = m − 1, d = m + 1 (rounded), s = f / d; ln(m) = 2 artanh(s).
+#[inline(always)]
+fn ln_parts<P: Prim>(x: P) -> (P, P, P, P) {
+    let (factor, shift) = P::TABLES.raise;
+    let denormal = x.lt(P::splat(P::TABLES.least));
+    let (m, n) = P::select(denormal, x * P::splat(factor), x).frexp();
+    let n = P::select(denormal, n - P::splat(shift), n);
+    let (f, d) = (m - P::splat(1.0), m + P::splat(1.0));
+    (n, f / d, d, f)
+}
+
+/// What ln has at the ends: −∞ at 0, ∞ at ∞, NaN below 0.
+#[inline(always)]
+fn ln_ends<P: Prim>(x: P, value: P) -> P {
+    let (zero, infinity) = (P::splat(0.0), P::splat(f64::INFINITY));
+    let value = P::select(x.eq(zero), -infinity, value);
+    let value = P::select(x.lt(zero), P::splat(f64::NAN), value);
+    P::select(x.lt(infinity), value, x)
+}
+
+#[inline(always)]
+pub(super) fn ln<P: Prim>(x: P) -> P {
+    let (n, s, _, _) = ln_parts(x);
+    let square = s * s;
+    let tail = n.mul_add(P::splat(P::TABLES.ln2[1]), s * square * polynomial(square, P::TABLES.ln));
+    ln_ends(x, n.mul_add(P::splat(P::TABLES.ln2[0]), s.mul_add(P::splat(2.0), tail)))
+}
+
+/// The nearest integer.
+#[inline(always)]
+fn whole<P: Prim>(x: P) -> P {
+    let magic = P::splat(P::TABLES.magic);
+    P::select(x.abs().lt(P::splat(0.5 * P::TABLES.raise.0)), (x + magic) - magic, x)
+}
+
+/// exp(e · ln x), with ln x and the product in two parts, for the exponential makes an absolute error a relative one.
+#[inline(always)]
+pub(super) fn pow<P: Prim>(x: P, e: P) -> P {
+    let (zero, one, two) = (P::splat(0.0), P::splat(1.0), P::splat(2.0));
+    let base = x.abs();
+    let (n, s, d, f) = ln_parts(base);
+    // What s = f / (m + 1) lost: to the division, and to the rounding of m + 1 = d + (f − (d − 2)).
+    let back = s * d;
+    let s_low = ((f - back) - s.product_error(d, back) - s * (f - (d - two))) / d;
+    let square = s * s;
+    let tail = n.mul_add(P::splat(P::TABLES.ln2[1]), s * square * polynomial(square, P::TABLES.ln));
+    // The larger first: n · ln2 is zero or more than 2s.
+    let (large, small) = (n * P::splat(P::TABLES.ln2[0]), two * s);
+    let high = large + small;
+    let low = (small - (high - large)) + s_low.mul_add(two, tail);
+    let ln = high + low;
+    let ln_low = low - (ln - high);
+
+    let ln = ln_ends(base, ln);
+    let y = e * ln;
+    let y_low = e.mul_add(ln_low, e.product_error(ln, y));
+    let y_low = P::select(y.abs().le(P::splat(-2.0 * P::TABLES.exp_range.0)), y_low, zero);
+    let value = exp_of_sum(y, -y_low);
+
+    // Negative bases: −∞ … −0 to an integer power.
+    let half = e * P::splat(0.5);
+    let even = whole(half).eq(half);
+    let signed = P::select(even, value, -value);
+    let signed = P::select(whole(e).eq(e), signed, P::splat(f64::NAN));
+    let value = P::select(x.lt(zero), signed, value);
+    P::select(e.eq(zero), one, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::single::{SQRT_HALF_F32, SQRT_HALF_F64};
+    use core::f64::consts::FRAC_1_SQRT_2;
+
+    #[test]
+    fn the_cut_is_where_the_mantissa_turns() {
+        // frexp of every lane type relies on these bits of √½.
+        assert_eq!(FRAC_1_SQRT_2.to_bits(), SQRT_HALF_F64);
+        assert_eq!((FRAC_1_SQRT_2 as f32).to_bits(), SQRT_HALF_F32);
+    }
+}

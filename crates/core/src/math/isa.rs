@@ -1,0 +1,67 @@
+//! Which lanes this processor has.
+
+use std::sync::OnceLock;
+
+/// The instruction set that kernels run on. The order is by width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isa {
+    /// Whatever the target always has (SSE2, NEON).
+    Portable,
+    /// AVX2 with fused operations.
+    Avx2,
+    /// AVX-512 F, DQ, VL and BW.
+    Avx512,
+}
+
+impl Isa {
+    /// The widest that this processor has. `MADELUNG_ISA=portable|avx2|avx512` in the environment asks for less (a
+    /// wish for more, or any other word, changes nothing). Looked up once.
+    pub fn detect() -> Self {
+        static FOUND: OnceLock<Isa> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            Self::at_most(Self::of_processor(), std::env::var("MADELUNG_ISA").ok().as_deref())
+        })
+    }
+
+    fn at_most(found: Self, wish: Option<&str>) -> Self {
+        match wish {
+            Some("portable") => Self::Portable,
+            Some("avx2") => found.min(Self::Avx2),
+            _ => found,
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn of_processor() -> Self {
+        macro_rules! has {
+            ($($feature:tt)*) => { true $(&& std::arch::is_x86_feature_detected!($feature))* };
+        }
+        if !has!("avx2" "fma") {
+            Self::Portable
+        } else if !has!("avx512f" "avx512dq" "avx512vl" "avx512bw") {
+            Self::Avx2
+        } else {
+            Self::Avx512
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn of_processor() -> Self {
+        Self::Portable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Isa::{self, *};
+
+    #[test]
+    fn the_environment_only_lowers() {
+        assert_eq!(Isa::at_most(Avx512, Some("portable")), Portable);
+        assert_eq!(Isa::at_most(Avx512, Some("avx2")), Avx2);
+        assert_eq!(Isa::at_most(Portable, Some("avx2")), Portable);
+        assert_eq!(Isa::at_most(Avx2, Some("avx512")), Avx2);
+        assert_eq!(Isa::at_most(Avx2, Some("nonsense")), Avx2);
+        assert_eq!(Isa::at_most(Avx2, None), Avx2);
+    }
+}

@@ -1,0 +1,72 @@
+//! Sizes of arrays as expressions over dimensions and attributes.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// A number.
+    Const(usize),
+    /// A dimension of the op's inputs.
+    Dim(String),
+    /// An integer attribute.
+    Attr(String),
+    /// A sum.
+    Sum(Vec<Size>),
+    /// A product.
+    Product(Vec<Size>),
+}
+
+impl Size {
+    /// A number, or the name of a dimension.
+    pub fn parse(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Dim(text.to_string()), Self::Const)
+    }
+
+    /// Its value, where every dimension and attribute in it is known. What overflows is an error.
+    pub fn evaluate(&self, dims: &BTreeMap<String, usize>, attrs: &BTreeMap<String, i64>) -> Result<usize> {
+        let overflow = || Error::argument("shape", "a size that fits in 64 bits", format!("{self:?}"));
+        match self {
+            Self::Const(n) => Ok(*n),
+            Self::Dim(name) => {
+                dims.get(name).copied().ok_or_else(|| Error::argument(name, "a known dimension", "an unknown one"))
+            }
+            Self::Attr(name) => attrs
+                .get(name)
+                .and_then(|n| usize::try_from(*n).ok())
+                .ok_or_else(|| Error::argument(name, "a size (an integer ≥ 0)", format!("{:?}", attrs.get(name)))),
+            Self::Sum(parts) => parts
+                .iter()
+                .try_fold(0usize, |n, p| n.checked_add(p.evaluate(dims, attrs)?).ok_or_else(overflow)),
+            Self::Product(parts) => parts
+                .iter()
+                .try_fold(1usize, |n, p| n.checked_mul(p.evaluate(dims, attrs)?).ok_or_else(overflow)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_expressions() {
+        let dims = BTreeMap::from([("Atom".to_string(), 5)]);
+        let attrs = BTreeMap::from([("order".to_string(), 4), ("bad".to_string(), -1)]);
+        let size = Size::Product(vec![
+            Size::parse("3"),
+            Size::Sum(vec![Size::parse("Atom"), Size::Const(1)]),
+            Size::Attr("order".into()),
+        ]);
+        assert_eq!(size.evaluate(&dims, &attrs), Ok(72));
+        assert!(Size::parse("Bond").evaluate(&dims, &attrs).is_err());
+        assert!(Size::Attr("bad".into()).evaluate(&dims, &attrs).is_err());
+        let huge = Size::Product(vec![Size::Const(usize::MAX), Size::Const(2)]);
+        assert!(huge.evaluate(&dims, &attrs).is_err());
+        let json = serde_json::to_string(&size).expect("sizes serialise");
+        assert_eq!(serde_json::from_str::<Size>(&json).expect("and back"), size);
+    }
+}

@@ -1,0 +1,574 @@
+//! Pairs of a neighbour list: COO, CSR and matrix as one type that borrows what the caller has.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::batch::Batch;
+use crate::{Error, Result};
+
+/// Which of the pairs within reach a list holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Rows and columns are the same atoms, and every pair is there from both sides: (i, j, S) and (j, i, −S).
+    Full,
+    /// Rows and columns are the same atoms, and every pair is there once.
+    Half,
+    /// Rows look at columns that need not be the same points (a second point set, a subset of centres, ghost
+    /// atoms). Nothing is promised about the way back, and no index stands for "itself".
+    Directed,
+}
+
+/// Where the entries of each row lie.
+#[derive(Clone, Debug)]
+enum Rows<'a> {
+    /// CSR: row i is ptr\[i\]..ptr\[i+1\].
+    Ptr(Cow<'a, [i32]>),
+    /// Matrix: rows with padding behind them.
+    Padded { starts: Vec<i32>, ends: Vec<i32> },
+}
+
+/// A checked list of pairs. The entries of row i are `starts()[i]..ends()[i]` of the flat arrays `others()` (the
+/// column j of the pair) and `shifts()` (its image S, in r_ij = r_j − r_i + S · cell).
+///
+/// Every constructor guarantees: `0 ≤ starts[i] ≤ ends[i] ≤ others().len()`, ranges that rise and never overlap,
+/// `0 ≤ j < columns()` inside the ranges, `shifts().len() == others().len()`, no atom paired with itself at S = 0
+/// (but in a [`Kind::Directed`] list), and at most `i32::MAX` entries. The constructors for lists from outside
+/// guarantee besides that a full list is full.
+#[derive(Clone, Debug)]
+pub struct PairList<'a> {
+    ranges: Rows<'a>,
+    others: Cow<'a, [i32]>,
+    shifts: Cow<'a, [[i32; 3]]>,
+    columns: usize,
+    len: usize,
+    kind: Kind,
+}
+
+/// A list as CSR: row i is entries `neighbor_ptr[i]..neighbor_ptr[i+1]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Csr<'a> {
+    /// Shape (N+1,).
+    pub neighbor_ptr: Cow<'a, [i32]>,
+    /// Column of each pair, shape (P,).
+    pub others: Cow<'a, [i32]>,
+    /// Image of each pair, shape (P, 3).
+    pub shifts: Cow<'a, [[i32; 3]]>,
+}
+
+/// A list as COO, sorted by row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coo<'a> {
+    /// Row of each pair, shape (P,).
+    pub i: Vec<i32>,
+    /// Column of each pair, shape (P,).
+    pub j: Cow<'a, [i32]>,
+    /// Image of each pair, shape (P, 3).
+    pub shifts: Cow<'a, [[i32; 3]]>,
+}
+
+/// A list as a padded matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Entries per row, M.
+    pub width: usize,
+    /// Columns of each row's pairs, then `fill_value`, shape (N, M).
+    pub neighbor_matrix: Vec<i32>,
+    /// Pairs of each row, shape (N,).
+    pub num_neighbors: Vec<i32>,
+    /// Images, zero in the padding, shape (N, M, 3).
+    pub shifts: Vec<[i32; 3]>,
+}
+
+impl<'a> PairList<'a> {
+    /// From `neighbor_ptr` (N+1,), `others` (P,) and `shifts` (P, 3); indices are below `columns`.
+    ///
+    /// # Errors
+    /// `neighbor_ptr`, `neighbor_list` or `neighbor_shifts`, where one breaks what [`PairList`] guarantees.
+    pub fn from_csr(
+        neighbor_ptr: impl Into<Cow<'a, [i32]>>,
+        others: impl Into<Cow<'a, [i32]>>,
+        shifts: impl Into<Cow<'a, [[i32; 3]]>>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let list = Self::assemble(neighbor_ptr.into(), others.into(), shifts.into(), columns, kind)?;
+        list.check_entries()?;
+        Ok(list)
+    }
+
+    /// From rows `i` (P,), sorted, columns `j` (P,) and `shifts` (P, 3), for `rows` rows.
+    ///
+    /// # Errors
+    /// As [`PairList::from_csr`]; `neighbor_list` too where `i` is not sorted or not below `rows`.
+    pub fn from_coo(
+        i: &[i32],
+        j: impl Into<Cow<'a, [i32]>>,
+        shifts: impl Into<Cow<'a, [[i32; 3]]>>,
+        rows: usize,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let j = j.into();
+        if i.len() != j.len() {
+            let got = format!("{} rows and {} columns", i.len(), j.len());
+            return Err(Error::argument("neighbor_list", "as many rows i as columns j", got));
+        }
+        addressable("neighbor_list", i.len())?;
+        let mut ptr = vec![0i32; rows + 1];
+        let mut last = 0;
+        for (p, &row) in i.iter().enumerate() {
+            if row < last {
+                let (expected, got) = if row < 0 {
+                    ("rows ≥ 0", format!("row {row} for pair {p}"))
+                } else {
+                    ("pairs sorted by row i", format!("row {row} after row {last} at pair {p}"))
+                };
+                return Err(Error::argument("neighbor_list", expected, got));
+            }
+            if row as usize >= rows {
+                let got = format!("row {row} for pair {p}");
+                return Err(Error::argument("neighbor_list", format!("rows below {rows}"), got));
+            }
+            ptr[row as usize + 1] += 1;
+            last = row;
+        }
+        for r in 0..rows {
+            ptr[r + 1] += ptr[r];
+        }
+        Self::from_csr(ptr, j, shifts, columns, kind)
+    }
+
+    /// From a padded matrix, row by row: `matrix` of `shape` (N, M) and `shifts` (N, M, 3). A row ends at its first
+    /// `fill_value`, behind which only `fill_value` may stand.
+    ///
+    /// # Errors
+    /// `neighbor_matrix` or `neighbor_matrix_shifts`, as [`PairList::from_csr`]; `fill_value`, where it is a valid
+    /// column.
+    pub fn from_matrix(
+        matrix: impl Into<Cow<'a, [i32]>>,
+        shape: [usize; 2],
+        shifts: impl Into<Cow<'a, [[i32; 3]]>>,
+        fill_value: i32,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let (others, shifts, [rows, width]) = (matrix.into(), shifts.into(), shape);
+        if Some(others.len()) != rows.checked_mul(width) {
+            let got = format!("{} entries", others.len());
+            return Err(Error::argument("neighbor_matrix", format!("{rows} rows of {width} entries"), got));
+        }
+        addressable("neighbor_matrix", others.len())?;
+        lengths("neighbor_matrix_shifts", &others, &shifts)?;
+        if usize::try_from(fill_value).is_ok_and(|fill| fill < columns) {
+            let expected = format!("a number that is not one of the {columns} indices");
+            return Err(Error::argument("fill_value", expected, fill_value.to_string()));
+        }
+        let (mut starts, mut ends) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let mut len = 0;
+        for r in 0..rows {
+            let row = &others[r * width..(r + 1) * width];
+            let count = row.iter().position(|&j| j == fill_value).unwrap_or(width);
+            if let Some(m) = row[count..].iter().position(|&j| j != fill_value) {
+                let got = format!("{} behind padding in row {r}", row[count + m]);
+                return Err(Error::argument("neighbor_matrix", "padding at the end of each row only", got));
+            }
+            starts.push((r * width) as i32);
+            ends.push((r * width + count) as i32);
+            len += count;
+        }
+        let list = Self { ranges: Rows::Padded { starts, ends }, others, shifts, columns, len, kind };
+        list.check_square()?;
+        list.check_entries()?;
+        Ok(list)
+    }
+
+    /// A list that Madelung's own search built: everything is checked that indexing relies on, and nothing that the
+    /// search guarantees (self pairs, fullness).
+    ///
+    /// # Errors
+    /// As [`PairList::from_csr`].
+    pub fn from_search(
+        neighbor_ptr: Vec<i32>,
+        others: Vec<i32>,
+        shifts: Vec<[i32; 3]>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<PairList<'static>> {
+        let list = PairList::assemble(neighbor_ptr.into(), others.into(), shifts.into(), columns, kind)?;
+        // As unsigned numbers negative indices are too large ones: one maximum checks both.
+        let largest = list.others.iter().fold(0, |largest, &j| largest.max(j as u32));
+        if list.len > 0 && largest as usize >= columns {
+            return Err(out_of_range(largest as i32, columns));
+        }
+        Ok(list)
+    }
+
+    fn assemble(
+        ptr: Cow<'a, [i32]>,
+        others: Cow<'a, [i32]>,
+        shifts: Cow<'a, [[i32; 3]]>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let len = others.len();
+        addressable("neighbor_list", len)?;
+        lengths("neighbor_shifts", &others, &shifts)?;
+        if ptr.first() != Some(&0) || ptr[ptr.len() - 1] as usize != len {
+            let got = match (ptr.first(), ptr.last()) {
+                (Some(first), Some(last)) => format!("{first} to {last}"),
+                _ => "an empty array".into(),
+            };
+            let expected = format!("N + 1 offsets from 0 to the number of pairs, {len}");
+            return Err(Error::argument("neighbor_ptr", expected, got));
+        }
+        if let Some(i) = ptr.windows(2).position(|pair| pair[0] > pair[1]) {
+            let got = format!("{} and then {} for row {i}", ptr[i], ptr[i + 1]);
+            return Err(Error::argument("neighbor_ptr", "offsets that never fall", got));
+        }
+        let list = Self { ranges: Rows::Ptr(ptr), others, shifts, columns, len, kind };
+        list.check_square()?;
+        Ok(list)
+    }
+
+    fn check_square(&self) -> Result<()> {
+        addressable("positions", self.rows().max(self.columns))?;
+        if self.kind != Kind::Directed && self.rows() != self.columns {
+            let expected = format!("one row per atom ({}) in a full or half list", self.columns);
+            return Err(Error::argument("neighbor_list", expected, format!("{} rows", self.rows())));
+        }
+        Ok(())
+    }
+
+    /// Indices, self pairs, and whether the list is what its kind says.
+    fn check_entries(&self) -> Result<()> {
+        // A sum over pairs does not depend on their order, so a full list and its reverse have the same one.
+        let (mut forth, mut back) = (0u128, 0u128);
+        for i in 0..self.rows() {
+            let (others, shifts) = self.row(i);
+            for (&j, &s) in others.iter().zip(shifts) {
+                if j as u32 as usize >= self.columns {
+                    return Err(out_of_range(j, self.columns));
+                }
+                let here = i as u64;
+                let there = j as u64;
+                if here == there && s == [0; 3] && self.kind != Kind::Directed {
+                    let got = format!("atom {i} paired with itself at shift 0");
+                    return Err(Error::argument("neighbor_list", "pairs of two atoms (or images)", got));
+                }
+                // Linear in S, so that −S has the negative code.
+                let code =
+                    (s[0] as i64).wrapping_add((s[1] as i64) << 21).wrapping_add((s[2] as i64) << 42) as u64;
+                forth = forth.wrapping_add(hash(here << 32 | there, code));
+                back = back.wrapping_add(hash(there << 32 | here, code.wrapping_neg()));
+            }
+        }
+        match self.kind {
+            Kind::Full if forth != back => Err(Error::argument(
+                "neighbor_list",
+                "a full list (every (i, j, S) with its (j, i, −S)); declare a half list as half, or turn it into a \
+                 full one first",
+                "pairs without their reverse: a half list, or one that was cut short",
+            )),
+            Kind::Half if self.len > 0 && forth == back => Err(Error::argument(
+                "neighbor_list",
+                "a half list (every pair once); declare it as full",
+                "every pair from both sides: a full list",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that no pair joins two systems of `batch`, to which rows and columns belong.
+    ///
+    /// # Errors
+    /// `neighbor_list`, with the first pair that does; `batch_idx`, where its atoms are not the rows and columns.
+    pub fn check_batch(&self, batch: &Batch<'_>) -> Result<()> {
+        self.check_batches(batch, batch)
+    }
+
+    /// [`PairList::check_batch`] for rows and columns that are different points.
+    ///
+    /// # Errors
+    /// As [`PairList::check_batch`].
+    pub fn check_batches(&self, rows: &Batch<'_>, columns: &Batch<'_>) -> Result<()> {
+        for (batch, count, what) in [(rows, self.rows(), "rows"), (columns, self.columns, "columns")] {
+            if batch.atoms() != count {
+                let expected = format!("an entry for each of the {count} {what} of the list");
+                return Err(Error::argument("batch_idx", expected, format!("{} entries", batch.atoms())));
+            }
+        }
+        for i in 0..self.rows() {
+            let b = rows.of(i);
+            let members = if b < columns.systems() { columns.members(b) } else { 0..0 };
+            if let Some(&j) = self.row(i).0.iter().find(|&&j| !members.contains(&(j as usize))) {
+                let got =
+                    format!("atom {i} of system {b} with atom {j} of system {}", columns.of(j as usize));
+                return Err(Error::argument("neighbor_list", "pairs within one system", got));
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of rows N.
+    pub fn rows(&self) -> usize {
+        match &self.ranges {
+            Rows::Ptr(ptr) => ptr.len() - 1,
+            Rows::Padded { starts, .. } => starts.len(),
+        }
+    }
+
+    /// Number of points that columns index.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Number of pairs P, padding not counted.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no pair.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Full, half or directed.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// First entry of each row, shape (N,).
+    pub fn starts(&self) -> &[i32] {
+        match &self.ranges {
+            Rows::Ptr(ptr) => &ptr[..ptr.len() - 1],
+            Rows::Padded { starts, .. } => starts,
+        }
+    }
+
+    /// End of the entries of each row, shape (N,).
+    pub fn ends(&self) -> &[i32] {
+        match &self.ranges {
+            Rows::Ptr(ptr) => &ptr[1..],
+            Rows::Padded { ends, .. } => ends,
+        }
+    }
+
+    /// Column of each entry, padding included.
+    pub fn others(&self) -> &[i32] {
+        &self.others
+    }
+
+    /// Image S of each entry, padding included.
+    pub fn shifts(&self) -> &[[i32; 3]] {
+        &self.shifts
+    }
+
+    /// The entries of row `i`, as a range of the flat arrays.
+    pub fn range(&self, i: usize) -> Range<usize> {
+        self.starts()[i] as usize..self.ends()[i] as usize
+    }
+
+    /// Columns and images of row `i`.
+    pub fn row(&self, i: usize) -> (&[i32], &[[i32; 3]]) {
+        let range = self.range(i);
+        (&self.others[range.clone()], &self.shifts[range])
+    }
+
+    /// All pairs (i, j, S), row by row.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, [i32; 3])> + '_ {
+        (0..self.rows()).flat_map(move |i| {
+            let (others, shifts) = self.row(i);
+            others.iter().zip(shifts).map(move |(&j, &s)| (i, j as usize, s))
+        })
+    }
+
+    /// Pairs of the longest row.
+    pub fn max_row(&self) -> usize {
+        (0..self.rows()).map(|i| self.range(i).len()).max().unwrap_or(0)
+    }
+
+    /// The same list, owning its arrays.
+    pub fn into_owned(self) -> PairList<'static> {
+        let ranges = match self.ranges {
+            Rows::Ptr(ptr) => Rows::Ptr(Cow::Owned(ptr.into_owned())),
+            Rows::Padded { starts, ends } => Rows::Padded { starts, ends },
+        };
+        let (others, shifts) = (Cow::Owned(self.others.into_owned()), Cow::Owned(self.shifts.into_owned()));
+        PairList { ranges, others, shifts, columns: self.columns, len: self.len, kind: self.kind }
+    }
+
+    /// As CSR; a CSR list gives its own arrays.
+    pub fn to_csr(&self) -> Csr<'_> {
+        if let Rows::Ptr(ptr) = &self.ranges {
+            return Csr {
+                neighbor_ptr: Cow::Borrowed(ptr),
+                others: Cow::Borrowed(&self.others),
+                shifts: Cow::Borrowed(&self.shifts),
+            };
+        }
+        let mut ptr = vec![0];
+        let (mut others, mut shifts) = (Vec::with_capacity(self.len), Vec::with_capacity(self.len));
+        for i in 0..self.rows() {
+            let (j, s) = self.row(i);
+            others.extend_from_slice(j);
+            shifts.extend_from_slice(s);
+            ptr.push(others.len() as i32);
+        }
+        Csr { neighbor_ptr: ptr.into(), others: others.into(), shifts: shifts.into() }
+    }
+
+    /// The arrays of [`PairList::to_csr`], handed over rather than copied where the list owns them.
+    pub fn into_csr(self) -> Csr<'static> {
+        match self.ranges {
+            Rows::Ptr(ptr) => Csr {
+                neighbor_ptr: Cow::Owned(ptr.into_owned()),
+                others: Cow::Owned(self.others.into_owned()),
+                shifts: Cow::Owned(self.shifts.into_owned()),
+            },
+            Rows::Padded { .. } => {
+                let Csr { neighbor_ptr, others, shifts } = self.to_csr();
+                Csr {
+                    neighbor_ptr: Cow::Owned(neighbor_ptr.into_owned()),
+                    others: Cow::Owned(others.into_owned()),
+                    shifts: Cow::Owned(shifts.into_owned()),
+                }
+            }
+        }
+    }
+
+    /// As COO, sorted by row; only `i` is new where the list is CSR.
+    pub fn to_coo(&self) -> Coo<'_> {
+        let mut i = Vec::with_capacity(self.len);
+        for row in 0..self.rows() {
+            i.resize(i.len() + self.range(row).len(), row as i32);
+        }
+        let Csr { others, shifts, .. } = self.to_csr();
+        Coo { i, j: others, shifts }
+    }
+
+    /// As a matrix padded with `fill_value`, of `max_neighbors` entries per row (None: as the longest row needs).
+    ///
+    /// # Errors
+    /// `max_neighbors`, with what is needed, where a row is longer, or where the matrix would have more entries
+    /// than an i32 can number; `fill_value`, where it is a valid column.
+    pub fn to_matrix(&self, max_neighbors: Option<usize>, fill_value: i32) -> Result<Matrix> {
+        let needed = self.max_row();
+        let width = max_neighbors.unwrap_or(needed);
+        if width < needed {
+            let expected = format!("at least {needed}, the neighbours of the atom that has most");
+            return Err(Error::argument("max_neighbors", expected, width.to_string()));
+        }
+        if usize::try_from(fill_value).is_ok_and(|fill| fill < self.columns) {
+            let expected = format!("a number that is not one of the {} indices", self.columns);
+            return Err(Error::argument("fill_value", expected, fill_value.to_string()));
+        }
+        let size = self.rows().saturating_mul(width);
+        addressable("max_neighbors", size)?;
+        let (mut matrix, mut shifts) = (vec![fill_value; size], vec![[0; 3]; size]);
+        let mut num_neighbors = Vec::with_capacity(self.rows());
+        for i in 0..self.rows() {
+            let (j, s) = self.row(i);
+            matrix[i * width..][..j.len()].copy_from_slice(j);
+            shifts[i * width..][..s.len()].copy_from_slice(s);
+            num_neighbors.push(j.len() as i32);
+        }
+        Ok(Matrix { width, neighbor_matrix: matrix, num_neighbors, shifts })
+    }
+
+    /// Every pair from both sides, rows ordered by i, then j, then S. A full list stays as it is.
+    ///
+    /// # Errors
+    /// `neighbor_list`, where it is directed or would pass `i32::MAX` pairs.
+    pub fn to_full(&self) -> Result<PairList<'_>> {
+        match self.kind {
+            Kind::Full => return Ok(self.borrowed()),
+            Kind::Directed => return Err(no_reverse()),
+            Kind::Half => addressable("neighbor_list", 2 * self.len)?,
+        }
+        let reverse = |(i, j, s): (usize, usize, [i32; 3])| (j, i, s.map(i32::wrapping_neg));
+        Ok(self.rebuilt(Kind::Full, || self.iter().chain(self.iter().map(reverse))))
+    }
+
+    /// Every pair once, rows ordered by i, then j, then S: i < j with every S, and i = j with the S whose first
+    /// non-zero component is positive. A half list stays as it is.
+    ///
+    /// # Errors
+    /// `neighbor_list`, where it is directed.
+    pub fn to_half(&self) -> Result<PairList<'_>> {
+        match self.kind {
+            Kind::Half => return Ok(self.borrowed()),
+            Kind::Directed => return Err(no_reverse()),
+            Kind::Full => {}
+        }
+        Ok(self.rebuilt(Kind::Half, || self.iter().filter(|&(i, j, s)| i < j || (i == j && s > [0; 3]))))
+    }
+
+    /// A list of the pairs that `pairs` walks over, each row sorted.
+    fn rebuilt<I: Iterator<Item = (usize, usize, [i32; 3])>>(
+        &self,
+        kind: Kind,
+        pairs: impl Fn() -> I,
+    ) -> PairList<'static> {
+        let rows = self.rows();
+        let mut ptr = vec![0i32; rows + 1];
+        pairs().for_each(|(i, _, _)| ptr[i + 1] += 1);
+        for i in 0..rows {
+            ptr[i + 1] += ptr[i];
+        }
+        let len = ptr[rows] as usize;
+        let mut entries = vec![(0i32, [0i32; 3]); len];
+        let mut next = ptr.clone();
+        for (i, j, s) in pairs() {
+            entries[next[i] as usize] = (j as i32, s);
+            next[i] += 1;
+        }
+        for row in ptr.windows(2) {
+            entries[row[0] as usize..row[1] as usize].sort_unstable();
+        }
+        let (others, shifts): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+        let ranges = Rows::Ptr(ptr.into());
+        PairList { ranges, others: others.into(), shifts: shifts.into(), columns: self.columns, len, kind }
+    }
+
+    /// A view of this list.
+    pub fn borrowed(&self) -> PairList<'_> {
+        let ranges = match &self.ranges {
+            Rows::Ptr(ptr) => Rows::Ptr(Cow::Borrowed(ptr)),
+            Rows::Padded { starts, ends } => Rows::Padded { starts: starts.clone(), ends: ends.clone() },
+        };
+        let (others, shifts) = (Cow::Borrowed(&*self.others), Cow::Borrowed(&*self.shifts));
+        PairList { ranges, others, shifts, columns: self.columns, len: self.len, kind: self.kind }
+    }
+}
+
+/// 128 well-mixed bits for a directed pair and its image code.
+fn hash(pair: u64, image: u64) -> u128 {
+    let product = u128::from(pair ^ 0x9e37_79b9_7f4a_7c15) * u128::from(image ^ 0xd6e8_feb8_6659_fd93);
+    let folded = (product as u64) ^ (product >> 64) as u64;
+    u128::from(folded ^ 0xa076_1d64_78bd_642f)
+        * u128::from(folded.rotate_left(29) ^ pair ^ 0xe703_7ed1_a0b4_28db)
+}
+
+fn addressable(argument: &str, entries: usize) -> Result<()> {
+    if entries > i32::MAX as usize {
+        let expected = format!("at most {} entries, which is what 32-bit offsets can address", i32::MAX);
+        return Err(Error::argument(argument, expected, entries.to_string()));
+    }
+    Ok(())
+}
+
+fn lengths(argument: &str, others: &[i32], shifts: &[[i32; 3]]) -> Result<()> {
+    if others.len() != shifts.len() {
+        let expected = format!("three integers for each of the {} entries of the list", others.len());
+        return Err(Error::argument(argument, expected, format!("{} triples", shifts.len())));
+    }
+    Ok(())
+}
+
+fn out_of_range(index: i32, columns: usize) -> Error {
+    Error::argument("neighbor_list", format!("indices from 0 to below {columns}"), index.to_string())
+}
+
+fn no_reverse() -> Error {
+    Error::argument("neighbor_list", "a full or a half list", "a directed one, whose rows and columns differ")
+}

@@ -1,0 +1,302 @@
+//! The eager front ends of the Ewald sum.
+
+use crate::kvectors::miller_indices_batch;
+use crate::ops::registry;
+use crate::system::System;
+use crate::tuning::{EwaldParameters, estimate_ewald_parameters};
+use madelung_core::array::Array;
+use madelung_core::backend::Context;
+use madelung_core::batch::Batch;
+use madelung_core::op::{Arg, Cotangent, Request};
+use madelung_core::pairs::{Kind, PairList};
+use madelung_core::{Error, Result};
+
+/// Whether energies are given per atom or per system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reduction {
+    /// (N,): pair energies split half and half.
+    #[default]
+    Atom,
+    /// (B,)
+    System,
+}
+
+/// What a call computes, and in which unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Multiplies energies and every derivative of them: 14.3996454784 for eV and Å.
+    pub prefactor: f64,
+    /// Energies per atom or per system.
+    pub energy_reduction: Reduction,
+    /// Forces −∂E/∂r, (N, 3).
+    pub compute_forces: bool,
+    /// Site potentials ∂E/∂q, (N,).
+    pub compute_charge_gradients: bool,
+    /// Virials −∂E/∂ε, (B, 3, 3).
+    pub compute_virial: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            prefactor: 1.0,
+            energy_reduction: Reduction::Atom,
+            compute_forces: false,
+            compute_charge_gradients: false,
+            compute_virial: false,
+        }
+    }
+}
+
+impl Options {
+    /// Energies and forces.
+    pub fn forces() -> Self {
+        Self { compute_forces: true, ..Self::default() }
+    }
+
+    /// Energies, forces, charge gradients and virial.
+    pub fn everything() -> Self {
+        Self { compute_forces: true, compute_charge_gradients: true, compute_virial: true, ..Self::default() }
+    }
+}
+
+/// The result of a call, in the dtype of the positions.
+#[derive(Clone, Debug)]
+pub struct Energies {
+    /// (N,) or (B,)
+    pub energies: Array,
+    /// (N, 3)
+    pub forces: Option<Array>,
+    /// (N,)
+    pub charge_gradients: Option<Array>,
+    /// (B, 3, 3)
+    pub virial: Option<Array>,
+}
+
+/// How an Ewald sum is split; what is `None` is chosen for `accuracy`.
+#[derive(Clone, Debug)]
+pub struct EwaldSettings {
+    /// Splitting parameter in 1/L, one for all systems or one for each.
+    pub alpha: Option<Vec<f64>>,
+    /// Real-space cutoff in L.
+    pub cutoff: Option<f64>,
+    /// Reciprocal cutoff in radians per L, one for all systems or one for each.
+    pub k_cutoff: Option<Vec<f64>>,
+    /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}.
+    pub accuracy: f64,
+}
+
+impl Default for EwaldSettings {
+    fn default() -> Self {
+        Self { alpha: None, cutoff: None, k_cutoff: None, accuracy: 1e-6 }
+    }
+}
+
+impl EwaldSettings {
+    /// Everything chosen for an accuracy.
+    pub fn accuracy(accuracy: f64) -> Self {
+        Self { accuracy, ..Self::default() }
+    }
+
+    /// The parameters that a call with these settings uses, for each system.
+    ///
+    /// Without a cutoff, the batch gets the mean of those that are cheapest for its systems. An `alpha` that is given
+    /// sets the cutoffs it needs; `alpha`, `cutoff` and `k_cutoff` together leave nothing to choose.
+    pub fn parameters(&self, system: &System<'_>) -> Result<Vec<EwaldParameters>> {
+        let systems = system.systems();
+        let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
+        let k_cutoff = per_system("k_cutoff", self.k_cutoff.as_deref(), systems)?;
+        let cells = system.cells();
+        let charges = system.charges.to_f64();
+        let estimate = |b: usize, cutoff: Option<f64>| {
+            let members = system.batch.members(b);
+            // An empty system has nothing to sum, whatever the parameters.
+            let squares = charges[members.clone()].iter().filter(|q| q.is_finite()).map(|q| q * q).sum();
+            estimate_ewald_parameters(members.len().max(1), squares, &cells[b], self.accuracy, cutoff)
+        };
+        let cutoff = match (self.cutoff, &alpha) {
+            (Some(cutoff), _) => Some(cutoff),
+            (None, Some(alpha)) => {
+                // The cutoff at which exp(−α²r²) is what accuracy asks for.
+                let reach = (-self.accuracy.ln()).max(1.0).sqrt();
+                let smallest = alpha.iter().copied().fold(f64::INFINITY, f64::min);
+                Some(reach / smallest)
+            }
+            (None, None) if systems > 0 => {
+                let mut sum = 0.0;
+                for b in 0..systems {
+                    sum += estimate(b, None)?.cutoff;
+                }
+                Some(sum / systems as f64)
+            }
+            _ => None,
+        };
+        (0..systems)
+            .map(|b| {
+                let mut p = estimate(b, cutoff)?;
+                if let Some(alpha) = &alpha {
+                    p.k_cutoff = 2.0 * alpha[b] * alpha[b] * p.cutoff;
+                    p.alpha = alpha[b];
+                }
+                if let Some(k) = &k_cutoff {
+                    p.k_cutoff = k[b];
+                }
+                let spacing = (madelung_core::cell::Cell::from_rows(cells[b])?.volume()
+                    / system.batch.members(b).len().max(1) as f64)
+                    .cbrt();
+                let real = crate::tuning::real_space_force_error(spacing, p.alpha, p.cutoff);
+                let waves = crate::tuning::reciprocal_space_force_error(spacing, p.alpha, p.k_cutoff);
+                p.predicted_force_error = real.hypot(waves);
+                Ok(p)
+            })
+            .collect()
+    }
+}
+
+fn per_system(name: &str, given: Option<&[f64]>, systems: usize) -> Result<Option<Vec<f64>>> {
+    let Some(given) = given else { return Ok(None) };
+    if let Some(bad) = given.iter().find(|x| !(x.is_finite() && **x > 0.0)) {
+        return Err(Error::argument(name, "a finite number > 0", bad.to_string()));
+    }
+    match given.len() {
+        1 => Ok(Some(vec![given[0]; systems])),
+        n if n == systems => Ok(Some(given.to_vec())),
+        n => Err(Error::argument(name, format!("one number, or one for each of {systems} systems"), n.to_string())),
+    }
+}
+
+/// Real-space part of the Ewald sum: ½ Σ q_i q_j erfc(αr)/r over the pairs closer than `cutoff`.
+///
+/// `pairs` may reach further than the cutoff (a list with a skin) and may be full or half. `alpha` in 1/L: one for all
+/// systems or one for each.
+///
+/// # Errors
+/// Names `alpha` or `cutoff` where they are not finite and > 0, `pairs` where they do not fit the atoms or cross
+/// systems, `positions` or `charges` where they are not finite or two charges share a point.
+pub fn ewald_real_space(
+    context: &Context<'_>,
+    system: &System<'_>,
+    alpha: &[f64],
+    pairs: &PairList<'_>,
+    cutoff: f64,
+    options: &Options,
+) -> Result<Energies> {
+    let alpha = alphas(system, alpha)?;
+    let full = full_list(pairs)?;
+    let extra = [Arg::Pairs(&full), Arg::Real(cutoff)];
+    run(context, "ewald_real_space", system, &alpha, &extra, options)
+}
+
+/// Reciprocal part of the Ewald sum over |k| ≤ `k_cutoff` (radians per L), with the self term −α/√π Σq² and the
+/// uniform background −πQ²/(2α²V) of a charged cell.
+///
+/// # Errors
+/// Names `alpha` or `k_cutoff` where they are not finite and > 0, `positions` or `charges` where they are not finite.
+pub fn ewald_reciprocal_space(
+    context: &Context<'_>,
+    system: &System<'_>,
+    alpha: &[f64],
+    k_cutoff: &[f64],
+    options: &Options,
+) -> Result<Energies> {
+    let alpha = alphas(system, alpha)?;
+    let (miller, waves) = waves(system, k_cutoff)?;
+    let extra = [Arg::Array(miller.view()), Arg::Batch(&waves)];
+    run(context, "ewald_reciprocal_space", system, &alpha, &extra, options)
+}
+
+/// The Ewald sum of periodic point charges. Parameters that `settings` leaves open are chosen for its accuracy, and
+/// the neighbour list is built unless `pairs` is given.
+///
+/// The cell is periodic along all three axes (a slab needs a correction that is not part of this sum).
+///
+/// # Errors
+/// As for its two parts; `cutoff`, where `pairs` is given without it.
+pub fn ewald_summation(
+    context: &Context<'_>,
+    system: &System<'_>,
+    settings: &EwaldSettings,
+    pairs: Option<&PairList<'_>>,
+    options: &Options,
+) -> Result<Energies> {
+    if pairs.is_some() && settings.cutoff.is_none() {
+        return Err(Error::argument("cutoff", "the cutoff that the neighbour list was built for", "none"));
+    }
+    let parameters = settings.parameters(system)?;
+    let cutoff = parameters.first().map_or(1.0, |p| p.cutoff);
+    let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
+    let (miller, waves) = waves(system, &parameters.iter().map(|p| p.k_cutoff).collect::<Vec<_>>())?;
+    let full = match pairs {
+        Some(pairs) => full_list(pairs)?,
+        None => system.neighbor_list(cutoff, context.pool)?,
+    };
+    let extra =
+        [Arg::Pairs(&full), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Batch(&waves)];
+    run(context, "ewald_summation", system, &alpha, &extra, options)
+}
+
+fn alphas(system: &System<'_>, alpha: &[f64]) -> Result<Array> {
+    let systems = system.systems();
+    let alpha = per_system("alpha", Some(alpha), systems)?.unwrap_or_default();
+    Array::from_f64(system.positions.dtype(), &[systems], &alpha)
+}
+
+fn full_list<'p>(pairs: &'p PairList<'_>) -> Result<PairList<'p>> {
+    match pairs.kind() {
+        Kind::Full => Ok(pairs.borrowed()),
+        Kind::Half => pairs.to_full(),
+        kind => Err(Error::argument("pairs", "a full or a half list", format!("{kind:?}"))),
+    }
+}
+
+fn waves(system: &System<'_>, k_cutoff: &[f64]) -> Result<(Array, Batch<'static>)> {
+    let k_cutoff = per_system("k_cutoff", Some(k_cutoff), system.systems())?.unwrap_or_default();
+    let (rows, ptr) = miller_indices_batch(&system.cells(), &k_cutoff)?;
+    let miller = madelung_core::array::View::from(rows.as_slice()).to_array();
+    Ok((miller, Batch::from_ptr(ptr)?))
+}
+
+fn run(
+    context: &Context<'_>,
+    name: &str,
+    system: &System<'_>,
+    alpha: &Array,
+    extra: &[Arg<'_>],
+    options: &Options,
+) -> Result<Energies> {
+    let name = match options.energy_reduction {
+        Reduction::Atom => name.to_string(),
+        Reduction::System => format!("{name}_total"),
+    };
+    let op = registry().get(&name).expect("the registry has both reductions of every sum");
+    let mut args = vec![
+        Arg::Array(system.positions.clone()),
+        Arg::Array(system.charges.clone()),
+        Arg::Array(system.cell.view()),
+        Arg::Array(alpha.view()),
+        Arg::Zero,
+        Arg::Batch(&system.batch),
+        Arg::Real(options.prefactor),
+    ];
+    args.extend_from_slice(extra);
+    let wanted = [
+        (options.compute_forces, "positions"),
+        (options.compute_charge_gradients, "charges"),
+        (options.compute_virial, "strain"),
+    ];
+    let gradients: Vec<usize> =
+        wanted.iter().filter(|(on, _)| *on).filter_map(|(_, name)| op.arg(name)).collect();
+    // Every energy counts once: the gradient of their sum.
+    let cotangents = [Some(Cotangent::Uniform(1.0))];
+    let cotangents = if gradients.is_empty() { &[][..] } else { &cotangents[..] };
+    let request = Request { values: true, cotangents, gradients: &gradients, ..Request::default() };
+    let mut done = op.evaluate(context, &args, &request)?;
+    let mut next = done.gradients.into_iter();
+    let mut given = |on: bool| if on { next.next() } else { None };
+    Ok(Energies {
+        energies: done.values.swap_remove(0),
+        forces: given(options.compute_forces).map(|g| g.map(|x| -x)),
+        charge_gradients: given(options.compute_charge_gradients),
+        virial: given(options.compute_virial).map(|g| g.map(|x| -x)),
+    })
+}

@@ -1,0 +1,175 @@
+//! The formulas, each once.
+//!
+//! Per-atom energies in e²/L; `alpha` in 1/L; `strain` is the zero-valued ε of r → r(1+ε), cell → cell(1+ε).
+
+madelung_core::kernels! {
+    /// erfc(αr)/r
+    #[func]
+    fn screened(r: Real, alpha: Real) -> Real {
+        erfc(alpha * r) / r
+    }
+
+    /// Real-space part of the Ewald sum: Eᵢ = ½ qᵢ Σⱼ qⱼ erfc(αr)/r over the pairs with r < cutoff.
+    #[kernel(fast(positions), fast(positions, strain), fast(positions, charges, strain))]
+    pub(crate) fn real_space(
+        i: Atom,
+        positions: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        cell: &[Mat3; System],
+        alpha: &[Real; System],
+        strain: &[Zero<Mat3>; System],
+        cutoff: Real,
+        prefactor: Real,
+        atoms: &Batch<Atom, System>,
+        pairs: &Pairs<Atom>,
+        energy: &mut [Real; Atom],
+    ) {
+        let b = atoms.of(i);
+        let mut e = 0.0;
+        for (j, shift) in pairs.row(i) {
+            let d = positions[j] - positions[i] + shift * cell[b];
+            let d = d + d * strain[b];
+            let r = length(d);
+            if r < cutoff {
+                e += charges[j] * screened(r, alpha[b]);
+            }
+        }
+        energy[i] = 0.5 * prefactor * charges[i] * e;
+    }
+
+    /// A cell's dual basis (rows, a·dual = δ), and the wave vectors' basis (rows, with 2π) and volume of the
+    /// strained cell. A phase k·r does not change under strain, so phases use the dual basis as it is.
+    #[kernel]
+    pub(crate) fn lattice(
+        b: System,
+        cell: &[Mat3; System],
+        strain: &[Zero<Mat3>; System],
+        dual: &mut [Mat3; System],
+        wave_basis: &mut [Mat3; System],
+        volume: &mut [Real; System],
+    ) {
+        let h = cell[b];
+        let bc = cross(row(h, 1), row(h, 2));
+        let ca = cross(row(h, 2), row(h, 0));
+        let ab = cross(row(h, 0), row(h, 1));
+        let inverse = 1.0 / dot(row(h, 0), bc);
+        dual[b] = mat3(bc * inverse, ca * inverse, ab * inverse);
+        let g = h + h * strain[b];
+        let bc = cross(row(g, 1), row(g, 2));
+        let ca = cross(row(g, 2), row(g, 0));
+        let ab = cross(row(g, 0), row(g, 1));
+        let det = dot(row(g, 0), bc);
+        let twopi = 2.0 * PI / det;
+        wave_basis[b] = mat3(bc * twopi, ca * twopi, ab * twopi);
+        volume[b] = abs(det);
+    }
+
+    /// Fractional coordinates, wrapped to the cell around the origin.
+    #[kernel]
+    pub(crate) fn fractional(
+        i: Atom,
+        positions: &[Vec3; Atom],
+        dual: &[Mat3; System],
+        atoms: &Batch<Atom, System>,
+        fraction: &mut [Vec3; Atom],
+    ) {
+        let m = dual[atoms.of(i)];
+        let r = positions[i];
+        let s = vec3(dot(r, row(m, 0)), dot(r, row(m, 1)), dot(r, row(m, 2)));
+        fraction[i] = s - vec3(nearest(s.x), nearest(s.y), nearest(s.z));
+    }
+
+    /// The Coulomb kernel of a wave vector and its opposite: 2 · 4π/(V k²) · exp(−k²/4α²).
+    #[kernel]
+    pub(crate) fn coulomb_kernel(
+        k: Wave,
+        wave_basis: &[Mat3; System],
+        volume: &[Real; System],
+        alpha: &[Real; System],
+        miller: &[IVec3; Wave],
+        waves: &Batch<Wave, System>,
+        green: &mut [Real; Wave],
+    ) {
+        let b = waves.of(k);
+        let kvec = miller[k] * wave_basis[b];
+        let k2 = dot(kvec, kvec);
+        green[k] = 8.0 * PI / (volume[b] * k2) * exp(-0.25 * k2 / (alpha[b] * alpha[b]));
+    }
+
+    /// Structure factor S(k) = Σⱼ qⱼ exp(i k·rⱼ).
+    #[kernel]
+    pub(crate) fn structure_factor(
+        k: Wave,
+        fraction: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        miller: &[IVec3; Wave],
+        waves: &Batch<Wave, System>,
+        atoms: &Batch<Atom, System>,
+        real: &mut [Real; Wave],
+        imaginary: &mut [Real; Wave],
+    ) {
+        let mut re = 0.0;
+        let mut im = 0.0;
+        for j in atoms.members(waves.of(k)) {
+            let turns = dot(miller[k], fraction[j]);
+            let phase = 2.0 * PI * (turns - nearest(turns));
+            re += charges[j] * cos(phase);
+            im += charges[j] * sin(phase);
+        }
+        real[k] = re;
+        imaginary[k] = im;
+    }
+
+    /// Total charge of each system.
+    #[kernel]
+    pub(crate) fn sum_charges(
+        i: Atom,
+        charges: &[Real; Atom],
+        atoms: &Batch<Atom, System>,
+        total_charge: &mut [Real; System],
+    ) {
+        total_charge[atoms.of(i)] += charges[i];
+    }
+
+    /// Reciprocal part: Eᵢ = ½ qᵢ Σ_k green(k) Re[S(k)* exp(i k·rᵢ)], with the self term −α/√π qᵢ² and the uniform
+    /// background −π/(2α²V) qᵢ Q.
+    #[kernel]
+    pub(crate) fn reciprocal_space(
+        i: Atom,
+        fraction: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        green: &[Real; Wave],
+        real: &[Real; Wave],
+        imaginary: &[Real; Wave],
+        total_charge: &[Real; System],
+        volume: &[Real; System],
+        alpha: &[Real; System],
+        prefactor: Real,
+        miller: &[IVec3; Wave],
+        atoms: &Batch<Atom, System>,
+        waves: &Batch<Wave, System>,
+        energy: &mut [Real; Atom],
+    ) {
+        let b = atoms.of(i);
+        let mut potential = 0.0;
+        for k in waves.members(b) {
+            let turns = dot(miller[k], fraction[i]);
+            let phase = 2.0 * PI * (turns - nearest(turns));
+            potential += green[k] * (real[k] * cos(phase) + imaginary[k] * sin(phase));
+        }
+        let self_term = alpha[b] / sqrt(PI) * charges[i];
+        let background = PI / (2.0 * alpha[b] * alpha[b] * volume[b]) * total_charge[b];
+        energy[i] = prefactor * charges[i] * (0.5 * potential - self_term - background);
+    }
+
+    /// Energy of each system from those of its atoms.
+    #[kernel]
+    pub(crate) fn sum_energies(
+        i: Atom,
+        atom_energy: &[Real; Atom],
+        atoms: &Batch<Atom, System>,
+        energy: &mut [Real; System],
+    ) {
+        energy[atoms.of(i)] += atom_energy[i];
+    }
+}

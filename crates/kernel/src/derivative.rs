@@ -1,0 +1,211 @@
+//! The table of derivatives, and forward mode over it.
+
+use crate::ir::{Body, Kernel, Kind, Map, Op, Role, Stmt, Template, Type, Val};
+use std::collections::HashMap;
+
+/// The partial derivatives of `op`, whose value is `v`, by each real argument. All values are of `b`.
+/// (`Select` is not here: its derivative selects, so that the branch not taken cannot poison the result.)
+pub(crate) fn partials(b: &mut Body, op: &Op, v: Val) -> Vec<(Val, Val)> {
+    use Op::*;
+    match *op {
+        Add(x, y) => {
+            let one = b.real(1.0);
+            vec![(x, one), (y, one)]
+        }
+        Sub(x, y) => vec![(x, b.real(1.0)), (y, b.real(-1.0))],
+        Neg(x) => vec![(x, b.real(-1.0))],
+        Mul(x, y) => vec![(x, y), (y, x)],
+        Recip(x) => {
+            let square = b.real_op(Mul(v, v));
+            vec![(x, b.real_op(Neg(square)))]
+        }
+        Sqrt(x) => {
+            let (half, inverse) = (b.real(0.5), b.real_op(Recip(v)));
+            vec![(x, b.real_op(Mul(half, inverse)))]
+        }
+        Exp(x) => vec![(x, v)],
+        Ln(x) => vec![(x, b.real_op(Recip(x)))],
+        Pow(x, y) => {
+            let one = b.real(1.0);
+            let exponent = b.real_op(Sub(y, one));
+            let power = b.real_op(Pow(x, exponent));
+            let log = b.real_op(Ln(x));
+            vec![(x, b.real_op(Mul(y, power))), (y, b.real_op(Mul(v, log)))]
+        }
+        Erfc(x) => {
+            let (c, e) = (b.real(-std::f64::consts::FRAC_2_SQRT_PI), b.real_op(ExpNegSq(x)));
+            vec![(x, b.real_op(Mul(c, e)))]
+        }
+        ExpNegSq(x) => {
+            let c = b.real(-2.0);
+            let c = b.real_op(Mul(c, x));
+            vec![(x, b.real_op(Mul(c, v)))]
+        }
+        Sin(x) => vec![(x, b.real_op(Cos(x)))],
+        Cos(x) => {
+            let s = b.real_op(Sin(x));
+            vec![(x, b.real_op(Neg(s)))]
+        }
+        Own { template, ref args, .. } => {
+            let template = b.templates[template].clone();
+            let partials = instantiate(b, &template, args);
+            args.iter().copied().zip(partials).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// The partial derivatives that a template gives for `args`.
+fn instantiate(b: &mut Body, template: &Template, args: &[Val]) -> Vec<Val> {
+    let mut map: Vec<Val> = args.to_vec();
+    for op in &template.values[template.args..] {
+        let op = op.map_args(|a| map[a]);
+        map.push(b.op_value(op));
+    }
+    template.partials.iter().map(|p| map[*p]).collect()
+}
+
+/// Whether a parameter's arrays have derivatives.
+pub(crate) fn is_differentiable(kernel: &Kernel, param: usize) -> bool {
+    matches!(kernel.params[param].kind, Kind::Real { .. } | Kind::Output { .. })
+}
+
+/// Dual numbers, lowered: the body with, beside every value, its derivative along `direction`.
+/// Stores and contributions are made of both.
+pub fn tangent(kernel: &Kernel, src: &Body, direction: Role) -> Body {
+    let mut t = Tangent {
+        kernel,
+        src,
+        b: Body::new(Some(src)),
+        map: Map::new(),
+        dot: HashMap::new(),
+        acc_dot: HashMap::new(),
+        direction,
+    };
+    t.block(src.stmts());
+    t.b
+}
+
+struct Tangent<'a> {
+    kernel: &'a Kernel,
+    src: &'a Body,
+    b: Body,
+    map: Map,
+    /// Derivatives of the new values; a value that is not here has none.
+    dot: HashMap<Val, Val>,
+    acc_dot: HashMap<usize, usize>,
+    direction: Role,
+}
+
+impl Tangent<'_> {
+    fn value(&mut self, v: Val) -> Val {
+        match self.src.op(v) {
+            Op::Const(bits) => self.b.real(f64::from_bits(*bits)),
+            Op::Int(i) => self.b.op_value(Op::Int(*i)),
+            _ => self.map[&v],
+        }
+    }
+
+    fn dot_or_zero(&mut self, v: Val) -> Val {
+        let x = self.value(v);
+        self.dot.get(&x).copied().unwrap_or_else(|| self.b.real(0.0))
+    }
+
+    fn block(&mut self, stmts: &[Stmt]) {
+        for s in stmts {
+            match s {
+                Stmt::Let(v) => self.define(*v),
+                Stmt::Declare(m, v) => {
+                    let (x, dx) = (self.value(*v), self.dot_or_zero(*v));
+                    let dm = self.b.new_acc();
+                    self.acc_dot.insert(*m, dm);
+                    self.b.push(Stmt::Declare(*m, x));
+                    self.b.push(Stmt::Declare(dm, dx));
+                }
+                Stmt::Accumulate(m, v) => {
+                    let (x, dx) = (self.value(*v), self.dot_or_zero(*v));
+                    self.b.push(Stmt::Accumulate(*m, x));
+                    if self.b.constant(dx) != Some(0.0) {
+                        self.b.push(Stmt::Accumulate(self.acc_dot[m], dx));
+                    }
+                }
+                Stmt::Store { param, role, component, value } => {
+                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
+                    for (role, value) in [(*role, x), (role.with(self.direction), dx)] {
+                        self.b.push(Stmt::Store { param: *param, role, component: *component, value });
+                    }
+                }
+                Stmt::Contribute { param, role, row, component, value } => {
+                    let row = row.map(|r| self.value(r));
+                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
+                    for (role, value) in [(*role, x), (role.with(self.direction), dx)] {
+                        let (param, component) = (*param, *component);
+                        self.b.push(Stmt::Contribute { param, role, row, component, value });
+                    }
+                }
+                Stmt::For { id, range, body } => {
+                    let range = range.map_args(|a| self.value(a));
+                    self.b.open(true);
+                    self.block(body);
+                    let body = self.b.close();
+                    self.b.push(Stmt::For { id: *id, range, body });
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    let condition = self.value(*condition);
+                    self.b.open(false);
+                    self.block(then);
+                    let then = self.b.close();
+                    self.b.open(false);
+                    self.block(otherwise);
+                    let otherwise = self.b.close();
+                    self.b.push(Stmt::If { condition, then, otherwise });
+                }
+            }
+        }
+    }
+
+    fn define(&mut self, v: Val) {
+        let op = self.src.op(v).map_args(|a| self.value(a));
+        let x = self.b.copy_op(op.clone(), self.src.ty(v));
+        self.map.insert(v, x);
+        if self.src.ty(v) != Type::Real || self.dot.contains_key(&x) {
+            return;
+        }
+        let dx = match op {
+            Op::Load { param, role, row, component } if is_differentiable(self.kernel, param) => {
+                Some(self.b.real_op(Op::Load { param, role: role.with(self.direction), row, component }))
+            }
+            Op::Read(m) => Some(self.b.emit(Op::Read(self.acc_dot[&m]), Type::Real)),
+            Op::Select(c, p, q) if self.dot.contains_key(&p) || self.dot.contains_key(&q) => {
+                let zero = self.b.real(0.0);
+                let dot = |t: &Self, v| t.dot.get(&v).copied().unwrap_or(zero);
+                let (dp, dq) = (dot(self, p), dot(self, q));
+                Some(self.b.real_op(Op::Select(c, dp, dq)))
+            }
+            _ => {
+                let mut sum = None;
+                if self.any_dot(&op) {
+                    for (arg, partial) in partials(&mut self.b, &op, x) {
+                        if let Some(d) = self.dot.get(&arg).copied() {
+                            let term = self.b.real_op(Op::Mul(partial, d));
+                            sum = Some(match sum {
+                                Some(s) => self.b.real_op(Op::Add(s, term)),
+                                None => term,
+                            });
+                        }
+                    }
+                }
+                sum
+            }
+        };
+        if let Some(dx) = dx.filter(|d| self.b.constant(*d) != Some(0.0)) {
+            self.dot.insert(x, dx);
+        }
+    }
+
+    fn any_dot(&self, op: &Op) -> bool {
+        let mut any = false;
+        op.for_each_arg(|a| any |= self.dot.contains_key(&a));
+        any
+    }
+}

@@ -1,0 +1,124 @@
+//! Straightens the bodies of data loops: branches become selections of what is added, and sums that live within one
+//! iteration become values. What is left is what lanes run, and what the mirror can exchange and share.
+//!
+//! This comes after differentiation on purpose: a selection of finished terms discards whatever the branch not taken
+//! computed, infinities and NaN included, whereas the derivative of a selection would multiply them by zero.
+
+use crate::ir::{Acc, Body, Map, Op, Stmt, Val, accumulators};
+use crate::rewrite::mapped;
+use std::collections::HashMap;
+
+/// The body with its data loops straightened.
+pub fn flatten(src: &Body) -> Body {
+    let mut f = Flatten { src, b: Body::new(Some(src)), map: Map::new(), now: HashMap::new() };
+    f.block(src.stmts(), false, None);
+    f.b
+}
+
+struct Flatten<'a> {
+    src: &'a Body,
+    b: Body,
+    map: Map,
+    /// The running value of each sum that has become one.
+    now: HashMap<Acc, Val>,
+}
+
+impl Flatten<'_> {
+    fn value(&mut self, v: Val) -> Val {
+        mapped(self.src, &mut self.b, &self.map, v)
+    }
+
+    fn selected(&mut self, condition: Option<Val>, v: Val) -> Val {
+        let v = self.value(v);
+        match condition {
+            Some(c) => {
+                let zero = self.b.real(0.0);
+                self.b.real_op(Op::Select(c, v, zero))
+            }
+            None => v,
+        }
+    }
+
+    fn both(&mut self, outer: Option<Val>, c: Val) -> Val {
+        outer.map_or(c, |o| self.b.op_value(Op::And(o, c)))
+    }
+
+    /// `inside`: within a data loop; `condition`: under which the statements take effect there.
+    fn block(&mut self, stmts: &[Stmt], inside: bool, condition: Option<Val>) {
+        let in_inner_loops: Vec<Acc> = stmts
+            .iter()
+            .filter(|s| matches!(s, Stmt::For { .. }))
+            .flat_map(|s| accumulators(std::slice::from_ref(s)))
+            .collect();
+        for s in stmts {
+            match s {
+                Stmt::Let(v) => {
+                    let n = match self.src.op(*v) {
+                        Op::Read(m) if self.now.contains_key(m) => self.now[m],
+                        op => {
+                            let op = op.map_args(|a| self.value(a));
+                            self.b.copy_op(op, self.src.ty(*v))
+                        }
+                    };
+                    self.map.insert(*v, n);
+                }
+                Stmt::Declare(m, v) => {
+                    let x = self.value(*v);
+                    if inside && !in_inner_loops.contains(m) {
+                        self.now.insert(*m, x);
+                    } else {
+                        self.b.push(Stmt::Declare(*m, x));
+                    }
+                }
+                Stmt::Accumulate(m, v) => {
+                    let x = self.selected(condition, *v);
+                    match self.now.get(m).copied() {
+                        Some(sum) => {
+                            let sum = self.b.real_op(Op::Add(sum, x));
+                            self.now.insert(*m, sum);
+                        }
+                        None if self.b.constant(x) == Some(0.0) => {}
+                        None => self.b.push(Stmt::Accumulate(*m, x)),
+                    }
+                }
+                Stmt::Store { param, role, component, value } => {
+                    let value = self.value(*value);
+                    self.b.push(Stmt::Store { param: *param, role: *role, component: *component, value });
+                }
+                Stmt::Contribute { param, role, row, component, value } => {
+                    let row = row.map(|r| self.value(r));
+                    let value = self.selected(condition, *value);
+                    let (param, role, component) = (*param, *role, *component);
+                    self.b.push(Stmt::Contribute { param, role, row, component, value });
+                }
+                Stmt::For { id, range, body } => {
+                    let range = range.map_args(|a| self.value(a));
+                    self.b.open(true);
+                    self.block(body, inside || range.is_data(), condition);
+                    let body = self.b.close();
+                    self.b.push(Stmt::For { id: *id, range, body });
+                }
+                Stmt::If { condition: c, then, otherwise } if inside => {
+                    let c = self.value(*c);
+                    let when = self.both(condition, c);
+                    self.block(then, true, Some(when));
+                    if !otherwise.is_empty() {
+                        let not = self.b.op_value(Op::Not(c));
+                        let when = self.both(condition, not);
+                        self.block(otherwise, true, Some(when));
+                    }
+                }
+                Stmt::If { condition: c, then, otherwise } => {
+                    let condition = self.value(*c);
+                    self.b.open(false);
+                    self.block(then, false, None);
+                    let then = self.b.close();
+                    self.b.open(false);
+                    self.block(otherwise, false, None);
+                    let otherwise = self.b.close();
+                    self.b.push(Stmt::If { condition, then, otherwise });
+                }
+            }
+        }
+    }
+}

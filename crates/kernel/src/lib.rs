@@ -1,0 +1,23 @@
+//! The kernel language: from a formula over one row to its value, its derivatives and its CUDA text.
+//!
+//! ```text
+//! source ─ lower ─► SSA ─┬─────────────────────────► value
+//!                        ├─ tangent, tangent² ─────► derivatives along directions
+//!                        └─ reverse ─┬─────────────► value and gradient
+//!                                    └─ tangent ───► Hessian-vector products
+//!          each: specialise ─ flatten ─ mirror ─► parts ─ print ─► Rust (scalar and lanes), CUDA
+//! ```
+//!
+//! Nothing here knows a backend; the form between the passes ([`ir`]) knows no syntax, so that another front end can
+//! build it at run time.
+
+pub mod derivative;
+pub mod flatten;
+pub mod forms;
+pub mod ir;
+pub mod lower;
+pub mod mirror;
+pub mod print;
+pub mod reverse;
+pub mod rewrite;
+mod simplify;

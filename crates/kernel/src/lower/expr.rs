@@ -1,0 +1,465 @@
+//! Expressions.
+
+use super::{Lower, Value, err, type_name};
+use crate::ir::{Kind, Op, Type, Val};
+use std::collections::HashMap;
+use syn::spanned::Spanned;
+use syn::{BinOp, Expr, ExprLit, FnArg, ItemFn, Lit, Pat, Result, UnOp};
+
+/// What a function gives back.
+pub(super) enum Returned {
+    One(Value),
+    Tuple(Vec<Val>),
+}
+
+impl Lower<'_> {
+    pub(super) fn param_named(&mut self, e: &Expr) -> Result<usize> {
+        if let Expr::Path(p) = e
+            && let Some(name) = p.path.get_ident()
+        {
+            return match self.lookup(&name.to_string()) {
+                Some(Value::Param(id)) => Ok(id),
+                Some(_) => err(e, format!("`{name}` is not an array, batch or pair list")),
+                None => err(e, format!("there is no `{name}` here")),
+            };
+        }
+        err(e, "expected the name of a parameter")
+    }
+
+    pub(super) fn index(&mut self, e: &Expr) -> Result<Val> {
+        match self.expr(e)? {
+            Value::Scalar(v) => Ok(v),
+            _ => err(e, "expected an index"),
+        }
+    }
+
+    pub(super) fn int(&mut self, e: &Expr) -> Result<Val> {
+        match self.expr(e)? {
+            Value::Scalar(v) if self.b.ty(v) == Type::Int => Ok(v),
+            _ => err(e, "expected an integer"),
+        }
+    }
+
+    pub(super) fn boolean(&mut self, e: &Expr) -> Result<Val> {
+        match self.expr(e)? {
+            Value::Scalar(v) if self.b.ty(v) == Type::Bool => Ok(v),
+            _ => err(e, "expected a condition"),
+        }
+    }
+
+    fn real(&mut self, e: &Expr) -> Result<Val> {
+        match self.expr(e)? {
+            Value::Scalar(v) if self.b.ty(v) == Type::Real => Ok(v),
+            _ => err(e, "expected a Real"),
+        }
+    }
+
+    pub(super) fn components(&mut self, v: &Value, n: usize, at: &impl Spanned) -> Result<Vec<Val>> {
+        match v {
+            Value::Scalar(a) if n == 1 && self.b.ty(*a) == Type::Real => Ok(vec![*a]),
+            Value::Vec3(a) if n == 3 => Ok(a.to_vec()),
+            Value::Mat3(a) if n == 9 => Ok(a.to_vec()),
+            _ => err(at, format!("expected a {}", ["Real", "Vec3", "Mat3"][n / 4])),
+        }
+    }
+
+    pub(super) fn negated(&mut self, v: Value, at: &impl Spanned) -> Result<Value> {
+        Ok(match v {
+            Value::Scalar(a) if self.b.ty(a) == Type::Real => Value::Scalar(self.b.real_op(Op::Neg(a))),
+            Value::Vec3(a) => Value::Vec3(a.map(|x| self.b.real_op(Op::Neg(x)))),
+            Value::Mat3(a) => Value::Mat3(a.map(|x| self.b.real_op(Op::Neg(x)))),
+            _ => return err(at, "this cannot be negated"),
+        })
+    }
+
+    pub(super) fn expr(&mut self, e: &Expr) -> Result<Value> {
+        match e {
+            Expr::Paren(p) => self.expr(&p.expr),
+            Expr::Group(p) => self.expr(&p.expr),
+            Expr::Lit(ExprLit { lit: Lit::Float(x), .. }) => {
+                let x: f64 = x.base10_parse()?;
+                Ok(Value::Scalar(self.b.real(x)))
+            }
+            Expr::Lit(ExprLit { lit: Lit::Int(x), .. }) => {
+                let x: i64 = x.base10_parse()?;
+                Ok(Value::Scalar(self.b.op_value(Op::Int(x))))
+            }
+            Expr::Path(p) => self.name(p),
+            Expr::Unary(u) => match u.op {
+                UnOp::Neg(_) => {
+                    let v = self.expr(&u.expr)?;
+                    self.negated(v, &u.expr)
+                }
+                UnOp::Not(_) => {
+                    let c = self.boolean(&u.expr)?;
+                    Ok(Value::Scalar(self.b.op_value(Op::Not(c))))
+                }
+                _ => err(e, "this operator is not part of the kernel language"),
+            },
+            Expr::Binary(b) => self.binary(b),
+            Expr::Index(ix) => self.indexed(ix),
+            Expr::Field(f) => self.field(f),
+            Expr::Call(c) => self.call(c),
+            Expr::MethodCall(m) => self.method(m),
+            Expr::Cast(c) if type_name(&c.ty) == "Real" => {
+                let v = self.int(&c.expr)?;
+                Ok(Value::Scalar(self.b.real_op(Op::FromInt(v))))
+            }
+            Expr::If(f) => self.if_expression(f),
+            Expr::Block(b) => match b.block.stmts.as_slice() {
+                [syn::Stmt::Expr(e, None)] => self.expr(e),
+                _ => err(b, "a block used as a value holds one expression"),
+            },
+            e => err(e, "this expression is not part of the kernel language"),
+        }
+    }
+
+    fn name(&mut self, p: &syn::ExprPath) -> Result<Value> {
+        let name = p.path.require_ident()?.to_string();
+        match self.lookup(&name) {
+            Some(Value::Sum(first, n)) => {
+                let outside = self.declared_in[&first];
+                for l in &mut self.loops[outside..] {
+                    l.read.push((first, name.clone(), p.span()));
+                }
+                let mut read = |c: usize| self.b.emit(Op::Read(first + c), Type::Real);
+                Ok(if n == 1 { Value::Scalar(read(0)) } else { Value::Vec3([read(0), read(1), read(2)]) })
+            }
+            Some(Value::Param(id)) if matches!(self.params[id].kind, Kind::Output { .. }) => {
+                err(p, "an output cannot be read: its old value is gone in the backward pass")
+            }
+            Some(v) => Ok(v),
+            None if name == "PI" => Ok(Value::Scalar(self.b.real(std::f64::consts::PI))),
+            None => err(
+                p,
+                format!("there is no `{name}` here: a kernel sees its parameters, its own names and `PI`, no globals"),
+            ),
+        }
+    }
+
+    fn indexed(&mut self, ix: &syn::ExprIndex) -> Result<Value> {
+        let param = self.param_named(&ix.expr)?;
+        let kind = self.params[param].kind;
+        if matches!(kind, Kind::Output { .. }) {
+            return err(&ix.expr, "an output cannot be read: its old value is gone in the backward pass");
+        }
+        let row = self.index(&ix.index)?;
+        match kind {
+            Kind::Real { dim: Some(dim), components, .. } => {
+                self.check_row(dim, row, &ix.index)?;
+                Ok(self.load(param, Some(row), components))
+            }
+            Kind::Ints { dim, components } => {
+                self.check_row(dim, row, &ix.index)?;
+                let mut at = |component| self.b.real_op(Op::LoadInt { param, row, component });
+                Ok(if components == 1 { Value::Scalar(at(0)) } else { Value::IVec3([0, 1, 2].map(at)) })
+            }
+            _ => err(&ix.expr, "only arrays are indexed: `batch.of(row)`, `pairs.row(i)`"),
+        }
+    }
+
+    fn field(&mut self, f: &syn::ExprField) -> Result<Value> {
+        let v = self.expr(&f.base)?;
+        let syn::Member::Named(name) = &f.member else { return err(f, "components are .x, .y and .z") };
+        let c = match name.to_string().as_str() {
+            "x" => 0,
+            "y" => 1,
+            "z" => 2,
+            _ => return err(f, "components are .x, .y and .z"),
+        };
+        match v {
+            Value::Vec3(a) | Value::IVec3(a) => Ok(Value::Scalar(a[c])),
+            _ => err(&f.base, "only vectors have components"),
+        }
+    }
+
+    fn method(&mut self, m: &syn::ExprMethodCall) -> Result<Value> {
+        let forms = "methods are `batch.of(row)`, and in loops `batch.members(system)` and `pairs.row(i)`; functions are \
+                     called as `sqrt(x)`";
+        if m.method != "of" {
+            return err(m, forms);
+        }
+        let batch = self.param_named(&m.receiver)?;
+        let Kind::Batch { rows, systems } = self.params[batch].kind else { return err(m, forms) };
+        let [arg] = m.args.iter().collect::<Vec<_>>()[..] else { return err(m, forms) };
+        let row = self.index(arg)?;
+        self.check_row(rows, row, arg)?;
+        // Pairs never cross systems, and a member's system is the one it was found in.
+        match *self.b.op(row) {
+            Op::PairColumn(_) => {
+                let own = self.b.emit(Op::Row, Type::Index(self.index));
+                Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row: own }, Type::Index(systems))))
+            }
+            Op::LoopVar(l) if self.member_of.get(&l).is_some_and(|(b, _)| *b == batch) => {
+                Ok(Value::Scalar(self.member_of[&l].1))
+            }
+            _ => Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems)))),
+        }
+    }
+
+    fn if_expression(&mut self, f: &syn::ExprIf) -> Result<Value> {
+        let c = self.boolean(&f.cond)?;
+        let one = |stmts: &[syn::Stmt]| match stmts {
+            [syn::Stmt::Expr(e, None)] => Some(e.clone()),
+            _ => None,
+        };
+        let then = one(&f.then_branch.stmts);
+        let otherwise = match f.else_branch.as_ref().map(|(_, e)| &**e) {
+            Some(Expr::Block(b)) => one(&b.block.stmts),
+            Some(e @ Expr::If(_)) => Some(e.clone()),
+            _ => None,
+        };
+        let (Some(then), Some(otherwise)) = (then, otherwise) else {
+            return err(f, "an `if` used as a value has one expression in each branch: `if c { a } else { b }`");
+        };
+        let (a, b) = (self.expr(&then)?, self.expr(&otherwise)?);
+        match (a, b) {
+            (Value::Scalar(a), Value::Scalar(b))
+                if self.b.ty(a) == Type::Real && self.b.ty(b) == Type::Real =>
+            {
+                Ok(Value::Scalar(self.b.real_op(Op::Select(c, a, b))))
+            }
+            (Value::Vec3(a), Value::Vec3(b)) => {
+                Ok(Value::Vec3([0, 1, 2].map(|k| self.b.real_op(Op::Select(c, a[k], b[k])))))
+            }
+            _ => err(f, "both branches must be Real, or both Vec3"),
+        }
+    }
+
+    fn binary(&mut self, e: &syn::ExprBinary) -> Result<Value> {
+        let (l, r) = (self.expr(&e.left)?, self.expr(&e.right)?);
+        let mismatch = || {
+            err(e, "the operands do not fit this operator (Real and i32 do not mix: write `n as Real`, `1.0`)")
+        };
+        if let (Value::Scalar(a), Value::Scalar(b)) = (&l, &r) {
+            let (a, b) = (*a, *b);
+            let op = match (self.b.ty(a), self.b.ty(b)) {
+                (Type::Real, Type::Real) => match e.op {
+                    BinOp::Add(_) => Op::Add(a, b),
+                    BinOp::Sub(_) => Op::Sub(a, b),
+                    BinOp::Mul(_) => Op::Mul(a, b),
+                    BinOp::Div(_) => {
+                        let inverse = self.b.real_op(Op::Recip(b));
+                        Op::Mul(a, inverse)
+                    }
+                    BinOp::Lt(_) => Op::Lt(a, b),
+                    BinOp::Gt(_) => Op::Lt(b, a),
+                    BinOp::Le(_) => Op::Le(a, b),
+                    BinOp::Ge(_) => Op::Le(b, a),
+                    BinOp::Eq(_) => Op::Eq(a, b),
+                    _ => return mismatch(),
+                },
+                (Type::Int, Type::Int) => match e.op {
+                    BinOp::Add(_) => Op::IAdd(a, b),
+                    BinOp::Sub(_) => Op::ISub(a, b),
+                    BinOp::Mul(_) => Op::IMul(a, b),
+                    BinOp::Lt(_) => Op::ILt(a, b),
+                    BinOp::Gt(_) => Op::ILt(b, a),
+                    BinOp::Eq(_) => Op::IEq(a, b),
+                    _ => return mismatch(),
+                },
+                (Type::Bool, Type::Bool) => match e.op {
+                    BinOp::And(_) | BinOp::BitAnd(_) => Op::And(a, b),
+                    BinOp::Or(_) | BinOp::BitOr(_) => Op::Or(a, b),
+                    _ => return mismatch(),
+                },
+                _ => return mismatch(),
+            };
+            return Ok(Value::Scalar(self.b.op_value(op)));
+        }
+        match (e.op, l, r) {
+            (BinOp::Add(_), Value::Vec3(a), Value::Vec3(b)) => Ok(Value::Vec3(self.zip(a, b, Op::Add))),
+            (BinOp::Sub(_), Value::Vec3(a), Value::Vec3(b)) => Ok(Value::Vec3(self.zip(a, b, Op::Sub))),
+            (BinOp::Add(_), Value::Mat3(a), Value::Mat3(b)) => Ok(Value::Mat3(self.zip(a, b, Op::Add))),
+            (BinOp::Sub(_), Value::Mat3(a), Value::Mat3(b)) => Ok(Value::Mat3(self.zip(a, b, Op::Sub))),
+            (BinOp::Mul(_), Value::Vec3(a), Value::Scalar(s)) | (BinOp::Mul(_), Value::Scalar(s), Value::Vec3(a))
+                if self.b.ty(s) == Type::Real =>
+            {
+                Ok(Value::Vec3(a.map(|x| self.b.real_op(Op::Mul(x, s)))))
+            }
+            (BinOp::Mul(_), Value::Mat3(a), Value::Scalar(s)) | (BinOp::Mul(_), Value::Scalar(s), Value::Mat3(a))
+                if self.b.ty(s) == Type::Real =>
+            {
+                Ok(Value::Mat3(a.map(|x| self.b.real_op(Op::Mul(x, s)))))
+            }
+            (BinOp::Div(_), Value::Vec3(a), Value::Scalar(s)) if self.b.ty(s) == Type::Real => {
+                let s = self.b.real_op(Op::Recip(s));
+                Ok(Value::Vec3(a.map(|x| self.b.real_op(Op::Mul(x, s)))))
+            }
+            // A row vector times a matrix: the rows of a cell are its lattice vectors.
+            (BinOp::Mul(_), Value::Vec3(a) | Value::IVec3(a), Value::Mat3(m)) => {
+                Ok(Value::Vec3([0, 1, 2].map(|c| self.dot3(a, [m[c], m[3 + c], m[6 + c]]))))
+            }
+            (BinOp::Mul(_), Value::Mat3(a), Value::Mat3(m)) => {
+                let mut out = [0; 9];
+                for (k, o) in out.iter_mut().enumerate() {
+                    let (r, c) = (k / 3, k % 3);
+                    *o = self.dot3([a[3 * r], a[3 * r + 1], a[3 * r + 2]], [m[c], m[3 + c], m[6 + c]]);
+                }
+                Ok(Value::Mat3(out))
+            }
+            _ => mismatch(),
+        }
+    }
+
+    fn zip<const N: usize>(&mut self, a: [Val; N], b: [Val; N], op: fn(Val, Val) -> Op) -> [Val; N] {
+        std::array::from_fn(|k| self.b.real_op(op(a[k], b[k])))
+    }
+
+    fn dot3(&mut self, a: [Val; 3], b: [Val; 3]) -> Val {
+        let [x, y, z] = self.zip(a, b, Op::Mul);
+        let xy = self.b.real_op(Op::Add(x, y));
+        self.b.real_op(Op::Add(xy, z))
+    }
+
+    fn call(&mut self, c: &syn::ExprCall) -> Result<Value> {
+        let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
+        let name = path.path.require_ident()?.to_string();
+        let args: Vec<&Expr> = c.args.iter().collect();
+        if let Some(f) = self.funcs.values.get(&name).copied() {
+            return self.inline(f, &args, c);
+        }
+        let vec3 = |l: &mut Self, e: &Expr| match l.expr(e)? {
+            Value::Vec3(v) | Value::IVec3(v) => Ok(v),
+            _ => err(e, "expected a Vec3"),
+        };
+        let scalar = |op: Op, l: &mut Self| Ok(Value::Scalar(l.b.real_op(op)));
+        match (name.as_str(), args.as_slice()) {
+            ("sqrt", [x]) => scalar(Op::Sqrt(self.real(x)?), self),
+            ("exp", [x]) => scalar(Op::Exp(self.real(x)?), self),
+            ("log", [x]) => scalar(Op::Ln(self.real(x)?), self),
+            ("erfc", [x]) => scalar(Op::Erfc(self.real(x)?), self),
+            ("nearest", [x]) => scalar(Op::Nearest(self.real(x)?), self),
+            ("sin", [x]) => scalar(Op::Sin(self.real(x)?), self),
+            ("cos", [x]) => scalar(Op::Cos(self.real(x)?), self),
+            ("pow", [x, Expr::Lit(ExprLit { lit: Lit::Int(n), .. })]) => {
+                let x = self.real(x)?;
+                let n: u32 = n.base10_parse()?;
+                Ok(Value::Scalar(self.integer_power(x, n)))
+            }
+            ("pow", [x, y]) => scalar(Op::Pow(self.real(x)?, self.real(y)?), self),
+            ("abs", [x]) => {
+                let x = self.real(x)?;
+                let (zero, negative) = (self.b.real(0.0), self.b.real_op(Op::Neg(x)));
+                let below = self.b.op_value(Op::Lt(x, zero));
+                scalar(Op::Select(below, negative, x), self)
+            }
+            ("min" | "max", [x, y]) => {
+                let (x, y) = (self.real(x)?, self.real(y)?);
+                let first = if name == "min" { Op::Lt(x, y) } else { Op::Lt(y, x) };
+                let first = self.b.op_value(first);
+                scalar(Op::Select(first, x, y), self)
+            }
+            ("dot", [a, b]) => {
+                let (a, b) = (vec3(self, a)?, vec3(self, b)?);
+                Ok(Value::Scalar(self.dot3(a, b)))
+            }
+            ("length", [a]) => {
+                let a = vec3(self, a)?;
+                let square = self.dot3(a, a);
+                scalar(Op::Sqrt(square), self)
+            }
+            ("cross", [a, b]) => {
+                let (a, b) = (vec3(self, a)?, vec3(self, b)?);
+                Ok(Value::Vec3([(1, 2), (2, 0), (0, 1)].map(|(p, q)| {
+                    let (x, y) = (self.b.real_op(Op::Mul(a[p], b[q])), self.b.real_op(Op::Mul(a[q], b[p])));
+                    self.b.real_op(Op::Sub(x, y))
+                })))
+            }
+            ("vec3", [x, y, z]) => Ok(Value::Vec3([self.real(x)?, self.real(y)?, self.real(z)?])),
+            ("mat3", [x, y, z]) => {
+                let rows = [vec3(self, x)?, vec3(self, y)?, vec3(self, z)?];
+                Ok(Value::Mat3(std::array::from_fn(|k| rows[k / 3][k % 3])))
+            }
+            ("row", [m, Expr::Lit(ExprLit { lit: Lit::Int(n), .. })]) => {
+                let Value::Mat3(a) = self.expr(m)? else { return err(m, "expected a Mat3") };
+                let n: usize = n.base10_parse()?;
+                if n > 2 {
+                    return err(c, "a Mat3 has rows 0, 1 and 2");
+                }
+                Ok(Value::Vec3([a[3 * n], a[3 * n + 1], a[3 * n + 2]]))
+            }
+            _ => err(
+                c,
+                format!(
+                    "there is no function `{name}` with {} argument(s): builtins are sqrt exp log pow erfc sin cos nearest abs \
+                     min max dot cross length vec3 mat3 row; others are `#[func]`s of this block",
+                    args.len()
+                ),
+            ),
+        }
+    }
+
+    fn integer_power(&mut self, x: Val, n: u32) -> Val {
+        match n {
+            0 => self.b.real(1.0),
+            1 => x,
+            _ => {
+                let half = self.integer_power(x, n / 2);
+                let square = self.b.real_op(Op::Mul(half, half));
+                if n % 2 == 0 { square } else { self.b.real_op(Op::Mul(square, x)) }
+            }
+        }
+    }
+
+    fn inline(&mut self, f: &ItemFn, args: &[&Expr], at: &syn::ExprCall) -> Result<Value> {
+        let name = f.sig.ident.to_string();
+        if self.inlining.contains(&name) {
+            return err(at, format!("`{name}` calls itself: functions are inlined, so recursion has no end"));
+        }
+        if args.len() != f.sig.inputs.len() {
+            return err(at, format!("`{name}` takes {} argument(s), not {}", f.sig.inputs.len(), args.len()));
+        }
+        let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
+        // A function sees its arguments only.
+        let outer = std::mem::replace(&mut self.names, vec![HashMap::new()]);
+        for ((arg, value), e) in f.sig.inputs.iter().zip(&values).zip(args) {
+            let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
+            let Pat::Ident(id) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
+            let fits = match (type_name(&typed.ty).as_str(), value) {
+                ("Real", Value::Scalar(v)) => self.b.ty(*v) == Type::Real,
+                ("i32", Value::Scalar(v)) => self.b.ty(*v) == Type::Int,
+                ("Vec3", Value::Vec3(_)) | ("Mat3", Value::Mat3(_)) => true,
+                _ => false,
+            };
+            if !fits {
+                return err(e, format!("`{name}` takes a {} here", type_name(&typed.ty)));
+            }
+            self.bind(id.ident.to_string(), value.clone());
+        }
+        self.inlining.push(name.clone());
+        let result = self.function_body(f);
+        self.inlining.pop();
+        self.names = outer;
+        let Returned::One(value) = result? else { return err(&f.sig, "a function gives back one value") };
+        match (self.template(&name)?, &value) {
+            (Some(template), Value::Scalar(v)) => {
+                let args = values.iter().filter_map(|a| if let Value::Scalar(v) = a { Some(*v) } else { None });
+                let op = Op::Own { value: *v, template, args: args.collect() };
+                Ok(Value::Scalar(self.b.real_op(op)))
+            }
+            _ => Ok(value),
+        }
+    }
+
+    pub(super) fn function_body(&mut self, f: &ItemFn) -> Result<Returned> {
+        let form = "a function is `let`s and one expression at the end";
+        let Some((syn::Stmt::Expr(last, None), lets)) = f.block.stmts.split_last() else {
+            return err(&f.sig, form);
+        };
+        for s in lets {
+            let syn::Stmt::Local(local) = s else { return err(s, form) };
+            let (Pat::Ident(name), Some(init)) = (&local.pat, &local.init) else { return err(local, form) };
+            if name.mutability.is_some() {
+                return err(name, "a function has no sums: `let mut` belongs in the kernel");
+            }
+            let value = self.expr(&init.expr)?;
+            self.bind(name.ident.to_string(), value);
+        }
+        if let Expr::Tuple(t) = last {
+            let values = t.elems.iter().map(|e| self.real(e)).collect::<Result<Vec<_>>>()?;
+            return Ok(Returned::Tuple(values));
+        }
+        Ok(Returned::One(self.expr(last)?))
+    }
+}

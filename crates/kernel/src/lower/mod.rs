@@ -1,0 +1,353 @@
+//! The typed front end: `kernels! { … }` source to SSA, with an error at the right place for whatever the language
+//! does not have.
+
+mod expr;
+mod stmt;
+
+use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
+use std::collections::HashMap;
+use syn::spanned::Spanned;
+use syn::{Error, FnArg, Item, ItemFn, Pat, Result, ReturnType};
+
+/// A kernel and what its attribute asked for.
+#[derive(Debug)]
+pub struct Source {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Sets of inputs whose gradients get a form of their own, with a uniform cotangent: `fast(a, b)`.
+    pub fast: Vec<Vec<ParamId>>,
+    /// The doc comments.
+    pub docs: Vec<String>,
+    /// Its visibility.
+    pub visibility: syn::Visibility,
+    /// Where its name stands.
+    pub span: proc_macro2::Span,
+}
+
+/// Lowers every kernel of a `kernels!` block.
+pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
+    let mut funcs = Functions::default();
+    let mut kernels = vec![];
+    for item in &file.items {
+        let Item::Fn(f) = item else {
+            return err(item, "`kernels!` holds functions only: `#[func] fn`, `#[derivative(f)] fn` and `#[kernel] fn`");
+        };
+        let name = f.sig.ident.to_string();
+        let attr = f.attrs.iter().find(|a| ["func", "derivative", "kernel"].iter().any(|n| a.path().is_ident(n)));
+        match attr {
+            Some(a) if a.path().is_ident("func") => {
+                funcs.values.insert(name, f);
+            }
+            Some(a) if a.path().is_ident("derivative") => {
+                let of: syn::Ident = a.parse_args()?;
+                funcs.derivatives.insert(of.to_string(), f);
+            }
+            Some(_) => kernels.push(f),
+            None => return err(&f.sig.ident, "say what this is: `#[kernel]`, `#[func]` or `#[derivative(f)]`"),
+        }
+    }
+    for (of, f) in &funcs.derivatives {
+        if !funcs.values.contains_key(of) {
+            return err(&f.sig.ident, format!("`#[derivative({of})]`: there is no `#[func] fn {of}` in this block"));
+        }
+    }
+    kernels.into_iter().map(|k| lower(k, &funcs)).collect()
+}
+
+#[derive(Default)]
+struct Functions<'a> {
+    values: HashMap<String, &'a ItemFn>,
+    derivatives: HashMap<String, &'a ItemFn>,
+}
+
+fn err<T>(at: &impl Spanned, message: impl std::fmt::Display) -> Result<T> {
+    Err(Error::new(at.span(), message))
+}
+
+/// What an expression is.
+#[derive(Clone, Debug)]
+enum Value {
+    Scalar(Val),
+    Vec3([Val; 3]),
+    Mat3([Val; 9]),
+    /// Three integers, used as reals.
+    IVec3([Val; 3]),
+    /// An accumulator of 1 or 3 components.
+    Sum(Acc, usize),
+    Param(ParamId),
+}
+
+struct Lower<'a> {
+    b: Body,
+    dims: Vec<String>,
+    index: Dim,
+    params: Vec<Param>,
+    names: Vec<HashMap<String, Value>>,
+    funcs: &'a Functions<'a>,
+    /// Open loops, outermost first, and the sums read and changed in each.
+    loops: Vec<Loop>,
+    branches: usize,
+    declared_in: HashMap<Acc, usize>,
+    stored: HashMap<ParamId, ()>,
+    inlining: Vec<String>,
+    templates: HashMap<String, usize>,
+    /// The batch and system that a loop over members visits.
+    member_of: HashMap<LoopId, (ParamId, Val)>,
+}
+
+#[derive(Default)]
+struct Loop {
+    read: Vec<(Acc, String, proc_macro2::Span)>,
+    changed: Vec<Acc>,
+}
+
+fn type_name(t: &syn::Type) -> String {
+    quote::quote!(#t).to_string().replace(' ', "")
+}
+
+const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), \
+     `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, \
+     `&mut [Mat3; Dim]`, `&mut Real` (outputs), `&Batch<Rows, Systems>`, `&Pairs<Rows>`; T may be `Zero<T>`";
+
+fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
+    if let ReturnType::Type(_, t) = &f.sig.output {
+        return err(t, "a kernel returns nothing: it writes to its `&mut` parameters");
+    }
+    let mut inputs = f.sig.inputs.iter();
+    let Some(FnArg::Typed(first)) = inputs.next() else {
+        return err(&f.sig, "the first parameter of a kernel is its index: `i: Atom`");
+    };
+    let (Pat::Ident(index_name), syn::Type::Path(index_type)) = (&*first.pat, &*first.ty) else {
+        return err(first, "the first parameter of a kernel is its index: `i: Atom`");
+    };
+    let index_dim = index_type.path.require_ident()?.to_string();
+    let mut l = Lower {
+        b: Body::new(None),
+        dims: vec![index_dim],
+        index: 0,
+        params: vec![],
+        names: vec![HashMap::new()],
+        funcs,
+        loops: vec![],
+        branches: 0,
+        declared_in: HashMap::new(),
+        stored: HashMap::new(),
+        inlining: vec![],
+        templates: HashMap::new(),
+        member_of: HashMap::new(),
+    };
+    let row = l.b.emit(Op::Row, Type::Index(0));
+    l.names[0].insert(index_name.ident.to_string(), Value::Scalar(row));
+    for arg in inputs {
+        l.parameter(arg)?;
+    }
+    l.block(&f.block.stmts)?;
+    if !l.params.iter().enumerate().any(|(p, _)| l.stored.contains_key(&p)) {
+        return err(&f.sig.ident, "this kernel writes nothing");
+    }
+    let fast = fast_sets(f, &l.params)?;
+    l.b.remove_unused();
+    let name = f.sig.ident.to_string();
+    let kernel = Kernel { name, dims: l.dims, index: l.index, params: l.params, body: l.b };
+    Ok(Source { kernel, fast, docs: docs(f), visibility: f.vis.clone(), span: f.sig.ident.span() })
+}
+
+fn docs(f: &ItemFn) -> Vec<String> {
+    f.attrs
+        .iter()
+        .filter_map(|a| match &a.meta {
+            syn::Meta::NameValue(m) if m.path.is_ident("doc") => match &m.value {
+                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(s), .. }) => Some(s.value()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect()
+}
+
+/// `#[kernel(fast(positions), fast(positions, strain))]`
+fn fast_sets(f: &ItemFn, params: &[Param]) -> Result<Vec<Vec<ParamId>>> {
+    let attr = f.attrs.iter().find(|a| a.path().is_ident("kernel"));
+    let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(vec![]) };
+    let mut sets = vec![];
+    attr.expect("matched above").parse_nested_meta(|meta| {
+        if !meta.path.is_ident("fast") {
+            return Err(meta.error("expected `fast(input, …)`: inputs whose gradients get a form of their own"));
+        }
+        let mut set = vec![];
+        meta.parse_nested_meta(|input| {
+            let name = input.path.require_ident()?.to_string();
+            match params.iter().position(|p| p.name == name && matches!(p.kind, Kind::Real { .. })) {
+                Some(p) => set.push(p),
+                None => return Err(input.error(format!("`{name}` is not a differentiable parameter"))),
+            }
+            Ok(())
+        })?;
+        sets.push(set);
+        Ok(())
+    })?;
+    Ok(sets)
+}
+
+impl Lower<'_> {
+    fn dim(&mut self, name: &str) -> Dim {
+        self.dims.iter().position(|d| d == name).unwrap_or_else(|| {
+            self.dims.push(name.to_string());
+            self.dims.len() - 1
+        })
+    }
+
+    fn parameter(&mut self, arg: &FnArg) -> Result<()> {
+        let FnArg::Typed(typed) = arg else { return err(arg, "a kernel has no `self`") };
+        let Pat::Ident(name) = &*typed.pat else {
+            return err(&typed.pat, "a parameter is a plain name");
+        };
+        let kind = self.parameter_kind(&typed.ty)?;
+        let id = self.params.len();
+        self.params.push(Param { name: name.ident.to_string(), kind });
+        let value = match kind {
+            Kind::Scalar => Value::Scalar(self.b.real_op(Op::Scalar(id))),
+            Kind::IntScalar => Value::Scalar(self.b.op_value(Op::IntScalar(id))),
+            Kind::Real { dim: None, components, .. } => self.load(id, None, components),
+            _ => Value::Param(id),
+        };
+        self.names[0].insert(name.ident.to_string(), value);
+        Ok(())
+    }
+
+    fn parameter_kind(&mut self, ty: &syn::Type) -> Result<Kind> {
+        let components = |t: &str| match t {
+            "Real" => Some(1),
+            "Vec3" => Some(3),
+            "Mat3" => Some(9),
+            _ => None,
+        };
+        let wrong = || err(ty, format!("a kernel parameter is {PARAMETER_TYPES}"));
+        match type_name(ty).as_str() {
+            "Real" => return Ok(Kind::Scalar),
+            "i32" => return Ok(Kind::IntScalar),
+            _ => {}
+        }
+        let syn::Type::Reference(reference) = ty else { return wrong() };
+        let output = reference.mutability.is_some();
+        match &*reference.elem {
+            syn::Type::Array(array) => {
+                let len = &array.len;
+                let dim = self.dim(&quote::quote!(#len).to_string());
+                let mut element = type_name(&array.elem);
+                if !output && matches!(element.as_str(), "i32" | "IVec3") {
+                    return Ok(Kind::Ints { dim, components: if element == "i32" { 1 } else { 3 } });
+                }
+                let zero = element.starts_with("Zero<");
+                if zero {
+                    element = element.trim_start_matches("Zero<").trim_end_matches('>').to_string();
+                }
+                match components(&element) {
+                    Some(components) if output && !zero => Ok(Kind::Output { dim: Some(dim), components }),
+                    Some(components) if !output => Ok(Kind::Real { dim: Some(dim), components, zero }),
+                    _ => wrong(),
+                }
+            }
+            syn::Type::Path(path) => {
+                let segment = path.path.segments.last().expect("a path has a segment");
+                let mut dims = vec![];
+                if let syn::PathArguments::AngleBracketed(args) = &segment.arguments {
+                    dims.extend(args.args.iter().map(|a| quote::quote!(#a).to_string()));
+                }
+                match (segment.ident.to_string().as_str(), dims.as_slice()) {
+                    ("Batch", [rows, systems]) => {
+                        Ok(Kind::Batch { rows: self.dim(rows), systems: self.dim(systems) })
+                    }
+                    ("Pairs", [rows]) => Ok(Kind::Pairs(self.dim(rows))),
+                    (t, []) => match components(t) {
+                        Some(components) if output => Ok(Kind::Output { dim: None, components }),
+                        Some(components) => Ok(Kind::Real { dim: None, components, zero: false }),
+                        None => wrong(),
+                    },
+                    _ => wrong(),
+                }
+            }
+            _ => wrong(),
+        }
+    }
+
+    fn load(&mut self, param: ParamId, row: Option<Val>, components: usize) -> Value {
+        let mut at = |component| {
+            self.b.real_op(Op::Load { param, role: crate::ir::Role::VALUE, row, component })
+        };
+        match components {
+            1 => Value::Scalar(at(0)),
+            3 => Value::Vec3([0, 1, 2].map(at)),
+            _ => Value::Mat3([0, 1, 2, 3, 4, 5, 6, 7, 8].map(at)),
+        }
+    }
+
+    fn lookup(&self, name: &str) -> Option<Value> {
+        self.names.iter().rev().find_map(|n| n.get(name).cloned())
+    }
+
+    fn bind(&mut self, name: String, value: Value) {
+        self.names.last_mut().expect("a block is open").insert(name, value);
+    }
+
+    fn is_row(&self, v: Val) -> bool {
+        *self.b.op(v) == Op::Row
+    }
+
+    fn dim_name(&self, d: Dim) -> &str {
+        &self.dims[d]
+    }
+
+    /// The derivative template of a function, lowered once.
+    fn template(&mut self, name: &str) -> Result<Option<usize>> {
+        if let Some(t) = self.templates.get(name) {
+            return Ok(Some(*t));
+        }
+        let Some(f) = self.funcs.derivatives.get(name).copied() else { return Ok(None) };
+        let template = self.lower_template(f)?;
+        self.b.templates.push(template);
+        let id = self.b.templates.len() - 1;
+        self.templates.insert(name.to_string(), id);
+        Ok(Some(id))
+    }
+
+    fn lower_template(&self, f: &ItemFn) -> Result<Template> {
+        let mut l = Lower {
+            b: Body::new(None),
+            dims: self.dims.clone(),
+            index: self.index,
+            params: vec![],
+            names: vec![HashMap::new()],
+            funcs: self.funcs,
+            loops: vec![],
+            branches: 0,
+            declared_in: HashMap::new(),
+            stored: HashMap::new(),
+            inlining: vec![f.sig.ident.to_string()],
+            templates: HashMap::new(),
+            member_of: HashMap::new(),
+        };
+        let mut args = 0;
+        for arg in &f.sig.inputs {
+            let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
+            let (Pat::Ident(name), "Real") = (&*typed.pat, type_name(&typed.ty).as_str()) else {
+                return err(arg, "a function with its own derivative takes reals only");
+            };
+            // A placeholder: templates are instantiated with the caller's values.
+            let v = l.b.emit(Op::Scalar(args), Type::Real);
+            l.bind(name.ident.to_string(), Value::Scalar(v));
+            args += 1;
+        }
+        let partials = match l.function_body(f)? {
+            expr::Returned::One(Value::Scalar(v)) => vec![v],
+            expr::Returned::Tuple(values) => values,
+            expr::Returned::One(_) => return err(&f.sig, "a derivative is a Real, or a tuple of them"),
+        };
+        if partials.len() != args {
+            let message = format!("this must give one partial derivative per argument: {args}, not {}", partials.len());
+            return err(&f.sig.output, message);
+        }
+        let values = (0..l.b.len()).map(|v| l.b.op(v).clone()).collect();
+        Ok(Template { values, args, partials })
+    }
+}

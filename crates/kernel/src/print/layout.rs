@@ -1,0 +1,250 @@
+//! What a printed function is given, and in which order: pointers, reductions, and which values go together.
+
+use crate::ir::{Body, Kernel, Kind, Op, ParamId, Range, Role, Stmt, Val};
+use crate::mirror::Part;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// An array that a launch is given a pointer to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Array {
+    /// A real or integer array of a parameter.
+    Values(Role),
+    /// A batch: the system of each row.
+    SystemOf,
+    /// A batch: where each system's rows begin, and one more.
+    Members,
+    /// A pair list: where each row's pairs begin.
+    Start,
+    /// A pair list: where they end.
+    End,
+    /// A pair list: the columns.
+    Column,
+    /// A pair list: the image shifts.
+    Shift,
+}
+
+/// Pointer `n` of a launch is `slots[n]`.
+pub type Slot = (ParamId, Array);
+
+/// A sum over rows that ends in an element shared by them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Reduction {
+    /// The parameter.
+    pub param: ParamId,
+    /// Which of its arrays.
+    pub role: Role,
+    /// The component.
+    pub component: usize,
+    /// The batch whose system of the row gets the sum; None: the array's one element.
+    pub batch: Option<ParamId>,
+}
+
+/// The layout of a part.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Pointers, in order.
+    pub slots: Vec<Slot>,
+    /// Sums over rows, in order.
+    pub reductions: Vec<Reduction>,
+    /// Arrays that rows add to at each other's elements.
+    pub scattered: BTreeSet<Slot>,
+    /// Arrays that are written.
+    pub written: BTreeSet<Slot>,
+    /// Whether rows loop over data.
+    pub loops: bool,
+    /// The batch of the part's rows, if the kernel has one: launches are cut at its systems.
+    pub batch: Option<ParamId>,
+    /// Values whose erfc and exp(−x²) are both needed, and whose sine and cosine are.
+    pub(crate) together: HashSet<Val>,
+    /// Products that are printed within the sum they go to.
+    pub(crate) fused: HashSet<Val>,
+}
+
+/// Attributes are passed apart from arrays, real and integer ones each in their own order.
+pub fn scalar_position(kernel: &Kernel, param: ParamId) -> usize {
+    let kind = kernel.params[param].kind;
+    kernel.params[..param].iter().filter(|p| p.kind == kind).count()
+}
+
+impl Layout {
+    /// Reads a part.
+    pub fn new(kernel: &Kernel, part: &Part) -> Self {
+        let b = &part.body;
+        let mut slots = BTreeSet::new();
+        let mut reductions = BTreeSet::new();
+        let mut scattered = BTreeSet::new();
+        let mut written = BTreeSet::new();
+        let mut loops = false;
+        let mut whole = BTreeMap::new();
+        b.for_each_stmt(&mut |s| match s {
+            Stmt::Let(v) => match b.op(*v) {
+                Op::Load { param, role, .. } => {
+                    slots.insert((*param, Array::Values(*role)));
+                }
+                Op::LoadInt { param, .. } => {
+                    slots.insert((*param, Array::Values(Role::VALUE)));
+                }
+                Op::SystemOf { batch, .. } => {
+                    slots.insert((*batch, Array::SystemOf));
+                }
+                _ => {}
+            },
+            Stmt::Store { param, role, .. } => {
+                slots.insert((*param, Array::Values(*role)));
+                written.insert((*param, Array::Values(*role)));
+            }
+            Stmt::Contribute { param, role, row, component, .. } => match row.map(|r| b.op(r)) {
+                None => {
+                    reductions.insert(Reduction { param: *param, role: *role, component: *component, batch: None });
+                }
+                Some(Op::SystemOf { batch, .. }) => {
+                    let batch = Some(*batch);
+                    reductions.insert(Reduction { param: *param, role: *role, component: *component, batch });
+                }
+                Some(_) => {
+                    slots.insert((*param, Array::Values(*role)));
+                    scattered.insert((*param, Array::Values(*role)));
+                    written.insert((*param, Array::Values(*role)));
+                }
+            },
+            Stmt::For { id, range: Range::Pairs { list, .. }, .. } => {
+                loops = true;
+                whole.insert(*id, *list);
+                slots.extend([(*list, Array::Start), (*list, Array::End)]);
+            }
+            Stmt::For { range: Range::Members { batch, .. }, .. } => {
+                loops = true;
+                slots.insert((*batch, Array::Members));
+            }
+            _ => {}
+        });
+        b.for_each_stmt(&mut |s| {
+            if let Stmt::Let(v) = s {
+                match b.op(*v) {
+                    Op::PairColumn(l) => {
+                        slots.insert((whole[l], Array::Column));
+                    }
+                    Op::PairShift(l, _) => {
+                        slots.insert((whole[l], Array::Shift));
+                    }
+                    _ => {}
+                }
+            }
+        });
+        let batch = (0..kernel.params.len())
+            .find(|p| matches!(kernel.params[*p].kind, Kind::Batch { rows, .. } if rows == part.index));
+        Layout {
+            slots: slots.into_iter().collect(),
+            reductions: reductions.into_iter().collect(),
+            scattered,
+            written,
+            loops,
+            batch,
+            together: together(b),
+            fused: fused(b),
+        }
+    }
+
+    /// The position of an array among the pointers.
+    pub fn slot(&self, param: ParamId, array: Array) -> usize {
+        self.slots.binary_search(&(param, array)).expect("every array of the part has a slot")
+    }
+
+    /// The position of a sum among the reductions.
+    pub(crate) fn reduction(
+        &self,
+        b: &Body,
+        param: ParamId,
+        role: Role,
+        component: usize,
+        row: Option<Val>,
+    ) -> Option<usize> {
+        let batch = match row.map(|r| b.op(r)) {
+            None => None,
+            Some(Op::SystemOf { batch, .. }) => Some(*batch),
+            Some(_) => return None,
+        };
+        self.reductions.binary_search(&Reduction { param, role, component, batch }).ok()
+    }
+}
+
+fn together(b: &Body) -> HashSet<Val> {
+    let mut seen: HashMap<Val, u8> = HashMap::new();
+    b.for_each_stmt(&mut |s| {
+        if let Stmt::Let(v) = s {
+            let (x, bit) = match b.op(*v) {
+                Op::Erfc(x) => (*x, 1),
+                Op::ExpNegSq(x) => (*x, 2),
+                Op::Sin(x) => (*x, 4),
+                Op::Cos(x) => (*x, 8),
+                _ => return,
+            };
+            *seen.entry(x).or_default() |= bit;
+        }
+    });
+    seen.into_iter().filter(|(_, bits)| bits & 3 == 3 || bits & 12 == 12).map(|(x, _)| x).collect()
+}
+
+/// Products used once, by a sum in their own block.
+fn fused(b: &Body) -> HashSet<Val> {
+    #[derive(Default)]
+    struct Uses {
+        count: HashMap<Val, usize>,
+        defined_in: HashMap<Val, usize>,
+        used_in: HashMap<Val, usize>,
+        blocks: usize,
+    }
+    fn walk(b: &Body, stmts: &[Stmt], u: &mut Uses) {
+        let here = u.blocks;
+        for s in stmts {
+            let mut used = |v: Val| {
+                *u.count.entry(v).or_default() += 1;
+                u.used_in.insert(v, here);
+            };
+            match s {
+                Stmt::Let(v) => {
+                    b.op(*v).for_each_arg(&mut used);
+                    u.defined_in.insert(*v, here);
+                }
+                Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::Store { value: v, .. } => used(*v),
+                Stmt::Contribute { row, value, .. } => {
+                    row.iter().for_each(|r| used(*r));
+                    used(*value);
+                }
+                Stmt::For { range, body, .. } => {
+                    range.for_each_arg(&mut used);
+                    u.blocks += 1;
+                    walk(b, body, u);
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    used(*condition);
+                    for branch in [then, otherwise] {
+                        u.blocks += 1;
+                        walk(b, branch, u);
+                    }
+                }
+            }
+        }
+    }
+    let mut u = Uses::default();
+    walk(b, b.stmts(), &mut u);
+    let mut found = HashSet::new();
+    b.for_each_stmt(&mut |s| {
+        let candidates = match s {
+            Stmt::Let(v) => match b.op(*v) {
+                Op::Add(x, y) => vec![*x, *y],
+                Op::Sub(x, y) => vec![*y, *x],
+                _ => vec![],
+            },
+            Stmt::Accumulate(_, v) => vec![*v],
+            _ => vec![],
+        };
+        let single = |x: &Val| {
+            matches!(b.op(*x), Op::Mul(..))
+                && u.count[x] == 1
+                && u.defined_in.get(x) == u.used_in.get(x)
+        };
+        found.extend(candidates.into_iter().find(single));
+    });
+    found
+}

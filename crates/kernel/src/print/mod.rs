@@ -1,0 +1,5 @@
+//! Printers: a part of a form as Rust (one text for scalars and lanes) and as CUDA.
+
+pub mod cuda;
+pub mod layout;
+pub mod rust;

@@ -1,0 +1,420 @@
+//! Reverse mode.
+//!
+//! Straight-line code: adjoints are SSA expressions, with no mutable adjoint variable and no tape. A loop replays
+//! one iteration and reverses it; adjoints of values from outside the loop become accumulators. That is right
+//! because the only state a loop may carry is a sum that is not read inside it, so its iterations commute.
+
+use crate::derivative::{is_differentiable, partials};
+use crate::ir::{Acc, Body, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The adjoint of `src`, together with its values: every output is stored, and every differentiable input gets
+/// its cotangent contributed, from the cotangents of the outputs.
+pub fn adjoint(kernel: &Kernel, src: &Body) -> Body {
+    fused(kernel, src).unwrap_or_else(|| separate(kernel, src))
+}
+
+/// Forward, then backward with every loop run again. Always right.
+pub(crate) fn separate(kernel: &Kernel, src: &Body) -> Body {
+    let mut r = Reverse::new(kernel, src);
+    let mut map = Map::new();
+    r.replay(src.stmts(), &mut map, Keep::All);
+    r.reverse(src.stmts(), &mut map, false);
+    r.b
+}
+
+/// Forward and backward in one pass over the loop. None where a value that the backward pass needs in the loop
+/// depends on the loop's own sums.
+fn fused(kernel: &Kernel, src: &Body) -> Option<Body> {
+    let stmts = src.stmts();
+    let is_loop = |s: &&Stmt| matches!(s, Stmt::For { .. });
+    if stmts.iter().filter(is_loop).count() != 1 {
+        return None;
+    }
+    let at = stmts.iter().position(|s| is_loop(&s))?;
+    let mut r = Reverse::new(kernel, src);
+    let mut map = Map::new();
+    r.replay(&stmts[..at], &mut map, Keep::All);
+    r.replay(&stmts[at + 1..], &mut map, Keep::All);
+    r.reverse(&stmts[at + 1..], &mut map, false);
+    r.reverse(&stmts[at..=at], &mut map, true);
+    r.reverse(&stmts[..at], &mut map, false);
+    let mut b = r.b;
+    let stmts = after_the_loop(&b)?;
+    b.set_stmts(stmts);
+    Some(b)
+}
+
+/// Moves what reads the loop's sums behind the loop. None where the loop itself needs it.
+fn after_the_loop(b: &Body) -> Option<Vec<Stmt>> {
+    let stmts = b.stmts();
+    let at = stmts.iter().position(|s| matches!(s, Stmt::For { .. }))?;
+    let sums: HashSet<Acc> = match &stmts[at] {
+        Stmt::For { body, .. } => accumulators(body).into_iter().collect(),
+        _ => return None,
+    };
+    let mut late_values = HashSet::new();
+    let mut late_sums = HashSet::new();
+    let (mut early, mut late) = (vec![], vec![]);
+    for s in &stmts[..at] {
+        let depends = |v: &Val| late_values.contains(v);
+        let is_late = match s {
+            Stmt::Let(v) => {
+                let mut any = match b.op(*v) {
+                    Op::Read(m) => sums.contains(m) || late_sums.contains(m),
+                    _ => false,
+                };
+                b.op(*v).for_each_arg(|a| any |= depends(&a));
+                if any {
+                    late_values.insert(*v);
+                }
+                any
+            }
+            Stmt::Declare(m, v) => {
+                let any = depends(v);
+                if any {
+                    late_sums.insert(*m);
+                }
+                any
+            }
+            Stmt::Accumulate(m, v) => depends(v) || late_sums.contains(m),
+            Stmt::Store { value, .. } | Stmt::Contribute { value, .. } => depends(value),
+            Stmt::For { .. } => false,
+            // A branch may hold anything: look at all it uses.
+            Stmt::If { .. } => {
+                let used = values_used(b, std::slice::from_ref(s));
+                let reads = used.iter().any(|v| matches!(b.op(*v), Op::Read(m) if sums.contains(m)));
+                if reads || used.iter().any(depends) {
+                    late_sums.extend(accumulators(std::slice::from_ref(s)));
+                    true
+                } else {
+                    false
+                }
+            }
+        };
+        if is_late { late.push(s.clone()) } else { early.push(s.clone()) }
+    }
+    let used = values_used(b, &stmts[at..=at]);
+    if used.iter().any(|v| late_values.contains(v)) {
+        return None;
+    }
+    // An early statement must not read a sum that a late one adds to.
+    early.push(stmts[at].clone());
+    early.extend(late);
+    early.extend_from_slice(&stmts[at + 1..]);
+    Some(early)
+}
+
+fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {
+    let mut used = HashSet::new();
+    crate::ir::for_each(stmts, &mut |s| match s {
+        Stmt::Let(v) => {
+            used.insert(*v);
+            b.op(*v).for_each_arg(|a| {
+                used.insert(a);
+            });
+        }
+        Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::Store { value: v, .. } => {
+            used.insert(*v);
+        }
+        Stmt::Contribute { row, value, .. } => {
+            used.insert(*value);
+            used.extend(*row);
+        }
+        Stmt::For { range, .. } => {
+            range.for_each_arg(|a| {
+                used.insert(a);
+            });
+        }
+        Stmt::If { condition, .. } => {
+            used.insert(*condition);
+        }
+    });
+    used
+}
+
+/// What has an adjoint: a value, or an accumulator's final sum.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Value(Val),
+    Sum(Acc),
+}
+
+/// What a replay keeps beside values.
+#[derive(Clone, Copy, PartialEq)]
+enum Keep {
+    /// Everything.
+    All,
+    /// Only accumulators that were declared inside.
+    Inner,
+}
+
+struct Reverse<'a> {
+    kernel: &'a Kernel,
+    src: &'a Body,
+    b: Body,
+    /// Adjoints, block by block.
+    adjoints: Vec<BTreeMap<Key, Val>>,
+    loops: HashMap<usize, usize>,
+    accs: HashMap<Acc, Acc>,
+}
+
+impl<'a> Reverse<'a> {
+    fn new(kernel: &'a Kernel, src: &'a Body) -> Self {
+        let b = Body::new(Some(src));
+        Self { kernel, src, b, adjoints: vec![BTreeMap::new()], loops: HashMap::new(), accs: HashMap::new() }
+    }
+
+    fn value(&mut self, map: &Map, v: Val) -> Val {
+        match self.src.op(v) {
+            Op::Const(bits) => self.b.real(f64::from_bits(*bits)),
+            Op::Int(i) => self.b.op_value(Op::Int(*i)),
+            _ => map[&v],
+        }
+    }
+
+    fn acc(&mut self, m: Acc) -> Acc {
+        if let Some(n) = self.accs.get(&m) {
+            return *n;
+        }
+        let n = self.b.new_acc();
+        self.accs.insert(m, n);
+        n
+    }
+
+    fn mapped_op(&mut self, map: &Map, v: Val) -> Op {
+        let src = self.src;
+        match src.op(v) {
+            Op::LoopVar(l) => Op::LoopVar(self.loops[l]),
+            Op::PairColumn(l) => Op::PairColumn(self.loops[l]),
+            Op::PairShift(l, c) => Op::PairShift(self.loops[l], *c),
+            Op::Read(m) => Op::Read(self.acc(*m)),
+            op => op.map_args(|a| self.value(map, a)),
+        }
+    }
+
+    fn in_loop<T>(&mut self, id: usize, f: impl FnOnce(&mut Self, usize) -> T) -> T {
+        let new = self.b.new_loop();
+        let old = self.loops.insert(id, new);
+        let result = f(self, new);
+        if let Some(old) = old {
+            self.loops.insert(id, old);
+        }
+        result
+    }
+
+    fn replay(&mut self, stmts: &[Stmt], map: &mut Map, keep: Keep) {
+        let mut inner = HashSet::new();
+        self.replay_inner(stmts, map, keep, &mut inner);
+    }
+
+    fn replay_inner(&mut self, stmts: &[Stmt], map: &mut Map, keep: Keep, inner: &mut HashSet<Acc>) {
+        for s in stmts {
+            match s {
+                Stmt::Let(v) => {
+                    let op = self.mapped_op(map, *v);
+                    let n = self.b.copy_op(op, self.src.ty(*v));
+                    map.insert(*v, n);
+                }
+                Stmt::Declare(m, v) => {
+                    inner.insert(*m);
+                    let fresh = self.b.new_acc();
+                    self.accs.insert(*m, fresh);
+                    let x = self.value(map, *v);
+                    self.b.push(Stmt::Declare(fresh, x));
+                }
+                Stmt::Accumulate(m, v) => {
+                    if keep == Keep::All || inner.contains(m) {
+                        let (m, x) = (self.acc(*m), self.value(map, *v));
+                        self.b.push(Stmt::Accumulate(m, x));
+                    }
+                }
+                Stmt::Store { param, role, component, value } => {
+                    if keep == Keep::All {
+                        let value = self.value(map, *value);
+                        let (param, role, component) = (*param, *role, *component);
+                        self.b.push(Stmt::Store { param, role, component, value });
+                    }
+                }
+                Stmt::Contribute { param, role, row, component, value } => {
+                    if keep == Keep::All {
+                        let row = row.map(|r| self.value(map, r));
+                        let value = self.value(map, *value);
+                        let (param, role, component) = (*param, *role, *component);
+                        self.b.push(Stmt::Contribute { param, role, row, component, value });
+                    }
+                }
+                Stmt::For { id, range, body } => {
+                    let range = range.map_args(|a| self.value(map, a));
+                    let (id, body) = self.in_loop(*id, |r, id| {
+                        r.b.open(true);
+                        r.replay_inner(body, &mut map.clone(), keep, inner);
+                        (id, r.b.close())
+                    });
+                    self.b.push(Stmt::For { id, range, body });
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    let condition = self.value(map, *condition);
+                    let mut branch = |r: &mut Self, stmts| {
+                        r.b.open(false);
+                        r.replay_inner(stmts, &mut map.clone(), keep, inner);
+                        r.b.close()
+                    };
+                    let then = branch(self, then);
+                    let otherwise = branch(self, otherwise);
+                    self.b.push(Stmt::If { condition, then, otherwise });
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, key: Key, a: Val) {
+        if let Key::Value(v) = key
+            && (matches!(self.src.op(v), Op::Const(_)) || self.src.ty(v) != Type::Real)
+        {
+            return;
+        }
+        let known = self.adjoints.last().and_then(|m| m.get(&key)).copied();
+        let sum = known.map_or(a, |k| self.b.real_op(Op::Add(k, a)));
+        self.adjoints.last_mut().expect("a block is open").insert(key, sum);
+    }
+
+    /// `with_sums`: loops also add to the accumulators that the forward pass fills.
+    fn reverse(&mut self, stmts: &[Stmt], map: &mut Map, with_sums: bool) {
+        for s in stmts.iter().rev() {
+            match s {
+                Stmt::Let(v) => {
+                    let key = Key::Value(*v);
+                    if let Some(a) = self.adjoints.last_mut().and_then(|m| m.remove(&key)) {
+                        self.reverse_value(*v, a, map);
+                    }
+                }
+                Stmt::Accumulate(m, v) => {
+                    for a in self.sum_adjoints(*m) {
+                        self.add(Key::Value(*v), a);
+                    }
+                }
+                Stmt::Declare(m, v) => {
+                    if let Some(a) = self.adjoints.last_mut().and_then(|k| k.remove(&Key::Sum(*m))) {
+                        self.add(Key::Value(*v), a);
+                    }
+                }
+                Stmt::Store { param, role, component, value } => {
+                    let row = self.b.emit(Op::Row, Type::Index(self.kernel.index));
+                    let a = self.cotangent(*param, *role, Some(row), *component);
+                    self.add(Key::Value(*value), a);
+                }
+                Stmt::Contribute { param, role, row, component, value } => {
+                    let row = row.map(|r| self.value(map, r));
+                    let a = self.cotangent(*param, *role, row, *component);
+                    self.add(Key::Value(*value), a);
+                }
+                Stmt::For { id, range, body } => {
+                    let range = range.map_args(|a| self.value(map, a));
+                    let (id, body, outer) = self.in_loop(*id, |r, id| {
+                        let (body, outer) = r.block(body, map, true, with_sums);
+                        (id, body, outer)
+                    });
+                    let zero = self.b.real(0.0);
+                    for (_, m) in &outer {
+                        self.b.push(Stmt::Declare(*m, zero));
+                    }
+                    self.b.push(Stmt::For { id, range, body });
+                    self.collect(outer);
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    let condition = self.value(map, *condition);
+                    let (then, mut outer) = self.block(then, map, false, with_sums);
+                    let (otherwise, more) = self.block(otherwise, map, false, with_sums);
+                    outer.extend(more);
+                    let zero = self.b.real(0.0);
+                    for (_, m) in &outer {
+                        self.b.push(Stmt::Declare(*m, zero));
+                    }
+                    self.b.push(Stmt::If { condition, then, otherwise });
+                    self.collect(outer);
+                }
+            }
+        }
+    }
+
+    /// The adjoints of a sum that later reads left in the open blocks.
+    fn sum_adjoints(&self, m: Acc) -> Vec<Val> {
+        self.adjoints.iter().filter_map(|k| k.get(&Key::Sum(m)).copied()).collect()
+    }
+
+    fn cotangent(&mut self, param: usize, role: Role, row: Option<Val>, component: usize) -> Val {
+        self.b.real_op(Op::Load { param, role: role.with(Role::COTANGENT), row, component })
+    }
+
+    fn collect(&mut self, outer: Vec<(Key, Acc)>) {
+        for (key, m) in outer {
+            let a = self.b.emit(Op::Read(m), Type::Real);
+            self.add(key, a);
+        }
+    }
+
+    /// Replays and reverses a block; adjoints of what was defined outside of it come back as accumulators.
+    fn block(
+        &mut self,
+        stmts: &[Stmt],
+        map: &Map,
+        is_loop: bool,
+        with_sums: bool,
+    ) -> (Vec<Stmt>, Vec<(Key, Acc)>) {
+        self.b.open(is_loop);
+        let mut map = map.clone();
+        let keep = if with_sums { Keep::All } else { Keep::Inner };
+        self.replay(stmts, &mut map, keep);
+        self.adjoints.push(BTreeMap::new());
+        self.reverse(stmts, &mut map, false);
+        let rest = self.adjoints.pop().expect("pushed above");
+        let outer = rest
+            .into_iter()
+            .map(|(key, a)| {
+                let m = self.b.new_acc();
+                self.b.push(Stmt::Accumulate(m, a));
+                (key, m)
+            })
+            .collect();
+        (self.b.close(), outer)
+    }
+
+    fn reverse_value(&mut self, v: Val, a: Val, map: &Map) {
+        match self.src.op(v) {
+            Op::Load { param, role, row, component } => {
+                if is_differentiable(self.kernel, *param) {
+                    let row = row.map(|r| self.value(map, r));
+                    let role = role.with(Role::COTANGENT);
+                    let (param, component) = (*param, *component);
+                    self.b.push(Stmt::Contribute { param, role, row, component, value: a });
+                }
+            }
+            Op::Read(m) => self.add(Key::Sum(*m), a),
+            Op::Select(c, x, y) => {
+                let (x, y) = (*x, *y);
+                let (c, zero) = (self.value(map, *c), self.b.real(0.0));
+                let ax = self.b.real_op(Op::Select(c, a, zero));
+                let ay = self.b.real_op(Op::Select(c, zero, a));
+                self.add(Key::Value(x), ax);
+                self.add(Key::Value(y), ay);
+            }
+            op => {
+                let args = {
+                    let mut args = vec![];
+                    match op {
+                        Op::Own { args: own, .. } => args.extend(own),
+                        op => op.for_each_arg(|x| args.push(x)),
+                    }
+                    args
+                };
+                let (mapped, value) = (self.mapped_op(map, v), self.value(map, v));
+                let partials = partials(&mut self.b, &mapped, value);
+                for (x, (_, partial)) in args.into_iter().zip(partials) {
+                    let term = self.b.real_op(Op::Mul(a, partial));
+                    self.add(Key::Value(x), term);
+                }
+            }
+        }
+    }
+}

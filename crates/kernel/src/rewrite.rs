@@ -1,0 +1,91 @@
+//! Copies a body with some of its ops replaced: what is known before a form is printed.
+
+use crate::ir::{Body, Kernel, Kind, Map, Op, Role, Stmt, Type, Val};
+
+/// Puts in what is known: an argument declared `Zero` is 0 (its derivatives are not), a function with its own
+/// derivative is its value, and, where `uniform`, cotangents of outputs are the same for every row.
+pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
+    rewrite(src, &mut |b, op, ty| match op {
+        Op::Load { param, role, .. }
+            if role == Role::VALUE && matches!(kernel.params[param].kind, Kind::Real { zero: true, .. }) =>
+        {
+            b.real(0.0)
+        }
+        Op::Load { param, role, component, .. }
+            if uniform && matches!(kernel.params[param].kind, Kind::Output { .. }) =>
+        {
+            b.real_op(Op::Load { param, role, row: None, component })
+        }
+        Op::Own { value, .. } => value,
+        op => b.copy_op(op, ty),
+    })
+}
+
+fn rewrite(src: &Body, f: &mut dyn FnMut(&mut Body, Op, Type) -> Val) -> Body {
+    let mut b = Body::new(Some(src));
+    block(src, src.stmts(), &mut b, &mut Map::new(), f);
+    b
+}
+
+/// The value in the new body.
+pub(crate) fn mapped(src: &Body, b: &mut Body, map: &Map, v: Val) -> Val {
+    match src.op(v) {
+        Op::Const(bits) => b.real(f64::from_bits(*bits)),
+        Op::Int(i) => b.op_value(Op::Int(*i)),
+        _ => map[&v],
+    }
+}
+
+fn block(
+    src: &Body,
+    stmts: &[Stmt],
+    b: &mut Body,
+    map: &mut Map,
+    f: &mut dyn FnMut(&mut Body, Op, Type) -> Val,
+) {
+    for s in stmts {
+        let at = |b: &mut Body, v: Val| mapped(src, b, map, v);
+        match s {
+            Stmt::Let(v) => {
+                let op = src.op(*v).map_args(|a| at(b, a));
+                let n = f(b, op, src.ty(*v));
+                map.insert(*v, n);
+            }
+            Stmt::Declare(m, v) => {
+                let v = at(b, *v);
+                b.push(Stmt::Declare(*m, v));
+            }
+            Stmt::Accumulate(m, v) => {
+                let v = at(b, *v);
+                if b.constant(v) != Some(0.0) {
+                    b.push(Stmt::Accumulate(*m, v));
+                }
+            }
+            Stmt::Store { param, role, component, value } => {
+                let value = at(b, *value);
+                b.push(Stmt::Store { param: *param, role: *role, component: *component, value });
+            }
+            Stmt::Contribute { param, role, row, component, value } => {
+                let (row, value) = (row.map(|r| at(b, r)), at(b, *value));
+                b.push(Stmt::Contribute { param: *param, role: *role, row, component: *component, value });
+            }
+            Stmt::For { id, range, body } => {
+                let range = range.map_args(|a| at(b, a));
+                b.open(true);
+                block(src, body, b, map, f);
+                let body = b.close();
+                b.push(Stmt::For { id: *id, range, body });
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let condition = at(b, *condition);
+                b.open(false);
+                block(src, then, b, map, f);
+                let then = b.close();
+                b.open(false);
+                block(src, otherwise, b, map, f);
+                let otherwise = b.close();
+                b.push(Stmt::If { condition, then, otherwise });
+            }
+        }
+    }
+}

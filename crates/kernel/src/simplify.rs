@@ -1,0 +1,159 @@
+//! Algebra on the way in: constants folded, signs collected, products by one and zero dropped.
+//!
+//! `0 · x` becomes 0 for every x: a kernel's arrays hold finite numbers (checked at the edge of a call), and an
+//! argument declared `Zero` must cost nothing.
+
+use crate::ir::{Body, Op, Type, Val};
+
+/// Emits a real-valued op.
+pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
+    use Op::*;
+    let ty = Type::Real;
+    if let Some(x) = fold(b, &op) {
+        return b.real(x);
+    }
+    if b.canonical_signs
+        && let Some(v) = signs_outward(b, &op)
+    {
+        return v;
+    }
+    let op = match op {
+        Add(x, y) => {
+            if b.constant(x) == Some(0.0) {
+                return y;
+            }
+            if b.constant(y) == Some(0.0) {
+                return x;
+            }
+            match (b.op(x).clone(), b.op(y).clone()) {
+                (_, Neg(z)) => return real_op(b, Sub(x, z)),
+                (Neg(z), _) => return real_op(b, Sub(y, z)),
+                _ => Add(x.min(y), x.max(y)),
+            }
+        }
+        Sub(x, y) => {
+            if b.constant(y) == Some(0.0) {
+                return x;
+            }
+            if b.constant(x) == Some(0.0) {
+                return real_op(b, Neg(y));
+            }
+            if x == y {
+                return b.real(0.0);
+            }
+            if let Neg(z) = *b.op(y) {
+                return real_op(b, Add(x, z));
+            }
+            Sub(x, y)
+        }
+        Mul(x, y) => {
+            for (c, z) in [(x, y), (y, x)] {
+                match b.constant(c) {
+                    Some(1.0) => return z,
+                    Some(0.0) => return b.real(0.0),
+                    Some(-1.0) => return real_op(b, Neg(z)),
+                    _ => {}
+                }
+                if let Neg(n) = *b.op(c) {
+                    let product = real_op(b, Mul(n, z));
+                    return real_op(b, Neg(product));
+                }
+            }
+            // Constants meet: c₁ · (c₂ · z) is one product.
+            if let (Some(c), Mul(p, q)) = (b.constant(x), b.op(y).clone())
+                && let Some(d) = b.constant(p).or(b.constant(q))
+            {
+                let z = if b.constant(p).is_some() { q } else { p };
+                let c = b.real(c * d);
+                return real_op(b, Mul(c, z));
+            }
+            if b.constant(y).is_some() && b.constant(x).is_none() {
+                return real_op(b, Mul(y, x));
+            }
+            if b.constant(x).is_some() { Mul(x, y) } else { Mul(x.min(y), x.max(y)) }
+        }
+        Neg(x) => match *b.op(x) {
+            Neg(z) => return z,
+            Sub(p, q) if !b.canonical_signs => return real_op(b, Sub(q, p)),
+            _ => Neg(x),
+        },
+        Select(c, x, y) => {
+            if x == y {
+                return x;
+            }
+            Select(c, x, y)
+        }
+        Recip(x) => match *b.op(x) {
+            Recip(z) => return z,
+            _ => Recip(x),
+        },
+        op => op,
+    };
+    b.emit(op, ty)
+}
+
+fn fold(b: &Body, op: &Op) -> Option<f64> {
+    use Op::*;
+    let c = |v: &Val| b.constant(*v);
+    Some(match op {
+        Add(x, y) => c(x)? + c(y)?,
+        Sub(x, y) => c(x)? - c(y)?,
+        Mul(x, y) => c(x)? * c(y)?,
+        Neg(x) => -c(x)?,
+        Recip(x) => 1.0 / c(x)?,
+        Sqrt(x) => c(x)?.sqrt(),
+        Sin(x) => c(x).filter(|x| *x == 0.0)?,
+        Cos(x) | Exp(x) | ExpNegSq(x) | Erfc(x) => c(x).filter(|x| *x == 0.0).map(|_| 1.0)?,
+        FromInt(x) => match b.op(*x) {
+            Int(i) => *i as f64,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// Under the exchange of a pair, differences change sign. Writing every difference in one order, with its sign
+/// pulled out, lets the exchanged value meet the plain one.
+fn signs_outward(b: &mut Body, op: &Op) -> Option<Val> {
+    use Op::*;
+    let neg = |b: &Body, v: Val| match b.op(v) {
+        Neg(x) => Some(*x),
+        _ => None,
+    };
+    let flipped = match *op {
+        Sub(x, y) => match (neg(b, x), neg(b, y)) {
+            (Some(x), Some(y)) => return Some(real_op(b, Sub(y, x))),
+            (Some(x), None) => real_op(b, Add(x, y)),
+            (None, None) if x > y && b.constant(y) != Some(0.0) => real_op(b, Sub(y, x)),
+            _ => return None,
+        },
+        Add(x, y) => match (neg(b, x), neg(b, y)) {
+            (Some(x), Some(y)) => real_op(b, Add(x, y)),
+            _ => return None,
+        },
+        Recip(x) => {
+            let x = neg(b, x)?;
+            real_op(b, Recip(x))
+        }
+        Select(c, x, y) => match (neg(b, x), neg(b, y)) {
+            (Some(x), Some(y)) => real_op(b, Select(c, x, y)),
+            (Some(x), None) if b.constant(y) == Some(0.0) => real_op(b, Select(c, x, y)),
+            (None, Some(y)) if b.constant(x) == Some(0.0) => real_op(b, Select(c, x, y)),
+            _ => return None,
+        },
+        Sin(x) => {
+            let x = neg(b, x)?;
+            real_op(b, Sin(x))
+        }
+        Cos(x) => {
+            let x = neg(b, x)?;
+            return Some(real_op(b, Cos(x)));
+        }
+        ExpNegSq(x) => {
+            let x = neg(b, x)?;
+            return Some(real_op(b, ExpNegSq(x)));
+        }
+        _ => return None,
+    };
+    Some(real_op(b, Neg(flipped)))
+}

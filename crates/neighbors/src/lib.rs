@@ -1,0 +1,22 @@
+//! Neighbour lists for any cell: triclinic, left-handed, smaller than the cutoff, periodic along any axes, or none.
+//!
+//! [`neighbor_list`] finds the pairs, [`distances`] measures them, and [`brute_force`] is the slow, readable answer
+//! that the tests hold every method against.
+
+#![forbid(unsafe_code)]
+
+mod all_pairs;
+mod assemble;
+pub mod brute_force;
+mod candidates;
+mod coordinate;
+mod distances;
+mod grid;
+mod lattice;
+mod search;
+mod stencil;
+
+pub use coordinate::Coordinate;
+pub use distances::distances;
+pub use madelung_core::pairs::{Kind, PairList};
+pub use search::{Method, Options, neighbor_list};

@@ -1,0 +1,242 @@
+//! Every method against the oracle, on whatever cells, atoms and batches chance brings.
+
+use madelung_core::backend::pool::{Serial, Threads};
+use madelung_core::batch::Batch;
+use madelung_neighbors::brute_force::{self, Pair};
+use madelung_neighbors::{Coordinate, Kind, Method, Options, PairList, neighbor_list};
+use proptest::prelude::*;
+
+/// One system: atoms, cell, and which axes are periodic.
+#[derive(Clone, Debug)]
+struct System {
+    atoms: Vec<[f64; 3]>,
+    cell: [[f64; 3]; 3],
+    pbc: [bool; 3],
+}
+
+type Cell = [[f64; 3]; 3];
+
+fn heights(c: &Cell) -> [f64; 3] {
+    let cross = |a: [f64; 3], b: [f64; 3]| {
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    };
+    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+    let volume = dot(c[0], cross(c[1], c[2])).abs();
+    std::array::from_fn(|k| {
+        let face = cross(c[(k + 1) % 3], c[(k + 2) % 3]);
+        volume / dot(face, face).sqrt()
+    })
+}
+
+/// Triclinic cells of either hand, neither flat nor needles.
+fn cells() -> impl Strategy<Value = Cell> {
+    let rows = prop::array::uniform3(prop::array::uniform3(-3.0..3.0f64));
+    let cube = (1.0..4.0f64).prop_map(|l| [[l, 0.0, 0.0], [0.0, l, 0.0], [0.0, 0.0, l]]);
+    let long = (1.0..2.0f64, 4.0..9.0f64).prop_map(|(l, m)| [[0.0, 0.0, m], [0.0, l, 0.0], [l, 0.3, 0.0]]);
+    prop_oneof![3 => rows, 1 => cube, 1 => long].prop_filter("flat", |c| heights(c).iter().all(|&h| h > 0.7))
+}
+
+/// Atoms in the cell, on its faces, and some boxes away.
+fn systems(most: usize) -> impl Strategy<Value = System> {
+    let coordinate = prop_oneof![6 => 0.0..1.0f64, 2 => -3.0..3.0f64, 1 => Just(0.0), 1 => Just(0.5), 1 => Just(1.0)];
+    let atoms = prop::collection::vec(prop::array::uniform3(coordinate), 0..most);
+    (atoms, cells(), any::<[bool; 3]>()).prop_map(|(fractions, cell, pbc)| {
+        let atoms = fractions.iter().map(|s| {
+            std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k])
+        });
+        System { atoms: atoms.collect(), cell, pbc }
+    })
+}
+
+/// The oracle's answer for a batch.
+fn oracle(systems: &[System], cutoff: f64, half: bool) -> Vec<Pair> {
+    let positions: Vec<_> = systems.iter().flat_map(|s| s.atoms.clone()).collect();
+    let (mut found, mut first) = (Vec::new(), 0);
+    for s in systems {
+        // |S_k| ≤ (|r_j − r_i| + cutoff) / height of the lattice of periodic axes, which is at least the cell's.
+        let far = s.atoms.iter().flatten().fold(0.0f64, |m, x| m.max(x.abs())) * 12f64.sqrt();
+        let most = heights(&s.cell).map(|h| ((far + cutoff) / h) as i32 + 1);
+        let last = first + s.atoms.len();
+        found.extend(brute_force::pairs(&positions, first..last, cutoff, &s.cell, s.pbc, most, half));
+        first = last;
+    }
+    found
+}
+
+fn search<T: Coordinate>(systems: &[System], cutoff: f64, options: &Options, threads: usize) -> PairList<'static> {
+    let positions: Vec<[T; 3]> = systems.iter().flat_map(|s| s.atoms.iter().map(|r| r.map(T::narrow))).collect();
+    let idx: Vec<i32> = systems.iter().enumerate().flat_map(|(b, s)| vec![b as i32; s.atoms.len()]).collect();
+    let cells: Vec<Cell> = systems.iter().map(|s| s.cell).collect();
+    let pbc: Vec<[bool; 3]> = systems.iter().map(|s| s.pbc).collect();
+    let batch = Batch::from_idx(idx, Some(systems.len())).unwrap();
+    let pool = Threads::new(threads);
+    let list = neighbor_list(&positions, cutoff, Some(&cells), Some(&pbc), &batch, options, &pool).unwrap();
+    list.check_batch(&batch).unwrap();
+    list
+}
+
+/// The search against the oracle, for both methods and the choice between them.
+fn agree(systems: &[System], cutoff: f64, half: bool) -> Result<(), TestCaseError> {
+    let expected = oracle(systems, cutoff, half);
+    let options = if half { Options::half() } else { Options::full() };
+    for method in [None, Some(Method::CellList), Some(Method::BruteForce)] {
+        let options = options.clone().maybe(method);
+        let list = search::<f64>(systems, cutoff, &options, 1);
+        prop_assert_eq!(&list.iter().collect::<Vec<_>>(), &expected, "{:?}", method);
+        // Lists from outside are checked for fullness: ours must pass that too.
+        let csr = list.to_csr();
+        let columns = list.columns();
+        PairList::from_csr(csr.neighbor_ptr, csr.others, csr.shifts, columns, list.kind()).unwrap();
+    }
+    Ok(())
+}
+
+trait Maybe {
+    fn maybe(self, method: Option<Method>) -> Self;
+}
+
+impl Maybe for Options {
+    fn maybe(self, method: Option<Method>) -> Self {
+        method.map_or(self.clone(), |method| self.with_method(method))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn single_systems(system in systems(14), reach in 0.1..2.0f64, half in any::<bool>()) {
+        let cutoff = reach * heights(&system.cell).into_iter().fold(f64::INFINITY, f64::min);
+        agree(&[system], cutoff, half)?;
+    }
+
+    #[test]
+    fn cutoffs_of_many_boxes(system in systems(4), reach in 2.0..4.0f64, half in any::<bool>()) {
+        let cutoff = reach * heights(&system.cell).into_iter().fold(f64::INFINITY, f64::min);
+        agree(&[system], cutoff, half)?;
+    }
+
+    #[test]
+    fn batches(systems in prop::collection::vec(systems(10), 0..5), cutoff in 0.3..2.5f64, half in any::<bool>()) {
+        agree(&systems, cutoff, half)?;
+    }
+
+    #[test]
+    fn a_system_alone_is_the_same_as_in_its_batch(systems in prop::collection::vec(systems(60), 1..4), cutoff in 0.3..2.0f64) {
+        let together: Vec<_> = search::<f64>(&systems, cutoff, &Options::full(), 2).iter().collect();
+        let (mut alone, mut first) = (Vec::new(), 0);
+        for system in &systems {
+            let list = search::<f64>(std::slice::from_ref(system), cutoff, &Options::full(), 1);
+            alone.extend(list.iter().map(|(i, j, s)| (first + i, first + j, s)));
+            first += system.atoms.len();
+        }
+        prop_assert_eq!(together, alone);
+    }
+
+    #[test]
+    fn single_precision_is_exact_for_its_coordinates(system in systems(20), cutoff in 0.3..3.0f64) {
+        let rounded = System { atoms: system.atoms.iter().map(|r| r.map(|x| f64::from(x as f32))).collect(), ..system };
+        let cutoff = f64::from(cutoff as f32);
+        let expected = oracle(std::slice::from_ref(&rounded), cutoff, false);
+        for method in [Method::CellList, Method::BruteForce] {
+            let list = search::<f32>(std::slice::from_ref(&rounded), cutoff, &Options::full().with_method(method), 1);
+            prop_assert_eq!(&list.iter().collect::<Vec<_>>(), &expected);
+        }
+    }
+
+    #[test]
+    fn half_and_full_turn_into_each_other(system in systems(20), cutoff in 0.3..3.0f64) {
+        let systems = [system];
+        let (full, half) = (search::<f64>(&systems, cutoff, &Options::full(), 1), search::<f64>(&systems, cutoff, &Options::half(), 1));
+        prop_assert!(full.to_half().unwrap().iter().eq(half.iter()));
+        prop_assert!(half.to_full().unwrap().iter().eq(full.iter()));
+    }
+}
+
+/// A jittered lattice of n³ atoms in a box whose atoms are far from sorted.
+fn fluid(n: usize, shear: f64) -> System {
+    let mut seed = 7u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 40) as f64 / (1u64 << 24) as f64
+    };
+    let length = n as f64 * 2.15;
+    let cell = [[length, 0.0, 0.0], [shear * length, length, 0.0], [0.0, -shear * length, length]];
+    let mut atoms: Vec<[f64; 3]> = (0..n * n * n)
+        .map(|p| {
+            let s = [p / n / n, p / n % n, p % n].map(|c| (c as f64 + random()) / n as f64);
+            std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k])
+        })
+        .collect();
+    for p in (1..atoms.len()).rev() {
+        atoms.swap(p, (random() * p as f64) as usize);
+    }
+    System { atoms, cell, pbc: [true; 3] }
+}
+
+#[test]
+fn large_systems_agree_whatever_the_threads() {
+    for (n, shear, cutoff, pbc) in [
+        (11, 0.0, 5.0, [true; 3]),
+        (11, 0.4, 5.0, [true; 3]),
+        (10, -1.3, 7.0, [true, false, true]),
+        (9, 0.0, 12.0, [true; 3]),
+        (12, 0.1, 2.5, [false; 3]),
+    ] {
+        let system = [System { pbc, ..fluid(n, shear) }];
+        for options in [Options::full(), Options::half()] {
+            let grid = search::<f64>(&system, cutoff, &options.clone().with_method(Method::CellList), 1);
+            let all = search::<f64>(&system, cutoff, &options.clone().with_method(Method::BruteForce), 1);
+            let threads = search::<f64>(&system, cutoff, &options, 3);
+            assert!(grid.len() > 1000);
+            assert_eq!((grid.others(), grid.shifts()), (all.others(), all.shifts()));
+            assert_eq!((grid.others(), grid.shifts()), (threads.others(), threads.shifts()));
+            assert_eq!(grid.starts(), threads.starts());
+        }
+    }
+}
+
+#[test]
+fn pairs_at_the_cutoff_are_decided_in_double_precision() {
+    // Along x every distance is a whole number: at a cutoff of 3 the third neighbour is out, a hair above it is in.
+    let atoms: Vec<[f64; 3]> = (0..500).map(|i| [f64::from(i), 1e5, -1e5]).collect();
+    let system = [System { atoms, cell: [[500.0, 0.0, 0.0], [0.0; 3], [0.0; 3]], pbc: [true, false, false] }];
+    for method in [Method::CellList, Method::BruteForce] {
+        for (cutoff, neighbors) in [(3.0, 4), (3.0 * (1.0 + 1e-15), 6), (3.0 * (1.0 - 1e-15), 4)] {
+            let list = search::<f64>(&system, cutoff, &Options::full().with_method(method), 1);
+            assert!((0..500).all(|i| list.range(i).len() == neighbors), "{cutoff}");
+        }
+    }
+}
+
+#[test]
+fn wrapping_changes_shifts_and_nothing_else() {
+    let system = fluid(9, 0.2);
+    let mut moved = system.clone();
+    for (i, r) in moved.atoms.iter_mut().enumerate() {
+        let n = [i % 5, i % 7, i % 3].map(|n| n as f64 * 1000.0 - 2000.0);
+        *r = std::array::from_fn(|k| r[k] + n[0] * system.cell[0][k] + n[1] * system.cell[1][k] + n[2] * system.cell[2][k]);
+    }
+    let (here, there) = (search::<f64>(&[system.clone()], 4.0, &Options::full(), 1), search::<f64>(&[moved.clone()], 4.0, &Options::full(), 1));
+    let columns = |list: &PairList<'_>| list.iter().map(|(i, j, _)| (i, j)).collect::<Vec<_>>();
+    assert_eq!(columns(&here), columns(&there));
+    let brute = search::<f64>(&[moved], 4.0, &Options::full().with_method(Method::BruteForce), 1);
+    assert_eq!(brute.shifts(), there.shifts());
+}
+
+#[test]
+fn known_counts() {
+    // One atom in a cube of edge 1: 6 neighbours at 1, 12 at √2, 8 at √3.
+    let cube = [System { atoms: vec![[7.3, -2.0, 0.1]], cell: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], pbc: [true; 3] }];
+    for (cutoff, count) in [(0.9, 0), (1.2, 6), (1.5, 18), (1.8, 26), (10.5, 4944)] {
+        for method in [Method::CellList, Method::BruteForce] {
+            assert_eq!(search::<f64>(&cube, cutoff, &Options::full().with_method(method), 1).len(), count, "{cutoff}");
+        }
+        assert_eq!(search::<f64>(&cube, cutoff, &Options::half(), 1).len() * 2, count);
+    }
+    // Two atoms on one point are a pair, of each with the other.
+    let batch = Batch::single(2).unwrap();
+    let list = neighbor_list(&[[0.5f32; 3]; 2], 1.0, None, None, &batch, &Options::full(), &Serial).unwrap();
+    assert_eq!(list.iter().collect::<Vec<_>>(), [(0, 1, [0; 3]), (1, 0, [0; 3])]);
+    assert_eq!(list.kind(), Kind::Full);
+}
