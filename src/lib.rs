@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-pub use madelung_core::{Error, Result, array, backend, batch, cell, kernels, op, pairs, tape};
+pub use madelung_core::{Error, Result, array, backend, batch, cell, kernels, math, op, pairs, tape};
 pub use madelung_electrostatics as electrostatics;
 pub use madelung_electrostatics::{
     Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters, ewald_real_space,

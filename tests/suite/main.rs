@@ -10,7 +10,9 @@ mod oracle_checks;
 #[path = "../common/tuning_checks.rs"]
 mod tuning_checks;
 
+mod derivatives;
 mod ewald;
+mod exactness;
 mod support;
 
 use madelung::estimate_ewald_parameters;

@@ -1,19 +1,24 @@
 //! The library's calls in the terms of the tests' systems.
 
-use crate::common::systems::System;
-use madelung::array::{Array, DType, View};
+use crate::common::systems::{SplitMix64, System};
+use madelung::array::{Array, DType};
+use madelung::backend::Context;
 use madelung::batch::Batch;
+use madelung::electrostatics::kvectors::miller_indices_batch;
+use madelung::op::{Arg, Cotangent, Op, Request};
+use madelung::pairs::{Kind, PairList};
+use std::sync::Arc;
 
-/// Positions, charges and cell as arrays of a dtype, and back as numbers that this dtype holds exactly.
-pub struct Arrays {
-    pub positions: Array,
-    pub charges: Array,
-    pub cell: Array,
-    pub sizes: Vec<usize>,
+/// Positions, charges and cells of a batch as arrays of a dtype.
+pub(crate) struct Arrays {
+    pub(crate) positions: Array,
+    pub(crate) charges: Array,
+    pub(crate) cell: Array,
+    sizes: Vec<usize>,
 }
 
 impl Arrays {
-    pub fn new(systems: &[&System], dtype: DType) -> Self {
+    pub(crate) fn new(systems: &[&System], dtype: DType) -> Self {
         let flat: Vec<f64> = systems.iter().flat_map(|s| s.positions.as_flattened().to_vec()).collect();
         let charges: Vec<f64> = systems.iter().flat_map(|s| s.charges.clone()).collect();
         let cells: Vec<f64> = systems.iter().flat_map(|s| s.cell.as_flattened().to_vec()).collect();
@@ -26,7 +31,7 @@ impl Arrays {
         }
     }
 
-    pub fn batch(&self) -> Batch<'static> {
+    pub(crate) fn batch(&self) -> Batch<'static> {
         let mut ptr = vec![0i32];
         for n in &self.sizes {
             ptr.push(ptr[ptr.len() - 1] + *n as i32);
@@ -34,13 +39,13 @@ impl Arrays {
         Batch::from_ptr(ptr).expect("a batch")
     }
 
-    pub fn system(&self) -> madelung::System<'_> {
+    pub(crate) fn system(&self) -> madelung::System<'_> {
         madelung::System::new(self.positions.view(), self.charges.view(), self.cell.view(), self.batch())
             .expect("a system")
     }
 
     /// The first system, with the numbers that the dtype has.
-    pub fn rounded(&self) -> System {
+    pub(crate) fn rounded(&self) -> System {
         let rows = |v: Vec<f64>| v.chunks_exact(3).map(|r| [r[0], r[1], r[2]]).collect::<Vec<_>>();
         let cell = rows(self.cell.to_f64());
         System {
@@ -51,6 +56,170 @@ impl Arrays {
     }
 }
 
-pub fn view(a: &Array) -> View<'_> {
-    a.view()
+/// A call of an op of the registry, with its lists and wave vectors kept as they are while its arrays change.
+pub(crate) struct Call {
+    pub(crate) op: Arc<Op>,
+    pub(crate) arrays: Vec<Option<Array>>,
+    atoms: Batch<'static>,
+    waves: Batch<'static>,
+    pub(crate) pairs: PairList<'static>,
+    cutoff: f64,
+}
+
+/// Splitting parameter and cutoffs at which truncation is below rounding: αr_c = k_c/2α = 6.2.
+pub(crate) const ALPHA: f64 = 0.8;
+const CUTOFF: f64 = 6.2 / ALPHA;
+
+impl Call {
+    pub(crate) fn new(op: &Arc<Op>, systems: &[&System]) -> Self {
+        let given = Arrays::new(systems, DType::F64);
+        // The list reaches further than the cutoff, so that no pair is missing when atoms move a little.
+        let pairs = given.system().neighbor_list(CUTOFF + 0.5, &madelung::backend::pool::Serial).expect("a list");
+        let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
+        let (miller, ptr) = miller_indices_batch(&cells, &[2.0 * ALPHA * 6.2]).expect("wave vectors");
+        let miller = madelung::array::View::from(miller.as_slice()).to_array();
+        let alpha: Vec<f64> = (0..systems.len()).map(|b| ALPHA + 0.01 * b as f64).collect();
+        let alpha = Array::from_f64(DType::F64, &[systems.len()], &alpha).expect("shapes fit");
+        let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
+        let arrays = op
+            .args
+            .iter()
+            .map(|a| match a.name.as_str() {
+                "positions" => Some(given.positions.clone()),
+                "charges" => Some(given.charges.clone()),
+                "cell" => Some(given.cell.clone()),
+                "alpha" => Some(alpha.clone()),
+                "miller" => Some(miller.clone()),
+                _ => None,
+            })
+            .collect();
+        Self { op: op.clone(), arrays, atoms, waves, pairs, cutoff: CUTOFF }
+    }
+
+    /// The same list, with nothing promised about the way back: contributions to partners are scattered.
+    pub(crate) fn scattering(mut self) -> Self {
+        let csr = self.pairs.to_csr();
+        let (ptr, others, shifts) = (csr.neighbor_ptr.to_vec(), csr.others.to_vec(), csr.shifts.to_vec());
+        self.pairs = PairList::from_csr(ptr, others, shifts, self.pairs.columns(), Kind::Directed).expect("a list");
+        self
+    }
+
+    /// The arguments with some arrays in the place of the call's own.
+    pub(crate) fn args<'a>(&'a self, arrays: &'a [Option<Array>]) -> Vec<Arg<'a>> {
+        let names = self.op.args.iter().map(|a| a.name.as_str());
+        names
+            .zip(arrays)
+            .map(|(name, array)| match (name, array) {
+                (_, Some(array)) => Arg::Array(array.view()),
+                ("atoms", _) => Arg::Batch(&self.atoms),
+                ("waves", _) => Arg::Batch(&self.waves),
+                ("pairs", _) => Arg::Pairs(&self.pairs),
+                ("cutoff", _) => Arg::Real(self.cutoff),
+                ("prefactor", _) => Arg::Real(1.3),
+                ("strain", _) => Arg::Zero,
+                (name, _) => panic!("what is `{name}`?"),
+            })
+            .collect()
+    }
+
+    pub(crate) fn value(&self, arrays: &[Option<Array>]) -> Vec<f64> {
+        self.op.value(&Context::default(), &self.args(arrays)).expect("a value")[0].to_f64()
+    }
+
+    /// F_k along directions.
+    pub(crate) fn tangent(&self, arrays: &[Option<Array>], directions: &[&[Option<Array>]]) -> Vec<f64> {
+        let views = views(directions);
+        let directions: Vec<&[_]> = views.iter().map(Vec::as_slice).collect();
+        let request = Request { directions: &directions, ..Request::default() };
+        self.op.evaluate(&Context::default(), &self.args(arrays), &request).expect("a tangent").values[0].to_f64()
+    }
+
+    /// G_k by every differentiable argument.
+    pub(crate) fn gradient(
+        &self,
+        context: &Context<'_>,
+        arrays: &[Option<Array>],
+        w: Cotangent<'_>,
+        directions: &[&[Option<Array>]],
+    ) -> Vec<Vec<f64>> {
+        let gradients = self.differentiable();
+        let views = views(directions);
+        let directions: Vec<&[_]> = views.iter().map(Vec::as_slice).collect();
+        let cotangents = [Some(w)];
+        let request =
+            Request { cotangents: &cotangents, directions: &directions, gradients: &gradients, values: false };
+        let done = self.op.evaluate(context, &self.args(arrays), &request).expect("a gradient");
+        done.gradients.iter().map(Array::to_f64).collect()
+    }
+
+    pub(crate) fn differentiable(&self) -> Vec<usize> {
+        (0..self.op.args.len()).filter(|n| self.op.is_differentiable(*n)).collect()
+    }
+
+    pub(crate) fn position(&self, name: &str) -> usize {
+        self.op.arg(name).expect("an argument")
+    }
+
+    /// Random tangents of every differentiable argument but the strain, which has no value to move.
+    pub(crate) fn direction(&self, seed: u64) -> Vec<Option<Array>> {
+        let mut rng = SplitMix64(seed);
+        let strain = self.position("strain");
+        (0..self.arrays.len())
+            .map(|n| {
+                let array = self.arrays[n].as_ref().filter(|_| self.op.is_differentiable(n) && n != strain)?;
+                let data: Vec<f64> = array.to_f64().iter().map(|_| rng.uniform(-1.0, 1.0)).collect();
+                Some(Array::from_f64(DType::F64, array.shape(), &data).expect("shapes fit"))
+            })
+            .collect()
+    }
+
+    /// One argument's part of a direction.
+    pub(crate) fn only(&self, direction: &[Option<Array>], name: &str) -> Vec<Option<Array>> {
+        let keep = self.position(name);
+        direction.iter().enumerate().map(|(n, u)| u.clone().filter(|_| n == keep)).collect()
+    }
+
+    /// x + h u
+    pub(crate) fn moved(&self, direction: &[Option<Array>], h: f64) -> Vec<Option<Array>> {
+        let moved = |(x, u): (&Option<Array>, &Option<Array>)| match (x, u) {
+            (Some(x), Some(u)) => {
+                let data: Vec<f64> = x.to_f64().iter().zip(u.to_f64()).map(|(x, u)| x + h * u).collect();
+                Some(Array::from_f64(DType::F64, x.shape(), &data).expect("shapes fit"))
+            }
+            (x, _) => x.clone(),
+        };
+        self.arrays.iter().zip(direction).map(moved).collect()
+    }
+
+    /// The arrays under r → r(1 + hη), cell → cell(1 + hη), the same η in every system.
+    pub(crate) fn strained(&self, eta: &[f64; 9], h: f64) -> Vec<Option<Array>> {
+        let mut arrays = self.arrays.clone();
+        for name in ["positions", "cell"] {
+            let n = self.position(name);
+            if let Some(array) = &self.arrays[n] {
+                let rows = array.to_f64();
+                let data: Vec<f64> = (0..rows.len())
+                    .map(|k| {
+                        let (row, c) = (&rows[k / 3 * 3..k / 3 * 3 + 3], k % 3);
+                        row[c] + h * (0..3).map(|m| row[m] * eta[3 * m + c]).sum::<f64>()
+                    })
+                    .collect();
+                arrays[n] = Some(Array::from_f64(DType::F64, array.shape(), &data).expect("shapes fit"));
+            }
+        }
+        arrays
+    }
+}
+
+fn views<'a>(directions: &[&'a [Option<Array>]]) -> Vec<Vec<Option<madelung::array::View<'a>>>> {
+    directions.iter().map(|d| d.iter().map(|u| u.as_ref().map(Array::view)).collect()).collect()
+}
+
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+pub(crate) fn random(seed: u64, n: usize) -> Vec<f64> {
+    let mut rng = SplitMix64(seed);
+    (0..n).map(|_| rng.uniform(-1.0, 1.0)).collect()
 }

@@ -120,7 +120,8 @@ mod tests {
             for i in 0..3 {
                 for j in 0..3 {
                     let dot: f64 = (0..3).map(|k| b[i][k] * a[j][k]).sum();
-                    prop_assert!((dot - if i == j { TAU } else { 0.0 }).abs() < 1e-8);
+                    let expected = if i == j { TAU } else { 0.0 };
+                    prop_assert!((dot - expected).abs() < 1e-8);
                 }
             }
         }

@@ -242,34 +242,42 @@ impl<'a> PairList<'a> {
     /// Indices, self pairs, and whether the list is what its kind says.
     fn check_entries(&self) -> Result<()> {
         // A sum over pairs does not depend on their order, so a full list and its reverse have the same one.
-        let (mut forth, mut back) = (0u128, 0u128);
+        let mut surplus = 0u64;
         for i in 0..self.rows() {
             let (others, shifts) = self.row(i);
+            let bad = others.iter().fold(false, |bad, &j| bad | (j as u32 as usize >= self.columns));
+            if let Some(&j) = others.iter().find(|&&j| bad && j as u32 as usize >= self.columns) {
+                return Err(out_of_range(j, self.columns));
+            }
+            let itself = others.iter().fold(false, |itself, &j| itself | (j as usize == i));
+            if itself
+                && self.kind != Kind::Directed
+                && self.iter_row(i).any(|(_, j, s)| i == j && s == [0; 3])
+            {
+                let got = format!("atom {i} paired with itself at shift 0");
+                return Err(Error::argument("neighbor_list", "pairs of two atoms (or images)", got));
+            }
+            let (here_first, here_last) = ((i as u64).wrapping_mul(FIRST), (i as u64).wrapping_mul(LAST));
             for (&j, &s) in others.iter().zip(shifts) {
-                if j as u32 as usize >= self.columns {
-                    return Err(out_of_range(j, self.columns));
-                }
-                let here = i as u64;
-                let there = j as u64;
-                if here == there && s == [0; 3] && self.kind != Kind::Directed {
-                    let got = format!("atom {i} paired with itself at shift 0");
-                    return Err(Error::argument("neighbor_list", "pairs of two atoms (or images)", got));
-                }
+                let there_last = u64::from(j as u32).wrapping_mul(LAST);
+                let there_first = u64::from(j as u32).wrapping_mul(FIRST);
                 // Linear in S, so that −S has the negative code.
-                let code =
-                    (s[0] as i64).wrapping_add((s[1] as i64) << 21).wrapping_add((s[2] as i64) << 42) as u64;
-                forth = forth.wrapping_add(hash(here << 32 | there, code));
-                back = back.wrapping_add(hash(there << 32 | here, code.wrapping_neg()));
+                let image =
+                    i64::from(s[0]).wrapping_add(i64::from(s[1]) << 21).wrapping_add(i64::from(s[2]) << 42);
+                let image = (image as u64).wrapping_mul(IMAGE);
+                let forth = hash(here_first.wrapping_add(there_last).wrapping_add(image));
+                let back = hash(there_first.wrapping_add(here_last).wrapping_sub(image));
+                surplus = surplus.wrapping_add(forth).wrapping_sub(back);
             }
         }
         match self.kind {
-            Kind::Full if forth != back => Err(Error::argument(
+            Kind::Full if surplus != 0 => Err(Error::argument(
                 "neighbor_list",
                 "a full list (every (i, j, S) with its (j, i, −S)); declare a half list as half, or turn it into a \
                  full one first",
                 "pairs without their reverse: a half list, or one that was cut short",
             )),
-            Kind::Half if self.len > 0 && forth == back => Err(Error::argument(
+            Kind::Half if self.len > 0 && surplus == 0 => Err(Error::argument(
                 "neighbor_list",
                 "a half list (every pair once); declare it as full",
                 "every pair from both sides: a full list",
@@ -376,10 +384,12 @@ impl<'a> PairList<'a> {
 
     /// All pairs (i, j, S), row by row.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, [i32; 3])> + '_ {
-        (0..self.rows()).flat_map(move |i| {
-            let (others, shifts) = self.row(i);
-            others.iter().zip(shifts).map(move |(&j, &s)| (i, j as usize, s))
-        })
+        (0..self.rows()).flat_map(move |i| self.iter_row(i))
+    }
+
+    fn iter_row(&self, i: usize) -> impl Iterator<Item = (usize, usize, [i32; 3])> + '_ {
+        let (others, shifts) = self.row(i);
+        others.iter().zip(shifts).map(move |(&j, &s)| (i, j as usize, s))
     }
 
     /// Pairs of the longest row.
@@ -541,12 +551,14 @@ impl<'a> PairList<'a> {
     }
 }
 
-/// 128 well-mixed bits for a directed pair and its image code.
-fn hash(pair: u64, image: u64) -> u128 {
-    let product = u128::from(pair ^ 0x9e37_79b9_7f4a_7c15) * u128::from(image ^ 0xd6e8_feb8_6659_fd93);
-    let folded = (product as u64) ^ (product >> 64) as u64;
-    u128::from(folded ^ 0xa076_1d64_78bd_642f)
-        * u128::from(folded.rotate_left(29) ^ pair ^ 0xe703_7ed1_a0b4_28db)
+// Odd numbers with bits in no order.
+const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
+const LAST: u64 = 0xa076_1d64_78bd_642f;
+const IMAGE: u64 = 0xd6e8_feb8_6659_fd93;
+
+/// Mixes a code so that sums of mixed codes agree only where the codes do.
+fn hash(code: u64) -> u64 {
+    (code >> 32).wrapping_mul(code & 0xffff_ffff)
 }
 
 fn addressable(argument: &str, entries: usize) -> Result<()> {

@@ -15,7 +15,26 @@ use crate::math::Isa;
 
 /// The processor this runs on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cpu;
+pub struct Cpu {
+    isa: Option<Isa>,
+}
+
+impl Cpu {
+    /// The processor with the instructions it has.
+    pub const fn new() -> Self {
+        Self { isa: None }
+    }
+
+    /// The same with no wider instructions than these (and none that it does not have).
+    pub const fn at_most(isa: Isa) -> Self {
+        Self { isa: Some(isa) }
+    }
+
+    /// The instructions that kernels run on.
+    pub fn isa(&self) -> Isa {
+        self.isa.map_or(Isa::detect(), |isa| isa.min(Isa::detect()))
+    }
+}
 
 /// Rows per chunk, where rows loop over data and where they do not.
 const CHUNK: [usize; 2] = [4096, 64];
@@ -31,7 +50,8 @@ impl Backend for Cpu {
 
     fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
         launch.check()?;
-        let mut done = || run(context, launch);
+        let isa = self.isa();
+        let mut done = || run(context, launch, isa);
         context.stream.run(&mut done);
         Ok(())
     }
@@ -42,12 +62,11 @@ struct Shared(Launch);
 // SAFETY: threads read inputs, and write disjoint rows of outputs or buffers of their own.
 unsafe impl Sync for Shared {}
 
-fn run(context: &Context<'_>, launch: &mut Launching<'_>) {
-    let isa = Isa::detect() as usize;
+fn run(context: &Context<'_>, launch: &mut Launching<'_>, isa: Isa) {
     let part = launch.part;
     let entry = match launch.dtype {
-        DType::F32 => part.run.f32[isa],
-        _ => part.run.f64[isa],
+        DType::F32 => part.run.f32[isa as usize],
+        _ => part.run.f64[isa as usize],
     };
     let shared = Shared(pointers(launch));
     let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {

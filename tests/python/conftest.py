@@ -1,0 +1,69 @@
+"""Systems and stored references for all tests."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A periodic system and what an independent sum gave for it; see tests/data/README.md."""
+
+    name: str
+    positions: np.ndarray
+    charges: np.ndarray
+    cell: np.ndarray
+    energy: float
+    atom_energies: np.ndarray
+    forces: np.ndarray
+    charge_gradients: np.ndarray
+    virial: np.ndarray
+
+    @property
+    def system(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.positions, self.charges, self.cell
+
+
+def _load() -> dict[str, Case]:
+    cases = json.loads((ROOT / "tests" / "data" / "ewald_references.json").read_text())
+    arrays = ("positions", "charges", "cell", "atom_energies", "forces", "charge_gradients", "virial")
+    return {
+        case["name"]: Case(
+            case["name"], energy=case["energy"], **{key: np.array(case[key], dtype=np.float64) for key in arrays}
+        )
+        for case in cases
+    }
+
+
+CASES = _load()
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+@pytest.fixture
+def triclinic() -> Case:
+    """Twenty charges with a net charge in a cell without right angles."""
+    return CASES["triclinic_random_charged"]
+
+
+def rms(x: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(x, dtype=np.float64)))) if np.size(x) else 0.0
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, least: float = 0.0) -> None:
+    """RMS difference against `tolerance` times the RMS of what is expected, or `least` where that is larger.
+
+    `least` is the scale of arrays that symmetry makes zero.
+    """
+    assert np.shape(found) == np.shape(expected)
+    scale = max(rms(expected), least)
+    error = rms(np.asarray(found, dtype=np.float64) - expected)
+    assert error <= tolerance * scale, f"RMS error {error:.1e} against {tolerance:.0e} x {scale:.1e}"

@@ -1,0 +1,181 @@
+"""The command line, as a user runs it."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import ase.build
+import ase.io
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from madelung.numpy import ewald_summation
+from madelung.units import EV_ANGSTROM
+
+DATA = ROOT / "examples" / "data"
+
+
+def run(*arguments, status=0):
+    """Standard output, or for a refusal standard error."""
+    command = [sys.executable, "-m", "madelung.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr if status == 2 else done.stdout
+
+
+def value(output, name):
+    """The first number after a name."""
+    line = next(line for line in output.splitlines() if line.strip().startswith(name))
+    return float(line.strip()[len(name) :].split()[0])
+
+
+def test_energy_of_all_examples_with_what_is_known():
+    files = sorted(DATA.glob("*.xyz"))
+    known = json.loads((DATA / "known.json").read_text())
+    output = run("energy", "--accuracy", "1e-12", *files)
+    blocks = output.split(str(DATA))[1:]
+    assert len(blocks) == len(files) == len(known)
+    for file, block in zip(files, blocks):
+        assert value(block, "energy") == pytest.approx(known[file.name]["energy"], rel=1e-11)
+        assert value(block, "known energy") == pytest.approx(known[file.name]["energy"], rel=1e-11)
+        constant = known[file.name]["madelung_constant"]
+        if constant is not None:
+            assert value(block, "Madelung constant") == pytest.approx(constant, rel=1e-11)
+        for name in ("atoms", "cell volume", "total charge", "parameters", "force error", "stress", "time"):
+            assert name in block
+
+
+def test_chosen_parameters_units_and_dtype():
+    file = DATA / "rock_salt.xyz"
+    output = run("energy", file, "--alpha", 0.6, "--cutoff", 10, "--k-cutoff", 8, "--units", "reduced", "--dtype", "float32")
+    assert "alpha 0.60000" in output
+    assert "cutoff 10.0000" in output
+    assert "k_cutoff 8.0000" in output
+    assert "float32" in output
+    assert "e2/A^2" in output
+    assert value(output, "energy") == pytest.approx(-2.4787271297233175, rel=1e-5)
+
+
+def test_output_goes_round_through_ase(tmp_path):
+    out = tmp_path / "out.xyz"
+    files = [DATA / "rutile.xyz", DATA / "triclinic.xyz"]
+    run("energy", "--accuracy", "1e-10", *files, "--output", out)
+    for atoms, file in zip(ase.io.read(out, index=":"), files):
+        source = ase.io.read(file)
+        volume = source.get_volume()
+        energies, forces, virial = ewald_summation(
+            source.positions,
+            source.get_initial_charges(),
+            source.cell.array,
+            accuracy=1e-10,
+            prefactor=EV_ANGSTROM,
+            compute_forces=True,
+            compute_virial=True,
+        )
+        assert atoms.get_potential_energy() == pytest.approx(energies.sum(), rel=1e-9)
+        np.testing.assert_allclose(atoms.get_forces(), forces, atol=1e-6)
+        np.testing.assert_allclose(atoms.get_stress(voigt=False), -virial / volume, atol=1e-6)
+        np.testing.assert_allclose(atoms.get_initial_charges(), source.get_initial_charges())
+        np.testing.assert_allclose(atoms.positions, source.positions, atol=1e-7)
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Rock salt without charges."""
+    file = tmp_path / "NaCl.cif"
+    ase.io.write(file, ase.build.bulk("NaCl", "rocksalt", a=5.6402, cubic=True))
+    return file
+
+
+def test_charges_by_element(bare):
+    output = run("energy", bare, "--charges", "Na=1,Cl=-1", "--accuracy", "1e-12")
+    assert value(output, "energy") == pytest.approx(-2.4787271297233175, rel=1e-7)
+
+
+def test_the_last_frame_is_taken_and_said(tmp_path):
+    file = tmp_path / "trajectory.xyz"
+    frames = []
+    for a in (5.5, 5.6402):
+        atoms = ase.build.bulk("NaCl", "rocksalt", a=a, cubic=True)
+        atoms.set_initial_charges([1, -1] * 4)
+        frames.append(atoms)
+    ase.io.write(file, frames)
+    output = run("energy", file, "--accuracy", "1e-12")
+    assert "frame 1 of 0 to 1" in output
+    assert value(output, "energy") == pytest.approx(-2.4787271297233175, rel=1e-9)
+    first = run("energy", file, "--frame", 0, "--accuracy", "1e-12")
+    assert value(first, "energy") == pytest.approx(-2.4787271297233175 * 5.6402 / 5.5, rel=1e-9)
+    assert "there is no frame 2, it has 2" in run("energy", file, "--frame", 2, status=2)
+
+
+def test_known_values_from_another_file(tmp_path):
+    file = shutil.copy(DATA / "rock_salt.xyz", tmp_path / "salt.xyz")
+    assert "known" not in run("energy", file)
+    known = tmp_path / "values.json"
+    known.write_text(json.dumps({"salt.xyz": {"energy": -2.4787271297233175}}))
+    assert "known energy" in run("energy", file, "--known", known)
+    assert "does not name" in run("energy", DATA / "rutile.xyz", "--known", known, status=2)
+    known.write_text("{")
+    assert "values.json" in run("energy", file, "--known", known, status=2)
+    known.write_text(json.dumps({"salt.xyz": {"madelung_constant": 1}}))
+    assert "not as expected" in run("energy", file, "--known", known, status=2)
+
+
+def test_refusals_are_one_clear_line(tmp_path, bare):
+    open_cell = tmp_path / "molecule.xyz"
+    ase.io.write(open_cell, ase.build.molecule("H2O"))
+    junk = tmp_path / "junk.xyz"
+    junk.write_text("this is not a structure\n")
+    clash = tmp_path / "clash.xyz"
+    ase.io.write(clash, ase.Atoms("NaCl", [[0, 0, 0]] * 2, cell=[4, 4, 4], pbc=True))
+    salt = DATA / "rock_salt.xyz"
+    cases = [
+        ((tmp_path / "absent.xyz",), "no such file"),
+        ((bare,), "no charges"),
+        ((bare, "--charges", "Na=1"), "has none for Cl"),
+        ((open_cell, "--charges", "H=1,O=-2"), "not periodic along a b c"),
+        ((junk,), "ASE cannot read it"),
+        ((clash, "--charges", "Na=1,Cl=-1"), "no two charges on one point"),
+        ((salt, "--accuracy", 2), "`accuracy`"),
+        ((salt, "--alpha", -1), "`alpha`"),
+        ((salt, "--output", tmp_path / "absent" / "out.xyz"), "cannot write"),
+    ]
+    for arguments, message in cases:
+        error = run("energy", *arguments, status=2)
+        assert message in error, arguments
+        assert error.startswith("madelung: ")
+        assert len(error.splitlines()) == 1, error
+    assert "expected ELEMENT=CHARGE" in run("energy", salt, "--charges", "Na", status=2)
+    assert "usage" in run(status=2)
+
+
+def test_info():
+    output = run("info")
+    for word in ("madelung 0.", "instruction set", "threads", "cpu", "madelung.ewald_summation v1"):
+        assert word in output
+
+
+def test_check_passes():
+    output = run("check")
+    assert "all checks passed" in output
+    assert "FAIL" not in output
+    assert output.count("PASS") >= 14
+    assert "fluorite, float64" in output
+
+
+def test_check_fails_where_a_number_is_wrong(monkeypatch, capsys):
+    from madelung import _crystals, cli
+
+    wrong = _crystals.Crystal("wrong", _crystals.CRYSTALS[0].sublattices, 0.5, 4, 1.75)
+    monkeypatch.setattr(_crystals, "CRYSTALS", (wrong,))
+    assert cli.main(["check"]) == 1
+    assert "FAIL  wrong, float64" in capsys.readouterr().out
+
+
+def test_the_script_is_installed():
+    script = shutil.which("madelung", path=str(sys.executable).rsplit("/", 1)[0])
+    assert script is not None
+    assert "madelung 0." in subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout

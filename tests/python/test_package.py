@@ -1,0 +1,45 @@
+"""What the package says about itself."""
+
+import importlib.metadata
+import re
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+import madelung
+from madelung import _native
+
+
+def test_version_is_that_of_the_workspace():
+    stated = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
+    assert madelung.__version__ == stated == importlib.metadata.version("madelung")
+
+
+def test_the_registry():
+    ops = {op["name"]: op for op in madelung.ops()}
+    assert {"ewald_real_space", "ewald_reciprocal_space", "ewald_summation"} <= set(ops)
+    assert all(op["namespace"] == "madelung" and op["version"] >= 1 and op["outputs"] for op in ops.values())
+
+
+def test_devices():
+    assert "cpu" in madelung.devices()
+
+
+def test_units():
+    """e²/(4πε₀) from e (exact) and α, ħc of CODATA 2018: αħc in eV·Å."""
+    assert pytest.approx(7.2973525693e-3 * 1973.269804, rel=1e-9) == madelung.units.EV_ANGSTROM
+
+
+def test_typed():
+    assert (ROOT / "python" / "madelung" / "py.typed").exists()
+    stubs = (ROOT / "python" / "madelung" / "_native.pyi").read_text()
+    public = {name for name in dir(_native) if not name.startswith("_")}
+    assert set(re.findall(r"^def (\w+)", stubs, re.MULTILINE)) == public
+
+
+@pytest.mark.parametrize("arguments", [(), (1,), (np.zeros((2, 3)), 1.0, None, None, None, None)])
+def test_the_compiled_part_survives_nonsense(arguments):
+    for name in ("neighbor_list", "ewald_real_space", "ewald_reciprocal_space", "ewald_summation"):
+        with pytest.raises((TypeError, ValueError)):
+            getattr(_native, name)(*arguments)

@@ -1,0 +1,100 @@
+"""Threads, forks and the environment: the same bits wherever a call runs."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import CASES
+
+from madelung.numpy import ewald_summation, neighbor_list
+
+WATER = CASES["water_801"].system
+
+
+def work(_=None):
+    energies, forces = ewald_summation(*WATER, accuracy=1e-6, compute_forces=True)
+    pairs, _, _ = neighbor_list(WATER[0], 6.0, WATER[2])
+    return energies.tobytes() + forces.tobytes() + pairs.tobytes()
+
+
+def test_two_threads_at_once_give_the_same_bits():
+    expected = work()
+    results = []
+    threads = [threading.Thread(target=lambda: results.extend(work() for _ in range(5))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 10
+    assert all(result == expected for result in results)
+
+
+def test_other_threads_run_during_a_call():
+    """A call of a tenth of a second or more must not keep the interpreter to itself."""
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    start = time.perf_counter()
+    ewald_summation(*WATER, accuracy=1e-13, compute_forces=True)
+    end = time.perf_counter()
+    done.set()
+    ticker.join()
+    during = sum(start < t < end for t in ticks)
+    assert during >= 0.1 * (end - start) / 0.005, f"{during} ticks in {end - start:.3f} s"
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_computes_too():
+    """Threads of the parent do not exist in its child; joining or using them would hang."""
+    expected = work()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map_async(work, range(4)).get(timeout=60) == [expected] * 4
+    assert work() == expected
+
+
+@pytest.mark.parametrize("environment", [{"MADELUNG_NUM_THREADS": "1"}, {"MADELUNG_NUM_THREADS": "3"}])
+def test_any_number_of_threads_gives_the_same_bits(environment):
+    code = "import hashlib, test_process; print(hashlib.sha256(test_process.work()).hexdigest())"
+    here = os.path.dirname(os.path.abspath(__file__))
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=here,
+            env={**os.environ, **setting},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for setting in ({}, environment)
+    }
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("isa", ["portable", "avx2"])
+def test_narrower_lanes_agree(isa):
+    code = "import numpy, sys, test_process; sys.stdout.buffer.write(test_process.forces())"
+    here = os.path.dirname(os.path.abspath(__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=here,
+        env={**os.environ, "MADELUNG_ISA": isa},
+        capture_output=True,
+        check=True,
+    )
+    found, expected = np.frombuffer(done.stdout), np.frombuffer(forces())
+    assert np.sqrt(np.mean((found - expected) ** 2)) < 1e-12 * np.sqrt(np.mean(expected**2))
+
+
+def forces():
+    return ewald_summation(*WATER, accuracy=1e-6, compute_forces=True)[1].tobytes()

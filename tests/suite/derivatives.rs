@@ -1,0 +1,278 @@
+//! Every member of every op's family against finite differences of the member below it.
+
+use crate::common::numeric::{rms, richardson};
+use crate::common::systems::{left_handed_cell, random_system, triclinic_cell};
+use crate::support::{Call, dot, random};
+use madelung::array::{Array, DType};
+use madelung::backend::Context;
+use madelung::electrostatics::registry;
+use madelung::op::Cotangent;
+use madelung::tape::{Tape, Value};
+use std::sync::Arc;
+
+fn calls() -> Vec<Call> {
+    let a = random_system(1, 9, triclinic_cell(260.0), 0.0, 1.2);
+    let b = random_system(2, 7, left_handed_cell(240.0), 1.1, 1.2);
+    registry().iter().map(|op| Call::new(op, &[&a, &b])).collect()
+}
+
+/// A difference in units of `scale`, against a bound.
+fn check(what: &str, got: f64, want: f64, scale: f64, bound: f64) {
+    let error = (got - want).abs() / scale;
+    println!("{what}: {error:.1e}");
+    assert!(error <= bound, "{what}: {got} against {want}, {error:.1e} of {scale}");
+}
+
+const ARGS: [&str; 4] = ["positions", "charges", "cell", "alpha"];
+
+#[test]
+fn first_derivatives() {
+    for call in calls() {
+        let n = call.value(&call.arrays).len();
+        let w = random(5, n);
+        let weights = Array::from_f64(DType::F64, &[n], &w).expect("shapes fit");
+        let gradient = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[]);
+        let differentiable = call.differentiable();
+        for (seed, name) in ARGS.iter().flat_map(|a| (10..13).map(move |s| (s, *a))) {
+            let u = call.only(&call.direction(seed), name);
+            let along = |h: f64| dot(&w, &call.value(&call.moved(&u, h)));
+            let (numerical, _) = richardson(along, 0.0, 2e-2);
+            let at = call.position(name);
+            let u_values = u[at].as_ref().expect("a direction").to_f64();
+            let g = &gradient[differentiable.iter().position(|n| *n == at).expect("differentiable")];
+            // Where alpha hardly matters (the whole sum does not depend on it) the parts set the scale.
+            let scale = (rms(g) * (u_values.len() as f64).sqrt()).max(rms(&w) * (n as f64).sqrt() * 0.1);
+            let title = format!("{} by {name}", call.op.name);
+            check(&format!("G0 {title}"), dot(g, &u_values), numerical, scale, 1e-8);
+            let forward = dot(&w, &call.tangent(&call.arrays, &[&u]));
+            check(&format!("F1 {title}"), forward, dot(g, &u_values), scale, 1e-12);
+        }
+        let eta: [f64; 9] = random(3, 9).try_into().expect("nine");
+        let (numerical, _) = richardson(|h| dot(&w, &call.value(&call.strained(&eta, h))), 0.0, 1e-3);
+        let g = &gradient[differentiable.iter().position(|n| *n == call.position("strain")).expect("differentiable")];
+        let by_eta = g.chunks_exact(9).map(|g| dot(g, &eta)).sum();
+        check(&format!("G0 {} by strain", call.op.name), by_eta, numerical, rms(g) * 3.0, 1e-8);
+    }
+}
+
+#[test]
+fn second_derivatives() {
+    for call in calls() {
+        let n = call.value(&call.arrays).len();
+        let w = random(6, n);
+        let weights = Array::from_f64(DType::F64, &[n], &w).expect("shapes fit");
+        let g = |arrays: &[Option<Array>]| {
+            call.gradient(&Context::default(), arrays, Cotangent::Array(weights.view()), &[])
+        };
+        let differentiable = call.differentiable();
+        let probe = call.direction(40);
+        for name in ARGS {
+            let u = call.only(&call.direction(30), name);
+            let hvp = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
+            for (k, at) in differentiable.iter().enumerate() {
+                let of = &call.op.args[*at].name;
+                let v = match &probe[*at] {
+                    Some(v) => v.to_f64(),
+                    None => random(7, hvp[k].len()),
+                };
+                let (numerical, _) = richardson(|h| dot(&g(&call.moved(&u, h))[k], &v), 0.0, 2e-2);
+                let scale = rms(&hvp[k]) * (v.len() as f64).sqrt();
+                let title = format!("G1 {}: {of} along {name}", call.op.name);
+                check(&title, dot(&hvp[k], &v), numerical, scale.max(0.1), 1e-7);
+            }
+            let v = call.direction(50);
+            let mixed = dot(&w, &call.tangent(&call.arrays, &[&u, &v]));
+            let (numerical, _) = richardson(|h| dot(&w, &call.tangent(&call.moved(&v, h), &[&u])), 0.0, 2e-2);
+            check(&format!("F2 {} along {name}", call.op.name), mixed, numerical, numerical.abs().max(0.1), 1e-7);
+        }
+    }
+}
+
+/// A strain on top of a deformation multiplies it: (1 + hη)(1 + ε) = 1 + hη + ε + hηε. So the difference of the
+/// gradient along a deformation is the second derivative and a first one.
+#[test]
+fn second_derivatives_by_strain() {
+    for call in calls() {
+        let n = call.value(&call.arrays).len();
+        let w = random(8, n);
+        let weights = Array::from_f64(DType::F64, &[n], &w).expect("shapes fit");
+        let by = call.position("strain");
+        let k = call.differentiable().iter().position(|n| *n == by).expect("differentiable");
+        let g = |arrays: &[Option<Array>]| {
+            call.gradient(&Context::default(), arrays, Cotangent::Array(weights.view()), &[]).swap_remove(k)
+        };
+        let eta: [f64; 9] = random(3, 9).try_into().expect("nine");
+        let zeta: [f64; 9] = random(4, 9).try_into().expect("nine");
+        let systems = g(&call.arrays).len() / 9;
+        let mut u = vec![None; call.arrays.len()];
+        u[by] = Some(Array::from_f64(DType::F64, &[systems, 3, 3], &eta.repeat(systems)).expect("shapes fit"));
+        let hvp = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
+        let along = |g: &[f64], z: &[f64; 9]| g.chunks_exact(9).map(|g| dot(g, z)).sum::<f64>();
+        let (difference, _) = richardson(|h| along(&g(&call.strained(&eta, h)), &zeta), 0.0, 1e-3);
+        let product: [f64; 9] =
+            std::array::from_fn(|m| (0..3).map(|q| eta[m / 3 * 3 + q] * zeta[3 * q + m % 3]).sum());
+        let want = difference - along(&g(&call.arrays), &product);
+        let title = format!("G1 {}: strain along strain", call.op.name);
+        check(&title, along(&hvp[k], &zeta), want, rms(&hvp[k]) * 3.0, 1e-7);
+        // And the tangent of the energies along the strain is the gradient's contraction.
+        let forward = dot(&w, &call.tangent(&call.arrays, &[&u]));
+        let reverse = along(&g(&call.arrays), &eta);
+        check(&format!("F1 {} by strain", call.op.name), forward, reverse, reverse.abs().max(0.1), 1e-12);
+    }
+}
+
+#[test]
+fn gather_is_scatter() {
+    let a = random_system(3, 40, triclinic_cell(500.0), 0.0, 1.2);
+    let b = random_system(4, 11, left_handed_cell(300.0), 0.4, 1.2);
+    for op in registry().iter().filter(|op| op.arg("pairs").is_some()) {
+        let gather = Call::new(op, &[&a, &b]);
+        let scatter = Call::new(op, &[&a, &b]).scattering();
+        let n = gather.value(&gather.arrays).len();
+        let weights = Array::from_f64(DType::F64, &[n], &random(9, n)).expect("shapes fit");
+        let u = gather.direction(1);
+        for directions in [&[][..], &[u.as_slice()]] {
+            let of = |call: &Call| {
+                let w = Cotangent::Array(weights.view());
+                call.gradient(&Context::default(), &call.arrays, w, directions)
+            };
+            for (k, (x, y)) in of(&gather).iter().zip(of(&scatter)).enumerate() {
+                // The whole sum does not depend on alpha: its parts, of order one, set the scale.
+                let scale = rms(x).max(0.1);
+                for (x, y) in x.iter().zip(&y) {
+                    let name = &op.args[gather.differentiable()[k]].name;
+                    check(&format!("{} by {name}", op.name), *x, *y, scale, 1e-13);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn uniform_cotangent_is_the_same_everywhere() {
+    for call in calls() {
+        let n = call.value(&call.arrays).len();
+        let ones = Array::filled(DType::F64, &[n], 0.7);
+        let of = |w| call.gradient(&Context::default(), &call.arrays, w, &[]);
+        for (x, y) in of(Cotangent::Uniform(0.7)).iter().zip(of(Cotangent::Array(ones.view()))) {
+            let bound = 1e-13 * rms(&y).max(1e-3);
+            assert!(x.iter().zip(&y).all(|(x, y)| (x - y).abs() <= bound));
+        }
+    }
+}
+
+/// Records an op's call on a tape; gives the inputs by argument and the energies.
+fn record(
+    tape: &mut Tape<'_>,
+    call: &Call,
+) -> (Vec<Option<madelung::tape::Var>>, madelung::tape::Var, Vec<Value>) {
+    let mut inputs = vec![None; call.arrays.len()];
+    let values: Vec<Value> = call
+        .args(&call.arrays)
+        .into_iter()
+        .enumerate()
+        .map(|(n, arg)| match arg {
+            madelung::op::Arg::Array(view) if call.op.is_differentiable(n) => {
+                let x = tape.input(view.to_array());
+                inputs[n] = Some(x);
+                Value::Var(x)
+            }
+            madelung::op::Arg::Array(view) => Value::Ints(Arc::new(view.to_array())),
+            madelung::op::Arg::Batch(b) => Value::Batch(Arc::new(b.clone().into_owned())),
+            madelung::op::Arg::Pairs(p) => Value::Pairs(Arc::new(p.clone().into_owned())),
+            madelung::op::Arg::Real(x) => Value::Real(x),
+            madelung::op::Arg::Int(i) => Value::Int(i),
+            madelung::op::Arg::Zero => Value::Zero,
+        })
+        .collect();
+    let energy = tape.call(&call.op, values.clone()).expect("a call")[0];
+    (inputs, energy, values)
+}
+
+#[test]
+fn tape_gives_the_analytic_gradients() {
+    for call in calls() {
+        let mut tape = Tape::new(Context::default());
+        let (inputs, energy, _) = record(&mut tape, &call);
+        let n = tape.value(energy).expect("a value").shape()[0];
+        let w = Array::from_f64(DType::F64, &[n], &random(5, n)).expect("shapes fit");
+        let gradient = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(w.view()), &[]);
+        let by: Vec<usize> = call.differentiable();
+        for times in [1.0, 2.0] {
+            // A second pass adds to the first.
+            tape.backward(&[(energy, w.clone())]).expect("a backward pass");
+            for (n, want) in by.iter().zip(&gradient) {
+                let Some(x) = inputs[*n] else { continue };
+                let got = tape.gradient(x).expect("a gradient").to_f64();
+                assert!(got.iter().zip(want).all(|(g, w)| (g - times * w).abs() <= 1e-13 * rms(want)));
+            }
+        }
+        // Zeroed, moved and replayed.
+        tape.zero();
+        let u = call.direction(3);
+        let moved = call.moved(&u, 0.01);
+        for (x, array) in inputs.iter().zip(&moved) {
+            if let (Some(x), Some(array)) = (x, array) {
+                tape.set(*x, array.clone()).expect("an input");
+            }
+        }
+        tape.replay().expect("a replay");
+        assert_eq!(tape.value(energy).expect("a value").to_f64(), call.value(&moved));
+        tape.backward(&[(energy, w.clone())]).expect("a backward pass");
+        let want = call.gradient(&Context::default(), &moved, Cotangent::Array(w.view()), &[]);
+        let x = inputs[0].expect("positions");
+        assert_eq!(tape.gradient(x).expect("a gradient").to_f64(), want[0]);
+    }
+}
+
+/// The loss of a force-matching fit, ½ Σ |F − F₀|², differentiated through the forces.
+#[test]
+fn tape_differentiates_forces() {
+    for call in calls() {
+        let force_loss = |arrays: &[Option<Array>], target: &[f64]| {
+            let g = call.gradient(&Context::default(), arrays, Cotangent::Uniform(1.0), &[]).swap_remove(0);
+            0.5 * g.iter().zip(target).map(|(g, t)| (g - t).powi(2)).sum::<f64>()
+        };
+        let mut tape = Tape::new(Context::default());
+        let (inputs, energy, _) = record(&mut tape, &call);
+        let ones = Array::filled(DType::F64, tape.value(energy).expect("a value").shape(), 1.0);
+        let ones = tape.constant(ones);
+        let r = inputs[0].expect("positions");
+        let forces = tape.differentiate(&[(energy, ones)], &[r]).expect("recorded")[0].expect("depends");
+        let f = tape.value(forces).expect("a value").clone();
+        let target: Vec<f64> = random(11, f.to_f64().len()).iter().map(|x| 0.1 * x).collect();
+        let residual: Vec<f64> = f.to_f64().iter().zip(&target).map(|(f, t)| f - t).collect();
+        let residual = Array::from_f64(DType::F64, f.shape(), &residual).expect("shapes fit");
+        tape.backward(&[(forces, residual)]).expect("second order");
+        for name in ARGS {
+            let at = call.position(name);
+            let u = call.only(&call.direction(12), name);
+            let (numerical, _) = richardson(|h| force_loss(&call.moved(&u, h), &target), 0.0, 2e-2);
+            let g = tape.gradient(inputs[at].expect("an input")).expect("a gradient").to_f64();
+            let u = u[at].as_ref().expect("a direction").to_f64();
+            let scale = (rms(&g) * (g.len() as f64).sqrt()).max(0.1);
+            check(&format!("{} force loss by {name}", call.op.name), dot(&g, &u), numerical, scale, 1e-7);
+        }
+    }
+}
+
+#[test]
+fn third_order_says_that_it_does_not_ship() {
+    let call = &calls()[0];
+    let mut tape = Tape::new(Context::default());
+    let (inputs, energy, _) = record(&mut tape, call);
+    let r = inputs[0].expect("positions");
+    let mut y = energy;
+    let mut last = Ok(vec![]);
+    for _ in 0..3 {
+        let ones = Array::filled(DType::F64, tape.value(y).expect("a value").shape(), 1.0);
+        let ones = tape.constant(ones);
+        last = tape.differentiate(&[(y, ones)], &[r]);
+        match &last {
+            Ok(found) => y = found[0].expect("depends"),
+            Err(_) => break,
+        }
+    }
+    let message = last.expect_err("third order").to_string();
+    assert!(message.contains("F₂ and G₁"), "{message}");
+}

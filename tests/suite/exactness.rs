@@ -1,0 +1,164 @@
+//! The same bits for any number of threads, again and again, alone and in a batch; and what physics leaves unchanged.
+
+use crate::common::numeric::{assert_close_rms, rms};
+use crate::common::systems::{System, left_handed_cell, random_system, rock_salt, triclinic_cell};
+use crate::support::{Arrays, Call, random};
+use madelung::array::{Array, DType};
+use madelung::backend::Context;
+use madelung::backend::pool::{Serial, Threads};
+use madelung::electrostatics::registry;
+use madelung::op::Cotangent;
+use madelung::{Energies, EwaldSettings, Options, ewald_summation};
+
+fn everything(arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
+    let settings = EwaldSettings {
+        alpha: Some(vec![0.7]),
+        cutoff: Some(8.6),
+        k_cutoff: Some(vec![8.4]),
+        ..EwaldSettings::default()
+    };
+    let Energies { energies, forces, charge_gradients, virial } =
+        ewald_summation(context, &arrays.system(), &settings, None, &Options::everything()).expect("a sum");
+    [Some(energies), forces, charge_gradients, virial].map(|a| a.expect("asked for").to_f64())
+}
+
+#[test]
+fn bits_do_not_depend_on_threads() {
+    let system = random_system(1, 300, triclinic_cell(5000.0), 0.0, 1.2);
+    let (two, three) = (Threads::new(2), Threads::new(3));
+    for dtype in [DType::F64, DType::F32] {
+        let arrays = Arrays::new(&[&system], dtype);
+        let alone = everything(&arrays, &Context::default().with_pool(&Serial));
+        for _ in 0..3 {
+            assert_eq!(alone, everything(&arrays, &Context::default().with_pool(&two)));
+            assert_eq!(alone, everything(&arrays, &Context::default().with_pool(&three)));
+        }
+    }
+    // Also where contributions are scattered.
+    let op = registry().get("ewald_real_space").expect("an op");
+    let call = Call::new(op, &[&system]).scattering();
+    let w = Array::from_f64(DType::F64, &[300], &random(1, 300)).expect("shapes fit");
+    let of = |context: &Context<'_>| call.gradient(context, &call.arrays, Cotangent::Array(w.view()), &[]);
+    let alone = of(&Context::default().with_pool(&Serial));
+    assert_eq!(alone, of(&Context::default().with_pool(&two)));
+    assert_eq!(alone, of(&Context::default().with_pool(&three)));
+}
+
+#[test]
+fn bits_do_not_depend_on_the_batch() {
+    let a = random_system(1, 150, triclinic_cell(2000.0), 0.0, 1.2);
+    let b = random_system(2, 5, left_handed_cell(300.0), 1.0, 1.2);
+    let c = random_system(3, 90, triclinic_cell(1500.0), 0.0, 1.2);
+    let empty = System { positions: vec![], charges: vec![], cell: triclinic_cell(100.0) };
+    for dtype in [DType::F64, DType::F32] {
+        let context = Context::default();
+        let together = everything(&Arrays::new(&[&a, &empty, &b, &c], dtype), &context);
+        let mut start = [0; 4];
+        for (system, empty) in [(&a, false), (&empty, true), (&b, false), (&c, false)] {
+            let n = system.charges.len();
+            let sizes = [n, 3 * n, n, 9];
+            let alone = if empty {
+                [vec![], vec![], vec![], vec![0.0; 9]]
+            } else {
+                everything(&Arrays::new(&[system], dtype), &context)
+            };
+            for k in 0..4 {
+                assert_eq!(together[k][start[k]..start[k] + sizes[k]], alone[k]);
+                start[k] += sizes[k];
+            }
+        }
+    }
+    // And with contributions scattered, second order included.
+    let op = registry().get("ewald_real_space").expect("an op");
+    let of = |systems: &[&System]| {
+        let call = Call::new(op, systems).scattering();
+        let n: usize = systems.iter().map(|s| s.charges.len()).sum();
+        let w = Array::filled(DType::F64, &[n], 1.0);
+        call.gradient(&Context::default(), &call.arrays, Cotangent::Array(w.view()), &[]).swap_remove(0)
+    };
+    let together = of(&[&c, &a]);
+    assert_eq!(together[..3 * 90], of(&[&c])[..]);
+}
+
+fn close(a: &[f64], b: &[f64]) {
+    assert_close_rms(a, b, 1e-11, rms(b));
+}
+
+#[test]
+fn invariances() {
+    let system = random_system(7, 40, triclinic_cell(700.0), 0.6, 1.2);
+    let context = Context::default();
+    let [e, f, phi, virial] = everything(&Arrays::new(&[&system], DType::F64), &context);
+    let moved = |positions: Vec<[f64; 3]>, cell: [[f64; 3]; 3]| {
+        everything(
+            &Arrays::new(&[&System { positions, charges: system.charges.clone(), cell }], DType::F64),
+            &context,
+        )
+    };
+    // Translation.
+    let shifted = system.positions.iter().map(|r| [r[0] + 1.7, r[1] - 2.1, r[2] + 0.3]).collect();
+    let got = moved(shifted, system.cell);
+    for (g, w) in got.iter().zip([&e, &f, &phi, &virial]) {
+        close(g, w);
+    }
+    // Atoms in other boxes.
+    let unwrapped = system.unwrapped(3, 2);
+    for (g, w) in moved(unwrapped.positions, system.cell).iter().zip([&e, &f, &phi, &virial]) {
+        close(g, w);
+    }
+    // Rotation: forces and virial turn along.
+    let q = rotation();
+    let turn = |r: &[f64]| -> Vec<f64> { (0..3).map(|c| (0..3).map(|k| r[k] * q[k][c]).sum()).collect() };
+    let rows = |v: &[[f64; 3]]| v.iter().map(|r| turn(r).try_into().expect("three")).collect::<Vec<[f64; 3]>>();
+    let cell = rows(&system.cell);
+    let got = moved(rows(&system.positions), [cell[0], cell[1], cell[2]]);
+    close(&got[0], &e);
+    close(&got[2], &phi);
+    let turned: Vec<f64> = f.chunks_exact(3).flat_map(turn).collect();
+    close(&got[1], &turned);
+    let mut turned_virial = vec![0.0; 9];
+    for (m, t) in turned_virial.iter_mut().enumerate() {
+        for k in 0..9 {
+            *t += q[k / 3][m / 3] * virial[k] * q[k % 3][m % 3];
+        }
+    }
+    close(&got[3], &turned_virial);
+    // Permutation.
+    let n = system.charges.len();
+    let order: Vec<usize> = (0..n).map(|i| (i * 7 + 3) % n).collect();
+    let permuted = System {
+        positions: order.iter().map(|i| system.positions[*i]).collect(),
+        charges: order.iter().map(|i| system.charges[*i]).collect(),
+        cell: system.cell,
+    };
+    let got = everything(&Arrays::new(&[&permuted], DType::F64), &context);
+    close(&got[0], &order.iter().map(|i| e[*i]).collect::<Vec<_>>());
+    close(&got[2], &order.iter().map(|i| phi[*i]).collect::<Vec<_>>());
+    // The same lattice in the other handedness.
+    let [a, b, c] = system.cell;
+    for (g, w) in moved(system.positions.clone(), [b, a, c]).iter().zip([&e, &f, &phi, &virial]) {
+        close(g, w);
+    }
+}
+
+/// Rotation by the unit quaternion (1, 2, 3, 4)/√30.
+fn rotation() -> [[f64; 3]; 3] {
+    let [w, x, y, z] = [1.0, 2.0, 3.0, 4.0].map(|v: f64| v / 30f64.sqrt());
+    [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+}
+
+#[test]
+fn supercells() {
+    let small = rock_salt(1, 2.8, 0.0, 1);
+    let large = rock_salt(2, 2.8, 0.0, 1);
+    let context = Context::default();
+    let one = everything(&Arrays::new(&[&small], DType::F64), &context);
+    let eight = everything(&Arrays::new(&[&large], DType::F64), &context);
+    let total = |e: &[f64]| e.iter().sum::<f64>();
+    close(&[total(&eight[0])], &[8.0 * total(&one[0])]);
+    close(&eight[3], &one[3].iter().map(|v| 8.0 * v).collect::<Vec<_>>());
+}
