@@ -10,6 +10,7 @@ mod oracle_checks;
 #[path = "../common/tuning_checks.rs"]
 mod tuning_checks;
 
+mod bad_input;
 mod derivatives;
 mod ewald;
 mod exactness;

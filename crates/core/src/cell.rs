@@ -117,9 +117,9 @@ mod tests {
         #[test]
         fn reciprocal_vectors_are_dual(cell in cells()) {
             let (a, b) = (cell.rows(), cell.reciprocal());
-            for i in 0..3 {
-                for j in 0..3 {
-                    let dot: f64 = (0..3).map(|k| b[i][k] * a[j][k]).sum();
+            for (i, b) in b.iter().enumerate() {
+                for (j, a) in a.iter().enumerate() {
+                    let dot: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
                     let expected = if i == j { TAU } else { 0.0 };
                     prop_assert!((dot - expected).abs() < 1e-8);
                 }

@@ -257,14 +257,19 @@ impl<'a> PairList<'a> {
                 let got = format!("atom {i} paired with itself at shift 0");
                 return Err(Error::argument("neighbor_list", "pairs of two atoms (or images)", got));
             }
-            let (here_first, here_last) = ((i as u64).wrapping_mul(FIRST), (i as u64).wrapping_mul(LAST));
+            let here_first = (i as u64).wrapping_mul(FIRST);
+            let here_last = (i as u64).wrapping_mul(LAST);
             for (&j, &s) in others.iter().zip(shifts) {
                 let there_last = u64::from(j as u32).wrapping_mul(LAST);
                 let there_first = u64::from(j as u32).wrapping_mul(FIRST);
                 // Linear in S, so that −S has the negative code.
-                let image =
-                    i64::from(s[0]).wrapping_add(i64::from(s[1]) << 21).wrapping_add(i64::from(s[2]) << 42);
-                let image = (image as u64).wrapping_mul(IMAGE);
+                let [x, y, z] = s.map(|s| s as u64);
+                let image = x
+                    .wrapping_add(y.wrapping_mul(3))
+                    .wrapping_add(y << 21)
+                    .wrapping_add(z.wrapping_mul(5))
+                    .wrapping_add(z << 42);
+                let image = image.wrapping_mul(IMAGE);
                 let forth = hash(here_first.wrapping_add(there_last).wrapping_add(image));
                 let back = hash(there_first.wrapping_add(here_last).wrapping_sub(image));
                 surplus = surplus.wrapping_add(forth).wrapping_sub(back);
@@ -555,10 +560,13 @@ impl<'a> PairList<'a> {
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const LAST: u64 = 0xa076_1d64_78bd_642f;
 const IMAGE: u64 = 0xd6e8_feb8_6659_fd93;
+const PAIR: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
-/// Mixes a code so that sums of mixed codes agree only where the codes do.
+/// Mixes a code so that sums of mixed codes agree only where the codes do. Both halves of the product are needed:
+/// anything near a polynomial cancels on the rings and lattices that neighbour lists are made of.
 fn hash(code: u64) -> u64 {
-    (code >> 32).wrapping_mul(code & 0xffff_ffff)
+    let product = u128::from(code ^ PAIR) * u128::from(code.rotate_left(32));
+    (product as u64) ^ (product >> 64) as u64
 }
 
 fn addressable(argument: &str, entries: usize) -> Result<()> {

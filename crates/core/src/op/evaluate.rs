@@ -223,6 +223,18 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     fn evaluate(&mut self, request: &Request<'_, 'a>) -> Result<Evaluated> {
+        if request.cotangents.len() > self.op.outputs.len() {
+            let expected = format!("at most {}", self.op.outputs.len());
+            return Err(Error::argument("cotangents", expected, request.cotangents.len().to_string()));
+        }
+        if request.directions.len() + usize::from(!request.cotangents.is_empty()) > 2 {
+            return Err(Error::Unsupported(format!(
+                "{}: derivatives ship up to F₂ and G₁; {}{} was asked for",
+                self.op.full_name(),
+                if request.cotangents.is_empty() { "F" } else { "G" },
+                request.directions.len()
+            )));
+        }
         for (k, direction) in request.directions.iter().enumerate() {
             if direction.len() != self.op.args.len() {
                 let expected = format!("{} entries, one per argument", self.op.args.len());
@@ -250,20 +262,11 @@ impl<'r, 'a> Run<'r, 'a> {
             };
             self.store[buffer][usize::from(role::COTANGENT)] = slot;
         }
-        if request.cotangents.len() > self.op.outputs.len() {
-            let expected = format!("at most {}", self.op.outputs.len());
-            return Err(Error::argument("cotangents", expected, request.cotangents.len().to_string()));
-        }
         match (request.cotangents.is_empty(), request.directions.len()) {
             (true, 0) => self.forward(Member::Value, role::VALUE),
             (true, 1) => self.forward(Member::Tangent, role::FIRST),
-            (true, 2) => self.forward(Member::SecondTangent, role::FIRST | role::SECOND),
-            (false, k @ (0 | 1)) => self.backward(request, k),
-            (gradient, k) => Err(Error::Unsupported(format!(
-                "{}: derivatives ship up to F₂ and G₁; {}{k} was asked for",
-                self.op.full_name(),
-                if gradient { "F" } else { "G" }
-            ))),
+            (false, order) => self.backward(request, order),
+            (true, _) => self.forward(Member::SecondTangent, role::FIRST | role::SECOND),
         }
     }
 
