@@ -45,11 +45,12 @@ impl Flatten<'_> {
 
     /// `inside`: within a data loop; `condition`: under which the statements take effect there.
     fn block(&mut self, stmts: &[Stmt], inside: bool, condition: Option<Val>) {
-        let in_inner_loops: Vec<Acc> = stmts
-            .iter()
-            .filter(|s| matches!(s, Stmt::For { .. }))
-            .flat_map(|s| accumulators(std::slice::from_ref(s)))
-            .collect();
+        let mut in_inner_loops: Vec<Acc> = vec![];
+        crate::ir::for_each(stmts, &mut |s| {
+            if let Stmt::For { body, .. } = s {
+                in_inner_loops.extend(accumulators(body));
+            }
+        });
         for s in stmts {
             match s {
                 Stmt::Let(v) => {

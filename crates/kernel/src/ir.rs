@@ -407,7 +407,7 @@ pub struct Template {
 /// Values and statements under construction or done.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
-    values: Vec<(Op, Type, usize)>,
+    values: Vec<Value>,
     scopes: Vec<Scope>,
     loops: usize,
     accs: usize,
@@ -417,12 +417,26 @@ pub struct Body {
     pub canonical_signs: bool,
 }
 
+#[derive(Clone, Debug)]
+struct Value {
+    op: Op,
+    ty: Type,
+    /// The block it was defined in.
+    depth: usize,
+    /// It may be infinite or NaN where the arrays are finite.
+    wild: bool,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Scope {
     stmts: Vec<Stmt>,
     known: HashMap<Op, Val>,
+    products: HashMap<Product, Val>,
     is_loop: bool,
 }
+
+/// A product whatever the order of its factors: the constant, by its bits, and the others, sorted.
+type Product = (u64, Vec<Val>);
 
 impl Body {
     /// An empty body that shares the other's templates and numbering of loops and accumulators.
@@ -448,12 +462,12 @@ impl Body {
 
     /// What a value is.
     pub fn op(&self, v: Val) -> &Op {
-        &self.values[v].0
+        &self.values[v].op
     }
 
     /// A value's type.
     pub fn ty(&self, v: Val) -> Type {
-        self.values[v].1
+        self.values[v].ty
     }
 
     /// The number of values, used and unused.
@@ -491,6 +505,19 @@ impl Body {
         self.scopes.last_mut().expect("a body has a scope").stmts.push(s);
     }
 
+    /// Appends a statement to the open block of a depth, before the deeper ones that are open.
+    pub(crate) fn push_at(&mut self, depth: usize, s: Stmt) {
+        self.scopes[depth].stmts.push(s);
+    }
+
+    /// A sum as it is now, read in the open block of a depth, before the deeper ones that are open.
+    pub(crate) fn read_at(&mut self, m: Acc, depth: usize) -> Val {
+        self.values.push(Value { op: Op::Read(m), ty: Type::Real, depth, wild: true });
+        let v = self.values.len() - 1;
+        self.push_at(depth, Stmt::Let(v));
+        v
+    }
+
     /// Opens a block.
     pub fn open(&mut self, is_loop: bool) {
         self.scopes.push(Scope { is_loop, ..Scope::default() });
@@ -501,6 +528,11 @@ impl Body {
         self.scopes.pop().expect("open and close match").stmts
     }
 
+    /// The statements of the open block.
+    pub(crate) fn open_stmts(&self) -> impl Iterator<Item = &Stmt> {
+        self.scopes.last().into_iter().flat_map(|s| &s.stmts)
+    }
+
     /// How many blocks are open.
     pub fn depth(&self) -> usize {
         self.scopes.len() - 1
@@ -508,7 +540,12 @@ impl Body {
 
     /// The block a value was defined in.
     pub fn depth_of(&self, v: Val) -> usize {
-        self.values[v].2
+        self.values[v].depth
+    }
+
+    /// Whether a value may be infinite or NaN although the arrays hold finite numbers.
+    pub(crate) fn is_wild(&self, v: Val) -> bool {
+        self.values[v].wild
     }
 
     /// A real constant.
@@ -553,7 +590,7 @@ impl Body {
             return *v;
         }
         let mut needed = 0;
-        op.for_each_arg(|a| needed = needed.max(self.values[a].2));
+        op.for_each_arg(|a| needed = needed.max(self.values[a].depth));
         let here = self.scopes.len() - 1;
         let depth = if is_const {
             0
@@ -571,7 +608,9 @@ impl Body {
             }
         };
         let v = self.values.len();
-        self.values.push((op.clone(), ty, depth));
+        let mut wild = matches!(op, Op::Recip(_) | Op::Sqrt(_) | Op::Exp(_) | Op::Ln(_) | Op::Pow(..) | Op::Read(_));
+        op.for_each_arg(|a| wild |= self.values[a].wild);
+        self.values.push(Value { op: op.clone(), ty, depth, wild: wild && ty == Type::Real });
         if !is_read {
             self.scopes[depth].known.insert(op, v);
         }
@@ -579,6 +618,33 @@ impl Body {
             self.scopes[depth].stmts.push(Stmt::Let(v));
         }
         v
+    }
+
+    /// x · y, found if a product of the same factors is known, in whichever order it was formed.
+    pub(crate) fn product(&mut self, x: Val, y: Val) -> Val {
+        let mut factors = (1.0, vec![]);
+        self.collect_factors(x, &mut factors);
+        self.collect_factors(y, &mut factors);
+        factors.1.sort_unstable();
+        let key = (factors.0.to_bits(), factors.1);
+        if let Some(v) = self.scopes.iter().rev().find_map(|s| s.products.get(&key)) {
+            return *v;
+        }
+        let v = self.emit(Op::Mul(x, y), Type::Real);
+        let depth = self.depth_of(v);
+        self.scopes[depth].products.insert(key, v);
+        v
+    }
+
+    fn collect_factors(&self, v: Val, factors: &mut (f64, Vec<Val>)) {
+        match self.op(v) {
+            Op::Const(bits) => factors.0 *= f64::from_bits(*bits),
+            Op::Mul(x, y) => {
+                self.collect_factors(*x, factors);
+                self.collect_factors(*y, factors);
+            }
+            _ => factors.1.push(v),
+        }
     }
 
     /// Removes what no store and no contribution needs.

@@ -52,6 +52,8 @@ pub fn has_partners(src: &Body) -> bool {
 /// The batches whose members get contributions, with their row dimension.
 fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, String> {
     let mut loops = HashMap::new();
+    let outermost: Vec<LoopId> =
+        src.stmts().iter().filter_map(|s| if let Stmt::For { id, .. } = s { Some(*id) } else { None }).collect();
     let mut found = BTreeMap::new();
     let mut error = None;
     src.for_each_stmt(&mut |s| match s {
@@ -69,6 +71,9 @@ fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, S
                 };
                 if !own {
                     error = Some("a loop over members must go over those of the row's own system".into());
+                }
+                if !outermost.contains(l) {
+                    error = Some("a loop over members inside another loop has no transpose: put it outside".into());
                 }
                 if let Kind::Batch { rows, .. } = kernel.params[*batch].kind {
                     found.insert(*batch, rows);
@@ -90,13 +95,15 @@ struct Mirror<'a> {
     gather: bool,
     /// What the row's own elements get, summed at the end.
     own: BTreeMap<Target, Vec<Val>>,
+    /// Sums of loops within loops that go there too, when all is done.
+    inner: Vec<(Acc, Target)>,
 }
 
 impl<'a> Mirror<'a> {
     fn new(kernel: &'a Kernel, src: &'a Body, gather: bool) -> Self {
         let mut b = Body::new(Some(src));
         b.canonical_signs = true;
-        Self { kernel, src, b, map: Map::new(), gather, own: BTreeMap::new() }
+        Self { kernel, src, b, map: Map::new(), gather, own: BTreeMap::new(), inner: vec![] }
     }
 
     fn value(&mut self, v: Val) -> Val {
@@ -137,11 +144,19 @@ impl<'a> Mirror<'a> {
                     let body = self.b.close();
                     let zero = self.b.real(0.0);
                     for (m, _) in &sums {
-                        self.b.push(Stmt::Declare(*m, zero));
+                        self.b.push_at(0, Stmt::Declare(*m, zero));
                     }
+                    if self.b.depth() > 0 {
+                        self.inner.append(&mut sums);
+                    }
+                    let same: Vec<_> = sums.iter().map(|(m, _)| self.same_sum(&body, *m)).collect();
                     self.b.push(Stmt::For { id: *id, range: new_range, body });
-                    for (m, target) in sums {
-                        let sum = self.b.emit(Op::Read(m), Type::Real);
+                    for ((m, target), same) in sums.into_iter().zip(same) {
+                        let (m, negative) = same.unwrap_or((m, false));
+                        let mut sum = self.b.emit(Op::Read(m), Type::Real);
+                        if negative {
+                            sum = self.b.real_op(Op::Neg(sum));
+                        }
                         self.own.entry(target).or_default().push(sum);
                     }
                 }
@@ -201,7 +216,40 @@ impl<'a> Mirror<'a> {
         Ok(e.sums)
     }
 
+    /// Where both sides of a pair get the same (or the opposite), one sum serves both: an earlier one that the loop
+    /// adds the same value to, or its opposite, and nothing else.
+    fn same_sum(&self, body: &[Stmt], m: Acc) -> Option<(Acc, bool)> {
+        let added = |m: Acc| {
+            let mut values = vec![];
+            crate::ir::for_each(body, &mut |s| {
+                if let Stmt::Accumulate(n, v) = s
+                    && *n == m
+                {
+                    values.push(*v);
+                }
+            });
+            (values.len() == 1).then(|| values[0])
+        };
+        let zero = |m: Acc| {
+            self.b.open_stmts().any(|s| matches!(s, Stmt::Declare(n, v) if *n == m && self.b.constant(*v) == Some(0.0)))
+        };
+        let v = added(m)?;
+        let opposite = |a: Val, b: Val| matches!(self.b.op(a), Op::Neg(x) if *x == b);
+        body.iter().find_map(|s| match s {
+            Stmt::Accumulate(n, _) if *n < m && zero(*n) => {
+                let w = added(*n)?;
+                let negative = opposite(v, w) || opposite(w, v);
+                (v == w || negative).then_some((*n, negative))
+            }
+            _ => None,
+        })
+    }
+
     fn store_own(&mut self) {
+        for (m, target) in std::mem::take(&mut self.inner) {
+            let sum = self.b.emit(Op::Read(m), Type::Real);
+            self.own.entry(target).or_default().push(sum);
+        }
         for ((param, role, component), values) in std::mem::take(&mut self.own) {
             let mut values = values.into_iter();
             let Some(mut sum) = values.next() else { continue };
@@ -322,8 +370,8 @@ impl<'a> Exchanged<'a> {
                 (None, None) => return Err("a system without its row".into()),
             },
             Op::Read(_) => {
-                return Err("what a row gives to others depends on a sum over its own loop: split it in two \
-                            kernels, the sum being an array between them"
+                return Err("what a row gives to others depends on a sum of its own: split it in two kernels, \
+                            the sum being an array between them"
                     .into());
             }
             op => {

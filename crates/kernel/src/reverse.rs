@@ -15,7 +15,7 @@ pub fn adjoint(kernel: &Kernel, src: &Body) -> Body {
 }
 
 /// Forward, then backward with every loop run again. Always right.
-pub(crate) fn separate(kernel: &Kernel, src: &Body) -> Body {
+pub fn separate(kernel: &Kernel, src: &Body) -> Body {
     let mut r = Reverse::new(kernel, src);
     let mut map = Map::new();
     r.replay(src.stmts(), &mut map, Keep::All);
@@ -35,74 +35,85 @@ fn fused(kernel: &Kernel, src: &Body) -> Option<Body> {
     let mut r = Reverse::new(kernel, src);
     let mut map = Map::new();
     r.replay(&stmts[..at], &mut map, Keep::All);
+    let before = r.b.stmts().len();
     r.replay(&stmts[at + 1..], &mut map, Keep::All);
     r.reverse(&stmts[at + 1..], &mut map, false);
     r.reverse(&stmts[at..=at], &mut map, true);
     r.reverse(&stmts[..at], &mut map, false);
     let mut b = r.b;
-    let stmts = after_the_loop(&b)?;
+    let stmts = after_the_loop(&b, before)?;
     b.set_stmts(stmts);
     Some(b)
 }
 
-/// Moves what reads the loop's sums behind the loop. None where the loop itself needs it.
-fn after_the_loop(b: &Body) -> Option<Vec<Stmt>> {
+/// Moves what uses the loop's sums behind the loop, among the statements that the source has there: those from
+/// `before` on. None where the loop itself needs it.
+fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
     let stmts = b.stmts();
     let at = stmts.iter().position(|s| matches!(s, Stmt::For { .. }))?;
-    let sums: HashSet<Acc> = match &stmts[at] {
-        Stmt::For { body, .. } => accumulators(body).into_iter().collect(),
-        _ => return None,
-    };
-    let mut late_values = HashSet::new();
-    let mut late_sums = HashSet::new();
-    let (mut early, mut late) = (vec![], vec![]);
-    for s in &stmts[..at] {
-        let depends = |v: &Val| late_values.contains(v);
-        let is_late = match s {
-            Stmt::Let(v) => {
-                let mut any = match b.op(*v) {
-                    Op::Read(m) => sums.contains(m) || late_sums.contains(m),
-                    _ => false,
-                };
-                b.op(*v).for_each_arg(|a| any |= depends(&a));
-                if any {
-                    late_values.insert(*v);
-                }
-                any
+    let Stmt::For { body, .. } = &stmts[at] else { return None };
+    let mut late_values: HashSet<Val> = HashSet::new();
+    // Sums that are used behind the loop: whoever uses them later stays there, too.
+    let mut late_sums: HashSet<Acc> = accumulators(body).into_iter().collect();
+    let (mut early, mut late) = (stmts[..before].to_vec(), vec![]);
+    for s in &stmts[before..at] {
+        let one = std::slice::from_ref(s);
+        let values = values_used(b, one);
+        // Nobody uses a sum before its declaration; the loop's own (adjoint) sums are declared here, too.
+        let declares = matches!(s, Stmt::Declare(..)) && values.is_disjoint(&late_values);
+        let sums = if declares { HashSet::new() } else { sums_used(b, one) };
+        if values.is_disjoint(&late_values) && sums.is_disjoint(&late_sums) {
+            early.push(s.clone());
+        } else {
+            late_sums.extend(sums);
+            if let Stmt::Let(v) = s {
+                late_values.insert(*v);
             }
-            Stmt::Declare(m, v) => {
-                let any = depends(v);
-                if any {
-                    late_sums.insert(*m);
-                }
-                any
-            }
-            Stmt::Accumulate(m, v) => depends(v) || late_sums.contains(m),
-            Stmt::Store { value, .. } | Stmt::Contribute { value, .. } => depends(value),
-            Stmt::For { .. } => false,
-            // A branch may hold anything: look at all it uses.
-            Stmt::If { .. } => {
-                let used = values_used(b, std::slice::from_ref(s));
-                let reads = used.iter().any(|v| matches!(b.op(*v), Op::Read(m) if sums.contains(m)));
-                if reads || used.iter().any(depends) {
-                    late_sums.extend(accumulators(std::slice::from_ref(s)));
-                    true
-                } else {
-                    false
-                }
-            }
-        };
-        if is_late { late.push(s.clone()) } else { early.push(s.clone()) }
+            late.push(s.clone());
+        }
     }
-    let used = values_used(b, &stmts[at..=at]);
-    if used.iter().any(|v| late_values.contains(v)) {
+    let the_loop = &stmts[at..=at];
+    if !values_used(b, the_loop).is_disjoint(&late_values) || reads_from_outside(b, body) {
         return None;
     }
-    // An early statement must not read a sum that a late one adds to.
-    early.push(stmts[at].clone());
+    early.extend_from_slice(the_loop);
     early.extend(late);
     early.extend_from_slice(&stmts[at + 1..]);
     Some(early)
+}
+
+/// Whether a loop's body reads a sum that was not declared in it. (The front end reads such sums before the loop.)
+fn reads_from_outside(b: &Body, body: &[Stmt]) -> bool {
+    let (mut declared, mut read) = (HashSet::new(), HashSet::new());
+    crate::ir::for_each(body, &mut |s| match s {
+        Stmt::Declare(m, _) => {
+            declared.insert(*m);
+        }
+        Stmt::Let(v) => {
+            if let Op::Read(m) = b.op(*v) {
+                read.insert(*m);
+            }
+        }
+        _ => {}
+    });
+    !read.is_subset(&declared)
+}
+
+/// The sums that statements declare, add to or read.
+fn sums_used(b: &Body, stmts: &[Stmt]) -> HashSet<Acc> {
+    let mut used = HashSet::new();
+    crate::ir::for_each(stmts, &mut |s| match s {
+        Stmt::Declare(m, _) | Stmt::Accumulate(m, _) => {
+            used.insert(*m);
+        }
+        Stmt::Let(v) => {
+            if let Op::Read(m) = b.op(*v) {
+                used.insert(*m);
+            }
+        }
+        _ => {}
+    });
+    used
 }
 
 fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {

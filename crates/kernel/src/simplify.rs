@@ -1,7 +1,8 @@
 //! Algebra on the way in: constants folded, signs collected, products by one and zero dropped.
 //!
 //! `0 · x` becomes 0 for every x: a kernel's arrays hold finite numbers (checked at the edge of a call), and an
-//! argument declared `Zero` must cost nothing.
+//! argument declared `Zero` must cost nothing. So a selection of x or 0 is made after x is multiplied by what may be
+//! infinite or NaN there, not before: where it selects 0, the product is 0.
 
 use crate::ir::{Body, Op, Type, Val};
 
@@ -28,6 +29,14 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
             match (b.op(x).clone(), b.op(y).clone()) {
                 (_, Neg(z)) => return real_op(b, Sub(x, z)),
                 (Neg(z), _) => return real_op(b, Sub(y, z)),
+                (Select(c, p, q), Select(d, r, s)) if c == d && halves(b, p, q) && halves(b, r, s) => {
+                    let (p, q) = (real_op(b, Add(p, r)), real_op(b, Add(q, s)));
+                    return real_op(b, Select(c, p, q));
+                }
+                _ if x == y => {
+                    let two = b.real(2.0);
+                    return real_op(b, Mul(two, x));
+                }
                 _ => Add(x.min(y), x.max(y)),
             }
         }
@@ -59,6 +68,15 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
                     return real_op(b, Neg(product));
                 }
             }
+            for (s, z) in [(x, y), (y, x)] {
+                if let Select(c, p, q) = *b.op(s)
+                    && b.is_wild(z)
+                    && halves(b, p, q)
+                {
+                    let (p, q) = (real_op(b, Mul(p, z)), real_op(b, Mul(q, z)));
+                    return real_op(b, Select(c, p, q));
+                }
+            }
             // Constants meet: c₁ · (c₂ · z) is one product.
             if let (Some(c), Mul(p, q)) = (b.constant(x), b.op(y).clone())
                 && let Some(d) = b.constant(p).or(b.constant(q))
@@ -70,7 +88,11 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
             if b.constant(y).is_some() && b.constant(x).is_none() {
                 return real_op(b, Mul(y, x));
             }
-            if b.constant(x).is_some() { Mul(x, y) } else { Mul(x.min(y), x.max(y)) }
+            let (x, y) = if b.constant(x).is_some() { (x, y) } else { (x.min(y), x.max(y)) };
+            if b.canonical_signs {
+                return power_of_two_outward(b, x, y).unwrap_or_else(|| b.product(x, y));
+            }
+            Mul(x, y)
         }
         Neg(x) => match *b.op(x) {
             Neg(z) => return z,
@@ -90,6 +112,29 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
         op => op,
     };
     b.emit(op, ty)
+}
+
+/// Whether one of the two is 0.
+fn halves(b: &Body, x: Val, y: Val) -> bool {
+    b.constant(x) == Some(0.0) || b.constant(y) == Some(0.0)
+}
+
+/// 2ⁿ · x, times y, is 2ⁿ · (x · y): the halves of square roots meet the twos of squares, and vanish.
+fn power_of_two_outward(b: &mut Body, x: Val, y: Val) -> Option<Val> {
+    if b.constant(x).is_some() {
+        return None;
+    }
+    for (c, z) in [(x, y), (y, x)] {
+        if let Op::Mul(p, q) = *b.op(c)
+            && b.constant(p).is_some_and(|p| p == 0.5 || p == 2.0)
+            // What was computed outside the loop stays there.
+            && b.depth_of(c) == b.depth()
+        {
+            let product = real_op(b, Op::Mul(q, z));
+            return Some(real_op(b, Op::Mul(p, product)));
+        }
+    }
+    None
 }
 
 fn fold(b: &Body, op: &Op) -> Option<f64> {

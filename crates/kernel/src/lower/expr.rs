@@ -59,7 +59,7 @@ impl Lower<'_> {
             Value::Scalar(a) if n == 1 && self.b.ty(*a) == Type::Real => Ok(vec![*a]),
             Value::Vec3(a) if n == 3 => Ok(a.to_vec()),
             Value::Mat3(a) if n == 9 => Ok(a.to_vec()),
-            _ => err(at, format!("expected a {}", ["Real", "Vec3", "Mat3"][n / 4])),
+            _ => err(at, format!("expected a {}", if n == 1 { "Real" } else if n == 3 { "Vec3" } else { "Mat3" })),
         }
     }
 
@@ -68,7 +68,7 @@ impl Lower<'_> {
             Value::Scalar(a) if self.b.ty(a) == Type::Real => Value::Scalar(self.b.real_op(Op::Neg(a))),
             Value::Vec3(a) => Value::Vec3(a.map(|x| self.b.real_op(Op::Neg(x)))),
             Value::Mat3(a) => Value::Mat3(a.map(|x| self.b.real_op(Op::Neg(x)))),
-            _ => return err(at, "this cannot be negated"),
+            _ => return err(at, "only Real, Vec3 and Mat3 have a sign here: write `0 - n` for an integer"),
         })
     }
 
@@ -122,7 +122,8 @@ impl Lower<'_> {
                 for l in &mut self.loops[outside..] {
                     l.read.push((first, name.clone(), p.span()));
                 }
-                let mut read = |c: usize| self.b.emit(Op::Read(first + c), Type::Real);
+                let (depth, sum) = self.sum(first);
+                let mut read = |c: usize| self.b.read_at(sum + c, depth);
                 Ok(if n == 1 { Value::Scalar(read(0)) } else { Value::Vec3([read(0), read(1), read(2)]) })
             }
             Some(Value::Param(id)) if matches!(self.params[id].kind, Kind::Output { .. }) => {
@@ -193,7 +194,8 @@ impl Lower<'_> {
             Op::LoopVar(l) if self.member_of.get(&l).is_some_and(|(b, _)| *b == batch) => {
                 Ok(Value::Scalar(self.member_of[&l].1))
             }
-            _ => Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems)))),
+            Op::Row => Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems)))),
+            _ => err(arg, "`of` takes the kernel's own row, a pair's column or a member, not a system: use two kernels"),
         }
     }
 
@@ -228,8 +230,16 @@ impl Lower<'_> {
 
     fn binary(&mut self, e: &syn::ExprBinary) -> Result<Value> {
         let (l, r) = (self.expr(&e.left)?, self.expr(&e.right)?);
+        let row = |l: &Self, v: &Value| matches!(v, Value::Scalar(v) if matches!(l.b.ty(*v), Type::Index(_)));
+        if row(self, &l) || row(self, &r) {
+            return err(e, "a row is not a number: it only says which element of an array is meant");
+        }
         let mismatch = || {
-            err(e, "the operands do not fit this operator (Real and i32 do not mix: write `n as Real`, `1.0`)")
+            err(
+                e,
+                "the operands do not fit this operator: there are + - * / < <= > >= == on Real, + - * < > == on i32, && || \
+                 on conditions, + - on Vec3 and Mat3 and their products (Real and i32 do not mix: write `n as Real`, `1.0`)",
+            )
         };
         if let (Value::Scalar(a), Value::Scalar(b)) = (&l, &r) {
             let (a, b) = (*a, *b);
@@ -335,6 +345,9 @@ impl Lower<'_> {
             ("pow", [x, Expr::Lit(ExprLit { lit: Lit::Int(n), .. })]) => {
                 let x = self.real(x)?;
                 let n: u32 = n.base10_parse()?;
+                if n > 64 {
+                    return err(c, "an integer power is multiplied out, up to 64: write `pow(x, 100.0)`");
+                }
                 Ok(Value::Scalar(self.integer_power(x, n)))
             }
             ("pow", [x, y]) => scalar(Op::Pow(self.real(x)?, self.real(y)?), self),
@@ -416,6 +429,9 @@ impl Lower<'_> {
         for ((arg, value), e) in f.sig.inputs.iter().zip(&values).zip(args) {
             let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
             let Pat::Ident(id) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
+            if !["Real", "i32", "Vec3", "Mat3"].contains(&type_name(&typed.ty).as_str()) {
+                return err(&typed.ty, "an argument is Real, i32, Vec3 or Mat3");
+            }
             let fits = match (type_name(&typed.ty).as_str(), value) {
                 ("Real", Value::Scalar(v)) => self.b.ty(*v) == Type::Real,
                 ("i32", Value::Scalar(v)) => self.b.ty(*v) == Type::Int,
@@ -438,7 +454,8 @@ impl Lower<'_> {
                 let op = Op::Own { value: *v, template, args: args.collect() };
                 Ok(Value::Scalar(self.b.real_op(op)))
             }
-            _ => Ok(value),
+            (Some(_), _) => err(&f.sig, "a function with its own derivative gives back a Real"),
+            (None, _) => Ok(value),
         }
     }
 

@@ -5,7 +5,7 @@ mod expr;
 mod stmt;
 
 use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, Item, ItemFn, Pat, Result, ReturnType};
 
@@ -34,16 +34,20 @@ pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
         };
         let name = f.sig.ident.to_string();
         let attr = f.attrs.iter().find(|a| ["func", "derivative", "kernel"].iter().any(|n| a.path().is_ident(n)));
-        match attr {
-            Some(a) if a.path().is_ident("func") => {
-                funcs.values.insert(name, f);
-            }
+        let before = match attr {
+            Some(a) if a.path().is_ident("func") => funcs.values.insert(name, f),
             Some(a) if a.path().is_ident("derivative") => {
                 let of: syn::Ident = a.parse_args()?;
-                funcs.derivatives.insert(of.to_string(), f);
+                funcs.derivatives.insert(of.to_string(), f)
             }
-            Some(_) => kernels.push(f),
+            Some(_) => {
+                kernels.push(f);
+                None
+            }
             None => return err(&f.sig.ident, "say what this is: `#[kernel]`, `#[func]` or `#[derivative(f)]`"),
+        };
+        if before.is_some() {
+            return err(&f.sig.ident, "this was already defined in this block: only one of the two would count");
         }
     }
     for (of, f) in &funcs.derivatives {
@@ -56,8 +60,8 @@ pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
 
 #[derive(Default)]
 struct Functions<'a> {
-    values: HashMap<String, &'a ItemFn>,
-    derivatives: HashMap<String, &'a ItemFn>,
+    values: BTreeMap<String, &'a ItemFn>,
+    derivatives: BTreeMap<String, &'a ItemFn>,
 }
 
 fn err<T>(at: &impl Spanned, message: impl std::fmt::Display) -> Result<T> {
@@ -87,7 +91,10 @@ struct Lower<'a> {
     /// Open loops, outermost first, and the sums read and changed in each.
     loops: Vec<Loop>,
     branches: usize,
+    /// How many loops were open where a sum was declared.
     declared_in: HashMap<Acc, usize>,
+    /// Open blocks, as in the body.
+    blocks: Vec<Block>,
     stored: HashMap<ParamId, ()>,
     inlining: Vec<String>,
     templates: HashMap<String, usize>,
@@ -99,6 +106,18 @@ struct Lower<'a> {
 struct Loop {
     read: Vec<(Acc, String, proc_macro2::Span)>,
     changed: Vec<Acc>,
+    /// Open branches in it, but for those that a `continue` made.
+    branches: usize,
+}
+
+/// The backward pass replays blocks when all is done, so nothing in a block may read a sum that changes later. Reads
+/// are therefore placed outside the block (the sum does not change in a loop that reads it), and a branch that adds
+/// to a sum adds to a copy of its own as well, which it reads.
+#[derive(Default)]
+struct Block {
+    is_loop: bool,
+    /// The sums declared here and the branch's copies: what each is called here.
+    sums: HashMap<Acc, Acc>,
 }
 
 fn type_name(t: &syn::Type) -> String {
@@ -131,6 +150,7 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
         loops: vec![],
         branches: 0,
         declared_in: HashMap::new(),
+        blocks: vec![Block::default()],
         stored: HashMap::new(),
         inlining: vec![],
         templates: HashMap::new(),
@@ -203,6 +223,18 @@ impl Lower<'_> {
             return err(&typed.pat, "a parameter is a plain name");
         };
         let kind = self.parameter_kind(&typed.ty)?;
+        if self.lookup(&name.ident.to_string()).is_some() {
+            return err(name, format!("there are two parameters `{}`", name.ident));
+        }
+        if let Kind::Batch { rows, .. } = kind
+            && self.params.iter().any(|p| matches!(p.kind, Kind::Batch { rows: r, .. } if r == rows))
+        {
+            let message = format!(
+                "`{}` are in another batch already: sums over rows are cut at the systems of one (use two kernels)",
+                self.dim_name(rows)
+            );
+            return err(&typed.ty, message);
+        }
         let id = self.params.len();
         self.params.push(Param { name: name.ident.to_string(), kind });
         let value = match kind {
@@ -232,8 +264,10 @@ impl Lower<'_> {
         let output = reference.mutability.is_some();
         match &*reference.elem {
             syn::Type::Array(array) => {
-                let len = &array.len;
-                let dim = self.dim(&quote::quote!(#len).to_string());
+                let dim = match &array.len {
+                    syn::Expr::Path(p) if p.path.get_ident().is_some() => self.dim(&quote::quote!(#p).to_string()),
+                    len => return err(len, "expected the name of a dimension: `&[Real; Atom]` has one element per atom"),
+                };
                 let mut element = type_name(&array.elem);
                 if !output && matches!(element.as_str(), "i32" | "IVec3") {
                     return Ok(Kind::Ints { dim, components: if element == "i32" { 1 } else { 3 } });
@@ -304,16 +338,21 @@ impl Lower<'_> {
             return Ok(Some(*t));
         }
         let Some(f) = self.funcs.derivatives.get(name).copied() else { return Ok(None) };
-        let template = self.lower_template(f)?;
-        self.b.templates.push(template);
-        let id = self.b.templates.len() - 1;
+        let args = self.funcs.values[name].sig.inputs.len();
+        if f.sig.inputs.len() != args {
+            return err(&f.sig.inputs, format!("a derivative has the arguments of its function: {args}"));
+        }
+        // Known before it is there: a derivative may call the function itself, and others with derivatives.
+        let id = self.b.templates.len();
+        self.b.templates.push(Template::default());
         self.templates.insert(name.to_string(), id);
+        self.b.templates[id] = self.lower_template(f)?;
         Ok(Some(id))
     }
 
-    fn lower_template(&self, f: &ItemFn) -> Result<Template> {
+    fn lower_template(&mut self, f: &ItemFn) -> Result<Template> {
         let mut l = Lower {
-            b: Body::new(None),
+            b: Body::new(Some(&self.b)),
             dims: self.dims.clone(),
             index: self.index,
             params: vec![],
@@ -322,9 +361,10 @@ impl Lower<'_> {
             loops: vec![],
             branches: 0,
             declared_in: HashMap::new(),
+            blocks: vec![Block::default()],
             stored: HashMap::new(),
             inlining: vec![f.sig.ident.to_string()],
-            templates: HashMap::new(),
+            templates: self.templates.clone(),
             member_of: HashMap::new(),
         };
         let mut args = 0;
@@ -345,8 +385,10 @@ impl Lower<'_> {
         };
         if partials.len() != args {
             let message = format!("this must give one partial derivative per argument: {args}, not {}", partials.len());
-            return err(&f.sig.output, message);
+            return err(&f.block.stmts.last(), message);
         }
+        self.b.templates = l.b.templates.clone();
+        self.templates = l.templates.clone();
         let values = (0..l.b.len()).map(|v| l.b.op(v).clone()).collect();
         Ok(Template { values, args, partials })
     }

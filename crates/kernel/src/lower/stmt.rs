@@ -1,7 +1,7 @@
 //! Statements.
 
-use super::{Loop, Lower, Value, err};
-use crate::ir::{Kind, Op, Range, Role, Stmt, Type, Val};
+use super::{Block, Loop, Lower, Value, err, type_name};
+use crate::ir::{Acc, Kind, Op, Range, Role, Stmt, Type, Val};
 use std::collections::HashMap;
 use syn::spanned::Spanned;
 use syn::{BinOp, Error, Expr, Pat, Result};
@@ -82,6 +82,12 @@ impl Lower<'_> {
             return err(local, "`let` needs a value: there are no uninitialised variables");
         };
         let value = self.expr(&init.expr)?;
+        if let Pat::Type(t) = &local.pat {
+            let name = self.type_of(&value);
+            if name != type_name(&t.ty) {
+                return err(&t.ty, format!("this value is {name}"));
+            }
+        }
         let value = if name.mutability.is_some() { self.declare(value, &init.expr)? } else { value };
         self.bind(name.ident.to_string(), value);
         Ok(())
@@ -105,15 +111,66 @@ impl Lower<'_> {
             self.b.push(Stmt::Declare(m, *v));
         }
         self.declared_in.insert(first, self.loops.len());
+        self.blocks.last_mut().expect("a block is open").sums.insert(first, first);
         Ok(Value::Sum(first, components.len()))
+    }
+
+    /// The innermost open block that has a sum of its own, and what it is called there.
+    pub(super) fn sum(&self, first: Acc) -> (usize, Acc) {
+        let found = |(depth, b): (usize, &Block)| b.sums.get(&first).map(|m| (depth, *m));
+        self.blocks.iter().enumerate().rev().find_map(found).expect("a sum is declared where its name is known")
+    }
+
+    fn accumulate(&mut self, first: Acc, values: &[Val]) {
+        for depth in self.sum(first).0 + 1..self.blocks.len() {
+            if self.blocks[depth].is_loop {
+                break;
+            }
+            let (outside, sum) = self.sum(first);
+            let copy: Vec<Acc> = values.iter().map(|_| self.b.new_acc()).collect();
+            for (c, m) in copy.iter().enumerate() {
+                let now = self.b.read_at(sum + c, outside);
+                self.b.push_at(depth, Stmt::Declare(*m, now));
+            }
+            self.blocks[depth].sums.insert(first, copy[0]);
+        }
+        for block in &self.blocks {
+            if let Some(sum) = block.sums.get(&first) {
+                for (c, v) in values.iter().enumerate() {
+                    self.b.push(Stmt::Accumulate(sum + c, *v));
+                }
+            }
+        }
+    }
+
+    fn type_of(&self, v: &Value) -> String {
+        match v {
+            Value::Scalar(v) => match self.b.ty(*v) {
+                Type::Real => "Real".into(),
+                Type::Int => "i32".into(),
+                Type::Bool => "bool".into(),
+                Type::Index(d) => self.dim_name(d).to_string(),
+            },
+            Value::Vec3(_) => "Vec3".into(),
+            Value::Mat3(_) => "Mat3".into(),
+            Value::IVec3(_) => "IVec3".into(),
+            Value::Sum(..) | Value::Param(_) => "a parameter".into(),
+        }
     }
 
     fn is_continue(&self, f: &syn::ExprIf) -> Result<Option<bool>> {
         if let ([syn::Stmt::Expr(Expr::Continue(c), _)], None) =
             (f.then_branch.stmts.as_slice(), &f.else_branch)
         {
-            if self.loops.is_empty() {
-                return err(c, "`continue` stands outside a loop");
+            let Some(innermost) = self.loops.last() else { return err(c, "`continue` stands outside a loop") };
+            if innermost.branches > 0 {
+                return err(
+                    c,
+                    "`continue` stands in the loop's own body, not in a branch of it: put what it skips under an `if`",
+                );
+            }
+            if c.label.is_some() {
+                return err(c, "there are no labels: `continue` goes on with the innermost loop");
             }
             return Ok(Some(true));
         }
@@ -122,22 +179,36 @@ impl Lower<'_> {
 
     fn branch(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<Stmt>> {
         self.b.open(false);
+        self.blocks.push(Block::default());
         self.names.push(HashMap::new());
         self.branches += 1;
         f(self)?;
         self.branches -= 1;
         self.names.pop();
+        self.blocks.pop();
         Ok(self.b.close())
+    }
+
+    /// A branch that what follows does not depend on.
+    fn inner_branch(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<Stmt>> {
+        if let Some(l) = self.loops.last_mut() {
+            l.branches += 1;
+        }
+        let stmts = self.branch(f)?;
+        if let Some(l) = self.loops.last_mut() {
+            l.branches -= 1;
+        }
+        Ok(stmts)
     }
 
     fn if_else(&mut self, f: &syn::ExprIf) -> Result<()> {
         let condition = self.boolean(&f.cond)?;
-        let then = self.branch(|l| l.block(&f.then_branch.stmts))?;
+        let then = self.inner_branch(|l| l.block(&f.then_branch.stmts))?;
         let otherwise = match &f.else_branch {
             None => vec![],
             Some((_, e)) => match &**e {
-                Expr::Block(b) => self.branch(|l| l.block(&b.block.stmts))?,
-                Expr::If(f) => self.branch(|l| l.if_else(f))?,
+                Expr::Block(b) => self.inner_branch(|l| l.block(&b.block.stmts))?,
+                Expr::If(f) => self.inner_branch(|l| l.if_else(f))?,
                 e => return err(e, "expected a block after `else`"),
             },
         };
@@ -156,9 +227,7 @@ impl Lower<'_> {
                 match self.lookup(&name) {
                     Some(Value::Sum(first, n)) => {
                         let components = self.components(&value, n, &b.right)?;
-                        for (c, v) in components.into_iter().enumerate() {
-                            self.b.push(Stmt::Accumulate(first + c, v));
-                        }
+                        self.accumulate(first, &components);
                         let outside = self.declared_in[&first];
                         for l in &mut self.loops[outside..] {
                             l.changed.push(first);
@@ -208,6 +277,9 @@ impl Lower<'_> {
     }
 
     fn assign(&mut self, a: &syn::ExprAssign) -> Result<()> {
+        if let Expr::Unary(_) = &*a.left {
+            return err(&a.left, "an output of one element is shared by all rows: `*output += …`");
+        }
         let Expr::Index(ix) = &*a.left else {
             return err(
                 &a.left,
@@ -242,6 +314,9 @@ impl Lower<'_> {
     }
 
     fn for_loop(&mut self, f: &syn::ExprForLoop) -> Result<()> {
+        if let Some(label) = &f.label {
+            return err(label, "there are no labels: `continue` goes on with the innermost loop");
+        }
         let id = self.b.new_loop();
         let (range, names) = self.range(f)?;
         if range.is_data() && self.branches > 0 {
@@ -251,6 +326,7 @@ impl Lower<'_> {
             self.member_of.insert(id, (batch, system));
         }
         self.b.open(true);
+        self.blocks.push(Block { is_loop: true, ..Block::default() });
         self.names.push(HashMap::new());
         self.loops.push(Loop::default());
         match range {
@@ -274,6 +350,7 @@ impl Lower<'_> {
         self.block(&f.body.stmts)?;
         let done = self.loops.pop().expect("pushed above");
         self.names.pop();
+        self.blocks.pop();
         let body = self.b.close();
         for (m, name, span) in done.read {
             if done.changed.contains(&m) {

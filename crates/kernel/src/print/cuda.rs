@@ -103,8 +103,12 @@ impl Printer<'_> {
                     self.line(&format!("double m{m} = {x};"));
                 }
                 Stmt::Accumulate(m, v) => {
-                    let x = self.v(*v);
-                    self.line(&format!("m{m} += {x};"));
+                    let (v, sign) = match self.b.op(*v) {
+                        Op::Neg(x) if self.layout.subtracted.contains(v) => (*x, '-'),
+                        _ => (*v, '+'),
+                    };
+                    let x = self.v(v);
+                    self.line(&format!("m{m} {sign}= {x};"));
                 }
                 Stmt::Store { param, role, component, value } => {
                     let slot = self.layout.slot(*param, Array::Values(*role));
@@ -161,7 +165,7 @@ impl Printer<'_> {
 
     fn define(&mut self, v: Val) {
         use Op::*;
-        if self.layout.fused.contains(&v) {
+        if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
             let mut double = false;
             self.b.op(v).for_each_arg(|a| double |= self.doubles.contains(&a));
             if double {

@@ -58,6 +58,8 @@ pub struct Layout {
     pub(crate) together: HashSet<Val>,
     /// Products that are printed within the sum they go to.
     pub(crate) fused: HashSet<Val>,
+    /// Opposites that are subtracted from the accumulator they alone go to.
+    pub(crate) subtracted: HashSet<Val>,
 }
 
 /// Attributes are passed apart from arrays, real and integer ones each in their own order.
@@ -131,6 +133,7 @@ impl Layout {
                 }
             }
         });
+        let (fused, subtracted) = fused(b);
         let batch = (0..kernel.params.len())
             .find(|p| matches!(kernel.params[*p].kind, Kind::Batch { rows, .. } if rows == part.index));
         Layout {
@@ -141,7 +144,8 @@ impl Layout {
             loops,
             batch,
             together: together(b),
-            fused: fused(b),
+            fused,
+            subtracted,
         }
     }
 
@@ -185,8 +189,8 @@ fn together(b: &Body) -> HashSet<Val> {
     seen.into_iter().filter(|(_, bits)| bits & 3 == 3 || bits & 12 == 12).map(|(x, _)| x).collect()
 }
 
-/// Products used once, by a sum in their own block.
-fn fused(b: &Body) -> HashSet<Val> {
+/// Products used once, by a sum in their own block; and opposites used once, by an accumulator there.
+fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
     #[derive(Default)]
     struct Uses {
         count: HashMap<Val, usize>,
@@ -228,7 +232,8 @@ fn fused(b: &Body) -> HashSet<Val> {
     }
     let mut u = Uses::default();
     walk(b, b.stmts(), &mut u);
-    let mut found = HashSet::new();
+    let (mut found, mut subtracted) = (HashSet::new(), HashSet::new());
+    let single = |x: &Val| u.count[x] == 1 && u.defined_in.get(x) == u.used_in.get(x);
     b.for_each_stmt(&mut |s| {
         let candidates = match s {
             Stmt::Let(v) => match b.op(*v) {
@@ -236,15 +241,16 @@ fn fused(b: &Body) -> HashSet<Val> {
                 Op::Sub(x, y) => vec![*y, *x],
                 _ => vec![],
             },
-            Stmt::Accumulate(_, v) => vec![*v],
+            Stmt::Accumulate(_, v) => match b.op(*v) {
+                Op::Neg(x) if single(v) => {
+                    subtracted.insert(*v);
+                    vec![*x]
+                }
+                _ => vec![*v],
+            },
             _ => vec![],
         };
-        let single = |x: &Val| {
-            matches!(b.op(*x), Op::Mul(..))
-                && u.count[x] == 1
-                && u.defined_in.get(x) == u.used_in.get(x)
-        };
-        found.extend(candidates.into_iter().find(single));
+        found.extend(candidates.into_iter().find(|x| matches!(b.op(*x), Op::Mul(..)) && single(x)));
     });
-    found
+    (found, subtracted)
 }

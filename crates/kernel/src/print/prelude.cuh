@@ -17,13 +17,13 @@ struct Launch {
 };
 
 template <class T> __device__ inline T exp_neg_sq(T x) {
-  // x² = h + l exactly: without the low part the exponential of a large argument loses digits.
+  // x^2 = h + l exactly: without the low part the exponential of a large argument loses digits.
   T h = x * x, l = fma(x, x, -h);
   T e = exp(-h);
   return e - e * l;
 }
 template <class T> __device__ inline void put(T* p, long long i, double v, bool adds) {
-  if (p) p[i] = adds ? p[i] + T(v) : T(v);
+  if (p) p[i] = T(adds ? p[i] + v : v);
 }
 template <class T> __device__ inline void scatter(T* p, long long i, double v) {
 #ifdef MADELUNG_HOST

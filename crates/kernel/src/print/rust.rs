@@ -183,17 +183,22 @@ impl<'a> Printer<'a> {
     }
 
     fn accumulate(&mut self, m: Acc, v: Val) {
+        let (v, sign) = match self.b.op(v) {
+            Op::Neg(x) if self.layout.subtracted.contains(&v) => (*x, "-"),
+            _ => (v, "+"),
+        };
         let Some(lanes) = &self.lanes else {
             let x = self.scalar_expr_or_name(v);
-            self.line(&format!("m{m} += {x};"));
+            self.line(&format!("m{m} {sign}= {x};"));
             return;
         };
         let sum = if lanes.sums.contains(&m) { format!("l{m}") } else { format!("m{m}") };
         let added = |p: &Self, v: Val, sum: &str| match p.b.op(v) {
             Op::Mul(x, y) if p.layout.fused.contains(&v) && p.varies(v) => {
-                format!("{}.mul_add({}, {sum})", p.real(*x), p.real(*y))
+                let minus = if sign == "-" { "-" } else { "" };
+                format!("({minus}{}).mul_add({}, {sum})", p.real(*x), p.real(*y))
             }
-            _ => format!("{sum} + {}", p.real(v)),
+            _ => format!("{sum} {sign} {}", p.real(v)),
         };
         let mut text = added(self, v, &sum);
         if !lanes.full && lanes.sums.contains(&m) {
@@ -314,7 +319,7 @@ impl<'a> Printer<'a> {
 
     fn let_scalar(&mut self, v: Val) {
         use Op::*;
-        if self.layout.fused.contains(&v) {
+        if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
             return;
         }
         let s = |p: &Self, v: Val| p.scalar_expr_or_name(v);
@@ -394,12 +399,15 @@ impl<'a> Printer<'a> {
         if !varies {
             // The same on all lanes: scalar code, and a copy on lanes for whoever needs it.
             let lanes = self.lanes.take();
-            if self.layout.fused.contains(&v) {
-                let Mul(x, y) = op else { unreachable!("only products are fused") };
-                let text = format!("{} * {}", self.scalar(x), self.scalar(y));
-                self.line(&format!("let v{v} = {text};"));
-            } else {
-                self.let_scalar(v);
+            match op {
+                Mul(x, y) if self.layout.fused.contains(&v) => {
+                    let text = format!("{} * {}", self.scalar(x), self.scalar(y));
+                    self.line(&format!("let v{v} = {text};"));
+                }
+                Neg(x) if self.layout.subtracted.contains(&v) => {
+                    self.line(&format!("let v{v} = -{};", self.scalar(x)));
+                }
+                _ => self.let_scalar(v),
             }
             self.lanes = lanes;
             if self.b.ty(v) == Type::Real && self.b.constant(v).is_none() {
@@ -408,7 +416,7 @@ impl<'a> Printer<'a> {
             return;
         }
         self.lanes.as_mut().expect("inside a lane loop").varying.insert(v);
-        if self.layout.fused.contains(&v) {
+        if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
             return;
         }
         if let Some(text) = self.lane_expr(v, &op) {
