@@ -53,13 +53,17 @@ fn real_space(c: &mut Criterion) {
             let context = Context { backend: &backend, pool: &Serial, ..Context::default() };
             for (name, options) in options {
                 group.bench_function(format!("{isa:?}/{name}"), |b| {
-                    b.iter(|| ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &options).expect("a sum"));
+                    b.iter(|| {
+                        ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &options).expect("a sum")
+                    });
                 });
             }
         }
         let context = Context { pool: &threads, ..Context::default() };
         group.bench_function("two threads/energies, forces", |b| {
-            b.iter(|| ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces()).expect("a sum"));
+            b.iter(|| {
+                ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces()).expect("a sum")
+            });
         });
     }
 }

@@ -143,8 +143,9 @@ fn main() -> madelung::Result<()> {
     let hessian_vector = gradient(&tape, r);
 
     // 4. Finite differences agree: move the input along the direction, replay, and look at the slope.
-    let mut slopes = |step: f64| -> madelung::Result<(f64, Vec<f64>)> {
-        let mut at = |x: f64| -> madelung::Result<(f64, Vec<f64>)> {
+    type EnergyAndForces = (f64, Vec<f64>);
+    let mut slopes = |step: f64| -> madelung::Result<EnergyAndForces> {
+        let mut at = |x: f64| -> madelung::Result<EnergyAndForces> {
             let moved: Vec<f64> = positions.iter().zip(&direction).map(|(r, u)| r + x * u).collect();
             tape.set(r, array(&[n, 3], &moved)?)?;
             tape.replay()?;
@@ -152,7 +153,7 @@ fn main() -> madelung::Result<()> {
         };
         // Four points: the error is of order step⁴.
         let points = [at(-2.0 * step)?, at(-step)?, at(step)?, at(2.0 * step)?];
-        let slope = |f: &dyn Fn(&(f64, Vec<f64>)) -> f64| {
+        let slope = |f: &dyn Fn(&EnergyAndForces) -> f64| {
             let [a, b, c, d] = [&points[0], &points[1], &points[2], &points[3]].map(f);
             (a - d + 8.0 * (c - b)) / (12.0 * step)
         };

@@ -7,8 +7,8 @@
 pub use madelung_core::{Error, Result, array, backend, batch, cell, kernels, math, op, pairs, tape};
 pub use madelung_electrostatics as electrostatics;
 pub use madelung_electrostatics::{
-    Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters, ewald_real_space,
-    ewald_reciprocal_space, ewald_summation,
+    Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters,
+    ewald_real_space, ewald_reciprocal_space, ewald_summation,
 };
 pub use madelung_neighbors as neighbors;
 pub use madelung_neighbors::neighbor_list;

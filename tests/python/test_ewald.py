@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from conftest import CASES, Case, assert_close, rms
 
+from conftest import CASES, Case, assert_close, rms
 from madelung.numpy import (
     EwaldParameters,
     estimate_ewald_parameters,

@@ -173,6 +173,11 @@ def test_a_limit_is_kept_or_the_call_fails_with_what_is_needed(form, limit):
         neighbor_list(r, 2.5, cell, format=form, **{limit: needed - 1})
 
 
+def test_a_matrix_that_cannot_be_addressed_is_refused():
+    with pytest.raises(ValueError, match="^`max_neighbors`"):
+        neighbor_list(np.eye(3), 2.5, format="matrix", max_neighbors=2**31 - 1, return_distances=True)
+
+
 def test_methods_agree_on_a_larger_system():
     cell = np.eye(3) * 25.0
     r = points(cell, 1500)

@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 import pytest
-from conftest import CASES
 
+from conftest import CASES
 from madelung.numpy import ewald_summation, neighbor_list
 
 WATER = CASES["water_801"].system

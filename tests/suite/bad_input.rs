@@ -7,16 +7,22 @@ use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::registry;
-use madelung::op::{Arg, Cotangent, Constraint, Op, Registry, Request};
+use madelung::op::{Arg, Constraint, Cotangent, Op, Registry, Request};
 use madelung::pairs::{Kind, PairList};
 use madelung::tape::Tape;
-use madelung::{Energies, Error, EwaldSettings, Options, Result, ewald_real_space, ewald_reciprocal_space, ewald_summation};
+use madelung::{
+    Energies, Error, EwaldSettings, Options, Result, ewald_real_space, ewald_reciprocal_space,
+    ewald_summation,
+};
 
 /// The error names the argument, and says what was expected and what came.
 fn names<T: std::fmt::Debug>(result: Result<T>, argument: &str) {
     match result {
         Err(Error::Argument { argument: named, expected, got }) => {
-            assert!(named.contains(argument), "`{named}` named, not `{argument}`: expected {expected}, got {got}");
+            assert!(
+                named.contains(argument),
+                "`{named}` named, not `{argument}`: expected {expected}, got {got}"
+            );
             assert!(!expected.is_empty() && !got.is_empty());
         }
         other => panic!("expected an error about `{argument}`, got {other:?}"),
@@ -79,7 +85,10 @@ fn parameters() {
     names(real(-0.3, 5.0, &Options::default()), "alpha");
     names(real(0.3, f64::NAN, &Options::default()), "cutoff");
     names(real(0.3, 5.0, &Options { prefactor: f64::NAN, ..Options::default() }), "prefactor");
-    names(ewald_reciprocal_space(&context, &arrays.system(), &[0.3], &[0.0], &Options::default()), "k_cutoff");
+    names(
+        ewald_reciprocal_space(&context, &arrays.system(), &[0.3], &[0.0], &Options::default()),
+        "k_cutoff",
+    );
     names(ewald_reciprocal_space(&context, &arrays.system(), &[], &[1.0], &Options::default()), "alpha");
     let given = ewald_summation(&context, &arrays.system(), &settings(), Some(&pairs), &Options::default());
     names(given, "cutoff");
@@ -119,7 +128,7 @@ fn smallest_systems() {
         cell: [[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]],
     };
     let energy = sum_of(&one, &EwaldSettings::accuracy(1e-12)).expect("a sum").energies.to_f64()[0];
-    assert!((energy / (-2.837297479480620 * 4.0 / 6.0) - 1.0).abs() < 1e-11, "{energy}");
+    assert!((energy / (-2.837_297_479_480_62 * 4.0 / 6.0) - 1.0).abs() < 1e-11, "{energy}");
 }
 
 #[test]
@@ -154,13 +163,9 @@ fn lists() {
     let foreign = other.system().neighbor_list(5.0, &Serial).expect("a list");
     names(with(&foreign), "pairs");
     let two = Arrays::new(&[&salt(), &salt()], DType::F64);
-    let joined = madelung::System::new(
-        two.positions.view(),
-        two.charges.view(),
-        two.cell.view(),
-        two.batch(),
-    )
-    .expect("a system");
+    let joined =
+        madelung::System::new(two.positions.view(), two.charges.view(), two.cell.view(), two.batch())
+            .expect("a system");
     let one_batch = Batch::single(16).expect("a batch");
     let cell = salt().cell;
     let rows: Vec<[f64; 3]> = two
@@ -171,8 +176,8 @@ fn lists() {
         .map(|(i, r)| [r[0] + if i < 8 { 0.0 } else { 0.5 }, r[1], r[2]])
         .collect();
     let options = madelung::neighbors::Options::full();
-    let crossing =
-        madelung::neighbor_list(&rows, 5.0, Some(&[cell]), None, &one_batch, &options, &Serial).expect("a list");
+    let crossing = madelung::neighbor_list(&rows, 5.0, Some(&[cell]), None, &one_batch, &options, &Serial)
+        .expect("a list");
     names(ewald_real_space(&context, &joined, &[0.5], &crossing, 5.0, &Options::default()), "neighbor_list");
 }
 
@@ -214,7 +219,10 @@ fn calls_of_ops() {
         let evaluate = |request: &Request<'_, '_>| op.evaluate(&context, &args, request);
         let wrong = Array::zeros(DType::F64, &[5]);
         let cotangents = [Some(Cotangent::Array(wrong.view()))];
-        names(evaluate(&Request { cotangents: &cotangents, gradients: &[0], ..Request::default() }), "cotangent");
+        names(
+            evaluate(&Request { cotangents: &cotangents, gradients: &[0], ..Request::default() }),
+            "cotangent",
+        );
         let cotangents = [Some(Cotangent::Uniform(1.0))];
         for bad in [call.position("atoms"), 99] {
             let gradients = [bad];
@@ -226,7 +234,10 @@ fn calls_of_ops() {
         names(evaluate(&Request { directions: &[&[]], ..Request::default() }), "directions");
         let mut direction = vec![None; args.len()];
         direction[0] = Some(wrong.view());
-        names(evaluate(&Request { directions: &[&direction], ..Request::default() }), "direction 0 of positions");
+        names(
+            evaluate(&Request { directions: &[&direction], ..Request::default() }),
+            "direction 0 of positions",
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every member of every op's family against finite differences of the member below it.
 
-use crate::common::numeric::{rms, richardson};
+use crate::common::numeric::{richardson, rms};
 use crate::common::systems::{left_handed_cell, random_system, triclinic_cell};
 use crate::support::{Call, dot, random};
 use madelung::array::{Array, DType};
@@ -31,7 +31,8 @@ fn first_derivatives() {
         let n = call.value(&call.arrays).len();
         let w = random(5, n);
         let weights = Array::from_f64(DType::F64, &[n], &w).expect("shapes fit");
-        let gradient = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[]);
+        let gradient =
+            call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[]);
         let differentiable = call.differentiable();
         for (seed, name) in ARGS.iter().flat_map(|a| (10..13).map(move |s| (s, *a))) {
             let u = call.only(&call.direction(seed), name);
@@ -49,7 +50,8 @@ fn first_derivatives() {
         }
         let eta: [f64; 9] = random(3, 9).try_into().expect("nine");
         let (numerical, _) = richardson(|h| dot(&w, &call.value(&call.strained(&eta, h))), 0.0, 1e-3);
-        let g = &gradient[differentiable.iter().position(|n| *n == call.position("strain")).expect("differentiable")];
+        let g = &gradient
+            [differentiable.iter().position(|n| *n == call.position("strain")).expect("differentiable")];
         let by_eta = g.chunks_exact(9).map(|g| dot(g, &eta)).sum();
         check(&format!("G0 {} by strain", call.op.name), by_eta, numerical, rms(g) * 3.0, 1e-8);
     }
@@ -68,7 +70,8 @@ fn second_derivatives() {
         let probe = call.direction(40);
         for name in ARGS {
             let u = call.only(&call.direction(30), name);
-            let hvp = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
+            let hvp =
+                call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
             for (k, at) in differentiable.iter().enumerate() {
                 let of = &call.op.args[*at].name;
                 let v = match &probe[*at] {
@@ -83,7 +86,13 @@ fn second_derivatives() {
             let v = call.direction(50);
             let mixed = dot(&w, &call.tangent(&call.arrays, &[&u, &v]));
             let (numerical, _) = richardson(|h| dot(&w, &call.tangent(&call.moved(&v, h), &[&u])), 0.0, 2e-2);
-            check(&format!("F2 {} along {name}", call.op.name), mixed, numerical, numerical.abs().max(0.1), 1e-7);
+            check(
+                &format!("F2 {} along {name}", call.op.name),
+                mixed,
+                numerical,
+                numerical.abs().max(0.1),
+                1e-7,
+            );
         }
     }
 }
@@ -105,7 +114,8 @@ fn second_derivatives_by_strain() {
         let zeta: [f64; 9] = random(4, 9).try_into().expect("nine");
         let systems = g(&call.arrays).len() / 9;
         let mut u = vec![None; call.arrays.len()];
-        u[by] = Some(Array::from_f64(DType::F64, &[systems, 3, 3], &eta.repeat(systems)).expect("shapes fit"));
+        u[by] =
+            Some(Array::from_f64(DType::F64, &[systems, 3, 3], &eta.repeat(systems)).expect("shapes fit"));
         let hvp = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
         let along = |g: &[f64], z: &[f64; 9]| g.chunks_exact(9).map(|g| dot(g, z)).sum::<f64>();
         let (difference, _) = richardson(|h| along(&g(&call.strained(&eta, h)), &zeta), 0.0, 1e-3);

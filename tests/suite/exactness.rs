@@ -109,7 +109,8 @@ fn invariances() {
     // Rotation: forces and virial turn along.
     let q = rotation();
     let turn = |r: &[f64]| -> Vec<f64> { (0..3).map(|c| (0..3).map(|k| r[k] * q[k][c]).sum()).collect() };
-    let rows = |v: &[[f64; 3]]| v.iter().map(|r| turn(r).try_into().expect("three")).collect::<Vec<[f64; 3]>>();
+    let rows =
+        |v: &[[f64; 3]]| v.iter().map(|r| turn(r).try_into().expect("three")).collect::<Vec<[f64; 3]>>();
     let cell = rows(&system.cell);
     let got = moved(rows(&system.positions), [cell[0], cell[1], cell[2]]);
     close(&got[0], &e);

@@ -74,7 +74,8 @@ impl Call {
     pub(crate) fn new(op: &Arc<Op>, systems: &[&System]) -> Self {
         let given = Arrays::new(systems, DType::F64);
         // The list reaches further than the cutoff, so that no pair is missing when atoms move a little.
-        let pairs = given.system().neighbor_list(CUTOFF + 0.5, &madelung::backend::pool::Serial).expect("a list");
+        let pairs =
+            given.system().neighbor_list(CUTOFF + 0.5, &madelung::backend::pool::Serial).expect("a list");
         let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
         let (miller, ptr) = miller_indices_batch(&cells, &[2.0 * ALPHA * 6.2]).expect("wave vectors");
         let miller = madelung::array::View::from(miller.as_slice()).to_array();
@@ -100,7 +101,8 @@ impl Call {
     pub(crate) fn scattering(mut self) -> Self {
         let csr = self.pairs.to_csr();
         let (ptr, others, shifts) = (csr.neighbor_ptr.to_vec(), csr.others.to_vec(), csr.shifts.to_vec());
-        self.pairs = PairList::from_csr(ptr, others, shifts, self.pairs.columns(), Kind::Directed).expect("a list");
+        self.pairs =
+            PairList::from_csr(ptr, others, shifts, self.pairs.columns(), Kind::Directed).expect("a list");
         self
     }
 
@@ -131,7 +133,8 @@ impl Call {
         let views = views(directions);
         let directions: Vec<&[_]> = views.iter().map(Vec::as_slice).collect();
         let request = Request { directions: &directions, ..Request::default() };
-        self.op.evaluate(&Context::default(), &self.args(arrays), &request).expect("a tangent").values[0].to_f64()
+        self.op.evaluate(&Context::default(), &self.args(arrays), &request).expect("a tangent").values[0]
+            .to_f64()
     }
 
     /// G_k by every differentiable argument.
@@ -146,8 +149,12 @@ impl Call {
         let views = views(directions);
         let directions: Vec<&[_]> = views.iter().map(Vec::as_slice).collect();
         let cotangents = [Some(w)];
-        let request =
-            Request { cotangents: &cotangents, directions: &directions, gradients: &gradients, values: false };
+        let request = Request {
+            cotangents: &cotangents,
+            directions: &directions,
+            gradients: &gradients,
+            values: false,
+        };
         let done = self.op.evaluate(context, &self.args(arrays), &request).expect("a gradient");
         done.gradients.iter().map(Array::to_f64).collect()
     }
@@ -166,7 +173,8 @@ impl Call {
         let strain = self.position("strain");
         (0..self.arrays.len())
             .map(|n| {
-                let array = self.arrays[n].as_ref().filter(|_| self.op.is_differentiable(n) && n != strain)?;
+                let array =
+                    self.arrays[n].as_ref().filter(|_| self.op.is_differentiable(n) && n != strain)?;
                 let data: Vec<f64> = array.to_f64().iter().map(|_| rng.uniform(-1.0, 1.0)).collect();
                 Some(Array::from_f64(DType::F64, array.shape(), &data).expect("shapes fit"))
             })

@@ -74,7 +74,11 @@ impl<'a> View<'a> {
         };
         let need = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
         if need != Some(have) {
-            return Err(Error::argument("shape", format!("a shape of {have} elements"), format!("{shape:?}")));
+            return Err(Error::argument(
+                "shape",
+                format!("a shape of {have} elements"),
+                format!("{shape:?}"),
+            ));
         }
         Ok(Self { data, shape: shape.to_vec() })
     }

@@ -24,7 +24,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An argument that does not fit.
-    pub fn argument(argument: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
+    pub fn argument(
+        argument: impl Into<String>,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
         Self::Argument { argument: argument.into(), expected: expected.into(), got: got.into() }
     }
 }
@@ -32,7 +36,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Argument { argument, expected, got } => write!(f, "`{argument}`: expected {expected}, got {got}"),
+            Self::Argument { argument, expected, got } => {
+                write!(f, "`{argument}`: expected {expected}, got {got}")
+            }
             Self::Unsupported(what) => f.write_str(what),
         }
     }

@@ -105,7 +105,9 @@ impl<'c> Tape<'c> {
 
     /// The array of a variable.
     pub fn value(&self, v: Var) -> Result<&Array> {
-        self.values.get(v.0).ok_or_else(|| Error::argument("var", "a variable of this tape", format!("{v:?}")))
+        self.values
+            .get(v.0)
+            .ok_or_else(|| Error::argument("var", "a variable of this tape", format!("{v:?}")))
     }
 
     /// Replaces the array of an input by another of the same type and shape; [`Tape::replay`] does the rest.
@@ -129,9 +131,20 @@ impl<'c> Tape<'c> {
     }
 
     /// The derivative of a call's outputs along a direction, recorded.
-    pub fn tangent(&mut self, op: &Arc<Op>, args: Vec<Value>, direction: Vec<Option<Var>>) -> Result<Vec<Var>> {
+    pub fn tangent(
+        &mut self,
+        op: &Arc<Op>,
+        args: Vec<Value>,
+        direction: Vec<Option<Var>>,
+    ) -> Result<Vec<Var>> {
         let directions = vec![direction];
-        self.record(Node::Call(Call { op: op.clone(), args, directions, cotangents: vec![], gradients: vec![] }))
+        self.record(Node::Call(Call {
+            op: op.clone(),
+            args,
+            directions,
+            cotangents: vec![],
+            gradients: vec![],
+        }))
     }
 
     fn record(&mut self, node: Node) -> Result<Vec<Var>> {
@@ -209,9 +222,8 @@ impl<'c> Tape<'c> {
         let (values, nodes) = (self.values.len(), self.nodes.len());
         let result = self.backward_recorded(seeds);
         // The pass itself leaves the tape as it was.
-        let gradients = result.map(|vars| {
-            vars.into_iter().map(|(x, g)| (x, self.values[g.0].clone())).collect::<Vec<_>>()
-        });
+        let gradients = result
+            .map(|vars| vars.into_iter().map(|(x, g)| (x, self.values[g.0].clone())).collect::<Vec<_>>());
         self.values.truncate(values);
         self.nodes.truncate(nodes);
         for (x, g) in gradients? {
@@ -277,7 +289,8 @@ impl<'c> Tape<'c> {
             let any = match node {
                 Node::Sum(a, b) => depends[a.0] || depends[b.0],
                 Node::Call(call) => {
-                    let args = call.args.iter().filter_map(|a| if let Value::Var(v) = a { Some(*v) } else { None });
+                    let args =
+                        call.args.iter().filter_map(|a| if let Value::Var(v) = a { Some(*v) } else { None });
                     let extra = call.directions.iter().flatten().chain(&call.cotangents).flatten().copied();
                     args.chain(extra).any(|v| depends[v.0])
                 }

@@ -78,12 +78,24 @@ fn a_missing_or_changed_pair_is_found() {
 
 #[test]
 fn rings_are_not_full_although_every_atom_has_as_many_ways_in_as_out() {
-    for n in 3..300usize {
+    for n in 3..1000usize {
         for step in [1, n / 2] {
             let ring = (0..n).map(|i| ((i + step) % n) as i32).collect::<Vec<_>>();
             let ptr = (0..=n as i32).collect::<Vec<_>>();
             let full = PairList::from_csr(ptr, ring, vec![ZERO; n], n, Kind::Full);
             assert_eq!(full.is_ok(), 2 * step == n, "{n} atoms, step {step}");
+        }
+    }
+}
+
+#[test]
+fn one_pair_is_never_a_full_list() {
+    for at in 0..4 {
+        for code in (0..7 * 7 * 7).filter(|&code| code != 171) {
+            let s = [code / 49 - 3, code / 7 % 7 - 3, code % 7 - 3];
+            let ptr = (0..5).map(|row| i32::from(row > at)).collect::<Vec<_>>();
+            let list = |kind| PairList::from_csr(ptr.clone(), vec![at], vec![s], 4, kind);
+            assert!(list(Kind::Full).is_err() && list(Kind::Half).is_ok(), "{at} {s:?}");
         }
     }
 }

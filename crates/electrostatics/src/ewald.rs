@@ -161,7 +161,11 @@ fn per_system(name: &str, given: Option<&[f64]>, systems: usize) -> Result<Optio
     match given.len() {
         1 => Ok(Some(vec![given[0]; systems])),
         n if n == systems => Ok(Some(given.to_vec())),
-        n => Err(Error::argument(name, format!("one number, or one for each of {systems} systems"), n.to_string())),
+        n => Err(Error::argument(
+            name,
+            format!("one number, or one for each of {systems} systems"),
+            n.to_string(),
+        )),
     }
 }
 
@@ -230,8 +234,7 @@ pub fn ewald_summation(
         Some(pairs) => full_list(pairs)?,
         None => system.neighbor_list(cutoff, context.pool)?,
     };
-    let extra =
-        [Arg::Pairs(&full), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Batch(&waves)];
+    let extra = [Arg::Pairs(&full), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Batch(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)
 }
 

@@ -31,7 +31,11 @@ fn declare() -> Result<Registry> {
     for per_system in [false, true] {
         let name = |n: &str| if per_system { format!("{n}_total") } else { n.to_string() };
         ops.push(energies(real(common(&name("ewald_real_space"))), per_system, &[Part::Real])?);
-        ops.push(energies(reciprocal(common(&name("ewald_reciprocal_space"))), per_system, &[Part::Reciprocal])?);
+        ops.push(energies(
+            reciprocal(common(&name("ewald_reciprocal_space"))),
+            per_system,
+            &[Part::Reciprocal],
+        )?);
         let both = reciprocal(real(common(&name("ewald_summation"))));
         ops.push(energies(both, per_system, &[Part::Real, Part::Reciprocal])?);
     }
@@ -109,7 +113,11 @@ fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
         };
         let square: f64 = (0..3).map(|c| component(c).powi(2)).sum();
         (square < 1e-60).then(|| {
-            Error::argument("positions", "no two charges on one point", format!("atoms {i} and {j} (image {shift:?})"))
+            Error::argument(
+                "positions",
+                "no two charges on one point",
+                format!("atoms {i} and {j} (image {shift:?})"),
+            )
         })
     })
 }

@@ -87,11 +87,27 @@ impl<'a> System<'a> {
         match self.positions.data() {
             Data::F32(r) => {
                 let r = r.as_chunks().0;
-                madelung_neighbors::neighbor_list::<f32>(r, cutoff, Some(&cells), None, &self.batch, &options, pool)
+                madelung_neighbors::neighbor_list::<f32>(
+                    r,
+                    cutoff,
+                    Some(&cells),
+                    None,
+                    &self.batch,
+                    &options,
+                    pool,
+                )
             }
             Data::F64(r) => {
                 let r = r.as_chunks().0;
-                madelung_neighbors::neighbor_list::<f64>(r, cutoff, Some(&cells), None, &self.batch, &options, pool)
+                madelung_neighbors::neighbor_list::<f64>(
+                    r,
+                    cutoff,
+                    Some(&cells),
+                    None,
+                    &self.batch,
+                    &options,
+                    pool,
+                )
             }
             Data::I32(_) => Err(Error::argument("positions", "float32 or float64", "int32")),
         }

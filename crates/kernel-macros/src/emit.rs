@@ -15,7 +15,8 @@ pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<Toke
     let forms = forms(kernel, &source.fast).map_err(|e| syn::Error::new(source.span, e))?;
     let (functions, descriptor) = items(kernel, &forms);
     let parse = |text: &str| {
-        text.parse::<TokenStream>().map_err(|e| syn::Error::new(source.span, format!("generated code: {e}\n{text}")))
+        text.parse::<TokenStream>()
+            .map_err(|e| syn::Error::new(source.span, format!("generated code: {e}\n{text}")))
     };
     let (functions, descriptor) = (parse(&functions)?, parse(&descriptor)?);
     let name = syn::Ident::new(&kernel.name.to_uppercase(), source.span);
@@ -46,7 +47,8 @@ fn items(kernel: &Kernel, forms: &[Form]) -> (String, String) {
             functions += &rust::function(kernel, part, &layout, &name);
             let cuda_name = format!("{}_{name}", kernel.name);
             let text = cuda::function(kernel, part, &layout, &cuda_name);
-            let positions = |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.0, s.1)).collect::<Vec<_>>();
+            let positions =
+                |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.0, s.1)).collect::<Vec<_>>();
             let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
             let reductions: String = layout.reductions.iter().fold(String::new(), |mut s, r| {
                 let (param, role, component, batch) = (r.param, r.role.0, r.component, r.batch);

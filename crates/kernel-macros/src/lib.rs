@@ -24,8 +24,9 @@ impl Parse for Input {
 #[proc_macro]
 pub fn kernels(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as Input);
-    let items = madelung_kernel::lower::lower_block(&input.file)
-        .and_then(|sources| sources.iter().map(|s| emit::kernel(s, &input.runtime)).collect::<syn::Result<Vec<_>>>());
+    let items = madelung_kernel::lower::lower_block(&input.file).and_then(|sources| {
+        sources.iter().map(|s| emit::kernel(s, &input.runtime)).collect::<syn::Result<Vec<_>>>()
+    });
     match items {
         Ok(items) => items.into_iter().collect::<proc_macro2::TokenStream>().into(),
         Err(e) => e.to_compile_error().into(),

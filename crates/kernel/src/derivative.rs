@@ -78,7 +78,7 @@ pub fn tangent(kernel: &Kernel, src: &Body, direction: Role) -> Body {
         src,
         b: Body::new(Some(src)),
         map: Map::new(),
-        dot: HashMap::new(),
+        dot: vec![HashMap::new()],
         acc_dot: HashMap::new(),
         direction,
     };
@@ -91,8 +91,9 @@ struct Tangent<'a> {
     src: &'a Body,
     b: Body,
     map: Map,
-    /// Derivatives of the new values; a value that is not here has none.
-    dot: HashMap<Val, Val>,
+    /// Derivatives of the new values, by the block that they were formed in: what was formed in a branch is not there
+    /// after it, although the value may be. A value that is not here has none.
+    dot: Vec<HashMap<Val, Val>>,
     acc_dot: HashMap<usize, usize>,
     direction: Role,
 }
@@ -106,9 +107,21 @@ impl Tangent<'_> {
         }
     }
 
+    fn dot(&self, x: Val) -> Option<Val> {
+        self.dot.iter().rev().find_map(|d| d.get(&x).copied())
+    }
+
     fn dot_or_zero(&mut self, v: Val) -> Val {
         let x = self.value(v);
-        self.dot.get(&x).copied().unwrap_or_else(|| self.b.real(0.0))
+        self.dot(x).unwrap_or_else(|| self.b.real(0.0))
+    }
+
+    fn inner(&mut self, is_loop: bool, stmts: &[Stmt]) -> Vec<Stmt> {
+        self.b.open(is_loop);
+        self.dot.push(HashMap::new());
+        self.block(stmts);
+        self.dot.pop();
+        self.b.close()
     }
 
     fn block(&mut self, stmts: &[Stmt]) {
@@ -145,19 +158,12 @@ impl Tangent<'_> {
                 }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(a));
-                    self.b.open(true);
-                    self.block(body);
-                    let body = self.b.close();
+                    let body = self.inner(true, body);
                     self.b.push(Stmt::For { id: *id, range, body });
                 }
                 Stmt::If { condition, then, otherwise } => {
                     let condition = self.value(*condition);
-                    self.b.open(false);
-                    self.block(then);
-                    let then = self.b.close();
-                    self.b.open(false);
-                    self.block(otherwise);
-                    let otherwise = self.b.close();
+                    let (then, otherwise) = (self.inner(false, then), self.inner(false, otherwise));
                     self.b.push(Stmt::If { condition, then, otherwise });
                 }
             }
@@ -168,7 +174,7 @@ impl Tangent<'_> {
         let op = self.src.op(v).map_args(|a| self.value(a));
         let x = self.b.copy_op(op.clone(), self.src.ty(v));
         self.map.insert(v, x);
-        if self.src.ty(v) != Type::Real || self.dot.contains_key(&x) {
+        if self.src.ty(v) != Type::Real || self.dot(x).is_some() {
             return;
         }
         let dx = match op {
@@ -176,17 +182,16 @@ impl Tangent<'_> {
                 Some(self.b.real_op(Op::Load { param, role: role.with(self.direction), row, component }))
             }
             Op::Read(m) => Some(self.b.emit(Op::Read(self.acc_dot[&m]), Type::Real)),
-            Op::Select(c, p, q) if self.dot.contains_key(&p) || self.dot.contains_key(&q) => {
+            Op::Select(c, p, q) if self.dot(p).is_some() || self.dot(q).is_some() => {
                 let zero = self.b.real(0.0);
-                let dot = |t: &Self, v| t.dot.get(&v).copied().unwrap_or(zero);
-                let (dp, dq) = (dot(self, p), dot(self, q));
+                let (dp, dq) = (self.dot(p).unwrap_or(zero), self.dot(q).unwrap_or(zero));
                 Some(self.b.real_op(Op::Select(c, dp, dq)))
             }
             _ => {
                 let mut sum = None;
                 if self.any_dot(&op) {
                     for (arg, partial) in partials(&mut self.b, &op, x) {
-                        if let Some(d) = self.dot.get(&arg).copied() {
+                        if let Some(d) = self.dot(arg) {
                             let term = self.b.real_op(Op::Mul(partial, d));
                             sum = Some(match sum {
                                 Some(s) => self.b.real_op(Op::Add(s, term)),
@@ -199,13 +204,13 @@ impl Tangent<'_> {
             }
         };
         if let Some(dx) = dx.filter(|d| self.b.constant(*d) != Some(0.0)) {
-            self.dot.insert(x, dx);
+            self.dot.last_mut().expect("a block is open").insert(x, dx);
         }
     }
 
     fn any_dot(&self, op: &Op) -> bool {
         let mut any = false;
-        op.for_each_arg(|a| any |= self.dot.contains_key(&a));
+        op.for_each_arg(|a| any |= self.dot(a).is_some());
         any
     }
 }

@@ -5,7 +5,10 @@
 //! that several rows may share. Every array is named by a parameter and a [`Role`]: the value itself, its
 //! derivative along one or two directions, or its cotangent.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod body;
+
+pub use body::Body;
+use std::collections::{BTreeMap, HashMap};
 
 /// A value, by number.
 pub type Val = usize;
@@ -184,8 +187,8 @@ impl Op {
     pub fn map_args(&self, mut f: impl FnMut(Val) -> Val) -> Op {
         use Op::*;
         match self {
-            Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | Scalar(_) | IntScalar(_)
-            | Read(_) => self.clone(),
+            Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | Scalar(_)
+            | IntScalar(_) | Read(_) => self.clone(),
             SystemOf { batch, row } => SystemOf { batch: *batch, row: f(*row) },
             Load { param, role, row, component } => {
                 Load { param: *param, role: *role, row: row.map(f), component: *component }
@@ -193,11 +196,9 @@ impl Op {
             LoadInt { param, row, component } => {
                 LoadInt { param: *param, row: f(*row), component: *component }
             }
-            Own { value, template, args } => Own {
-                value: f(*value),
-                template: *template,
-                args: args.iter().map(|a| f(*a)).collect(),
-            },
+            Own { value, template, args } => {
+                Own { value: f(*value), template: *template, args: args.iter().map(|a| f(*a)).collect() }
+            }
             Add(a, b) => Add(f(*a), f(*b)),
             Sub(a, b) => Sub(f(*a), f(*b)),
             Mul(a, b) => Mul(f(*a), f(*b)),
@@ -404,337 +405,6 @@ pub struct Template {
     pub partials: Vec<Val>,
 }
 
-/// Values and statements under construction or done.
-#[derive(Clone, Debug, Default)]
-pub struct Body {
-    values: Vec<Value>,
-    scopes: Vec<Scope>,
-    loops: usize,
-    accs: usize,
-    /// Derivative templates that [`Op::Own`] refers to.
-    pub templates: Vec<Template>,
-    /// Moves signs outwards, so that values which are even or odd under the exchange of a pair are recognised.
-    pub canonical_signs: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Value {
-    op: Op,
-    ty: Type,
-    /// The block it was defined in.
-    depth: usize,
-    /// It may be infinite or NaN where the arrays are finite.
-    wild: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Scope {
-    stmts: Vec<Stmt>,
-    known: HashMap<Op, Val>,
-    products: HashMap<Product, Val>,
-    is_loop: bool,
-}
-
-/// A product whatever the order of its factors: the constant, by its bits, and the others, sorted.
-type Product = (u64, Vec<Val>);
-
-impl Body {
-    /// An empty body that shares the other's templates and numbering of loops and accumulators.
-    pub fn new(like: Option<&Body>) -> Self {
-        Body {
-            scopes: vec![Scope::default()],
-            loops: like.map_or(0, |b| b.loops),
-            accs: like.map_or(0, |b| b.accs),
-            templates: like.map_or_else(Vec::new, |b| b.templates.clone()),
-            ..Body::default()
-        }
-    }
-
-    /// The statements.
-    pub fn stmts(&self) -> &[Stmt] {
-        &self.scopes[0].stmts
-    }
-
-    /// Replaces the statements.
-    pub fn set_stmts(&mut self, stmts: Vec<Stmt>) {
-        self.scopes[0].stmts = stmts;
-    }
-
-    /// What a value is.
-    pub fn op(&self, v: Val) -> &Op {
-        &self.values[v].op
-    }
-
-    /// A value's type.
-    pub fn ty(&self, v: Val) -> Type {
-        self.values[v].ty
-    }
-
-    /// The number of values, used and unused.
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// The value of a real constant.
-    pub fn constant(&self, v: Val) -> Option<f64> {
-        match self.op(v) {
-            Op::Const(bits) => Some(f64::from_bits(*bits)),
-            _ => None,
-        }
-    }
-
-    /// A new loop number.
-    pub fn new_loop(&mut self) -> LoopId {
-        self.loops += 1;
-        self.loops - 1
-    }
-
-    /// A new accumulator number.
-    pub fn new_acc(&mut self) -> Acc {
-        self.accs += 1;
-        self.accs - 1
-    }
-
-    /// Appends a statement.
-    pub fn push(&mut self, s: Stmt) {
-        self.scopes.last_mut().expect("a body has a scope").stmts.push(s);
-    }
-
-    /// Appends a statement to the open block of a depth, before the deeper ones that are open.
-    pub(crate) fn push_at(&mut self, depth: usize, s: Stmt) {
-        self.scopes[depth].stmts.push(s);
-    }
-
-    /// A sum as it is now, read in the open block of a depth, before the deeper ones that are open.
-    pub(crate) fn read_at(&mut self, m: Acc, depth: usize) -> Val {
-        self.values.push(Value { op: Op::Read(m), ty: Type::Real, depth, wild: true });
-        let v = self.values.len() - 1;
-        self.push_at(depth, Stmt::Let(v));
-        v
-    }
-
-    /// Opens a block.
-    pub fn open(&mut self, is_loop: bool) {
-        self.scopes.push(Scope { is_loop, ..Scope::default() });
-    }
-
-    /// Closes it.
-    pub fn close(&mut self) -> Vec<Stmt> {
-        self.scopes.pop().expect("open and close match").stmts
-    }
-
-    /// The statements of the open block.
-    pub(crate) fn open_stmts(&self) -> impl Iterator<Item = &Stmt> {
-        self.scopes.last().into_iter().flat_map(|s| &s.stmts)
-    }
-
-    /// How many blocks are open.
-    pub fn depth(&self) -> usize {
-        self.scopes.len() - 1
-    }
-
-    /// The block a value was defined in.
-    pub fn depth_of(&self, v: Val) -> usize {
-        self.values[v].depth
-    }
-
-    /// Whether a value may be infinite or NaN although the arrays hold finite numbers.
-    pub(crate) fn is_wild(&self, v: Val) -> bool {
-        self.values[v].wild
-    }
-
-    /// A real constant.
-    pub fn real(&mut self, x: f64) -> Val {
-        self.emit(Op::Const(x.to_bits()), Type::Real)
-    }
-
-    /// A real-valued op, simplified.
-    pub fn real_op(&mut self, op: Op) -> Val {
-        crate::simplify::real_op(self, op)
-    }
-
-    /// Any op that has the type of its kind (everything but loop variables and rows).
-    pub fn op_value(&mut self, op: Op) -> Val {
-        use Op::*;
-        match op {
-            Int(_) | IAdd(..) | ISub(..) | IMul(..) | IntScalar(_) => self.emit(op, Type::Int),
-            Lt(..) | Le(..) | Eq(..) | ILt(..) | IEq(..) | And(..) | Or(..) | Not(_) => {
-                self.emit(op, Type::Bool)
-            }
-            Row | LoopVar(_) | PairColumn(_) | SystemOf { .. } => unreachable!("indices carry their type"),
-            _ => self.real_op(op),
-        }
-    }
-
-    /// The op of another body, with arguments already in this one and the type it had there.
-    pub fn copy_op(&mut self, op: Op, ty: Type) -> Val {
-        match ty {
-            Type::Index(_) => self.emit(op, ty),
-            Type::Int if matches!(op, Op::LoopVar(_)) => self.emit(op, ty),
-            _ => self.op_value(op),
-        }
-    }
-
-    /// Emits an op as it stands: found if it is known, else placed in the outermost block where it may stand.
-    /// Loads go as far out as their row allows (rows are always valid), arithmetic leaves loops it does not
-    /// depend on but stays inside branches.
-    pub fn emit(&mut self, op: Op, ty: Type) -> Val {
-        let is_const = matches!(op, Op::Const(_) | Op::Int(_));
-        let is_read = matches!(op, Op::Read(_));
-        if !is_read && let Some(v) = self.scopes.iter().rev().find_map(|s| s.known.get(&op)) {
-            return *v;
-        }
-        let mut needed = 0;
-        op.for_each_arg(|a| needed = needed.max(self.values[a].depth));
-        let here = self.scopes.len() - 1;
-        let depth = if is_const {
-            0
-        } else {
-            match op {
-                Op::Read(_) | Op::LoopVar(_) | Op::PairColumn(_) | Op::PairShift(..) => here,
-                Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } => needed,
-                _ => {
-                    let mut d = here;
-                    while d > needed && self.scopes[d].is_loop {
-                        d -= 1;
-                    }
-                    d
-                }
-            }
-        };
-        let v = self.values.len();
-        let mut wild = matches!(op, Op::Recip(_) | Op::Sqrt(_) | Op::Exp(_) | Op::Ln(_) | Op::Pow(..) | Op::Read(_));
-        op.for_each_arg(|a| wild |= self.values[a].wild);
-        self.values.push(Value { op: op.clone(), ty, depth, wild: wild && ty == Type::Real });
-        if !is_read {
-            self.scopes[depth].known.insert(op, v);
-        }
-        if !is_const {
-            self.scopes[depth].stmts.push(Stmt::Let(v));
-        }
-        v
-    }
-
-    /// x · y, found if a product of the same factors is known, in whichever order it was formed.
-    pub(crate) fn product(&mut self, x: Val, y: Val) -> Val {
-        let mut factors = (1.0, vec![]);
-        self.collect_factors(x, &mut factors);
-        self.collect_factors(y, &mut factors);
-        factors.1.sort_unstable();
-        let key = (factors.0.to_bits(), factors.1);
-        if let Some(v) = self.scopes.iter().rev().find_map(|s| s.products.get(&key)) {
-            return *v;
-        }
-        let v = self.emit(Op::Mul(x, y), Type::Real);
-        let depth = self.depth_of(v);
-        self.scopes[depth].products.insert(key, v);
-        v
-    }
-
-    fn collect_factors(&self, v: Val, factors: &mut (f64, Vec<Val>)) {
-        match self.op(v) {
-            Op::Const(bits) => factors.0 *= f64::from_bits(*bits),
-            Op::Mul(x, y) => {
-                self.collect_factors(*x, factors);
-                self.collect_factors(*y, factors);
-            }
-            _ => factors.1.push(v),
-        }
-    }
-
-    /// Removes what no store and no contribution needs.
-    pub fn remove_unused(&mut self) {
-        let body = std::mem::take(&mut self.scopes[0].stmts);
-        let mut live = Live::default();
-        loop {
-            let before = (live.values.len(), live.accs.len());
-            self.mark(&body, &mut live);
-            if before == (live.values.len(), live.accs.len()) {
-                break;
-            }
-        }
-        self.scopes[0].stmts = sweep(body, &live);
-    }
-
-    fn need(&self, v: Val, live: &mut Live) {
-        if live.values.insert(v) {
-            match self.op(v) {
-                Op::Read(m) => {
-                    live.accs.insert(*m);
-                }
-                op => op.for_each_arg(|a| self.need(a, live)),
-            }
-        }
-    }
-
-    fn mark(&self, stmts: &[Stmt], live: &mut Live) {
-        for s in stmts.iter().rev() {
-            match s {
-                Stmt::Let(_) => {}
-                Stmt::Declare(m, v) | Stmt::Accumulate(m, v) => {
-                    if live.accs.contains(m) {
-                        self.need(*v, live);
-                    }
-                }
-                Stmt::Store { value, .. } => self.need(*value, live),
-                Stmt::Contribute { row, value, .. } => {
-                    row.iter().for_each(|r| self.need(*r, live));
-                    self.need(*value, live);
-                }
-                Stmt::For { range, body, .. } => {
-                    if has_effect(body, live) {
-                        range.for_each_arg(|a| self.need(a, live));
-                        self.mark(body, live);
-                    }
-                }
-                Stmt::If { condition, then, otherwise } => {
-                    if has_effect(then, live) || has_effect(otherwise, live) {
-                        self.need(*condition, live);
-                        self.mark(then, live);
-                        self.mark(otherwise, live);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Keeps the stores and contributions that `keep` names, and what they need.
-    pub fn retain(&mut self, keep: &dyn Fn(ParamId, Role) -> bool) {
-        fn walk(stmts: Vec<Stmt>, keep: &dyn Fn(ParamId, Role) -> bool) -> Vec<Stmt> {
-            stmts
-                .into_iter()
-                .filter_map(|s| match s {
-                    Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. }
-                        if !keep(param, role) =>
-                    {
-                        None
-                    }
-                    Stmt::For { id, range, body } => Some(Stmt::For { id, range, body: walk(body, keep) }),
-                    Stmt::If { condition, then, otherwise } => Some(Stmt::If {
-                        condition,
-                        then: walk(then, keep),
-                        otherwise: walk(otherwise, keep),
-                    }),
-                    s => Some(s),
-                })
-                .collect()
-        }
-        let stmts = std::mem::take(&mut self.scopes[0].stmts);
-        self.scopes[0].stmts = walk(stmts, keep);
-        self.remove_unused();
-    }
-
-    /// Every statement, blocks before what they hold.
-    pub fn for_each_stmt<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
-        for_each(self.stmts(), f);
-    }
-}
-
 /// Every statement of a list and of the blocks in it.
 pub fn for_each<'a>(stmts: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     for s in stmts {
@@ -748,39 +418,6 @@ pub fn for_each<'a>(stmts: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
             _ => {}
         }
     }
-}
-
-#[derive(Default)]
-struct Live {
-    values: HashSet<Val>,
-    accs: HashSet<Acc>,
-}
-
-fn has_effect(stmts: &[Stmt], live: &Live) -> bool {
-    stmts.iter().any(|s| match s {
-        Stmt::Store { .. } | Stmt::Contribute { .. } => true,
-        Stmt::Accumulate(m, _) => live.accs.contains(m),
-        Stmt::For { body, .. } => has_effect(body, live),
-        Stmt::If { then, otherwise, .. } => has_effect(then, live) || has_effect(otherwise, live),
-        Stmt::Let(_) | Stmt::Declare(..) => false,
-    })
-}
-
-fn sweep(stmts: Vec<Stmt>, live: &Live) -> Vec<Stmt> {
-    stmts
-        .into_iter()
-        .filter_map(|s| match s {
-            Stmt::Let(v) => live.values.contains(&v).then_some(s),
-            Stmt::Declare(m, _) | Stmt::Accumulate(m, _) => live.accs.contains(&m).then_some(s),
-            Stmt::For { id, range, body } => {
-                has_effect(&body, live).then(|| Stmt::For { id, range, body: sweep(body, live) })
-            }
-            Stmt::If { condition, then, otherwise } => (has_effect(&then, live)
-                || has_effect(&otherwise, live))
-            .then(|| Stmt::If { condition, then: sweep(then, live), otherwise: sweep(otherwise, live) }),
-            s => Some(s),
-        })
-        .collect()
 }
 
 /// Values of one body as values of another.

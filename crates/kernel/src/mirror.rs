@@ -52,8 +52,11 @@ pub fn has_partners(src: &Body) -> bool {
 /// The batches whose members get contributions, with their row dimension.
 fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, String> {
     let mut loops = HashMap::new();
-    let outermost: Vec<LoopId> =
-        src.stmts().iter().filter_map(|s| if let Stmt::For { id, .. } = s { Some(*id) } else { None }).collect();
+    let outermost: Vec<LoopId> = src
+        .stmts()
+        .iter()
+        .filter_map(|s| if let Stmt::For { id, .. } = s { Some(*id) } else { None })
+        .collect();
     let mut found = BTreeMap::new();
     let mut error = None;
     src.for_each_stmt(&mut |s| match s {
@@ -73,7 +76,9 @@ fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, S
                     error = Some("a loop over members must go over those of the row's own system".into());
                 }
                 if !outermost.contains(l) {
-                    error = Some("a loop over members inside another loop has no transpose: put it outside".into());
+                    error = Some(
+                        "a loop over members inside another loop has no transpose: put it outside".into(),
+                    );
                 }
                 if let Kind::Batch { rows, .. } = kernel.params[*batch].kind {
                     found.insert(*batch, rows);
@@ -231,7 +236,9 @@ impl<'a> Mirror<'a> {
             (values.len() == 1).then(|| values[0])
         };
         let zero = |m: Acc| {
-            self.b.open_stmts().any(|s| matches!(s, Stmt::Declare(n, v) if *n == m && self.b.constant(*v) == Some(0.0)))
+            self.b
+                .open_stmts()
+                .any(|s| matches!(s, Stmt::Declare(n, v) if *n == m && self.b.constant(*v) == Some(0.0)))
         };
         let v = added(m)?;
         let opposite = |a: Val, b: Val| matches!(self.b.op(a), Op::Neg(x) if *x == b);
@@ -364,15 +371,19 @@ impl<'a> Exchanged<'a> {
                 let shift = self.b.real_op(op);
                 self.b.real_op(Op::Neg(shift))
             }
-            Op::SystemOf { row, .. } if matches!(self.src.op(row), Op::Row) => match (self.by.system, &self.same) {
-                (Some(system), _) => system,
-                (None, Some(same)) => same[&v],
-                (None, None) => return Err("a system without its row".into()),
-            },
+            Op::SystemOf { row, .. } if matches!(self.src.op(row), Op::Row) => {
+                match (self.by.system, &self.same) {
+                    (Some(system), _) => system,
+                    (None, Some(same)) => same[&v],
+                    (None, None) => return Err("a system without its row".into()),
+                }
+            }
             Op::Read(_) => {
-                return Err("what a row gives to others depends on a sum of its own: split it in two kernels, \
+                return Err(
+                    "what a row gives to others depends on a sum of its own: split it in two kernels, \
                             the sum being an array between them"
-                    .into());
+                        .into(),
+                );
             }
             op => {
                 let mut error = None;

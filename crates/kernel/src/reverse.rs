@@ -326,24 +326,21 @@ impl<'a> Reverse<'a> {
                         let (body, outer) = r.block(body, map, true, with_sums);
                         (id, body, outer)
                     });
-                    let zero = self.b.real(0.0);
-                    for (_, m) in &outer {
-                        self.b.push(Stmt::Declare(*m, zero));
-                    }
+                    self.declare(&outer);
                     self.b.push(Stmt::For { id, range, body });
-                    self.collect(outer);
+                    self.collect(outer, |_, a| a);
                 }
                 Stmt::If { condition, then, otherwise } => {
                     let condition = self.value(map, *condition);
-                    let (then, mut outer) = self.block(then, map, false, with_sums);
-                    let (otherwise, more) = self.block(otherwise, map, false, with_sums);
-                    outer.extend(more);
-                    let zero = self.b.real(0.0);
-                    for (_, m) in &outer {
-                        self.b.push(Stmt::Declare(*m, zero));
-                    }
+                    let (then, if_so) = self.block(then, map, false, with_sums);
+                    let (otherwise, if_not) = self.block(otherwise, map, false, with_sums);
+                    self.declare(&if_so);
+                    self.declare(&if_not);
                     self.b.push(Stmt::If { condition, then, otherwise });
-                    self.collect(outer);
+                    // Selected, so that products with what the branch guarded against are 0, too.
+                    let zero = self.b.real(0.0);
+                    self.collect(if_so, |b, a| b.real_op(Op::Select(condition, a, zero)));
+                    self.collect(if_not, |b, a| b.real_op(Op::Select(condition, zero, a)));
                 }
             }
         }
@@ -358,9 +355,17 @@ impl<'a> Reverse<'a> {
         self.b.real_op(Op::Load { param, role: role.with(Role::COTANGENT), row, component })
     }
 
-    fn collect(&mut self, outer: Vec<(Key, Acc)>) {
+    fn declare(&mut self, outer: &[(Key, Acc)]) {
+        let zero = self.b.real(0.0);
+        for (_, m) in outer {
+            self.b.push(Stmt::Declare(*m, zero));
+        }
+    }
+
+    fn collect(&mut self, outer: Vec<(Key, Acc)>, selected: impl Fn(&mut Body, Val) -> Val) {
         for (key, m) in outer {
             let a = self.b.emit(Op::Read(m), Type::Real);
+            let a = selected(&mut self.b, a);
             self.add(key, a);
         }
     }

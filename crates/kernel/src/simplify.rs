@@ -1,13 +1,29 @@
 //! Algebra on the way in: constants folded, signs collected, products by one and zero dropped.
 //!
 //! `0 · x` becomes 0 for every x: a kernel's arrays hold finite numbers (checked at the edge of a call), and an
-//! argument declared `Zero` must cost nothing. So a selection of x or 0 is made after x is multiplied by what may be
-//! infinite or NaN there, not before: where it selects 0, the product is 0.
+//! argument declared `Zero` must cost nothing. That holds for what a condition makes 0, too: its product with what may
+//! be infinite or NaN is selected once more.
 
 use crate::ir::{Body, Op, Type, Val};
 
 /// Emits a real-valued op.
 pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
+    let mut v = simplified(b, op);
+    if let Op::Mul(x, y) = *b.op(v) {
+        for (x, y) in [(x, y), (y, x)] {
+            for (c, holds) in b.unless(x).to_vec() {
+                if b.is_wild(y) {
+                    let zero = b.real(0.0);
+                    let (p, q) = if holds { (v, zero) } else { (zero, v) };
+                    v = real_op(b, Op::Select(c, p, q));
+                }
+            }
+        }
+    }
+    v
+}
+
+fn simplified(b: &mut Body, op: Op) -> Val {
     use Op::*;
     let ty = Type::Real;
     if let Some(x) = fold(b, &op) {
@@ -29,10 +45,6 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
             match (b.op(x).clone(), b.op(y).clone()) {
                 (_, Neg(z)) => return real_op(b, Sub(x, z)),
                 (Neg(z), _) => return real_op(b, Sub(y, z)),
-                (Select(c, p, q), Select(d, r, s)) if c == d && halves(b, p, q) && halves(b, r, s) => {
-                    let (p, q) = (real_op(b, Add(p, r)), real_op(b, Add(q, s)));
-                    return real_op(b, Select(c, p, q));
-                }
                 _ if x == y => {
                     let two = b.real(2.0);
                     return real_op(b, Mul(two, x));
@@ -71,7 +83,7 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
             for (s, z) in [(x, y), (y, x)] {
                 if let Select(c, p, q) = *b.op(s)
                     && b.is_wild(z)
-                    && halves(b, p, q)
+                    && [p, q].iter().any(|v| b.constant(*v) == Some(0.0))
                 {
                     let (p, q) = (real_op(b, Mul(p, z)), real_op(b, Mul(q, z)));
                     return real_op(b, Select(c, p, q));
@@ -103,7 +115,11 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
             if x == y {
                 return x;
             }
-            Select(c, x, y)
+            match (b.op(x), b.op(y)) {
+                (Select(d, p, _), _) if *d == c => return real_op(b, Select(c, *p, y)),
+                (_, Select(d, _, q)) if *d == c => return real_op(b, Select(c, x, *q)),
+                _ => Select(c, x, y),
+            }
         }
         Recip(x) => match *b.op(x) {
             Recip(z) => return z,
@@ -112,11 +128,6 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
         op => op,
     };
     b.emit(op, ty)
-}
-
-/// Whether one of the two is 0.
-fn halves(b: &Body, x: Val, y: Val) -> bool {
-    b.constant(x) == Some(0.0) || b.constant(y) == Some(0.0)
 }
 
 /// 2ⁿ · x, times y, is 2ⁿ · (x · y): the halves of square roots meet the twos of squares, and vanish.

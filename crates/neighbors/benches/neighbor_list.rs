@@ -62,7 +62,8 @@ fn small(c: &mut Criterion) {
         for periodic in [true, false] {
             let build = || {
                 let pbc = [[periodic; 3]];
-                neighbor_list(&positions, 5.0, Some(&[cell]), Some(&pbc), &batch, &Options::full(), &Serial).unwrap()
+                neighbor_list(&positions, 5.0, Some(&[cell]), Some(&pbc), &batch, &Options::full(), &Serial)
+                    .unwrap()
             };
             group.throughput(Throughput::Elements(build().len() as u64));
             let name = format!("{systems} × {count} atoms, {}", if periodic { "periodic" } else { "open" });

@@ -78,9 +78,13 @@ fn write(found: &Found, mut rows: &mut [Row<'_>], systems: &[System<'_>], placed
         let words = block.len().div_ceil(WORD);
         table.resize(words * WORD, (0, [0; 3]));
         moved.clear();
-        moved.extend(table.as_chunks::<WORD>().0.iter().map(|word| {
-            (0..WORD).fold(0u64, |bits, c| bits | u64::from(word[c].1 != [0; 3]) << c)
-        }));
+        moved.extend(
+            table
+                .as_chunks::<WORD>()
+                .0
+                .iter()
+                .map(|word| (0..WORD).fold(0u64, |bits, c| bits | u64::from(word[c].1 != [0; 3]) << c)),
+        );
         for (&(i, _), row) in own.iter().zip(out) {
             let (row_bits, rest) = bits.split_at(words);
             bits = rest;

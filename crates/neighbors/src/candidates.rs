@@ -179,15 +179,14 @@ impl Candidates {
         debug_assert_eq!(self.keys.get(own), Some(&me), "atom {i} is not among its own candidates");
         let own_word = own / WORD;
         let at = self.words[own_word].map(|coordinate| coordinate[slot(own)]);
+        // Behind itself an atom has exactly the candidates of a half list.
+        let first = if search.half { own_word } else { 0 };
+        bits.resize(bits.len() + first, 0);
         let mut count = 0;
-        for (w, candidates) in self.words.iter().enumerate() {
+        for (w, candidates) in self.words.iter().enumerate().skip(first) {
             let (mut word, doubt) = compare(candidates, at, sure, hit);
             if w == own_word {
-                word &= !(1 << (own % WORD));
-            }
-            // Behind itself an atom has exactly the candidates of a half list.
-            if search.half && w <= own_word {
-                word = if w < own_word { 0 } else { word & (u64::MAX << (own % WORD)) };
+                word &= if search.half { u64::MAX << (own % WORD) << 1 } else { !(1 << (own % WORD)) };
             }
             let mut open = word & doubt;
             while open != 0 {

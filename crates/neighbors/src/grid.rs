@@ -38,14 +38,14 @@ struct Point {
 impl Grid {
     pub(crate) fn new(search: &Search<'_>, system: &System<'_>) -> Self {
         let (lattice, atoms) = (system.lattice, &search.placed[system.atoms.clone()]);
+        let reach = (search.cutoff + system.slack) * (1.0 + 1e-9);
         let (mut low, mut width) = ([0.0; 3], lattice.heights);
         for k in (0..3).filter(|&k| !lattice.periodic[k]) {
             let range = atoms.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), placed| {
                 (low.min(placed.s[k]), high.max(placed.s[k]))
             });
-            (low[k], width[k]) = (range.0, (range.1 - range.0).max(search.cutoff * 1e-3));
+            (low[k], width[k]) = (range.0, (range.1 - range.0).max(reach));
         }
-        let reach = (search.cutoff + system.slack) * (1.0 + 1e-9);
         let cells = shape(atoms.len(), width, reach);
         // How far a unit of s is in cells: s spans 1 along periodic axes and `width` along open ones.
         let scale: [f64; 3] =
@@ -104,7 +104,7 @@ impl Grid {
             }
             let extent = self.gather(cell, own.clone(), search, system, scratch);
             let Scratch { points, order, spare } = &mut *scratch;
-            sort(order, spare, system.atoms.clone());
+            sort(order, spare);
             candidates.fill(order.iter().map(|&entry| {
                 let point = &points[entry as u32 as usize];
                 (point.at, key((entry >> 32) as usize, point.code))
@@ -190,7 +190,7 @@ fn shape(atoms: usize, width: [f64; 3], reach: f64) -> [usize; 3] {
     let volume: f64 = width.iter().map(|w| w / reach).product();
     let split = (atoms as f64 / volume / ATOMS_PER_CELL).cbrt().round().clamp(1.0, 4.0);
     let mut cells = width.map(|w| (w / reach * split).floor().max(1.0));
-    let most = (4 * atoms).max(64) as f64;
+    let most = (16 * atoms).max(64) as f64;
     // Few atoms in a large space: larger cells, the longest axis first.
     while cells.iter().product::<f64>() > most {
         let longest = (0..3).fold(0, |l, k| if cells[k] > cells[l] { k } else { l });
@@ -200,21 +200,24 @@ fn shape(atoms: usize, width: [f64; 3], reach: f64) -> [usize; 3] {
     cells.map(|n| n as usize)
 }
 
-/// Sorts by the upper half (an atom of `atoms`), leaving equal ones as they are: a radix sort.
-fn sort(order: &mut Vec<u64>, spare: &mut Vec<u64>, atoms: Range<usize>) {
+/// Sorts by the upper half, leaving equal ones as they are: a radix sort. (The lower half is in order already.)
+fn sort(order: &mut Vec<u64>, spare: &mut Vec<u64>) {
     let n = order.len();
     if n < 64 {
         return order.sort_unstable();
     }
     spare.resize(n, 0);
-    let bits = usize::BITS - (atoms.len() - 1).leading_zeros();
+    let (low, high) =
+        order.iter().fold((u64::MAX, 0), |(low, high), &entry| (low.min(entry), high.max(entry)));
+    let low = low >> 32;
+    let bits = u64::BITS - ((high >> 32) - low).leading_zeros();
     let cost = |passes: u32| f64::from(passes) * (4.0 * n as f64 + f64::from(1u32 << bits.div_ceil(passes)));
-    let passes = (2..4).fold(1, |best, passes| if cost(passes) < cost(best) { passes } else { best });
-    let width = bits.div_ceil(passes).max(1);
-    let mask = (1usize << width) - 1;
-    let mut counts = vec![0u32; mask + 1];
+    let passes = (2..5).fold(1, |best, passes| if cost(passes) < cost(best) { passes } else { best });
+    let width = bits.div_ceil(passes);
+    let mask = (1u64 << width) - 1;
+    let mut counts = vec![0u32; 1 << width];
     for pass in 0..passes {
-        let digit = |entry: u64| ((entry >> 32) as usize - atoms.start) >> (pass * width) & mask;
+        let digit = |entry: u64| (((entry >> 32) - low) >> (pass * width) & mask) as usize;
         counts.fill(0);
         order.iter().for_each(|&entry| counts[digit(entry)] += 1);
         let mut total = 0;

@@ -75,7 +75,7 @@ impl Options {
 const ATOMS_PER_TASK: usize = 1024;
 
 /// Candidates per atom up to which trying all of them is faster than a grid.
-const FEW_CANDIDATES: f64 = 400.0;
+const FEW_CANDIDATES: f64 = 700.0;
 
 /// An atom more than 2^29 boxes away leaves no room in an i32 shift for the way to another one.
 const FARTHEST: f64 = (1u32 << 29) as f64;
@@ -158,6 +158,9 @@ fn lattices(
         return Ok(vec![Lattice::OPEN]);
     };
     let pbc = pbc.unwrap_or(&[[true; 3]]);
+    if cells.is_empty() || pbc.is_empty() {
+        return Ok(vec![]); // one for each of no systems
+    }
     (0..cells.len().max(pbc.len()))
         .map(|b| {
             let whose = if cells.len() > 1 { format!(" for system {b}") } else { String::new() };
@@ -245,14 +248,14 @@ fn find(
     let grids = map_tasks(pool, gridded.len(), |g| Grid::new(search, &systems[gridded[g]]));
     let mut work = Vec::new();
     let (mut first, mut atoms, mut grid) = (0, 0, 0);
-    for b in 0..systems.len() {
+    for (b, system) in systems.iter().enumerate() {
         if gridded.get(grid) == Some(&b) {
             work.push(Work::Small(first..b));
             work.extend(grids[grid].parts(ATOMS_PER_TASK).into_iter().map(|part| Work::Cells { grid, part }));
             (first, atoms, grid) = (b + 1, 0, grid + 1);
             continue;
         }
-        atoms += systems[b].atoms.len();
+        atoms += system.atoms.len();
         if atoms >= ATOMS_PER_TASK {
             work.push(Work::Small(first..b + 1));
             (first, atoms) = (b + 1, 0);

@@ -58,7 +58,12 @@ pub struct Context<'a> {
 impl Default for Context<'static> {
     /// The CPU, the shared pool, the heap, at once.
     fn default() -> Self {
-        Self { backend: &const { super::cpu::Cpu::new() }, pool: Threads::shared(), allocator: &Heap, stream: &Immediate }
+        Self {
+            backend: &const { super::cpu::Cpu::new() },
+            pool: Threads::shared(),
+            allocator: &Heap,
+            stream: &Immediate,
+        }
     }
 }
 

@@ -309,7 +309,14 @@ pub unsafe fn put<E: Elem>(p: *mut E, i: usize, x: f64, adds: bool) {
 /// # Safety
 /// `p` is valid for every element `index * stride + component`.
 #[inline(always)]
-pub unsafe fn scatter<L: Lane>(p: *mut f64, index: L::Index, stride: usize, component: usize, x: L, n: usize) {
+pub unsafe fn scatter<L: Lane>(
+    p: *mut f64,
+    index: L::Index,
+    stride: usize,
+    component: usize,
+    x: L,
+    n: usize,
+) {
     for lane in 0..n {
         // SAFETY: the caller's promise.
         unsafe { *p.add(L::index_lane(index, lane) * stride + component) += x.lane(lane) };

@@ -97,7 +97,11 @@ impl<'a> Launching<'a> {
         if self.reals.len() != count(ParamKind::Scalar) || self.ints.len() != count(ParamKind::IntScalar) {
             return Err(Error::argument(
                 self.kernel.name,
-                format!("{} real and {} integer attributes", count(ParamKind::Scalar), count(ParamKind::IntScalar)),
+                format!(
+                    "{} real and {} integer attributes",
+                    count(ParamKind::Scalar),
+                    count(ParamKind::IntScalar)
+                ),
                 format!("{} and {}", self.reals.len(), self.ints.len()),
             ));
         }
@@ -115,7 +119,8 @@ impl<'a> Launching<'a> {
             ParamKind::Ints { dim, components } => (Some(dim), components, DType::I32),
             _ => return Err(Error::argument(p.name, "a parameter that has arrays", format!("{:?}", p.kind))),
         };
-        let one_element = self.uniform && role & role::COTANGENT != 0 && matches!(p.kind, ParamKind::Output { .. });
+        let one_element =
+            self.uniform && role & role::COTANGENT != 0 && matches!(p.kind, ParamKind::Output { .. });
         let rows = if one_element { 1 } else { dim.map_or(1, |d| self.dims[d]) };
         let (len, has) = match bound {
             Bound::Input(view) => (view.len(), view.dtype()),

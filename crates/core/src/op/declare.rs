@@ -1,7 +1,7 @@
 //! How an op is declared.
 
-use super::size::Size;
 use super::Arg;
+use super::size::Size;
 use crate::backend::kernel::{Kernel, ParamKind};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -296,7 +296,8 @@ impl OpBuilder {
             let mut dims = BTreeMap::new();
             let mut buffers = vec![];
             for param in kernel.params {
-                let name = names.iter().find(|(p, _)| p == param.name).map_or(param.name, |(_, b)| b.as_str());
+                let name =
+                    names.iter().find(|(p, _)| p == param.name).map_or(param.name, |(_, b)| b.as_str());
                 let at = op.buffer(name).ok_or_else(|| {
                     let expected = format!("an argument, output or scratch array of {}", op.full_name());
                     Error::argument(format!("{}::{}", kernel.name, param.name), expected, format!("`{name}`"))
@@ -354,12 +355,16 @@ fn check_kind(
                 _ => false,
             };
             if !rows_fit || components_of(rest) != Some(components) {
-                return wrong(format!("{components} components per row of {:?}", dim.map(|d| kernel.dims[d])));
+                return wrong(format!(
+                    "{components} components per row of {:?}",
+                    dim.map(|d| kernel.dims[d])
+                ));
             }
         }
         ParamKind::Ints { dim, components } => match arg {
             Some(ArgKind::Ints { shape })
-                if shape.first().is_some_and(|r| same(dim, r)) && components_of(&shape[1..]) == Some(components) => {}
+                if shape.first().is_some_and(|r| same(dim, r))
+                    && components_of(&shape[1..]) == Some(components) => {}
             _ => return wrong(format!("{components} integers per row of {}", kernel.dims[dim])),
         },
         ParamKind::Batch { rows, systems } => match arg {

@@ -1,11 +1,11 @@
 //! Runs a member of an op's family: its kernels forwards, and backwards where gradients are wanted.
 
-use super::declare::{ArgKind, Constraint, Op};
+use super::check::{bind, describe_view};
+use super::declare::Op;
 use crate::array::{Array, DType, View};
 use crate::backend::kernel::{Array as ArrayOf, Form, Lists, Member, ParamKind, role};
 use crate::backend::{Bound, Context, Launching};
 use crate::batch::Batch;
-use crate::cell::Cell;
 use crate::pairs::PairList;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,12 @@ impl Op {
     }
 
     /// Any member of the family.
-    pub fn evaluate(&self, context: &Context<'_>, args: &[Arg<'_>], request: &Request<'_, '_>) -> Result<Evaluated> {
+    pub fn evaluate(
+        &self,
+        context: &Context<'_>,
+        args: &[Arg<'_>],
+        request: &Request<'_, '_>,
+    ) -> Result<Evaluated> {
         let mut run = Run::new(self, context, args)?;
         let evaluated = run.evaluate(request)?;
         for slot in run.store.into_iter().flatten() {
@@ -96,7 +101,11 @@ impl Op {
                 && let Some(at) = view.to_f64().iter().position(|x| !x.is_finite())
             {
                 let row = view.len().checked_div(view.shape()[0]).map_or(0, |stride| at / stride.max(1));
-                return Error::argument(&spec.name, "finite numbers", format!("{} in row {row}", view.to_f64()[at]));
+                return Error::argument(
+                    &spec.name,
+                    "finite numbers",
+                    format!("{} in row {row}", view.to_f64()[at]),
+                );
             }
         }
         self.explain.and_then(|why| why(args)).unwrap_or_else(|| {
@@ -126,78 +135,15 @@ struct Run<'r, 'a> {
 
 impl<'r, 'a> Run<'r, 'a> {
     fn new(op: &'r Op, context: &'r Context<'r>, args: &'r [Arg<'a>]) -> Result<Self> {
-        if args.len() != op.args.len() {
-            let names: Vec<&str> = op.args.iter().map(|a| a.name.as_str()).collect();
-            let expected = format!("{} arguments ({})", names.len(), names.join(", "));
-            return Err(Error::argument(op.full_name(), expected, args.len().to_string()));
-        }
-        let mut store: Vec<[Slot<'a>; 8]> = (0..op.buffers()).map(|_| std::array::from_fn(|_| Slot::Absent)).collect();
-        let (mut dims, mut attrs, mut dtype) = (BTreeMap::new(), BTreeMap::new(), None);
-        for (n, (spec, arg)) in op.args.iter().zip(args).enumerate() {
-            let name = spec.name.as_str();
-            let wrong = |expected: &str| Err(Error::argument(name, expected, describe(arg)));
-            let mut set = |dim: &String, size: usize| match dims.insert(dim.clone(), size) {
-                Some(before) if before != size => {
-                    let expected = format!("{before} rows ({dim}), as other arguments have");
-                    Err(Error::argument(name, expected, size.to_string()))
-                }
-                _ => Ok(()),
-            };
-            match (&spec.kind, arg) {
-                (ArgKind::Real { shape, zero }, Arg::Array(view)) => {
-                    let real = matches!(view.dtype(), DType::F32 | DType::F64);
-                    if !real || *dtype.get_or_insert(view.dtype()) != view.dtype() {
-                        let expected = dtype.filter(|_| real).map_or("float32 or float64".into(), |d| d.to_string());
-                        return wrong(&expected);
-                    }
-                    match_shape(name, shape, view, &mut set)?;
-                    if *zero && view.to_f64().iter().any(|x| *x != 0.0) {
-                        return wrong("zeros: it stands for a derivative, not a deformation");
-                    }
-                    store[n][0] = Slot::Borrowed(view.clone());
-                }
-                (ArgKind::Real { zero: true, .. }, Arg::Zero) => {}
-                (ArgKind::Ints { shape }, Arg::Array(view)) if view.dtype() == DType::I32 => {
-                    match_shape(name, shape, view, &mut set)?;
-                    store[n][0] = Slot::Borrowed(view.clone());
-                }
-                (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) => {
-                    set(rows, batch.atoms())?;
-                    set(systems, batch.systems())?;
-                }
-                (ArgKind::Pairs { rows }, Arg::Pairs(list)) => {
-                    set(rows, list.rows())?;
-                    set(rows, list.columns())?;
-                }
-                (ArgKind::Scalar, Arg::Real(_)) => {}
-                (ArgKind::IntScalar, Arg::Int(i)) => {
-                    attrs.insert(spec.name.clone(), *i);
-                }
-                (ArgKind::Real { .. }, _) => return wrong("a real array"),
-                (ArgKind::Ints { .. }, _) => return wrong("an int32 array"),
-                (ArgKind::Batch { .. }, _) => return wrong("a batch"),
-                (ArgKind::Pairs { .. }, _) => return wrong("a pair list"),
-                (ArgKind::Scalar, _) => return wrong("a real attribute"),
-                (ArgKind::IntScalar, _) => return wrong("an integer attribute"),
-            }
-            if let Some(constraint) = spec.constraint {
-                check(name, arg, constraint)?;
+        let bound = bind(op, args)?;
+        let mut store: Vec<[Slot<'a>; 8]> =
+            (0..op.buffers()).map(|_| std::array::from_fn(|_| Slot::Absent)).collect();
+        for (slots, arg) in store.iter_mut().zip(args) {
+            if let Arg::Array(view) = arg {
+                slots[0] = Slot::Borrowed(view.clone());
             }
         }
-        for (n, arg) in args.iter().enumerate() {
-            if let Arg::Pairs(list) = arg {
-                for (spec, other) in op.args.iter().zip(args) {
-                    let same = match (&op.args[n].kind, &spec.kind) {
-                        (ArgKind::Pairs { rows }, ArgKind::Batch { rows: r, .. }) => rows == r,
-                        _ => false,
-                    };
-                    if let (true, Arg::Batch(batch)) = (same, other) {
-                        list.check_batch(batch)?;
-                    }
-                }
-            }
-        }
-        Ok(Self { op, context, args, dtype: dtype.unwrap_or(DType::F64), dims, attrs, store })
+        Ok(Self { op, context, args, dtype: bound.dtype, dims: bound.dims, attrs: bound.attrs, store })
     }
 
     fn shape(&self, buffer: usize) -> Result<Vec<usize>> {
@@ -244,7 +190,11 @@ impl<'r, 'a> Run<'r, 'a> {
                 let Some(view) = tangent else { continue };
                 let name = format!("direction {k} of {}", self.op.args[n].name);
                 if !self.op.is_differentiable(n) {
-                    return Err(Error::argument(name, "none: there is no derivative by it", describe_view(view)));
+                    return Err(Error::argument(
+                        name,
+                        "none: there is no derivative by it",
+                        describe_view(view),
+                    ));
                 }
                 self.fits(&name, n, view)?;
                 self.store[n][1 << k] = Slot::Borrowed(view.clone());
@@ -280,7 +230,9 @@ impl<'r, 'a> Run<'r, 'a> {
             // A step that no direction reaches has no derivatives: absent means zero.
             let member = if self.reaches(s, !role::COTANGENT & 3) { member } else { Member::Value };
             self.launch(s, member, &|run, buffer, r| {
-                !run.op.is_output(buffer) || r == wanted || (member == Member::Value && r == role::VALUE && wanted == 0)
+                !run.op.is_output(buffer)
+                    || r == wanted
+                    || (member == Member::Value && r == role::VALUE && wanted == 0)
             })?;
         }
         let values = self.outputs().map(|b| self.take(b, wanted)).collect::<Result<_>>()?;
@@ -313,18 +265,21 @@ impl<'r, 'a> Run<'r, 'a> {
         };
         let needed = self.needed(gradient, value, active)?;
         let mut ran = vec![false; steps];
-        for s in 0..steps {
+        for (s, ran) in ran.iter_mut().enumerate() {
             if self.written(s).any(|b| needed.contains(&b)) {
                 let member = if self.reaches(s, role::FIRST) { value } else { Member::Value };
                 let values = request.values;
                 self.launch(s, member, &|run, b, r| !run.op.is_output(b) || (values && r == role::VALUE))?;
-                ran[s] = true;
+                *ran = true;
             }
         }
         let inputs = |run: &Self, s: usize| {
             let step = &run.op.steps[s];
             let params = step.kernel.params.iter().zip(&step.buffers);
-            params.filter(|(p, _)| matches!(p.kind, ParamKind::Real { .. })).map(|(_, b)| *b).collect::<Vec<_>>()
+            params
+                .filter(|(p, _)| matches!(p.kind, ParamKind::Real { .. }))
+                .map(|(_, b)| *b)
+                .collect::<Vec<_>>()
         };
         for s in (0..steps).rev() {
             let reached = self.written(s).any(|b| (4..8).any(|r| self.has(b, r)));
@@ -353,15 +308,14 @@ impl<'r, 'a> Run<'r, 'a> {
             if order != 0 {
                 return Err(Error::Unsupported("values are not given beside Hessian-vector products".into()));
             }
-            for s in 0..steps {
-                if !ran[s] {
-                    self.launch(s, Member::Value, &|_, _, _| true)?;
-                }
+            for (s, _) in ran.iter().enumerate().filter(|(_, ran)| !**ran) {
+                self.launch(s, Member::Value, &|_, _, _| true)?;
             }
             evaluated.values = self.outputs().map(|b| self.take(b, role::VALUE)).collect::<Result<_>>()?;
         }
         let wanted = role::COTANGENT | if order == 0 { 0 } else { role::FIRST };
-        evaluated.gradients = request.gradients.iter().map(|n| self.take(*n, wanted)).collect::<Result<_>>()?;
+        evaluated.gradients =
+            request.gradients.iter().map(|n| self.take(*n, wanted)).collect::<Result<_>>()?;
         Ok(evaluated)
     }
 
@@ -369,9 +323,12 @@ impl<'r, 'a> Run<'r, 'a> {
     fn active(&self, gradients: &[usize]) -> BTreeSet<usize> {
         let mut active: BTreeSet<usize> = gradients.iter().copied().collect();
         for step in &self.op.steps {
-            let depends = step.kernel.params.iter().zip(&step.buffers).any(|(p, b)| {
-                matches!(p.kind, ParamKind::Real { .. }) && active.contains(b)
-            });
+            let depends = step
+                .kernel
+                .params
+                .iter()
+                .zip(&step.buffers)
+                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
             if depends {
                 let written = step.kernel.params.iter().zip(&step.buffers);
                 active.extend(
@@ -394,9 +351,12 @@ impl<'r, 'a> Run<'r, 'a> {
         let mut needed = BTreeSet::new();
         for s in (0..self.op.steps.len()).rev() {
             let step = &self.op.steps[s];
-            let inputs_active = step.kernel.params.iter().zip(&step.buffers).any(|(p, b)| {
-                matches!(p.kind, ParamKind::Real { .. }) && active.contains(b)
-            });
+            let inputs_active = step
+                .kernel
+                .params
+                .iter()
+                .zip(&step.buffers)
+                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
             if inputs_active {
                 needed.extend(self.reads(s, self.form(s, gradient, active, false)?));
             }
@@ -427,7 +387,13 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// The cheapest form that does what is asked.
-    fn form(&self, step: usize, member: Member, active: &BTreeSet<usize>, uniform: bool) -> Result<&'static Form> {
+    fn form(
+        &self,
+        step: usize,
+        member: Member,
+        active: &BTreeSet<usize>,
+        uniform: bool,
+    ) -> Result<&'static Form> {
         let step = &self.op.steps[step];
         let lists_full = Launching::lists_are_full(&self.pair_lists(&step.buffers, step.kernel.params.len()));
         let covers = |form: &Form| match form.gradients {
@@ -441,7 +407,9 @@ impl<'r, 'a> Run<'r, 'a> {
         step.kernel
             .forms
             .iter()
-            .filter(|f| f.member == member && (f.lists == Lists::Any || lists_full) && (!f.uniform || uniform))
+            .filter(|f| {
+                f.member == member && (f.lists == Lists::Any || lists_full) && (!f.uniform || uniform)
+            })
             .find(|f| covers(f))
             .ok_or_else(|| Error::Unsupported(format!("{}: no form for {member:?}", step.kernel.name)))
     }
@@ -523,7 +491,9 @@ impl<'r, 'a> Run<'r, 'a> {
                     arrays.push(((*param, *r), Bound::Input(view)));
                 }
             }
-            arrays.extend(outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })));
+            arrays.extend(
+                outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
+            );
             let mut batches = vec![];
             let (mut reals, mut ints) = (vec![], vec![]);
             for (p, b) in step.buffers.iter().enumerate() {
@@ -590,81 +560,13 @@ impl<'r, 'a> Run<'r, 'a> {
             _ => None,
         };
         if let Some(x) = spread {
-            let array = if x == 0.0 { self.zeros(buffer)? } else { Array::filled(self.dtype, &self.shape(buffer)?, x) };
+            let array = if x == 0.0 {
+                self.zeros(buffer)?
+            } else {
+                Array::filled(self.dtype, &self.shape(buffer)?, x)
+            };
             self.store[buffer][usize::from(r)] = Slot::Owned(array);
         }
         Ok(())
     }
-}
-
-fn match_shape(
-    name: &str,
-    shape: &[super::Size],
-    view: &View<'_>,
-    set: &mut dyn FnMut(&String, usize) -> Result<()>,
-) -> Result<()> {
-    let text = || {
-        let parts: Vec<String> = shape
-            .iter()
-            .map(|s| match s {
-                super::Size::Const(n) => n.to_string(),
-                super::Size::Dim(d) => d.clone(),
-                other => format!("{other:?}"),
-            })
-            .collect();
-        format!("shape ({})", parts.join(", "))
-    };
-    let wrong = || Err(Error::argument(name, text(), format!("{:?}", view.shape())));
-    if view.shape().len() != shape.len() {
-        return wrong();
-    }
-    for (size, have) in shape.iter().zip(view.shape()) {
-        match size {
-            super::Size::Const(n) if n != have => return wrong(),
-            super::Size::Dim(d) => set(d, *have)?,
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
-    let numbers = match arg {
-        Arg::Array(view) => view.to_f64(),
-        Arg::Real(x) => vec![*x],
-        _ => vec![],
-    };
-    match constraint {
-        Constraint::Positive | Constraint::Finite => {
-            let good = |x: &f64| x.is_finite() && (constraint == Constraint::Finite || *x > 0.0);
-            if let Some(bad) = numbers.iter().find(|x| !good(x)) {
-                let expected = if constraint == Constraint::Finite { "finite numbers" } else { "finite numbers > 0" };
-                return Err(Error::argument(name, expected, bad.to_string()));
-            }
-        }
-        Constraint::Cell => {
-            for (b, c) in numbers.chunks_exact(9).enumerate() {
-                Cell::from_rows(std::array::from_fn(|r| std::array::from_fn(|k| c[3 * r + k]))).map_err(|e| match e {
-                    Error::Argument { expected, got, .. } => Error::argument(name, expected, format!("{got} (system {b})")),
-                    e => e,
-                })?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn describe(arg: &Arg<'_>) -> String {
-    match arg {
-        Arg::Array(view) => describe_view(view),
-        Arg::Batch(_) => "a batch".into(),
-        Arg::Pairs(_) => "a pair list".into(),
-        Arg::Real(x) => format!("the real {x}"),
-        Arg::Int(i) => format!("the integer {i}"),
-        Arg::Zero => "a zero".into(),
-    }
-}
-
-fn describe_view(view: &View<'_>) -> String {
-    format!("{} of shape {:?}", view.dtype(), view.shape())
 }

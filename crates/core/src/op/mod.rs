@@ -5,6 +5,7 @@
 //! `G₀(x; w) = ∇ₓ⟨w, F₀⟩` and its Hessian-vector product `G₁(x; w; u) = ∇ₓ⟨w, F₁(·; u)⟩`. The family is closed:
 //! differentiating a member by x adds a direction, transposing F in a direction gives G, transposing G in w gives F.
 
+mod check;
 mod declare;
 mod evaluate;
 mod registry;

@@ -23,7 +23,11 @@ impl Registry {
 
     /// Adds an op.
     pub fn add(&mut self, op: Arc<Op>) -> Result<()> {
-        if self.ops.iter().any(|o| (&o.namespace, &o.name, o.version) == (&op.namespace, &op.name, op.version)) {
+        if self
+            .ops
+            .iter()
+            .any(|o| (&o.namespace, &o.name, o.version) == (&op.namespace, &op.name, op.version))
+        {
             return Err(Error::argument("op", "a new name or version", op.full_name()));
         }
         self.ops.push(op);

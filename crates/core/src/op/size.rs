@@ -31,13 +31,13 @@ impl Size {
         let overflow = || Error::argument("shape", "a size that fits in 64 bits", format!("{self:?}"));
         match self {
             Self::Const(n) => Ok(*n),
-            Self::Dim(name) => {
-                dims.get(name).copied().ok_or_else(|| Error::argument(name, "a known dimension", "an unknown one"))
-            }
-            Self::Attr(name) => attrs
+            Self::Dim(name) => dims
                 .get(name)
-                .and_then(|n| usize::try_from(*n).ok())
-                .ok_or_else(|| Error::argument(name, "a size (an integer ≥ 0)", format!("{:?}", attrs.get(name)))),
+                .copied()
+                .ok_or_else(|| Error::argument(name, "a known dimension", "an unknown one")),
+            Self::Attr(name) => attrs.get(name).and_then(|n| usize::try_from(*n).ok()).ok_or_else(|| {
+                Error::argument(name, "a size (an integer ≥ 0)", format!("{:?}", attrs.get(name)))
+            }),
             Self::Sum(parts) => parts
                 .iter()
                 .try_fold(0usize, |n, p| n.checked_add(p.evaluate(dims, attrs)?).ok_or_else(overflow)),

@@ -59,7 +59,19 @@ impl Lower<'_> {
             Value::Scalar(a) if n == 1 && self.b.ty(*a) == Type::Real => Ok(vec![*a]),
             Value::Vec3(a) if n == 3 => Ok(a.to_vec()),
             Value::Mat3(a) if n == 9 => Ok(a.to_vec()),
-            _ => err(at, format!("expected a {}", if n == 1 { "Real" } else if n == 3 { "Vec3" } else { "Mat3" })),
+            _ => err(
+                at,
+                format!(
+                    "expected a {}",
+                    if n == 1 {
+                        "Real"
+                    } else if n == 3 {
+                        "Vec3"
+                    } else {
+                        "Mat3"
+                    }
+                ),
+            ),
         }
     }
 
@@ -133,7 +145,9 @@ impl Lower<'_> {
             None if name == "PI" => Ok(Value::Scalar(self.b.real(std::f64::consts::PI))),
             None => err(
                 p,
-                format!("there is no `{name}` here: a kernel sees its parameters, its own names and `PI`, no globals"),
+                format!(
+                    "there is no `{name}` here: a kernel sees its parameters, its own names and `PI`, no globals"
+                ),
             ),
         }
     }
@@ -195,7 +209,10 @@ impl Lower<'_> {
                 Ok(Value::Scalar(self.member_of[&l].1))
             }
             Op::Row => Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems)))),
-            _ => err(arg, "`of` takes the kernel's own row, a pair's column or a member, not a system: use two kernels"),
+            _ => err(
+                arg,
+                "`of` takes the kernel's own row, a pair's column or a member, not a system: use two kernels",
+            ),
         }
     }
 
@@ -212,7 +229,10 @@ impl Lower<'_> {
             _ => None,
         };
         let (Some(then), Some(otherwise)) = (then, otherwise) else {
-            return err(f, "an `if` used as a value has one expression in each branch: `if c { a } else { b }`");
+            return err(
+                f,
+                "an `if` used as a value has one expression in each branch: `if c { a } else { b }`",
+            );
         };
         let (a, b) = (self.expr(&then)?, self.expr(&otherwise)?);
         match (a, b) {
@@ -282,12 +302,14 @@ impl Lower<'_> {
             (BinOp::Sub(_), Value::Vec3(a), Value::Vec3(b)) => Ok(Value::Vec3(self.zip(a, b, Op::Sub))),
             (BinOp::Add(_), Value::Mat3(a), Value::Mat3(b)) => Ok(Value::Mat3(self.zip(a, b, Op::Add))),
             (BinOp::Sub(_), Value::Mat3(a), Value::Mat3(b)) => Ok(Value::Mat3(self.zip(a, b, Op::Sub))),
-            (BinOp::Mul(_), Value::Vec3(a), Value::Scalar(s)) | (BinOp::Mul(_), Value::Scalar(s), Value::Vec3(a))
+            (BinOp::Mul(_), Value::Vec3(a), Value::Scalar(s))
+            | (BinOp::Mul(_), Value::Scalar(s), Value::Vec3(a))
                 if self.b.ty(s) == Type::Real =>
             {
                 Ok(Value::Vec3(a.map(|x| self.b.real_op(Op::Mul(x, s)))))
             }
-            (BinOp::Mul(_), Value::Mat3(a), Value::Scalar(s)) | (BinOp::Mul(_), Value::Scalar(s), Value::Mat3(a))
+            (BinOp::Mul(_), Value::Mat3(a), Value::Scalar(s))
+            | (BinOp::Mul(_), Value::Scalar(s), Value::Mat3(a))
                 if self.b.ty(s) == Type::Real =>
             {
                 Ok(Value::Mat3(a.map(|x| self.b.real_op(Op::Mul(x, s)))))
@@ -410,7 +432,7 @@ impl Lower<'_> {
             _ => {
                 let half = self.integer_power(x, n / 2);
                 let square = self.b.real_op(Op::Mul(half, half));
-                if n % 2 == 0 { square } else { self.b.real_op(Op::Mul(square, x)) }
+                if n.is_multiple_of(2) { square } else { self.b.real_op(Op::Mul(square, x)) }
             }
         }
     }
@@ -450,7 +472,8 @@ impl Lower<'_> {
         let Returned::One(value) = result? else { return err(&f.sig, "a function gives back one value") };
         match (self.template(&name)?, &value) {
             (Some(template), Value::Scalar(v)) => {
-                let args = values.iter().filter_map(|a| if let Value::Scalar(v) = a { Some(*v) } else { None });
+                let args =
+                    values.iter().filter_map(|a| if let Value::Scalar(v) = a { Some(*v) } else { None });
                 let op = Op::Own { value: *v, template, args: args.collect() };
                 Ok(Value::Scalar(self.b.real_op(op)))
             }

@@ -30,10 +30,14 @@ pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
     let mut kernels = vec![];
     for item in &file.items {
         let Item::Fn(f) = item else {
-            return err(item, "`kernels!` holds functions only: `#[func] fn`, `#[derivative(f)] fn` and `#[kernel] fn`");
+            return err(
+                item,
+                "`kernels!` holds functions only: `#[func] fn`, `#[derivative(f)] fn` and `#[kernel] fn`",
+            );
         };
         let name = f.sig.ident.to_string();
-        let attr = f.attrs.iter().find(|a| ["func", "derivative", "kernel"].iter().any(|n| a.path().is_ident(n)));
+        let attr =
+            f.attrs.iter().find(|a| ["func", "derivative", "kernel"].iter().any(|n| a.path().is_ident(n)));
         let before = match attr {
             Some(a) if a.path().is_ident("func") => funcs.values.insert(name, f),
             Some(a) if a.path().is_ident("derivative") => {
@@ -44,15 +48,23 @@ pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
                 kernels.push(f);
                 None
             }
-            None => return err(&f.sig.ident, "say what this is: `#[kernel]`, `#[func]` or `#[derivative(f)]`"),
+            None => {
+                return err(&f.sig.ident, "say what this is: `#[kernel]`, `#[func]` or `#[derivative(f)]`");
+            }
         };
         if before.is_some() {
-            return err(&f.sig.ident, "this was already defined in this block: only one of the two would count");
+            return err(
+                &f.sig.ident,
+                "this was already defined in this block: only one of the two would count",
+            );
         }
     }
     for (of, f) in &funcs.derivatives {
         if !funcs.values.contains_key(of) {
-            return err(&f.sig.ident, format!("`#[derivative({of})]`: there is no `#[func] fn {of}` in this block"));
+            return err(
+                &f.sig.ident,
+                format!("`#[derivative({of})]`: there is no `#[func] fn {of}` in this block"),
+            );
         }
     }
     kernels.into_iter().map(|k| lower(k, &funcs)).collect()
@@ -192,7 +204,9 @@ fn fast_sets(f: &ItemFn, params: &[Param]) -> Result<Vec<Vec<ParamId>>> {
     let mut sets = vec![];
     attr.expect("matched above").parse_nested_meta(|meta| {
         if !meta.path.is_ident("fast") {
-            return Err(meta.error("expected `fast(input, …)`: inputs whose gradients get a form of their own"));
+            return Err(
+                meta.error("expected `fast(input, …)`: inputs whose gradients get a form of their own")
+            );
         }
         let mut set = vec![];
         meta.parse_nested_meta(|input| {
@@ -265,8 +279,15 @@ impl Lower<'_> {
         match &*reference.elem {
             syn::Type::Array(array) => {
                 let dim = match &array.len {
-                    syn::Expr::Path(p) if p.path.get_ident().is_some() => self.dim(&quote::quote!(#p).to_string()),
-                    len => return err(len, "expected the name of a dimension: `&[Real; Atom]` has one element per atom"),
+                    syn::Expr::Path(p) if p.path.get_ident().is_some() => {
+                        self.dim(&quote::quote!(#p).to_string())
+                    }
+                    len => {
+                        return err(
+                            len,
+                            "expected the name of a dimension: `&[Real; Atom]` has one element per atom",
+                        );
+                    }
                 };
                 let mut element = type_name(&array.elem);
                 if !output && matches!(element.as_str(), "i32" | "IVec3") {
@@ -306,9 +327,8 @@ impl Lower<'_> {
     }
 
     fn load(&mut self, param: ParamId, row: Option<Val>, components: usize) -> Value {
-        let mut at = |component| {
-            self.b.real_op(Op::Load { param, role: crate::ir::Role::VALUE, row, component })
-        };
+        let mut at =
+            |component| self.b.real_op(Op::Load { param, role: crate::ir::Role::VALUE, row, component });
         match components {
             1 => Value::Scalar(at(0)),
             3 => Value::Vec3([0, 1, 2].map(at)),
@@ -384,7 +404,8 @@ impl Lower<'_> {
             expr::Returned::One(_) => return err(&f.sig, "a derivative is a Real, or a tuple of them"),
         };
         if partials.len() != args {
-            let message = format!("this must give one partial derivative per argument: {args}, not {}", partials.len());
+            let message =
+                format!("this must give one partial derivative per argument: {args}, not {}", partials.len());
             return err(&f.block.stmts.last(), message);
         }
         self.b.templates = l.b.templates.clone();

@@ -52,7 +52,10 @@ impl Lower<'_> {
                     );
                 }
                 syn::Stmt::Expr(Expr::Continue(c), _) => {
-                    return err(c, "`continue` stands alone in an `if` without `else`: `if condition { continue; }`");
+                    return err(
+                        c,
+                        "`continue` stands alone in an `if` without `else`: `if condition { continue; }`",
+                    );
                 }
                 syn::Stmt::Expr(Expr::Return(r), _) => {
                     return err(r, "a kernel has no early return: put what follows under an `if`");
@@ -118,7 +121,12 @@ impl Lower<'_> {
     /// The innermost open block that has a sum of its own, and what it is called there.
     pub(super) fn sum(&self, first: Acc) -> (usize, Acc) {
         let found = |(depth, b): (usize, &Block)| b.sums.get(&first).map(|m| (depth, *m));
-        self.blocks.iter().enumerate().rev().find_map(found).expect("a sum is declared where its name is known")
+        self.blocks
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(found)
+            .expect("a sum is declared where its name is known")
     }
 
     fn accumulate(&mut self, first: Acc, values: &[Val]) {
@@ -162,7 +170,9 @@ impl Lower<'_> {
         if let ([syn::Stmt::Expr(Expr::Continue(c), _)], None) =
             (f.then_branch.stmts.as_slice(), &f.else_branch)
         {
-            let Some(innermost) = self.loops.last() else { return err(c, "`continue` stands outside a loop") };
+            let Some(innermost) = self.loops.last() else {
+                return err(c, "`continue` stands outside a loop");
+            };
             if innermost.branches > 0 {
                 return err(
                     c,
@@ -251,12 +261,21 @@ impl Lower<'_> {
         }
     }
 
-    fn contribute(&mut self, param: usize, row: Option<Val>, value: Value, at: &syn::ExprBinary) -> Result<()> {
+    fn contribute(
+        &mut self,
+        param: usize,
+        row: Option<Val>,
+        value: Value,
+        at: &syn::ExprBinary,
+    ) -> Result<()> {
         let Kind::Output { dim, components } = self.params[param].kind else {
             return err(&at.left, "this parameter is read-only: declare it `&mut`");
         };
         if !self.loops.is_empty() {
-            return err(at, "adding to an output inside a loop: sum into a `let mut` and add once after the loop");
+            return err(
+                at,
+                "adding to an output inside a loop: sum into a `let mut` and add once after the loop",
+            );
         }
         match (dim, row) {
             (None, None) => {}
@@ -266,7 +285,9 @@ impl Lower<'_> {
                     return err(at, "a row writes its own element once: `output[i] = …`");
                 }
             }
-            (Some(_), None) => return err(&at.left, "this output has rows: say which, `output[system] += …`"),
+            (Some(_), None) => {
+                return err(&at.left, "this output has rows: say which, `output[system] += …`");
+            }
             (None, Some(_)) => return err(&at.left, "this output is one element: `*output += …`"),
         }
         for (component, value) in self.components(&value, components, &at.right)?.into_iter().enumerate() {
@@ -320,7 +341,10 @@ impl Lower<'_> {
         let id = self.b.new_loop();
         let (range, names) = self.range(f)?;
         if range.is_data() && self.branches > 0 {
-            return err(&f.expr, "a loop over data stands outside branches: move the condition into the loop");
+            return err(
+                &f.expr,
+                "a loop over data stands outside branches: move the condition into the loop",
+            );
         }
         if let Range::Members { batch, system } = range {
             self.member_of.insert(id, (batch, system));
@@ -335,7 +359,9 @@ impl Lower<'_> {
                 self.bind(names[0].clone(), Value::Scalar(v));
             }
             Range::Members { batch, .. } => {
-                let Kind::Batch { rows, .. } = self.params[batch].kind else { unreachable!("checked by range") };
+                let Kind::Batch { rows, .. } = self.params[batch].kind else {
+                    unreachable!("checked by range")
+                };
                 let v = self.b.emit(Op::LoopVar(id), Type::Index(rows));
                 self.bind(names[0].clone(), Value::Scalar(v));
             }
@@ -385,7 +411,8 @@ impl Lower<'_> {
         };
         match &*f.expr {
             Expr::Range(r) => {
-                let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_)) = (&r.start, &r.end, &r.limits) else {
+                let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_)) = (&r.start, &r.end, &r.limits)
+                else {
                     return err(&f.expr, forms);
                 };
                 let range = Range::Ints(self.int(lo)?, self.int(hi)?);

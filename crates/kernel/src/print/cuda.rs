@@ -28,11 +28,11 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
     let stored: HashSet<_> = stored(&part.body);
     for (n, (param, array)) in layout.slots.iter().enumerate() {
         let ty = match array {
-            Array::Values(role) if stored.contains(&(*param, *role)) => "REAL* __restrict__",
-            Array::Values(_) if !matches!(kernel.params[*param].kind, Kind::Ints { .. }) => "const REAL* __restrict__",
-            _ => "const int* __restrict__",
+            Array::Values(role) if stored.contains(&(*param, *role)) => "REAL*",
+            Array::Values(_) if !matches!(kernel.params[*param].kind, Kind::Ints { .. }) => "const REAL*",
+            _ => "const int*",
         };
-        p.line(&format!("{ty} p{n} = ({ty})a.pointers[{n}];"));
+        p.line(&format!("{ty} __restrict__ p{n} = ({ty})a.pointers[{n}];"));
     }
     for r in 0..layout.reductions.len() {
         p.line(&format!("double r{r} = 0;"));
@@ -84,7 +84,9 @@ impl Printer<'_> {
 
     fn at(&self, param: usize, row: Option<Val>, component: usize) -> String {
         let stride = match self.kernel.params[param].kind {
-            Kind::Real { components, .. } | Kind::Output { components, .. } | Kind::Ints { components, .. } => components,
+            Kind::Real { components, .. }
+            | Kind::Output { components, .. }
+            | Kind::Ints { components, .. } => components,
             _ => 1,
         };
         match (row, stride) {
@@ -130,7 +132,8 @@ impl Printer<'_> {
                     let (lo, hi) = match *range {
                         Range::Ints(lo, hi) => (self.v(lo), self.v(hi)),
                         Range::Pairs { list, row } => {
-                            let (s, e) = (self.layout.slot(list, Array::Start), self.layout.slot(list, Array::End));
+                            let (s, e) =
+                                (self.layout.slot(list, Array::Start), self.layout.slot(list, Array::End));
                             (format!("p{s}[{}]", self.v(row)), format!("p{e}[{}]", self.v(row)))
                         }
                         Range::Members { batch, system } => {
@@ -158,7 +161,9 @@ impl Printer<'_> {
     fn own(&self, param: usize, component: usize) -> String {
         match self.kernel.params[param].kind {
             Kind::Real { components: 1, .. } | Kind::Output { components: 1, .. } => "row".into(),
-            Kind::Real { components, .. } | Kind::Output { components, .. } => format!("{components} * row + {component}"),
+            Kind::Real { components, .. } | Kind::Output { components, .. } => {
+                format!("{components} * row + {component}")
+            }
             _ => unreachable!("only real arrays are stored to"),
         }
     }
@@ -185,7 +190,9 @@ impl Printer<'_> {
             LoopVar(l) => write!(t, "k{l}"),
             PairColumn(l) => write!(t, "p{}[k{l}]", list(self, *l, Array::Column)),
             PairShift(l, c) => write!(t, "REAL(p{}[3 * k{l} + {c}])", list(self, *l, Array::Shift)),
-            SystemOf { batch, row } => write!(t, "p{}[{}]", self.layout.slot(*batch, Array::SystemOf), x(row)),
+            SystemOf { batch, row } => {
+                write!(t, "p{}[{}]", self.layout.slot(*batch, Array::SystemOf), x(row))
+            }
             Scalar(p) => write!(t, "REAL(a.reals[{}])", scalar_position(self.kernel, *p)),
             IntScalar(p) => write!(t, "a.ints[{}]", scalar_position(self.kernel, *p)),
             Load { param, role, row, component } => {

@@ -97,7 +97,12 @@ impl Layout {
             }
             Stmt::Contribute { param, role, row, component, .. } => match row.map(|r| b.op(r)) {
                 None => {
-                    reductions.insert(Reduction { param: *param, role: *role, component: *component, batch: None });
+                    reductions.insert(Reduction {
+                        param: *param,
+                        role: *role,
+                        component: *component,
+                        batch: None,
+                    });
                 }
                 Some(Op::SystemOf { batch, .. }) => {
                     let batch = Some(*batch);

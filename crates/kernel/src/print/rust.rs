@@ -26,7 +26,9 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
     for (n, slot) in layout.slots.iter().enumerate() {
         let ty = match slot.1 {
             Array::Values(_) if layout.scattered.contains(slot) => "*mut f64",
-            Array::Values(_) if matches!(kernel.params[slot.0].kind, crate::ir::Kind::Ints { .. }) => "*const i32",
+            Array::Values(_) if matches!(kernel.params[slot.0].kind, crate::ir::Kind::Ints { .. }) => {
+                "*const i32"
+            }
             Array::Values(_) => "*mut L::Elem",
             _ => "*const i32",
         };
@@ -110,7 +112,9 @@ impl<'a> Printer<'a> {
     fn components(&self, param: usize) -> usize {
         use crate::ir::Kind;
         match self.kernel.params[param].kind {
-            Kind::Real { components, .. } | Kind::Output { components, .. } | Kind::Ints { components, .. } => components,
+            Kind::Real { components, .. }
+            | Kind::Output { components, .. }
+            | Kind::Ints { components, .. } => components,
             _ => 1,
         }
     }
@@ -126,7 +130,11 @@ impl<'a> Printer<'a> {
     fn stmt(&mut self, s: &'a Stmt) {
         match s {
             Stmt::Let(v) => {
-                if self.lanes.is_some() { self.let_lanes(*v) } else { self.let_scalar(*v) }
+                if self.lanes.is_some() {
+                    self.let_lanes(*v)
+                } else {
+                    self.let_scalar(*v)
+                }
             }
             Stmt::Declare(m, v) => {
                 let x = self.real(*v);
@@ -154,7 +162,9 @@ impl<'a> Printer<'a> {
                 if self.varies(row) {
                     let x = self.real(*value);
                     let n = if self.lanes.as_ref().is_some_and(|l| l.full) { "L::N" } else { "n" };
-                    self.line(&format!("rt::scatter::<L>(p{slot}, v{row}, {stride}, {component}, {x}, {n});"));
+                    self.line(&format!(
+                        "rt::scatter::<L>(p{slot}, v{row}, {stride}, {component}, {x}, {n});"
+                    ));
                 } else {
                     let (at, x) = (self.element(Some(row), stride, *component), self.scalar(*value));
                     self.line(&format!("*p{slot}.add({at}) += {x};"));
@@ -209,7 +219,9 @@ impl<'a> Printer<'a> {
 
     fn scalar_expr_or_name(&self, v: Val) -> String {
         match self.b.op(v) {
-            Op::Mul(x, y) if self.layout.fused.contains(&v) => format!("{} * {}", self.scalar(*x), self.scalar(*y)),
+            Op::Mul(x, y) if self.layout.fused.contains(&v) => {
+                format!("{} * {}", self.scalar(*x), self.scalar(*y))
+            }
             _ => self.scalar(v),
         }
     }
@@ -231,7 +243,9 @@ impl<'a> Printer<'a> {
         };
         let has_inner = {
             let mut any = false;
-            crate::ir::for_each(body, &mut |s| any |= matches!(s, Stmt::For { range, .. } if range.is_data()));
+            crate::ir::for_each(body, &mut |s| {
+                any |= matches!(s, Stmt::For { range, .. } if range.is_data())
+            });
             any
         };
         if has_inner {
@@ -428,7 +442,9 @@ impl<'a> Printer<'a> {
         use Op::*;
         let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full))?;
         let r = |p: &Self, v: Val| p.real(v);
-        let mask = |p: &Self, v: Val| if p.varies(v) { format!("v{v}") } else { format!("L::mask({})", p.scalar(v)) };
+        let mask = |p: &Self, v: Val| {
+            if p.varies(v) { format!("v{v}") } else { format!("L::mask({})", p.scalar(v)) }
+        };
         let first = |name: &str, at: String| {
             if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
         };
@@ -443,11 +459,23 @@ impl<'a> Printer<'a> {
             }
             Load { param, role, row: Some(row), component } => {
                 let slot = self.layout.slot(param, Array::Values(role));
-                self.lane_load(slot, row, self.components(param), component, ["load", "load3", "gather", "gather3"])
+                self.lane_load(
+                    slot,
+                    row,
+                    self.components(param),
+                    component,
+                    ["load", "load3", "gather", "gather3"],
+                )
             }
             LoadInt { param, row, component } => {
                 let slot = self.layout.slot(param, Array::Values(crate::ir::Role::VALUE));
-                self.lane_load(slot, row, self.components(param), component, ["int", "int3", "int_gather", ""])
+                self.lane_load(
+                    slot,
+                    row,
+                    self.components(param),
+                    component,
+                    ["int", "int3", "int_gather", ""],
+                )
             }
             Read(m) => format!("m{m}"),
             Own { value, .. } => r(self, value),
@@ -515,7 +543,14 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn lane_load(&mut self, slot: usize, row: Val, stride: usize, component: usize, names: [&str; 4]) -> String {
+    fn lane_load(
+        &mut self,
+        slot: usize,
+        row: Val,
+        stride: usize,
+        component: usize,
+        names: [&str; 4],
+    ) -> String {
         let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full)).expect("inside a lane loop");
         let contiguous = matches!(self.b.op(row), Op::LoopVar(_));
         let first = |name: &str, at: String| {

@@ -90,7 +90,8 @@ fn cost(launch: &Launching<'_>) -> usize {
         return rows * 10;
     }
     let pairs: usize = launch.pairs.iter().map(|(_, list)| list.len()).sum();
-    let members = launch.dims.iter().copied().max().unwrap_or(0) / launch.batches.first().map_or(1, |b| b.1.systems().max(1));
+    let members = launch.dims.iter().copied().max().unwrap_or(0)
+        / launch.batches.first().map_or(1, |b| b.1.systems().max(1));
     if launch.pairs.is_empty() { rows * members * 2 } else { pairs * 5 }
 }
 
@@ -110,7 +111,13 @@ fn cut(segments: &[(usize, std::ops::Range<usize>)], size: usize) -> Vec<Chunk> 
     chunks
 }
 
-fn chunked(pool: &dyn super::pool::Pool, shared: &Shared, entry: Run, chunks: &[Chunk], sums: usize) -> Vec<f64> {
+fn chunked(
+    pool: &dyn super::pool::Pool,
+    shared: &Shared,
+    entry: Run,
+    chunks: &[Chunk],
+    sums: usize,
+) -> Vec<f64> {
     // Neighbouring chunks go to one task; which ones changes nothing in the result.
     let tasks = chunks.len().min(pool.threads() * 8).max(1);
     let of_task = |t: usize| chunks.len() * t / tasks..chunks.len() * (t + 1) / tasks;
@@ -181,7 +188,8 @@ fn reduce(launch: &mut Launching<'_>, chunks: &[Chunk], partials: &[f64]) {
         let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (reduction.param, reduction.role));
         let Some((_, Bound::Output { array, .. })) = bound else { continue };
         let stride = match kernel.params[reduction.param].kind {
-            super::kernel::ParamKind::Real { components, .. } | super::kernel::ParamKind::Output { components, .. } => components,
+            super::kernel::ParamKind::Real { components, .. }
+            | super::kernel::ParamKind::Output { components, .. } => components,
             _ => 1,
         };
         let mut n = 0;

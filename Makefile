@@ -1,0 +1,66 @@
+# Needs cargo, python3 (3.10 or later, with venv) and a C compiler; the rest is installed into .venv.
+#
+#   make run     the command line on the example structures, and the example of a potential of your own
+#   make test    all tests, Rust and Python
+#   make lint    formatting and lints
+#   make bench   benchmarks
+#   make clean   removes what the others made
+#
+# Everything is built in the release profile and with the features of the whole workspace (--workspace), so that the
+# extension module, the examples and the tests share one compilation.
+
+CARGO ?= cargo
+PYTHON ?= python3
+VENV ?= .venv
+RUFF_VERSION := 0.17.5
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name Cargo.toml \))
+PYTHON_SOURCES := python/madelung tests/python
+
+.PHONY: run test lint bench clean
+.DELETE_ON_ERROR:
+
+run: $(VENV)/.module
+	$(CARGO) build --release --workspace --examples
+	$(BIN)/madelung energy --accuracy 1e-12 $(sort $(wildcard examples/data/*.xyz))
+	$(TARGET)/release/examples/own_kernel
+
+test: $(VENV)/.tests
+	$(CARGO) test --release --workspace
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.ruff
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check $(PYTHON_SOURCES)
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+
+bench:
+	$(CARGO) bench --workspace --benches
+
+clean:
+	$(CARGO) clean
+	rm -rf $(VENV) .pytest_cache .ruff_cache python/madelung/*.so
+	find $(PYTHON_SOURCES) -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) 'maturin>=1.8,<2'
+	touch $@
+
+# In place: Python sources are those of the tree, and only Rust needs a new build.
+$(VENV)/.module: $(VENV)/.created pyproject.toml $(RUST_SOURCES)
+	VIRTUAL_ENV=$(abspath $(VENV)) PIP_QUIET=1 $(BIN)/maturin develop --release --extras cli
+	touch $@
+
+$(VENV)/.tests: $(VENV)/.module
+	$(PIP) 'madelung[test]'
+	touch $@
+
+$(VENV)/.ruff: $(VENV)/.created
+	$(PIP) ruff==$(RUFF_VERSION)
+	touch $@

@@ -1,0 +1,25 @@
+"""Energies, forces and every derivative of them for charged particles and their neighbourhoods.
+
+`madelung.numpy` has the functions for NumPy arrays, `madelung.units` the Coulomb constant.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from madelung import _native, units
+
+__all__ = ["__version__", "devices", "ops", "units"]
+
+__version__: str = _native.version()
+
+
+def ops() -> list[dict[str, Any]]:
+    """The ops of this build: for each its name, arguments, outputs with their shapes, and derivatives."""
+    return json.loads(_native.registry_json())["ops"]
+
+
+def devices() -> list[str]:
+    """The backends that this build and machine can run on."""
+    return ["cpu"]

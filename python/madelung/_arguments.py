@@ -1,0 +1,331 @@
+"""Checks of what users pass, once, at the edge: each message names the argument, what was expected and what came.
+
+What passes is contiguous, aligned and in the machine's byte order, which is what the compiled part borrows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.floating]
+Ints = npt.NDArray[np.int32]
+
+_INT32 = np.iinfo(np.int32)
+
+# An index stands for as many systems below it: a stray large one would be answered with all memory there is.
+_SPARE_SYSTEMS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Which system each atom belongs to; all None for one system."""
+
+    batch_idx: Ints | None = None
+    batch_ptr: Ints | None = None
+    systems: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """Point charges in their cells."""
+
+    positions: Floats
+    charges: Floats
+    cell: Floats
+    groups: Groups
+
+    @property
+    def systems(self) -> int:
+        """The number of systems."""
+        if self.groups.systems is not None:
+            return self.groups.systems
+        idx = self.groups.batch_idx
+        return 1 if idx is None else int(idx[-1]) + 1 if len(idx) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbors:
+    """A neighbour list as COO or as a matrix, with one shift per entry."""
+
+    neighbor_list: Ints | None
+    neighbor_ptr: Ints | None
+    neighbor_matrix: Ints | None
+    shifts: Ints
+    fill_value: int
+    half_fill: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a call returns, and in which unit."""
+
+    prefactor: float
+    per_system: bool
+    forces: bool
+    charge_gradients: bool
+    virial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an Ewald sum is split; what is None is chosen for the accuracy."""
+
+    alpha: list[float] | None
+    cutoff: float | None
+    k_cutoff: list[float] | None
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What kind of neighbour list, in which form, and how large it may be."""
+
+    half_fill: bool
+    format: str
+    method: str | None
+    max_neighbors: int | None
+    capacity: int | None
+    fill_value: int | None
+    distances: bool
+    vectors: bool
+
+
+def refuse(name: str, expected: str, got: Any, kind: type[Exception] = ValueError) -> NoReturn:
+    """Raises `kind` in the words of every error of this library."""
+    raise kind(f"`{name}`: expected {expected}, got {got}")
+
+
+def described(x: Any) -> str:
+    """What `x` is, in few words."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return f"{x.dtype} of shape {x.shape}"
+    if isinstance(x, (bool, int, float, complex, str)) or x is None:
+        return repr(x)
+    return type(x).__name__
+
+
+def _array(name: str, x: Any) -> npt.NDArray:
+    if x is None:
+        refuse(name, "an array", "None", TypeError)
+    if isinstance(x, np.ma.MaskedArray):
+        refuse(name, "an array without a mask", "a masked array", TypeError)
+    try:
+        return np.asarray(x)
+    except Exception as error:
+        raise ValueError(f"`{name}`: expected an array, got {described(x)} ({error})") from error
+
+
+def reals(name: str, x: Any, shape: Sequence[int | str], like: npt.NDArray | None = None) -> Floats:
+    """A float32 or float64 array, of the dtype of `like` where that is given.
+
+    Lists have no dtype of their own: they take that of `like`, or float64.
+    """
+    array = _array(name, x)
+    expected = "float32 or float64" if like is None else f"{like.dtype}, as the positions"
+    if not hasattr(x, "dtype") and array.dtype.kind in "iuf":
+        array = array.astype(np.float64 if like is None else like.dtype)
+    kind = array.dtype.newbyteorder("=")
+    if kind not in (np.dtype(np.float32), np.dtype(np.float64)) or (like is not None and kind != like.dtype):
+        refuse(name, expected, array.dtype, TypeError)
+    fits(name, array, shape)
+    return np.require(array, kind, ["C", "A"])
+
+
+def integers(name: str, x: Any, shape: Sequence[int | str]) -> Ints:
+    """An int32 array, from any integers that an int32 can hold."""
+    array = _array(name, x)
+    if array.size == 0 and not hasattr(x, "dtype"):
+        array = array.astype(np.int32)
+    if array.dtype.kind not in "iu":
+        refuse(name, "integers", array.dtype, TypeError)
+    fits(name, array, shape)
+    if array.size and array.dtype != np.int32:
+        for extreme in (int(array.min()), int(array.max())):
+            if not _INT32.min <= extreme <= _INT32.max:
+                refuse(name, "integers that 32 bits can hold", extreme)
+    return np.require(array, np.int32, ["C", "A"])
+
+
+def fits(name: str, array: npt.NDArray, shape: Sequence[int | str]) -> None:
+    """Checks a shape whose letters stand for any length."""
+    if array.ndim == len(shape) and all(
+        isinstance(want, str) or want == have for want, have in zip(shape, array.shape)
+    ):
+        return
+    wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+    refuse(name, f"shape ({wanted})", array.shape)
+
+
+def number(name: str, x: Any) -> float:
+    """A finite real number."""
+    value = None
+    if not isinstance(x, (bool, str, bytes, type(None))):
+        array = _array(name, x)
+        if array.ndim == 0 and array.dtype.kind in "iuf":
+            value = float(array)
+    if value is None:
+        refuse(name, "a number", described(x), TypeError)
+    if not np.isfinite(value):
+        refuse(name, "a finite number", value)
+    return value
+
+
+def positive(name: str, x: Any) -> float:
+    """A finite number above zero."""
+    value = number(name, x)
+    if value <= 0.0:
+        refuse(name, "a number above zero", value)
+    return value
+
+
+def per_system(name: str, x: Any, systems: int) -> list[float]:
+    """A positive number for all systems, or one for each."""
+    array = _array(name, x)
+    if isinstance(x, (bool, str, bytes)) or array.dtype.kind not in "iuf":
+        refuse(name, "a number, or one for each system", described(x), TypeError)
+    if array.ndim > 1 or (array.ndim == 1 and len(array) not in (1, systems)):
+        refuse(name, f"a number, or shape ({systems},)", array.shape)
+    return [positive(name, value) for value in array.reshape(-1)]
+
+
+def flag(name: str, x: Any) -> bool:
+    """True or False."""
+    if not isinstance(x, (bool, np.bool_)):
+        refuse(name, "True or False", described(x), TypeError)
+    return bool(x)
+
+
+def count(name: str, x: Any) -> int | None:
+    """An integer from 0 up, or None."""
+    if x is None:
+        return None
+    value = integer(name, x)
+    if value < 0:
+        refuse(name, "an integer from 0 up", value)
+    return value
+
+
+def integer(name: str, x: Any) -> int:
+    """An integer that an int32 can hold."""
+    try:
+        value = operator.index(x)
+    except TypeError:
+        value = None
+    if value is None or isinstance(x, bool):
+        refuse(name, "an integer", described(x), TypeError)
+    if not _INT32.min <= value <= _INT32.max:
+        refuse(name, "an integer that 32 bits can hold", value)
+    return value
+
+
+def word(name: str, x: Any, words: Sequence[str]) -> str:
+    """One of `words`."""
+    if not (isinstance(x, str) and x in words):
+        refuse(name, " or ".join(map(repr, words)), described(x), ValueError if isinstance(x, str) else TypeError)
+    return x
+
+
+def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
+    """Which axes are periodic: (3,) or (B, 3), as (1, 3) or (B, 3)."""
+    if pbc is None:
+        return None
+    array = _array("pbc", pbc)
+    if array.dtype != np.bool_:
+        refuse("pbc", "True or False for each axis", array.dtype, TypeError)
+    if array.ndim not in (1, 2) or array.shape[-1] != 3:
+        refuse("pbc", "shape (3,) or (B, 3)", array.shape)
+    return array.reshape(-1, 3)
+
+
+def cells(cell: Any, like: npt.NDArray) -> Floats:
+    """Lattice vectors (3, 3) or (B, 3, 3)."""
+    array = _array("cell", cell)
+    if array.ndim not in (2, 3):
+        refuse("cell", "shape (3, 3) or (B, 3, 3)", array.shape)
+    return reals("cell", cell, (3, 3) if array.ndim == 2 else ("B", 3, 3), like)
+
+
+def groups(batch_idx: Any, batch_ptr: Any, atoms: int, systems: int | None) -> Groups:
+    """Which system each atom belongs to, of `systems` systems where their number is known."""
+    if batch_idx is None and batch_ptr is None:
+        if systems not in (None, 1):
+            refuse("batch_idx", f"the system of each atom, as there are {systems} cells", "None")
+        return Groups()
+    ptr = idx = None
+    if batch_ptr is not None:
+        ptr = integers("batch_ptr", batch_ptr, ("B+1",))
+        if len(ptr) == 0 or ptr[0] != 0 or ptr[-1] != atoms or np.any(ptr[1:] < ptr[:-1]):
+            refuse("batch_ptr", f"offsets that rise from 0 to the number of atoms, {atoms}", _short(ptr))
+        if systems is not None and len(ptr) != systems + 1:
+            refuse("batch_ptr", f"{systems + 1} offsets, as there are {systems} cells", len(ptr))
+        systems = len(ptr) - 1
+    if batch_idx is not None:
+        idx = integers("batch_idx", batch_idx, (atoms,))
+        if systems is None and len(idx) and idx.max() >= atoms + _SPARE_SYSTEMS:
+            refuse("batch_idx", f"systems numbered from 0, for {atoms} atoms", idx.max())
+        if ptr is not None and not np.array_equal(idx, np.repeat(np.arange(systems), np.diff(ptr))):
+            refuse("batch_idx", "the systems that `batch_ptr` says", _short(idx))
+    return Groups(idx, ptr, systems)
+
+
+def _short(array: npt.NDArray) -> str:
+    return np.array2string(array, threshold=8, edgeitems=3)
+
+
+def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> Charges:
+    """Point charges, checked against each other."""
+    r = reals("positions", positions, ("N", 3))
+    q = reals("charges", charges, (len(r),), r)
+    h = cells(cell, r)
+    return Charges(r, q, h, groups(batch_idx, None, len(r), len(h) if h.ndim == 3 else None))
+
+
+def neighbors(
+    atoms: int,
+    neighbor_list: Any,
+    neighbor_ptr: Any,
+    neighbor_shifts: Any,
+    neighbor_matrix: Any,
+    neighbor_matrix_shifts: Any,
+    fill_value: Any,
+    half_fill: Any,
+) -> Neighbors | None:
+    """The neighbour list of a call, or None where it is given none."""
+    half = flag("half_fill", half_fill)
+    fill = atoms if fill_value is None else integer("fill_value", fill_value)
+    if neighbor_list is not None and neighbor_matrix is not None:
+        refuse("neighbor_matrix", "one form of the list", "`neighbor_list` too")
+    if neighbor_list is not None:
+        pairs = integers("neighbor_list", neighbor_list, (2, "P"))
+        ptr = None if neighbor_ptr is None else integers("neighbor_ptr", neighbor_ptr, (atoms + 1,))
+        if neighbor_shifts is None:
+            refuse("neighbor_shifts", f"the image of each of the {pairs.shape[1]} pairs", "None")
+        shifts = integers("neighbor_shifts", neighbor_shifts, (pairs.shape[1], 3))
+        unused = {"neighbor_matrix_shifts": neighbor_matrix_shifts, "fill_value": fill_value}
+        found = Neighbors(pairs, ptr, None, shifts, fill, half)
+    elif neighbor_matrix is not None:
+        matrix = integers("neighbor_matrix", neighbor_matrix, (atoms, "M"))
+        if neighbor_matrix_shifts is None:
+            refuse("neighbor_matrix_shifts", f"shape {(*matrix.shape, 3)}", "None")
+        shifts = integers("neighbor_matrix_shifts", neighbor_matrix_shifts, (*matrix.shape, 3))
+        unused = {"neighbor_ptr": neighbor_ptr, "neighbor_shifts": neighbor_shifts}
+        found = Neighbors(None, None, matrix, shifts.reshape(-1, 3), fill, half)
+    else:
+        unused = {
+            "neighbor_ptr": neighbor_ptr,
+            "neighbor_shifts": neighbor_shifts,
+            "neighbor_matrix_shifts": neighbor_matrix_shifts,
+            "fill_value": fill_value,
+            "half_fill": half or None,
+        }
+        found = None
+    for name, value in unused.items():
+        if value is not None:
+            refuse(name, "it with the list that it belongs to", "it without")
+    return found

@@ -1,0 +1,43 @@
+"""The compiled part. Its functions take what `madelung._arguments` has checked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from madelung._arguments import Charges, Groups, Neighbors, Settings, Wanted, Wish
+
+def version() -> str: ...
+def isa() -> str: ...
+def threads() -> int: ...
+def registry_json() -> str: ...
+def cuda_sources() -> list[dict[str, Any]]: ...
+def neighbor_list(
+    positions: npt.NDArray[np.floating],
+    cutoff: float,
+    cell: npt.NDArray[np.float64] | None,
+    pbc: Sequence[Sequence[bool]] | None,
+    groups: Groups,
+    wish: Wish,
+) -> tuple[npt.NDArray, ...]: ...
+def ewald_real_space(
+    charges: Charges,
+    alpha: Sequence[float],
+    cutoff: float,
+    neighbors: Neighbors | None,
+    wanted: Wanted,
+) -> tuple[npt.NDArray[np.floating], ...]: ...
+def ewald_reciprocal_space(
+    charges: Charges,
+    alpha: Sequence[float],
+    k_cutoff: Sequence[float],
+    wanted: Wanted,
+) -> tuple[npt.NDArray[np.floating], ...]: ...
+def ewald_summation(
+    charges: Charges,
+    settings: Settings,
+    neighbors: Neighbors | None,
+    wanted: Wanted,
+) -> tuple[npt.NDArray[np.floating], ...]: ...
+def ewald_parameters(charges: Charges, settings: Settings) -> list[tuple[float, float, float, float]]: ...

@@ -1,0 +1,356 @@
+"""The command line: `madelung energy`, `madelung info`, `madelung check`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import madelung
+from madelung import _native
+from madelung.numpy import EwaldParameters, estimate_ewald_parameters, ewald_summation
+from madelung.units import EV_ANGSTROM, GPA
+
+_REPEATS, _ENOUGH_SECONDS = 5, 1.0
+_VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
+
+
+class Refusal(Exception):
+    """What the user is told instead of a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One frame's results, in e²/Å and its derivatives, in f64."""
+
+    energy: float
+    forces: npt.NDArray[np.float64]
+    stress: npt.NDArray[np.float64]
+    parameters: EwaldParameters
+    seconds: float
+    repeats: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and gives the exit status: 0 for success, 1 for a check that failed, 2 for a refusal."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except Refusal as refusal:
+        print(f"madelung: {refusal}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough.
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="madelung", description="Ewald sums of periodic point charges.")
+    parser.add_argument("--version", action="version", version=f"madelung {madelung.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    energy = commands.add_parser(
+        "energy",
+        help="energy, forces and stress of structure files",
+        description="Energy, forces and stress of the point charges in structure files (any format that ASE reads; "
+        "lengths in angstrom). Of a file with several frames the last one is taken, unless --frame says another.",
+    )
+    energy.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    energy.add_argument(
+        "--charges",
+        type=_charges,
+        metavar="Na=1,Cl=-1",
+        help="charge of each element, in e; without it the charges in the file (initial_charges) are taken",
+    )
+    energy.add_argument("--frame", type=int, default=-1, help="which frame of a file, from 0; -1 is the last (default)")
+    energy.add_argument(
+        "--accuracy",
+        type=float,
+        default=1e-6,
+        help="target for the RMS force error, in units of q2_rms/(V/N)^(2/3) (default 1e-6)",
+    )
+    energy.add_argument("--alpha", type=float, help="splitting parameter, 1/angstrom (default: chosen)")
+    energy.add_argument("--cutoff", type=float, help="radius of the real-space sum, angstrom (default: chosen)")
+    energy.add_argument("--k-cutoff", type=float, help="radius of the reciprocal sum, rad/angstrom (default: chosen)")
+    energy.add_argument(
+        "--units",
+        choices=("eV", "reduced"),
+        default="eV",
+        help="of forces and stress: eV and angstrom, or e2/angstrom (the energy is shown in both)",
+    )
+    energy.add_argument("--dtype", choices=("float64", "float32"), default="float64")
+    energy.add_argument(
+        "--known",
+        type=Path,
+        metavar="FILE.json",
+        help="what is known about the files, to compare with (default: known.json beside a file, where it names it)",
+    )
+    energy.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write extended XYZ with energy, forces and stress, in ASE's units (eV, angstrom)",
+    )
+    energy.set_defaults(run=_energy)
+
+    info = commands.add_parser("info", help="version, processor features, threads, backends, ops")
+    info.set_defaults(run=_info)
+    check = commands.add_parser("check", help="verify this installation against known crystals")
+    check.set_defaults(run=_check)
+    return parser
+
+
+def _charges(text: str) -> dict[str, float]:
+    charges = {}
+    for item in text.split(","):
+        element, _, charge = item.partition("=")
+        try:
+            charges[element.strip()] = float(charge)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected ELEMENT=CHARGE,..., got {item!r}") from None
+    return charges
+
+
+def _energy(options: argparse.Namespace) -> int:
+    ase_io = _ase()
+    written = []
+    for number, file in enumerate(options.files):
+        atoms, frame = _read(ase_io, file, options.frame)
+        charges = _charges_of(atoms, file, options.charges)
+        outcome = _compute(atoms, charges, file, options)
+        if number:
+            print()
+        _report(file, frame, atoms, charges, outcome, options)
+        written.append(_with_results(atoms, charges, outcome))
+    if options.output is not None:
+        try:
+            ase_io.write(options.output, written, format="extxyz")
+        except OSError as error:
+            raise Refusal(f"cannot write {options.output}: {error.strerror or error}") from None
+        print(f"\nwritten to {options.output}: energy, forces and stress in eV and angstrom")
+    return 0
+
+
+def _ase() -> Any:
+    try:
+        import ase.io
+    except ImportError:
+        raise Refusal("structure files are read by ASE: pip install 'madelung[cli]'") from None
+    return ase.io
+
+
+def _read(ase_io: Any, file: Path, frame: int) -> tuple[Any, str]:
+    if not file.is_file():
+        raise Refusal(f"{file}: no such file")
+    try:
+        frames = ase_io.read(str(file), index=":")
+    except Exception as error:  # ASE's readers raise whatever they meet
+        raise Refusal(f"{file}: ASE cannot read it: {type(error).__name__}: {error}") from None
+    if not frames:
+        raise Refusal(f"{file}: it has no frames")
+    try:
+        atoms = frames[frame]
+    except IndexError:
+        raise Refusal(f"{file}: there is no frame {frame}, it has {len(frames)}") from None
+    if not atoms.pbc.all():
+        open_axes = " ".join(name for name, periodic in zip("abc", atoms.pbc) if not periodic)
+        raise Refusal(f"{file}: not periodic along {open_axes}; an Ewald sum needs three periodic axes")
+    if len(frames) == 1:
+        return atoms, ""
+    return atoms, f"frame {frame % len(frames)} of 0 to {len(frames) - 1}"
+
+
+def _charges_of(atoms: Any, file: Path, given: dict[str, float] | None) -> npt.NDArray[np.float64]:
+    if given is None:
+        if not atoms.has("initial_charges"):
+            raise Refusal(f"{file}: it has no charges (initial_charges); give them: --charges Na=1,Cl=-1")
+        return atoms.get_initial_charges().astype(np.float64)
+    missing = sorted(set(atoms.symbols) - set(given))
+    if missing:
+        raise Refusal(f"{file}: --charges has none for {', '.join(missing)}")
+    return np.array([given[element] for element in atoms.symbols], dtype=np.float64)
+
+
+def _compute(atoms: Any, charges: npt.NDArray, file: Path, options: argparse.Namespace) -> Outcome:
+    system = [np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array)]
+    split = {"alpha": options.alpha, "cutoff": options.cutoff, "k_cutoff": options.k_cutoff}
+
+    def call() -> tuple[npt.NDArray, ...]:
+        return ewald_summation(
+            *system,
+            **split,
+            accuracy=options.accuracy,
+            energy_reduction="system",
+            compute_forces=True,
+            compute_virial=True,
+        )
+
+    try:
+        parameters = estimate_ewald_parameters(*system, options.accuracy, **split)
+        (energy, forces, virial), seconds, repeats = _timed(call)
+    except (ValueError, NotImplementedError) as error:
+        raise Refusal(f"{file}: {error}") from None
+    stress = -virial.astype(np.float64) / atoms.get_volume()
+    return Outcome(float(energy[0]), forces.astype(np.float64), stress, parameters, seconds, repeats)
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float, int]:
+    """Result, median time, and of how many calls."""
+    times: list[float] = []
+    while len(times) < _REPEATS and sum(times) < _ENOUGH_SECONDS:
+        start = time.perf_counter()
+        result = call()
+        times.append(time.perf_counter() - start)
+    return result, statistics.median(times), len(times)
+
+
+def _with_results(atoms: Any, charges: npt.NDArray, outcome: Outcome) -> Any:
+    from ase.calculators.singlepoint import SinglePointCalculator
+
+    copy = atoms.copy()
+    copy.set_initial_charges(charges)
+    stress = np.array([outcome.stress[a, b] for a, b in _VOIGT])
+    copy.calc = SinglePointCalculator(
+        copy,
+        energy=outcome.energy * EV_ANGSTROM,
+        forces=outcome.forces * EV_ANGSTROM,
+        stress=stress * EV_ANGSTROM,
+    )
+    return copy
+
+
+def _report(
+    file: Path, frame: str, atoms: Any, charges: npt.NDArray, outcome: Outcome, options: argparse.Namespace
+) -> None:
+    in_ev = options.units == "eV"
+    unit, name = (EV_ANGSTROM, "eV") if in_ev else (1.0, "e2/A")
+    volume, parameters = atoms.get_volume(), outcome.parameters
+    force_unit = np.mean(charges**2) / (volume / len(atoms)) ** (2.0 / 3.0)
+    force_name = f"{name}/A" if in_ev else "e2/A^2"
+    stress_name = "eV/A^3" if in_ev else "e2/A^4"
+    lengths = np.linalg.norm(outcome.forces, axis=1)
+    stress = [outcome.stress[a, b] * unit for a, b in _VOIGT]
+
+    print(f"{file}" + (f"  ({frame})" if frame else ""))
+    _line("formula", atoms.get_chemical_formula())
+    _line("atoms", f"{len(atoms)}")
+    _line("cell volume", f"{volume:.6f} A^3")
+    total = _rounded(float(charges.sum()), 6)
+    _line("total charge", f"{total:+.6f} e" + ("  (uniform background)" if total else ""))
+    _line(
+        "parameters",
+        f"alpha {parameters.alpha:.5f} /A   cutoff {parameters.cutoff:.4f} A   "
+        f"k_cutoff {parameters.k_cutoff:.4f} rad/A   {options.dtype}",
+    )
+    predicted = parameters.predicted_force_error
+    _line("force error", f"{predicted * force_unit * unit:.1e} {force_name} RMS predicted   ({predicted:.1e} relative)")
+    print()
+    _line("energy", f"{outcome.energy:.12g} e2/A   =   {outcome.energy * EV_ANGSTROM:.12g} eV")
+    _line(
+        "per atom", f"{outcome.energy / len(atoms):.12g} e2/A   =   {outcome.energy / len(atoms) * EV_ANGSTROM:.12g} eV"
+    )
+    _known(file, outcome.energy, options.known)
+    _line("force", f"largest {lengths.max() * unit:.6g}   RMS {_rms(lengths) * unit:.6g} {force_name}")
+    _line("stress", "   ".join(f"{axis:>11}" for axis in ("xx", "yy", "zz", "yz", "xz", "xy")))
+    _line(f"  {stress_name}", "   ".join(f"{s:>11.4e}" for s in stress))
+    if in_ev:
+        _line("  GPa", "   ".join(f"{_rounded(s * GPA, 4):>11.4f}" for s in stress))
+    print()
+    calls = "one call" if outcome.repeats == 1 else f"median of {outcome.repeats} calls"
+    _line(
+        "time",
+        f"{_duration(outcome.seconds)}  ({calls}: neighbour list, energy, forces and virial; "
+        f"{_native.threads()} threads)",
+    )
+
+
+def _line(name: str, text: str) -> None:
+    print(f"  {name:<18} {text}")
+
+
+def _rounded(x: float, digits: int) -> float:
+    """Without the sign that a rounded zero would keep."""
+    return round(x, digits) + 0.0
+
+
+def _rms(lengths: npt.NDArray) -> float:
+    return float(np.sqrt(np.mean(lengths**2)))
+
+
+def _duration(seconds: float) -> str:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def _known(file: Path, energy: float, given: Path | None) -> None:
+    """What is known about the file, beside what came out."""
+    source = given if given is not None else file.parent / "known.json"
+    if given is None and not source.is_file():
+        return
+    try:
+        known = json.loads(source.read_text(encoding="utf-8")).get(file.name)
+    except (OSError, ValueError, AttributeError) as error:
+        raise Refusal(f"{source}: cannot be read as what is known: {error}") from None
+    if known is None:
+        if given is not None:
+            raise Refusal(f"{source}: it does not name {file.name}")
+        return
+    try:
+        reference = float(known["energy"])
+        _line(
+            "known energy",
+            f"{reference:.12g} e2/A   difference {energy - reference:+.1e}   "
+            f"relative {abs(energy / reference - 1):.1e}",
+        )
+        if known.get("madelung_constant") is not None:
+            constant, distance = float(known["madelung_constant"]), float(known["reference_distance"])
+            found = -energy * distance / int(known["formula_units"])
+            _line("Madelung constant", f"{found:.13g}   known {constant:.13g}   difference {found - constant:+.1e}")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise Refusal(f"{source}: the entry of {file.name} is not as expected: {error!r}") from None
+
+
+def _info(_options: argparse.Namespace) -> int:
+    print(f"madelung {madelung.__version__}")
+    _line("instruction set", {"Avx512": "AVX-512", "Avx2": "AVX2 with FMA"}.get(_native.isa(), "baseline"))
+    _line("threads", f"{_native.threads()}")
+    _line("backends", ", ".join(madelung.devices()))
+    _line("python, numpy", f"{sys.version.split()[0]}, {np.__version__}")
+    print("\n  MADELUNG_NUM_THREADS and MADELUNG_ISA (portable, avx2) in the environment ask for less.\n\n  ops")
+    for op in madelung.ops():
+        outputs = ", ".join(str(output["name"]) for output in op["outputs"])
+        print(f"    {op['namespace']}.{op['name']} v{op['version']}  ->  {outputs}")
+    return 0
+
+
+def _check(_options: argparse.Namespace) -> int:
+    from madelung._crystals import findings
+
+    print(f"{'':4}  {'what':<34} {'expected':>20} {'found':>20} {'error':>9} {'allowed':>9}")
+    bad = 0
+    for finding in findings():
+        bad += not finding.good
+        print(
+            f"{'PASS' if finding.good else 'FAIL'}  {finding.what:<34} {finding.expected:>20.14g} "
+            f"{finding.found:>20.14g} {finding.error:>9.1e} {finding.tolerance:>9.1e}"
+        )
+    print(f"\n{bad} of the checks failed" if bad else "\nall checks passed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

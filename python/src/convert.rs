@@ -1,0 +1,79 @@
+//! NumPy arrays as borrowed views, and owned arrays as NumPy's, neither copied.
+
+use madelung::Result;
+use madelung::array::{Array, Data, View};
+use madelung::batch::Batch;
+use numpy::ndarray::{ArrayBase, Dimension, OwnedRepr};
+use numpy::{Element, PyArray, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// A contiguous array of f64 or f32.
+#[derive(FromPyObject)]
+pub(crate) enum Floats<'py> {
+    F64(PyReadonlyArrayDyn<'py, f64>),
+    F32(PyReadonlyArrayDyn<'py, f32>),
+}
+
+impl Floats<'_> {
+    pub(crate) fn view(&self) -> PyResult<View<'_>> {
+        use numpy::PyUntypedArrayMethods;
+        let view = match self {
+            Self::F64(a) => View::new(Data::F64(elements(a)?), a.shape()),
+            Self::F32(a) => View::new(Data::F32(elements(a)?), a.shape()),
+        };
+        view.map_err(crate::call::exception)
+    }
+}
+
+/// The elements of a contiguous array, in row-major order.
+pub(crate) fn elements<'a, T: Element, D: Dimension>(
+    array: &'a PyReadonlyArray<'_, T, D>,
+) -> PyResult<&'a [T]> {
+    array.as_slice().map_err(|_| PyValueError::new_err("expected a contiguous array in C order"))
+}
+
+/// The rows of a contiguous (N, 3) array.
+pub(crate) fn triples<'a, T: Element>(array: &'a PyReadonlyArray2<'_, T>) -> PyResult<&'a [[T; 3]]> {
+    let flat = elements(array)?;
+    match (array.as_array().ncols(), flat.as_chunks()) {
+        (3, (rows, [])) => Ok(rows),
+        (columns, _) => Err(PyValueError::new_err(format!("expected three columns, got {columns}"))),
+    }
+}
+
+/// An owned array, handed to NumPy.
+pub(crate) fn given<'py, T: Element, D: Dimension>(
+    py: Python<'py>,
+    array: ArrayBase<OwnedRepr<T>, D>,
+) -> Bound<'py, PyAny> {
+    PyArray::from_owned_array(py, array).into_any()
+}
+
+/// The same for an array of any dtype.
+pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
+    match array {
+        Array::F64(a) => given(py, a),
+        Array::F32(a) => given(py, a),
+        Array::I32(a) => given(py, a),
+    }
+}
+
+/// Which system each atom belongs to: from `batch_idx`, from `batch_ptr`, or one system.
+#[derive(FromPyObject)]
+pub(crate) struct Groups<'py> {
+    batch_idx: Option<PyReadonlyArray1<'py, i32>>,
+    batch_ptr: Option<PyReadonlyArray1<'py, i32>>,
+    systems: Option<usize>,
+}
+
+impl Groups<'_> {
+    pub(crate) fn batch(&self, atoms: usize) -> PyResult<Batch<'_>> {
+        let batch: Result<Batch<'_>> = match (&self.batch_idx, &self.batch_ptr) {
+            (Some(idx), _) => Batch::from_idx(elements(idx)?, self.systems),
+            (None, Some(ptr)) => Batch::from_ptr(elements(ptr)?),
+            (None, None) => Batch::single(atoms),
+        };
+        batch.map_err(crate::call::exception)
+    }
+}

@@ -1,0 +1,26 @@
+//! The CUDA text of every kernel, for those who compile it.
+
+use madelung::backend::kernel::{Member, PRELUDE};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// A dictionary for each function: its kernel, its name, its text (which begins with the prelude), the prelude, and
+/// whether it computes with dual numbers. `REAL` is to be defined as `float` or `double`.
+#[pyfunction]
+pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let mut sources = Vec::new();
+    for kernel in madelung::electrostatics::all_kernels() {
+        for form in kernel.forms {
+            for part in form.parts {
+                let source = PyDict::new(py);
+                source.set_item("kernel", kernel.name)?;
+                source.set_item("name", part.cuda.name)?;
+                source.set_item("text", format!("{PRELUDE}{}", part.cuda.text))?;
+                source.set_item("prelude", PRELUDE)?;
+                source.set_item("dual", !matches!(form.member, Member::Value | Member::Gradient))?;
+                sources.push(source);
+            }
+        }
+    }
+    Ok(sources)
+}

@@ -1,0 +1,50 @@
+//! The extension module behind the Python package, typed and thin: what users see, and the checks of what they
+//! pass, is in `python/madelung`.
+
+mod call;
+mod convert;
+mod cuda;
+mod electrostatics;
+mod neighbors;
+
+use pyo3::prelude::*;
+
+/// Madelung's compiled part.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::cuda::cuda_sources;
+    #[pymodule_export]
+    use super::electrostatics::{
+        ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation,
+    };
+    #[pymodule_export]
+    use super::neighbors::neighbor_list;
+    #[pymodule_export]
+    use super::{isa, registry_json, threads, version};
+}
+
+/// Version of the library.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// The instruction set that kernels run on.
+#[pyfunction]
+fn isa() -> String {
+    format!("{:?}", madelung_core::math::Isa::detect())
+}
+
+/// How many threads share the work of a call.
+#[pyfunction]
+fn threads() -> usize {
+    use madelung::backend::pool::{Pool, Threads};
+    Threads::shared().threads()
+}
+
+/// The declarations of all ops, as JSON.
+#[pyfunction]
+fn registry_json() -> String {
+    madelung::electrostatics::registry().to_json()
+}

@@ -1,0 +1,201 @@
+//! Neighbour lists.
+
+use madelung::Result;
+use madelung::backend::pool::Threads;
+use madelung::batch::Batch;
+use madelung::neighbors::{Coordinate, Method, Options, PairList};
+use madelung::pairs::Matrix;
+use numpy::ndarray::{Array1, Array2, Array3};
+use numpy::{Element, PyReadonlyArray2, PyReadonlyArray3};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::call::compute;
+use crate::convert::{Groups, elements, given, triples};
+
+/// Positions (N, 3) of either type.
+#[derive(FromPyObject)]
+pub(crate) enum Positions<'py> {
+    F64(PyReadonlyArray2<'py, f64>),
+    F32(PyReadonlyArray2<'py, f32>),
+}
+
+/// Everything but the points and the cells.
+#[derive(FromPyObject)]
+pub(crate) struct Wish {
+    half_fill: bool,
+    format: String,
+    method: Option<String>,
+    max_neighbors: Option<usize>,
+    capacity: Option<usize>,
+    fill_value: Option<i32>,
+    distances: bool,
+    vectors: bool,
+}
+
+impl Wish {
+    fn options(&self) -> PyResult<Options> {
+        let mut options = if self.half_fill { Options::half() } else { Options::full() };
+        options.max_neighbors = self.max_neighbors;
+        options.capacity = self.capacity;
+        options.method = match self.method.as_deref() {
+            None => None,
+            Some("cell_list") => Some(Method::CellList),
+            Some("brute_force") => Some(Method::BruteForce),
+            Some(other) => return Err(PyValueError::new_err(format!("unknown method {other}"))),
+        };
+        Ok(options)
+    }
+}
+
+/// The arrays of a list, in the order in which they are returned.
+enum Arrays {
+    Coo(Array2<i32>, Array1<i32>, Array2<i32>),
+    Csr(Array1<i32>, Array1<i32>, Array2<i32>),
+    Matrix(Array2<i32>, Array1<i32>, Array3<i32>),
+}
+
+/// What was asked for of lengths and vectors, per entry of the flat list or in rows of the matrix.
+struct Measured<T> {
+    distances: Option<Vec<T>>,
+    vectors: Option<Vec<[T; 3]>>,
+    /// Rows and width of a matrix.
+    shape: Option<(usize, usize)>,
+}
+
+/// A list of all pairs closer than the cutoff.
+#[pyfunction]
+pub(crate) fn neighbor_list<'py>(
+    py: Python<'py>,
+    positions: Positions<'py>,
+    cutoff: f64,
+    cell: Option<PyReadonlyArray3<'py, f64>>,
+    pbc: Option<Vec<[bool; 3]>>,
+    groups: Groups<'py>,
+    wish: Wish,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let cells: Option<Vec<[[f64; 3]; 3]>> = match &cell {
+        None => None,
+        Some(cell) => Some(elements(cell)?.as_chunks().0.as_chunks().0.to_vec()),
+    };
+    match positions {
+        Positions::F64(r) => {
+            search(py, triples(&r)?, cutoff, cells.as_deref(), pbc.as_deref(), &groups, &wish)
+        }
+        Positions::F32(r) => {
+            search(py, triples(&r)?, cutoff, cells.as_deref(), pbc.as_deref(), &groups, &wish)
+        }
+    }
+}
+
+fn search<'py, T: Coordinate + Element>(
+    py: Python<'py>,
+    positions: &[[T; 3]],
+    cutoff: f64,
+    cells: Option<&[[[f64; 3]; 3]]>,
+    pbc: Option<&[[bool; 3]]>,
+    groups: &Groups<'py>,
+    wish: &Wish,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let (batch, options) = (groups.batch(positions.len())?, wish.options()?);
+    let (arrays, measured) = compute(py, || {
+        let pool = Threads::shared();
+        let pairs = madelung::neighbor_list(positions, cutoff, cells, pbc, &batch, &options, pool)?;
+        // The matrix first: it is refused where it has more entries than can be addressed.
+        let matrix = (wish.format == "matrix").then(|| matrix(&pairs, wish)).transpose()?;
+        let shape = matrix.as_ref().map(|m| (pairs.rows(), m.width));
+        let measured = measure(positions, cells, &batch, &pairs, shape, wish)?;
+        let arrays = match matrix {
+            Some(m) => in_rows(m, pairs.rows()),
+            None => flat(pairs, wish.format == "coo"),
+        };
+        Ok((arrays, measured))
+    })?;
+    let mut out = match arrays {
+        Arrays::Coo(a, b, c) => vec![given(py, a), given(py, b), given(py, c)],
+        Arrays::Csr(a, b, c) => vec![given(py, a), given(py, b), given(py, c)],
+        Arrays::Matrix(a, b, c) => vec![given(py, a), given(py, b), given(py, c)],
+    };
+    if let Some(d) = measured.distances {
+        out.push(match measured.shape {
+            Some(shape) => given(py, shaped2(shape, d)),
+            None => given(py, Array1::from_vec(d)),
+        });
+    }
+    if let Some(v) = measured.vectors {
+        out.push(match measured.shape {
+            Some((rows, width)) => given(py, shaped3((rows, width), v)),
+            None => given(py, shaped2((v.len(), 3), v.into_flattened())),
+        });
+    }
+    PyTuple::new(py, out)
+}
+
+fn measure<T: Coordinate>(
+    positions: &[[T; 3]],
+    cells: Option<&[[[f64; 3]; 3]]>,
+    batch: &Batch<'_>,
+    pairs: &PairList<'_>,
+    shape: Option<(usize, usize)>,
+    wish: &Wish,
+) -> Result<Measured<T>> {
+    if !(wish.distances || wish.vectors) {
+        return Ok(Measured { distances: None, vectors: None, shape });
+    }
+    let (distances, vectors) =
+        madelung::neighbors::distances(positions, cells, batch, pairs, Threads::shared())?;
+    let zero = T::narrow(0.0);
+    let distances = wish.distances.then(|| spread(pairs, shape, distances, zero));
+    let vectors = wish.vectors.then(|| spread(pairs, shape, vectors, [zero; 3]));
+    Ok(Measured { distances, vectors, shape })
+}
+
+/// The entries of each row at the start of a row of a matrix, `zero` behind them; as they are without a matrix.
+fn spread<V: Copy>(pairs: &PairList<'_>, shape: Option<(usize, usize)>, flat: Vec<V>, zero: V) -> Vec<V> {
+    let Some((rows, width)) = shape else { return flat };
+    let mut out = vec![zero; rows * width];
+    for i in 0..rows {
+        let row = &flat[pairs.range(i)];
+        out[i * width..][..row.len()].copy_from_slice(row);
+    }
+    out
+}
+
+fn matrix(pairs: &PairList<'_>, wish: &Wish) -> Result<Matrix> {
+    pairs.to_matrix(wish.max_neighbors, wish.fill_value.unwrap_or(pairs.rows() as i32))
+}
+
+fn in_rows(m: Matrix, rows: usize) -> Arrays {
+    Arrays::Matrix(
+        shaped2((rows, m.width), m.neighbor_matrix),
+        Array1::from_vec(m.num_neighbors),
+        shaped3((rows, m.width), m.shifts),
+    )
+}
+
+fn flat(pairs: PairList<'static>, coo: bool) -> Arrays {
+    let both = coo.then(|| {
+        let coo = pairs.to_coo();
+        let mut both = coo.i;
+        both.extend_from_slice(&coo.j);
+        both
+    });
+    let csr = pairs.into_csr();
+    let ptr = Array1::from_vec(csr.neighbor_ptr.into_owned());
+    let shifts = csr.shifts.into_owned();
+    let shifts = shaped2((shifts.len(), 3), shifts.into_flattened());
+    match both {
+        Some(both) => Arrays::Coo(shaped2((2, both.len() / 2), both), ptr, shifts),
+        None => Arrays::Csr(ptr, Array1::from_vec(csr.others.into_owned()), shifts),
+    }
+}
+
+fn shaped2<V>(shape: (usize, usize), flat: Vec<V>) -> Array2<V> {
+    Array2::from_shape_vec(shape, flat).expect("as many elements as the shape says")
+}
+
+fn shaped3<V>((rows, width): (usize, usize), flat: Vec<[V; 3]>) -> Array3<V> {
+    Array3::from_shape_vec((rows, width, 3), flat.into_flattened())
+        .expect("as many elements as the shape says")
+}
