@@ -1,4 +1,4 @@
-# Needs cargo, python3 (3.10 or later, with venv) and a C compiler; the rest is installed into .venv.
+# Needs cargo, python3 (3.10 or later, with venv) and a C/C++ compiler; the rest is installed into .venv.
 #
 #   make run     the command line on the example structures, and the example of a potential of your own
 #   make test    all tests, Rust and Python

@@ -22,10 +22,10 @@ impl<'a> Batch<'a> {
     }
 
     /// From the system of each atom: `batch_idx`, shape (N,), sorted. `systems` is how many systems there are, of
-    /// which any may be empty; None takes the last index + 1 (so no atoms make no systems).
+    /// which any may be empty; None takes the last index + 1 (so no atoms make no systems), of at most N systems.
     ///
     /// # Errors
-    /// `batch_idx`, where an entry is negative, not below `systems`, or smaller than the entry before it.
+    /// `batch_idx`, where an entry is negative, not below `systems` (or N), or smaller than the entry before it.
     pub fn from_idx(batch_idx: impl Into<Cow<'a, [i32]>>, systems: Option<usize>) -> Result<Self> {
         let of = batch_idx.into();
         fits("batch_idx", of.len())?;
@@ -40,7 +40,8 @@ impl<'a> Batch<'a> {
             ));
         }
         let last = of.last().map_or(-1, |&last| i64::from(last));
-        let systems = systems.unwrap_or((last + 1) as usize);
+        // More systems than atoms are stray indices, unless the caller says how many there are.
+        let systems = systems.unwrap_or(((last + 1) as usize).min(of.len()));
         if last >= fits("batch_idx", systems)?.into() {
             let expected = format!("indices below the number of systems, {systems}");
             return Err(Error::argument("batch_idx", expected, last.to_string()));

@@ -79,36 +79,32 @@ pub fn miller_indices(cell: &[[f64; 3]; 3], k_cutoff: f64) -> Result<Vec<[i32; 3
 /// Miller indices of a batch: the rows (K, 3) of all systems one after the other, and `kvec_ptr` (B + 1,),
 /// where rows `kvec_ptr[b]..kvec_ptr[b + 1]` belong to system `b`.
 ///
-/// - `cells`: (B, 3, 3), as in [`miller_indices`].
-/// - `k_cutoffs`: (B,), or (1,) for one radius that serves all.
+/// - `cell`: (B, 3, 3), as in [`miller_indices`].
+/// - `k_cutoff`: (B,), or (1,) for one radius that serves all.
 ///
 /// A system has the same rows, in the same order, as it has alone.
 ///
 /// # Errors
-/// Those of [`miller_indices`], with `cells[b]` or `k_cutoffs[b]` as the argument's name; `k_cutoffs` where
-/// its length fits neither, or where the whole batch passes 2³¹ − 1 rows.
+/// Those of [`miller_indices`], with the system; `k_cutoff` where its length fits neither, or where the whole batch passes 2³¹ − 1 rows.
 pub fn miller_indices_batch(cells: &[[[f64; 3]; 3]], k_cutoffs: &[f64]) -> Result<(Vec<[i32; 3]>, Vec<i32>)> {
     if k_cutoffs.len() != cells.len() && k_cutoffs.len() != 1 {
         let expected = format!("1 or {} values (one per system)", cells.len());
-        return Err(Error::argument("k_cutoffs", expected, k_cutoffs.len().to_string()));
+        return Err(Error::argument("k_cutoff", expected, k_cutoffs.len().to_string()));
     }
     let mut rows = Vec::new();
     let mut kvec_ptr = vec![0];
     for (system, cell) in cells.iter().enumerate() {
         let which = if k_cutoffs.len() == 1 { 0 } else { system };
         let of_system = miller_indices(cell, k_cutoffs[which]).map_err(|error| match error {
-            Error::Argument { argument, expected, got } if argument == "cell" => {
-                Error::Argument { argument: format!("cells[{system}]"), expected, got }
-            }
-            Error::Argument { expected, got, .. } => {
-                Error::Argument { argument: format!("k_cutoffs[{which}]"), expected, got }
+            Error::Argument { argument, expected, got } if cells.len() > 1 => {
+                Error::Argument { argument, expected, got: format!("{got} (system {system})") }
             }
             other => other,
         })?;
         rows.extend(of_system);
         kvec_ptr.push(i32::try_from(rows.len()).map_err(|_| {
             let expected = "radii that give at most 2147483647 wave vectors in the whole batch";
-            Error::argument("k_cutoffs", expected, format!("{} after {} systems", rows.len(), system + 1))
+            Error::argument("k_cutoff", expected, format!("{} after {} systems", rows.len(), system + 1))
         })?);
     }
     Ok((rows, kvec_ptr))
@@ -224,8 +220,8 @@ mod tests {
         for cell in [flat, unknown, [[0.0; 3]; 3]] {
             assert_eq!(argument(miller_indices(&cell, 1.0).unwrap_err()), "cell");
         }
-        assert_eq!(argument(miller_indices_batch(&[CUBE, flat], &[1.0]).unwrap_err()), "cells[1]");
-        assert_eq!(argument(miller_indices_batch(&[CUBE; 2], &[1.0, -1.0]).unwrap_err()), "k_cutoffs[1]");
-        assert_eq!(argument(miller_indices_batch(&[CUBE; 3], &[1.0; 2]).unwrap_err()), "k_cutoffs");
+        assert_eq!(argument(miller_indices_batch(&[CUBE, flat], &[1.0]).unwrap_err()), "cell");
+        assert_eq!(argument(miller_indices_batch(&[CUBE; 2], &[1.0, -1.0]).unwrap_err()), "k_cutoff");
+        assert_eq!(argument(miller_indices_batch(&[CUBE; 3], &[1.0; 2]).unwrap_err()), "k_cutoff");
     }
 }

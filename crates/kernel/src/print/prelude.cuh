@@ -27,8 +27,8 @@ template <class T> __device__ inline void put(T* p, long long i, double v, bool 
 }
 template <class T> __device__ inline void scatter(T* p, long long i, double v) {
 #ifdef MADELUNG_HOST
-  p[i] += T(v);
+  if (p) p[i] += T(v);
 #else
-  atomicAdd(p + i, T(v));
+  if (p) atomicAdd(p + i, T(v));
 #endif
 }

@@ -1,0 +1,297 @@
+//! Systems, lists and requests: whatever an op of the registry can be asked.
+
+use crate::common::systems::{SplitMix64, System, left_handed_cell, random_system, triclinic_cell};
+use madelung::Result;
+use madelung::array::{Array, DType, View};
+use madelung::backend::Context;
+use madelung::backend::kernel::{Form, Member};
+use madelung::backend::pool::Serial;
+use madelung::batch::Batch;
+use madelung::electrostatics::kvectors::miller_indices_batch;
+use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
+use madelung::pairs::{Kind, PairList};
+use std::collections::{BTreeMap, BTreeSet};
+
+const CUTOFF: f64 = 5.5;
+const K_CUTOFF: f64 = 3.0;
+
+/// A batch of charges, with a value for every argument that an op may have.
+pub(crate) struct Input {
+    pub(crate) name: String,
+    arrays: BTreeMap<&'static str, Array>,
+    atoms: Batch<'static>,
+    waves: Batch<'static>,
+    pairs: PairList<'static>,
+}
+
+/// One system of more rows than a block has threads, and a batch of a left-handed cell, an empty one, a single charge
+/// and a charged one; each with every kind of list.
+pub(crate) fn inputs(dtype: DType) -> Vec<Input> {
+    let one = [random_system(1, 40, triclinic_cell(900.0), 0.0, 1.2)];
+    let several = [
+        random_system(2, 11, left_handed_cell(240.0), 0.0, 1.2),
+        random_system(3, 0, triclinic_cell(200.0), 0.0, 1.2),
+        random_system(4, 1, triclinic_cell(150.0), 1.0, 1.2),
+        random_system(5, 9, triclinic_cell(190.0), 1.5, 1.2),
+    ];
+    let with_lists = |name, systems: &[System]| {
+        lists(&full_list(systems, dtype))
+            .map(|(list, pairs)| Input::new(&format!("{name}, {list}"), systems, dtype, pairs))
+    };
+    with_lists("one system", &one).into_iter().chain(with_lists("a batch", &several)).collect()
+}
+
+fn real_arrays(systems: &[System], dtype: DType) -> BTreeMap<&'static str, Array> {
+    let positions: Vec<f64> = systems.iter().flat_map(|s| s.positions.as_flattened().to_vec()).collect();
+    let charges: Vec<f64> = systems.iter().flat_map(|s| s.charges.clone()).collect();
+    let cells: Vec<f64> = systems.iter().flat_map(|s| s.cell.as_flattened().to_vec()).collect();
+    let alphas: Vec<f64> = (0..systems.len()).map(|b| 0.45 + 0.06 * b as f64).collect();
+    let array =
+        |shape: &[usize], data: &[f64]| Array::from_f64(dtype, shape, data).expect("a shape that fits");
+    BTreeMap::from([
+        ("positions", array(&[charges.len(), 3], &positions)),
+        ("charges", array(&[charges.len()], &charges)),
+        ("cell", array(&[systems.len(), 3, 3], &cells)),
+        ("alpha", array(&[systems.len()], &alphas)),
+    ])
+}
+
+fn batch_of(systems: &[System]) -> Batch<'static> {
+    let mut ptr = vec![0];
+    systems.iter().for_each(|s| ptr.push(ptr[ptr.len() - 1] + s.charges.len() as i32));
+    Batch::from_ptr(ptr).expect("a batch")
+}
+
+/// It reaches beyond the cutoff, so that the kernels' own test of the distance decides.
+fn full_list(systems: &[System], dtype: DType) -> PairList<'static> {
+    let a = real_arrays(systems, dtype);
+    let system = madelung::System::new(
+        a["positions"].view(),
+        a["charges"].view(),
+        a["cell"].view(),
+        batch_of(systems),
+    );
+    system.expect("a system").neighbor_list(CUTOFF + 0.4, &Serial).expect("a list")
+}
+
+/// The same pairs as each kind of list; the directed one lacks some of them in one direction, some in both.
+fn lists(full: &PairList<'static>) -> [(&'static str, PairList<'static>); 4] {
+    let n = full.columns();
+    let matrix = full.to_matrix(None, -1).expect("a matrix");
+    let shape = [n, matrix.width];
+    let padded = PairList::from_matrix(matrix.neighbor_matrix, shape, matrix.shifts, -1, n, Kind::Full);
+    let some: Vec<_> = full.iter().filter(|(i, j, _)| (i + 2 * j) % 3 != 0).collect();
+    let rows: Vec<i32> = some.iter().map(|(i, ..)| *i as i32).collect();
+    let columns: Vec<i32> = some.iter().map(|(_, j, _)| *j as i32).collect();
+    let shifts: Vec<[i32; 3]> = some.iter().map(|(.., s)| *s).collect();
+    let directed = PairList::from_coo(&rows, columns, shifts, n, n, Kind::Directed);
+    [
+        ("full list", full.clone()),
+        ("padded full list", padded.expect("a list")),
+        ("half list", full.to_half().expect("a half list").into_owned()),
+        ("directed list", directed.expect("a list")),
+    ]
+}
+
+impl Input {
+    fn new(name: &str, systems: &[System], dtype: DType, pairs: PairList<'static>) -> Self {
+        let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
+        let (miller, ptr) = miller_indices_batch(&cells, &[K_CUTOFF]).expect("wave vectors");
+        let mut arrays = real_arrays(systems, dtype);
+        arrays.insert("miller", View::from(miller.as_slice()).to_array());
+        let waves = Batch::from_ptr(ptr).expect("a batch");
+        Self { name: name.into(), arrays, atoms: batch_of(systems), waves, pairs }
+    }
+
+    /// Whether nothing is added to the partners of pairs.
+    pub(crate) fn gathers(&self) -> bool {
+        self.pairs.kind() == Kind::Full
+    }
+
+    /// The same in another dtype; f64 has every number that f32 has.
+    pub(crate) fn cast(&self, dtype: DType) -> Self {
+        let cast = |(name, a): (&&'static str, &Array)| match a.dtype() {
+            DType::I32 => (*name, a.clone()),
+            _ => (*name, a.clone().cast(dtype)),
+        };
+        Self {
+            name: self.name.clone(),
+            arrays: self.arrays.iter().map(cast).collect(),
+            atoms: self.atoms.clone(),
+            waves: self.waves.clone(),
+            pairs: self.pairs.clone(),
+        }
+    }
+
+    /// The arguments of an op.
+    ///
+    /// # Panics
+    /// Where it has one that is not known here: then it belongs to the others.
+    pub(crate) fn args(&self, op: &Op) -> Vec<Arg<'_>> {
+        op.args
+            .iter()
+            .map(|spec| match (&spec.kind, spec.name.as_str()) {
+                (ArgKind::Real { zero: true, .. }, _) => Arg::Zero,
+                (ArgKind::Real { .. } | ArgKind::Ints { .. }, name) if self.arrays.contains_key(name) => {
+                    Arg::Array(self.arrays[name].view())
+                }
+                (ArgKind::Batch { .. }, "atoms") => Arg::Batch(&self.atoms),
+                (ArgKind::Batch { .. }, "waves") => Arg::Batch(&self.waves),
+                (ArgKind::Pairs { .. }, "pairs") => Arg::Pairs(&self.pairs),
+                (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
+                (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
+                (kind, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
+            })
+            .collect()
+    }
+
+    /// Whether an op sees the pair list.
+    pub(crate) fn has_pairs(op: &Op) -> bool {
+        op.args.iter().any(|a| matches!(a.kind, ArgKind::Pairs { .. }))
+    }
+
+    /// A tangent of each differentiable argument that `which` wants.
+    fn direction(&self, op: &Op, seed: u64, which: impl Fn(&str) -> bool) -> Vec<Option<Array>> {
+        let mut rng = SplitMix64(seed);
+        let dtype = self.arrays["positions"].dtype();
+        let tangent = |(n, spec): (usize, &madelung::op::ArgSpec)| {
+            let shape = match spec.name.as_str() {
+                "strain" => self.arrays["cell"].shape(),
+                name => self.arrays.get(name).map_or(&[][..], Array::shape),
+            };
+            let numbers: Vec<f64> = (0..shape.iter().product()).map(|_| rng.uniform(-0.5, 0.5)).collect();
+            let wanted = op.is_differentiable(n) && which(&spec.name);
+            wanted.then(|| Array::from_f64(dtype, shape, &numbers).expect("a shape that fits"))
+        };
+        op.args.iter().enumerate().map(tangent).collect()
+    }
+
+    /// Every member of an op's family, in every way that has a form of its own or a way of its own to one.
+    pub(crate) fn questions(&self, op: &Op) -> Vec<Question> {
+        let names: Vec<&str> = (0..op.args.len())
+            .filter(|n| op.is_differentiable(*n))
+            .map(|n| op.args[n].name.as_str())
+            .collect();
+        let alone = |name: &'_ str| {
+            let name = name.to_string();
+            move |n: &str| n == name
+        };
+        let all = |_: &str| true;
+        let ask = |member, title: &str| Question { member, title: title.into(), ..Question::default() };
+        let mut asked = vec![Question { values: true, ..ask("F0", "value") }];
+        let u = self.direction(op, 11, all);
+        let v = self.direction(op, 12, all);
+        asked.push(Question { directions: vec![u.clone()], ..ask("F1", "along everything") });
+        asked.push(Question {
+            directions: vec![u.clone(), v.clone()],
+            ..ask("F2", "along everything, twice")
+        });
+        for name in &names {
+            let one = self.direction(op, 13, alone(name));
+            let title = format!("along {name}");
+            asked.push(Question { directions: vec![one.clone()], ..ask("F1", &title) });
+            asked.push(Question {
+                directions: vec![one, v.clone()],
+                ..ask("F2", &format!("{title}, then everything"))
+            });
+        }
+        let mut sets = gradient_sets(op);
+        sets.insert((0..op.args.len()).filter(|n| op.is_differentiable(*n)).collect());
+        sets.extend(names.iter().filter_map(|n| op.arg(n)).map(|n| BTreeSet::from([n])));
+        for gradients in sets {
+            let title: Vec<&str> = gradients.iter().map(|n| op.args[*n].name.as_str()).collect();
+            let title = title.join(", ");
+            for weights in [Weights::Uniform, Weights::PerRow] {
+                let title = format!("by {title}, {weights:?}");
+                let of = |values, directions, member| Question {
+                    values,
+                    directions,
+                    weights,
+                    gradients: gradients.iter().copied().collect(),
+                    ..ask(member, &title)
+                };
+                asked.push(of(true, vec![], "G0"));
+                asked.push(of(false, vec![], "G0"));
+                asked.push(of(false, vec![u.clone()], "G1"));
+                for name in &names {
+                    asked.push(of(false, vec![self.direction(op, 14, alone(name))], "G1"));
+                }
+            }
+        }
+        asked
+    }
+}
+
+/// The sets of arguments for which a kernel of the op has a form of its own.
+fn gradient_sets(op: &Op) -> BTreeSet<BTreeSet<usize>> {
+    let set = |buffers: &[usize], form: &Form| -> Option<BTreeSet<usize>> {
+        let set: BTreeSet<usize> = form.gradients?.iter().map(|p| buffers[*p]).collect();
+        (form.member == Member::Gradient && set.iter().all(|b| *b < op.args.len())).then_some(set)
+    };
+    op.steps()
+        .iter()
+        .flat_map(|s| s.kernel.forms.iter().filter_map(|f| set(&s.buffers, f)).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The cotangents of a question.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) enum Weights {
+    #[default]
+    None,
+    Uniform,
+    PerRow,
+}
+
+/// A request that owns its arrays.
+#[derive(Clone, Default)]
+pub(crate) struct Question {
+    pub(crate) member: &'static str,
+    pub(crate) title: String,
+    values: bool,
+    directions: Vec<Vec<Option<Array>>>,
+    weights: Weights,
+    gradients: Vec<usize>,
+}
+
+impl Question {
+    /// The same in another dtype.
+    pub(crate) fn cast(&self, dtype: DType) -> Self {
+        let cast = |d: &Vec<Option<Array>>| d.iter().map(|a| a.clone().map(|a| a.cast(dtype))).collect();
+        Self { directions: self.directions.iter().map(cast).collect(), ..self.clone() }
+    }
+
+    /// Asks it. `rows`: the shape of the outputs.
+    pub(crate) fn ask(
+        &self,
+        op: &Op,
+        context: &Context<'_>,
+        args: &[Arg<'_>],
+        outputs: &[Array],
+    ) -> Result<Evaluated> {
+        let views: Vec<Vec<Option<View<'_>>>> =
+            self.directions.iter().map(|d| d.iter().map(|a| a.as_ref().map(Array::view)).collect()).collect();
+        let directions: Vec<&[Option<View<'_>>]> = views.iter().map(Vec::as_slice).collect();
+        let weights: Vec<Array> = outputs.iter().map(weights_for).collect();
+        let cotangents: Vec<Option<Cotangent<'_>>> = match self.weights {
+            Weights::None => vec![],
+            Weights::Uniform => vec![Some(Cotangent::Uniform(-0.75)); outputs.len()],
+            Weights::PerRow => weights.iter().map(|w| Some(Cotangent::Array(w.view()))).collect(),
+        };
+        let request = Request {
+            values: self.values,
+            directions: &directions,
+            cotangents: &cotangents,
+            gradients: &self.gradients,
+        };
+        op.evaluate(context, args, &request)
+    }
+}
+
+/// Numbers that f32 has as well.
+fn weights_for(output: &Array) -> Array {
+    let mut rng = SplitMix64(15);
+    let numbers: Vec<f64> =
+        output.to_f64().iter().map(|_| f64::from(rng.uniform(-1.0, 1.0) as f32)).collect();
+    Array::from_f64(output.dtype(), output.shape(), &numbers).expect("a shape that fits")
+}

@@ -1,0 +1,266 @@
+//! The CUDA text of every kernel, compiled by the host's C++ compiler, as a backend.
+//!
+//! The C++ compiler is `$CXX`, or `c++`. It gets the prelude with `MADELUNG_HOST` defined, every text as it stands,
+//! and for each function a loop over blocks and threads in place of a launch.
+#![expect(
+    unsafe_code,
+    reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
+)]
+
+use libloading::Library;
+use madelung::Result;
+use madelung::array::{Array, DType, Data};
+use madelung::backend::kernel::{Array as ArrayOf, Kernel, Launch, PRELUDE, ParamKind, Part, Reduction};
+use madelung::backend::launch::Backend;
+use madelung::backend::{Bound, Context, Launching};
+use madelung::electrostatics::all_kernels;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Runs rows `lo..hi`; the last argument is the order of the threads.
+type Function = unsafe extern "C" fn(*const Launch, i64, i64, *mut f64, bool);
+
+/// The order in which the rows of a launch run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    Forwards,
+    Backwards,
+}
+
+/// The texts, compiled for arrays of one dtype.
+pub(crate) struct Texts {
+    dtype: DType,
+    functions: HashMap<&'static str, Function>,
+    ran: Mutex<BTreeSet<&'static str>>,
+    /// What the functions are in.
+    _library: Library,
+}
+
+/// The texts as a backend.
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    pub(crate) texts: &'static Texts,
+    pub(crate) order: Order,
+}
+
+/// Every part of every form of every kernel.
+pub(crate) fn all_parts() -> impl Iterator<Item = (&'static Kernel, &'static Part)> {
+    all_kernels().into_iter().flat_map(|kernel| {
+        kernel.forms.iter().flat_map(move |form| form.parts.iter().map(move |part| (kernel, part)))
+    })
+}
+
+/// As a launch: threads in blocks, the last of which reaches beyond the rows.
+const LAUNCH: &str = "
+template <class Kernel>
+static void launch(Kernel kernel, const Launch* a, long long lo, long long hi, double* partials, bool backwards) {
+  blockDim.x = 32;
+  const unsigned blocks = unsigned((hi - lo + blockDim.x - 1) / blockDim.x), threads = blocks * blockDim.x;
+  for (unsigned n = 0; n < threads; ++n) {
+    const unsigned thread = backwards ? threads - 1 - n : n;
+    blockIdx.x = thread / blockDim.x;
+    threadIdx.x = thread % blockDim.x;
+    kernel(*a, lo, hi, partials);
+  }
+}
+";
+
+fn source(dtype: DType) -> String {
+    let real = if dtype == DType::F32 { "float" } else { "double" };
+    let mut text = format!("#define MADELUNG_HOST\n#define REAL {real}\n{PRELUDE}{LAUNCH}");
+    for (_, part) in all_parts() {
+        let name = part.cuda.name;
+        writeln!(
+            text,
+            "{}\nextern \"C\" void host_{name}(const Launch* a, long long lo, long long hi, double* partials, bool \
+             backwards) {{ launch({name}, a, lo, hi, partials, backwards); }}",
+            part.cuda.text
+        )
+        .expect("a string");
+    }
+    text
+}
+
+impl Texts {
+    /// Compiled once for each dtype.
+    ///
+    /// # Panics
+    /// Where there is no C++ compiler, or it refuses the text.
+    pub(crate) fn of(dtype: DType) -> &'static Self {
+        static F32: OnceLock<Texts> = OnceLock::new();
+        static F64: OnceLock<Texts> = OnceLock::new();
+        if dtype == DType::F32 { &F32 } else { &F64 }.get_or_init(|| Self::new(dtype))
+    }
+
+    fn new(dtype: DType) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (source_path, library_path) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));
+        std::fs::write(&source_path, source(dtype)).expect("a file in the temporary folder");
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+        let mut words = compiler.split_whitespace();
+        let done = Command::new(words.next().unwrap_or("c++"))
+            .args(words)
+            // No contraction: a fused product and sum would be the host's choice, not the text's, and results would
+            // differ between processors.
+            .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off"])
+            .arg(&source_path)
+            .arg("-o")
+            .arg(&library_path)
+            .output()
+            .unwrap_or_else(|e| panic!("the tests need a C++ compiler, as $CXX or c++; `{compiler}`: {e}"));
+        let log = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "`{compiler}` refused the CUDA text:\n{log}");
+        // SAFETY: the library has no initialisers but those of the C++ runtime.
+        let library = unsafe { Library::new(&library_path) }.expect("the library that was just made");
+        let functions = all_parts()
+            .map(|(_, part)| {
+                // SAFETY: `source` gives this function this signature.
+                let found = unsafe { library.get::<Function>(format!("host_{}", part.cuda.name)) };
+                (part.cuda.name, *found.expect("one function per part"))
+            })
+            .collect();
+        Self { dtype, functions, ran: Mutex::default(), _library: library }
+    }
+
+    /// The functions that have run.
+    pub(crate) fn ran(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host {
+    fn launch(&self, launch: &mut Launching<'_>) {
+        let part = launch.part;
+        self.texts.ran().insert(part.cuda.name);
+        // Targets of sums over rows are added to, so what is not to be kept is zeroed first; outputs that rows write
+        // are left with what no row should leave there.
+        for ((param, role), bound) in &mut launch.arrays {
+            let summed = part.reductions.iter().any(|r| (r.param, r.role) == (*param, *role));
+            let scattered = part.scattered.iter().any(|n| {
+                let slot = part.slots[*n];
+                (slot.param, slot.array) == (*param, ArrayOf::Values(*role))
+            });
+            if let Bound::Output { array, adds: false } = bound {
+                fill(array, if summed || scattered { 0.0 } else { f64::NAN });
+            }
+        }
+        let mut unwanted: Vec<Vec<f64>> = vec![];
+        let bound = bind(launch, &mut unwanted);
+        let rows = launch.rows();
+        let sums = part.reductions.len();
+        let mut partials = vec![f64::NAN; rows * sums];
+        let function = self.texts.functions[part.cuda.name];
+        // SAFETY: the launch was checked, so its pointers are good for the rows; `partials` has room for them.
+        unsafe { function(&bound, 0, rows as i64, partials.as_mut_ptr(), self.order == Order::Backwards) };
+        for (r, reduction) in part.reductions.iter().enumerate() {
+            reduce(launch, reduction, partials.iter().skip(r).step_by(sums));
+        }
+    }
+}
+
+impl Backend for Host {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+        launch.check()?;
+        assert_eq!(launch.dtype, self.texts.dtype, "the texts were compiled for another dtype");
+        context.stream.run(&mut || self.launch(launch));
+        Ok(())
+    }
+}
+
+/// What goes to every slot. Rows add to what nobody wants as well: that gets a place among `unwanted`.
+fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
+    let mut l = Launch { pointers: [std::ptr::null_mut(); 64], reals: [0.0; 8], ints: [0; 4], adds: 0 };
+    l.reals[..launch.reals.len()].copy_from_slice(&launch.reals);
+    l.ints[..launch.ints.len()].copy_from_slice(&launch.ints);
+    for (n, slot) in launch.part.slots.iter().enumerate() {
+        let batch = launch.batch(slot.param);
+        let pairs = launch.pair_list(slot.param);
+        l.pointers[n] = match slot.array {
+            ArrayOf::Values(role) => {
+                let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
+                match found.map(|(_, bound)| bound) {
+                    Some(Bound::Input(view)) => match view.data() {
+                        Data::F32(d) => d.as_ptr().cast_mut().cast(),
+                        Data::F64(d) => d.as_ptr().cast_mut().cast(),
+                        Data::I32(d) => d.as_ptr().cast_mut().cast(),
+                    },
+                    Some(Bound::Output { array, adds }) => {
+                        l.adds |= u64::from(*adds) << n;
+                        pointer(array)
+                    }
+                    _ if launch.part.scattered.contains(&n) => {
+                        // Doubles: room enough for either dtype.
+                        let mut room = vec![0.0; elements(launch, slot.param)];
+                        let pointer = room.as_mut_ptr();
+                        unwanted.push(room);
+                        pointer.cast()
+                    }
+                    _ => std::ptr::null_mut(),
+                }
+            }
+            ArrayOf::SystemOf => batch.map_or(std::ptr::null_mut(), |b| ints(b.idx())),
+            ArrayOf::Members => batch.map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
+            ArrayOf::Start => pairs.map_or(std::ptr::null_mut(), |p| ints(p.starts())),
+            ArrayOf::End => pairs.map_or(std::ptr::null_mut(), |p| ints(p.ends())),
+            ArrayOf::Column => pairs.map_or(std::ptr::null_mut(), |p| ints(p.others())),
+            ArrayOf::Shift => pairs.map_or(std::ptr::null_mut(), |p| ints(p.shifts().as_flattened())),
+        };
+    }
+    l
+}
+
+fn ints(d: &[i32]) -> *mut u8 {
+    d.as_ptr().cast_mut().cast()
+}
+
+fn pointer(array: &mut Array) -> *mut u8 {
+    let contiguous = "owned arrays are contiguous";
+    match array {
+        Array::F32(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
+        Array::F64(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
+        Array::I32(_) => unreachable!("outputs are real"),
+    }
+}
+
+fn components(launch: &Launching<'_>, param: usize) -> (Option<usize>, usize) {
+    match launch.kernel.params[param].kind {
+        ParamKind::Real { dim, components, .. } | ParamKind::Output { dim, components } => (dim, components),
+        ref kind => unreachable!("{kind:?} is not written"),
+    }
+}
+
+fn elements(launch: &Launching<'_>, param: usize) -> usize {
+    let (dim, components) = components(launch, param);
+    dim.map_or(1, |d| launch.dims[d]) * components
+}
+
+fn fill(array: &mut Array, x: f64) {
+    match array {
+        Array::F32(a) => a.fill(x as f32),
+        Array::F64(a) => a.fill(x),
+        Array::I32(_) => unreachable!("outputs are real"),
+    }
+}
+
+/// Adds the rows' sums to their targets, row by row.
+fn reduce<'a>(launch: &mut Launching<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
+    let (_, components) = components(launch, r.param);
+    let batch = r.batch.and_then(|b| launch.batch(b));
+    let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));
+    let Some((_, Bound::Output { array, .. })) = found else { return };
+    let mut targets = array.to_f64();
+    for (row, sum) in sums.enumerate() {
+        targets[batch.map_or(0, |b| b.of(row)) * components + r.component] += sum;
+    }
+    match array {
+        Array::F32(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum as f32),
+        Array::F64(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum),
+        Array::I32(_) => unreachable!("outputs are real"),
+    }
+}

@@ -1,0 +1,155 @@
+"""Every CUDA text goes through NVRTC and ptxas, for each architecture and type: this needs neither a GPU nor a driver.
+
+`pytest -s` shows the registers of each function.
+"""
+
+import ctypes
+import importlib.util
+import itertools
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from madelung import _native
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
+REALS = ("float", "double")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What ptxas says of a function."""
+
+    registers: int
+    spilled: int
+    """Bytes of stores to and loads from local memory because registers ran out."""
+
+
+class Nvrtc:
+    """The compiler from the wheel nvidia-cuda-nvrtc: the newest of those that are installed."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(str(self.path))
+
+    @cached_property
+    def path(self) -> Path:
+        # No driver and no CUDA toolkit: only the wheel's own folder is looked at.
+        wheels = importlib.util.find_spec("nvidia")
+        folders = wheels.submodule_search_locations if wheels else None
+        found = {
+            int(match[1]): path
+            for folder in folders or []
+            for path in Path(folder).rglob("libnvrtc.so.*")
+            if (match := re.fullmatch(r"libnvrtc\.so\.(\d+)", path.name))
+        }
+        assert found, "these tests need NVRTC: the wheel nvidia-cuda-nvrtc (pip install 'madelung[test]')"
+        return found[max(found)]
+
+    def _check(self, status: int) -> None:
+        error = self._library.nvrtcGetErrorString
+        error.restype = ctypes.c_char_p
+        assert status == 0, error(status).decode()
+
+    def compile(self, source: str, real: str, architecture: str) -> str:
+        """Compiles to a cubin and returns the log; an error is an assertion with the log."""
+        options = [
+            "--std=c++17",
+            f"--gpu-architecture={architecture}",
+            f"--define-macro=REAL={real}",
+            "--ptxas-options=-v",
+            # The system of a row whose sums the backend puts in their place.
+            "--diag-suppress=177",
+        ]
+        encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+        program = ctypes.c_void_p()
+        create = self._library.nvrtcCreateProgram
+        self._check(create(ctypes.byref(program), source.encode("ascii"), b"madelung.cu", 0, None, None))
+        try:
+            status = self._library.nvrtcCompileProgram(program, len(options), encoded)
+            size = ctypes.c_size_t()
+            self._check(self._library.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
+            log = ctypes.create_string_buffer(size.value)
+            self._check(self._library.nvrtcGetProgramLog(program, log))
+            text = log.value.decode()
+            assert status == 0, text
+            self._check(self._library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+            assert size.value > 0
+        finally:
+            self._library.nvrtcDestroyProgram(ctypes.byref(program))
+        return text
+
+
+def usages(log: str) -> dict[str, Usage]:
+    """Reads the reports of ptxas, function by function."""
+    found = {}
+    for report in log.split("Compiling entry function ")[1:]:
+        name = re.match(r"'(\w+)'", report)
+        registers = re.search(r"Used (\d+) registers", report)
+        stores = re.search(r"(\d+) bytes spill stores", report)
+        loads = re.search(r"(\d+) bytes spill loads", report)
+        assert name and registers and stores and loads, report
+        found[name[1]] = Usage(int(registers[1]), int(stores[1]) + int(loads[1]))
+    return found
+
+
+def program(sources: Iterable[dict]) -> str:
+    """One program of several functions: what they share stands in it once."""
+    sources = list(sources)
+    prelude = sources[0]["prelude"]
+    return prelude + "".join(source["text"].removeprefix(prelude) for source in sources)
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[dict]:
+    return _native.cuda_sources()
+
+
+def test_texts_are_complete(sources: list[dict]) -> None:
+    assert sources
+    names = [source["name"] for source in sources]
+    assert len(set(names)) == len(names), "functions of one name could not share a program"
+    for source in sources:
+        text = source["text"]
+        assert text.isascii(), source["name"]
+        assert text.startswith(source["prelude"])
+        assert text.count('extern "C" __global__ void ') == 1
+        assert f'extern "C" __global__ void {source["name"]}(' in text
+        assert "#define REAL" not in text
+        # Neither NaN nor infinity is a C++ literal; Rust prints them as words.
+        assert not re.search(r"REAL\(-?(inf|NaN)\)", text), source["name"]
+
+
+def test_texts_compile_without_spills(sources: list[dict]) -> None:
+    nvrtc = Nvrtc()
+    by_kernel = [list(group) for _, group in itertools.groupby(sources, key=lambda source: source["kernel"])]
+    jobs = list(itertools.product(by_kernel, REALS, ARCHITECTURES))
+    with ThreadPoolExecutor() as pool:
+        logs = list(pool.map(lambda job: nvrtc.compile(program(job[0]), job[1], job[2]), jobs))
+
+    table: dict[str, dict[tuple[str, str], Usage]] = {}
+    for (group, real, architecture), log in zip(jobs, logs):
+        found = usages(log)
+        assert set(found) == {source["name"] for source in group}
+        assert "warning" not in log, log
+        for name, usage in found.items():
+            table.setdefault(name, {})[real, architecture] = usage
+
+    columns = list(itertools.product(REALS, ARCHITECTURES))
+    head = "".join(f"{f'{real} {architecture}':>15}" for real, architecture in columns)
+    print(f"\n{nvrtc.path.name}: registers, and bytes spilled where there are any\n{'':44}{head}")
+    for name, row in table.items():
+        cells = (
+            f"{usage.registers}" + (f" ({usage.spilled} B)" if usage.spilled else "")
+            for usage in (row[column] for column in columns)
+        )
+        print(f"{name:44}" + "".join(f"{cell:>15}" for cell in cells))
+
+    # Derivatives of derivatives may spill: nobody waits for them at every step.
+    plain = [source["name"] for source in sources if not source["dual"]]
+    spilled = {name: table[name] for name in plain if any(usage.spilled for usage in table[name].values())}
+    assert not spilled
