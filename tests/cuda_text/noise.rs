@@ -66,7 +66,6 @@ impl Backend for Noise {
             pairs: launch.pairs.clone(),
             reals: launch.reals.clone(),
             ints: launch.ints.clone(),
-            uniform: launch.uniform,
         };
         Cpu::new().run(context, &mut noisy)
     }

@@ -5,8 +5,10 @@ use crate::common::systems::{System, left_handed_cell, random_system, rock_salt,
 use crate::support::{Arrays, Call, random};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
+use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::{Serial, Threads};
 use madelung::electrostatics::registry;
+use madelung::math::Isa;
 use madelung::op::Cotangent;
 use madelung::{Energies, EwaldSettings, Options, ewald_summation};
 
@@ -78,6 +80,44 @@ fn bits_do_not_depend_on_the_batch() {
     };
     let together = of(&[&c, &a]);
     assert_eq!(together[..3 * 90], of(&[&c])[..]);
+}
+
+/// Every width of lanes gives the same to rounding, in every member of every op's family; rows of many lengths, so
+/// that loops end in every lane.
+#[test]
+fn lanes_agree() {
+    let a = random_system(11, 31, triclinic_cell(900.0), 0.3, 1.2);
+    let b = random_system(12, 3, left_handed_cell(2500.0), 0.0, 1.2);
+    for op in registry().iter() {
+        let call = Call::new(op, &[&a, &b]);
+        let (u, v) = (call.direction(1), call.direction(2));
+        let n = call.value(&call.arrays).len();
+        let w = Array::from_f64(DType::F64, &[n], &random(3, n)).expect("shapes fit");
+        let of = |isa: Isa| {
+            let backend = Cpu::at_most(isa);
+            let context = Context { backend: &backend, ..Context::default() };
+            let args = call.args(&call.arrays);
+            let mut all = vec![
+                op.value(&context, &args).expect("a value")[0].to_f64(),
+                call.tangent_on(&context, &call.arrays, &[&u]),
+                call.tangent_on(&context, &call.arrays, &[&u, &v]),
+            ];
+            for directions in [&[][..], &[u.as_slice()]] {
+                all.extend(call.gradient(&context, &call.arrays, Cotangent::Array(w.view()), directions));
+                all.extend(call.gradient(&context, &call.arrays, Cotangent::Uniform(1.0), directions));
+            }
+            all
+        };
+        let portable = of(Isa::Portable);
+        for isa in [Isa::Avx2, Isa::Avx512] {
+            for (k, (x, y)) in of(isa).iter().zip(&portable).enumerate() {
+                // The whole sum does not depend on alpha: its parts, of order one, set the scale.
+                let bound = 1e-12 * rms(y).max(0.1);
+                let worst = x.iter().zip(y).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+                assert!(worst <= bound, "{} {isa:?} array {k}: {worst:e} of {:e}", op.name, rms(y));
+            }
+        }
+    }
 }
 
 fn close(a: &[f64], b: &[f64]) {

@@ -130,11 +130,19 @@ impl Call {
 
     /// F_k along directions.
     pub(crate) fn tangent(&self, arrays: &[Option<Array>], directions: &[&[Option<Array>]]) -> Vec<f64> {
+        self.tangent_on(&Context::default(), arrays, directions)
+    }
+
+    pub(crate) fn tangent_on(
+        &self,
+        context: &Context<'_>,
+        arrays: &[Option<Array>],
+        directions: &[&[Option<Array>]],
+    ) -> Vec<f64> {
         let views = views(directions);
         let directions: Vec<&[_]> = views.iter().map(Vec::as_slice).collect();
         let request = Request { directions: &directions, ..Request::default() };
-        self.op.evaluate(&Context::default(), &self.args(arrays), &request).expect("a tangent").values[0]
-            .to_f64()
+        self.op.evaluate(context, &self.args(arrays), &request).expect("a tangent").values[0].to_f64()
     }
 
     /// G_k by every differentiable argument.

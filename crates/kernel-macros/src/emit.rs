@@ -63,8 +63,8 @@ fn items(kernel: &Kernel, forms: &[Form]) -> (String, String) {
             write!(
                 parts,
                 "rt::Part {{ index: {}, batch: {:?}, slots: &[{slots}], reductions: &[{reductions}], scattered: \
-                 &{scattered:?}, written: &{written:?}, loops: {}, run: rt::entry_points!({name}), cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?} }} }},",
-                part.index, layout.batch, layout.loops
+                 &{scattered:?}, written: &{written:?}, loops: {}, uniform: {}, run: rt::entry_points!({name}), cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?} }} }},",
+                part.index, layout.batch, layout.loops, form.uniform
             )
             .expect("a string");
         }
@@ -85,7 +85,8 @@ fn items(kernel: &Kernel, forms: &[Form]) -> (String, String) {
         s
     });
     let descriptor = format!(
-        "rt::Kernel {{ name: {:?}, dims: &{:?}, index: {}, params: &[{params}], forms: &[{listed}] }}",
+        "// SAFETY: parts and declaration come from one source.\nunsafe {{ rt::Kernel::new({:?}, &{:?}, {}, &[{params}], \
+         &[{listed}]) }}",
         kernel.name, kernel.dims, kernel.index
     );
     (functions, descriptor)

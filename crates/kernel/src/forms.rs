@@ -4,6 +4,7 @@ use crate::derivative::tangent;
 use crate::flatten::flatten;
 use crate::ir::{Body, Kernel, Kind, ParamId, Role};
 use crate::mirror::{Part, has_partners, parts};
+use crate::print::layout::Layout;
 use crate::reverse::adjoint;
 use crate::rewrite::specialise;
 
@@ -90,6 +91,9 @@ fn form(
         body.remove_unused();
     }
     let parts = parts(kernel, &flatten(&body), lists == Lists::Full)?;
+    if let Some(n) = parts.iter().map(|p| Layout::new(kernel, p).slots.len()).find(|n| *n > 64) {
+        return Err(format!("a form needs {n} arrays and a launch has room for 64: split the kernel in two"));
+    }
     let mut name = match member {
         Member::Value => "value",
         Member::Tangent => "tangent",

@@ -448,7 +448,8 @@ impl<'a> Exchanged<'a> {
                 Stmt::Contribute { row: None, .. } => {}
                 Stmt::For { id, range, body } => {
                     let Range::Ints(lo, hi) = *range else {
-                        return Err("a loop over data inside a loop over data has no transpose".into());
+                        return Err("a loop over data inside a loop over data has no transpose: make the inner one a kernel of its own, with an \
+                             array between them".into());
                     };
                     let range = Range::Ints(self.value(lo)?, self.value(hi)?);
                     self.known.push(HashMap::new());

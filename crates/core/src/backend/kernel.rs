@@ -4,8 +4,9 @@
 pub use crate::math::{Elem, Lane, scalar};
 pub use crate::{entry_points, math};
 
-/// A kernel: its declaration and every form derived from it.
+/// A kernel: its declaration and every form derived from it. `kernels!` makes them.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Kernel {
     /// Its name.
     pub name: &'static str,
@@ -17,6 +18,23 @@ pub struct Kernel {
     pub params: &'static [Param],
     /// Its forms.
     pub forms: &'static [Form],
+}
+
+impl Kernel {
+    /// What `kernels!` calls.
+    ///
+    /// # Safety
+    /// The code of every part uses no pointer beyond its slots, writes only where it says so, and indexes arrays by
+    /// rows of the dimensions declared for them.
+    pub const unsafe fn new(
+        name: &'static str,
+        dims: &'static [&'static str],
+        index: usize,
+        params: &'static [Param],
+        forms: &'static [Form],
+    ) -> Self {
+        Self { name, dims, index, params, forms }
+    }
 }
 
 /// A parameter of a kernel.
@@ -100,7 +118,7 @@ pub struct Form {
     pub member: Member,
     /// The lists it is for.
     pub lists: Lists,
-    /// Whether cotangents are one element, the same for every row.
+    /// Whether cotangents of outputs are one element, the same for every row.
     pub uniform: bool,
     /// The inputs whose gradients it gives; `None`: all.
     pub gradients: Option<&'static [usize]>,
@@ -125,6 +143,8 @@ pub struct Part {
     pub written: &'static [usize],
     /// Whether rows loop over data.
     pub loops: bool,
+    /// Whether cotangents of outputs are one element, the same for every row.
+    pub uniform: bool,
     /// The CPU code.
     pub run: EntryPoints,
     /// The CUDA text.

@@ -52,8 +52,6 @@ pub struct Launching<'a> {
     pub reals: Vec<f64>,
     /// Integer attributes, in the order of their parameters.
     pub ints: Vec<i64>,
-    /// Whether cotangents of outputs are one element.
-    pub uniform: bool,
 }
 
 impl<'a> Launching<'a> {
@@ -80,9 +78,24 @@ impl<'a> Launching<'a> {
     /// Compares every argument with the kernel's declaration. What passes is safe to hand to generated code: every
     /// index that it can form lies within the array it indexes.
     pub fn check(&self) -> Result<()> {
-        for slot in self.part.slots {
+        let of_kernel = |part: &'static Part| std::ptr::eq(part, self.part);
+        if !self.kernel.forms.iter().flat_map(|f| f.parts).any(of_kernel) {
+            return Err(Error::argument(
+                "part",
+                format!("a part of {}", self.kernel.name),
+                self.part.cuda.name,
+            ));
+        }
+        if self.dims.len() != self.kernel.dims.len() {
+            let expected = format!("the sizes of {:?}", self.kernel.dims);
+            return Err(Error::argument("dims", expected, format!("{:?}", self.dims)));
+        }
+        for (n, slot) in self.part.slots.iter().enumerate() {
             match slot.array {
-                ArrayOf::Values(role) => self.check_array(slot.param, role)?,
+                ArrayOf::Values(role) => {
+                    self.check_array(slot.param, role)?;
+                    self.check_access(slot.param, role, self.part.written.contains(&n))?;
+                }
                 ArrayOf::SystemOf | ArrayOf::Members => self.check_batch(slot.param)?,
                 _ => self.check_pairs(slot.param)?,
             }
@@ -120,7 +133,7 @@ impl<'a> Launching<'a> {
             _ => return Err(Error::argument(p.name, "a parameter that has arrays", format!("{:?}", p.kind))),
         };
         let one_element =
-            self.uniform && role & role::COTANGENT != 0 && matches!(p.kind, ParamKind::Output { .. });
+            self.part.uniform && role & role::COTANGENT != 0 && matches!(p.kind, ParamKind::Output { .. });
         let rows = if one_element { 1 } else { dim.map_or(1, |d| self.dims[d]) };
         let (len, has) = match bound {
             Bound::Input(view) => (view.len(), view.dtype()),
@@ -135,6 +148,16 @@ impl<'a> Launching<'a> {
             ));
         }
         Ok(())
+    }
+
+    /// What is written is bound for writing, and what is read is there.
+    fn check_access(&self, param: usize, role: u8, written: bool) -> Result<()> {
+        let name = self.kernel.params[param].name;
+        match (self.array(param, role), written) {
+            (Some(Bound::Input(_)), true) => Err(Error::argument(name, "an output", "an array to read from")),
+            (Some(Bound::Unwanted), false) => Err(Error::argument(name, "an array to read from", "none")),
+            _ => Ok(()),
+        }
     }
 
     fn check_batch(&self, param: usize) -> Result<()> {

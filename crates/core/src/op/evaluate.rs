@@ -514,7 +514,6 @@ impl<'r, 'a> Run<'r, 'a> {
                 pairs: self.pair_lists(&step.buffers, kernel.params.len()),
                 reals,
                 ints,
-                uniform: form.uniform,
             };
             self.context.backend.run(self.context, &mut launch)?;
             drop(launch);

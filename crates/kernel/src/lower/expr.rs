@@ -2,8 +2,8 @@
 
 use super::{Lower, Value, err, type_name};
 use crate::ir::{Kind, Op, Type, Val};
+use quote::ToTokens;
 use std::collections::HashMap;
-use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprLit, FnArg, ItemFn, Lit, Pat, Result, UnOp};
 
 /// What a function gives back.
@@ -20,7 +20,7 @@ impl Lower<'_> {
             return match self.lookup(&name.to_string()) {
                 Some(Value::Param(id)) => Ok(id),
                 Some(_) => err(e, format!("`{name}` is not an array, batch or pair list")),
-                None => err(e, format!("there is no `{name}` here")),
+                None => err(e, format!("there is no parameter `{name}`")),
             };
         }
         err(e, "expected the name of a parameter")
@@ -29,32 +29,34 @@ impl Lower<'_> {
     pub(super) fn index(&mut self, e: &Expr) -> Result<Val> {
         match self.expr(e)? {
             Value::Scalar(v) => Ok(v),
-            _ => err(e, "expected an index"),
+            _ => err(e, "expected a row: the kernel's own, a pair's column, a member or `batch.of(row)`"),
         }
     }
 
     pub(super) fn int(&mut self, e: &Expr) -> Result<Val> {
         match self.expr(e)? {
             Value::Scalar(v) if self.b.ty(v) == Type::Int => Ok(v),
-            _ => err(e, "expected an integer"),
+            _ => {
+                err(e, "expected an integer: a constant, an `i32` attribute or the variable of a range loop")
+            }
         }
     }
 
     pub(super) fn boolean(&mut self, e: &Expr) -> Result<Val> {
         match self.expr(e)? {
             Value::Scalar(v) if self.b.ty(v) == Type::Bool => Ok(v),
-            _ => err(e, "expected a condition"),
+            _ => err(e, "expected a condition: a comparison, or several joined by && || !"),
         }
     }
 
     fn real(&mut self, e: &Expr) -> Result<Val> {
         match self.expr(e)? {
             Value::Scalar(v) if self.b.ty(v) == Type::Real => Ok(v),
-            _ => err(e, "expected a Real"),
+            _ => err(e, "expected a Real (an integer becomes one as `n as Real`; a constant is `1.0`)"),
         }
     }
 
-    pub(super) fn components(&mut self, v: &Value, n: usize, at: &impl Spanned) -> Result<Vec<Val>> {
+    pub(super) fn components(&mut self, v: &Value, n: usize, at: &impl ToTokens) -> Result<Vec<Val>> {
         match v {
             Value::Scalar(a) if n == 1 && self.b.ty(*a) == Type::Real => Ok(vec![*a]),
             Value::Vec3(a) if n == 3 => Ok(a.to_vec()),
@@ -75,7 +77,7 @@ impl Lower<'_> {
         }
     }
 
-    pub(super) fn negated(&mut self, v: Value, at: &impl Spanned) -> Result<Value> {
+    pub(super) fn negated(&mut self, v: Value, at: &impl ToTokens) -> Result<Value> {
         Ok(match v {
             Value::Scalar(a) if self.b.ty(a) == Type::Real => Value::Scalar(self.b.real_op(Op::Neg(a))),
             Value::Vec3(a) => Value::Vec3(a.map(|x| self.b.real_op(Op::Neg(x)))),
@@ -106,7 +108,7 @@ impl Lower<'_> {
                     let c = self.boolean(&u.expr)?;
                     Ok(Value::Scalar(self.b.op_value(Op::Not(c))))
                 }
-                _ => err(e, "this operator is not part of the kernel language"),
+                _ => err(e, "an input of one element is read by its name, without `*`"),
             },
             Expr::Binary(b) => self.binary(b),
             Expr::Index(ix) => self.indexed(ix),
@@ -122,17 +124,22 @@ impl Lower<'_> {
                 [syn::Stmt::Expr(e, None)] => self.expr(e),
                 _ => err(b, "a block used as a value holds one expression"),
             },
-            e => err(e, "this expression is not part of the kernel language"),
+            e => err(
+                e,
+                "this expression is not part of the kernel language: there are names, numbers, operators, `array[row]`, \
+                 `v.x`, functions, `n as Real` and `if c { a } else { b }`",
+            ),
         }
     }
 
     fn name(&mut self, p: &syn::ExprPath) -> Result<Value> {
-        let name = p.path.require_ident()?.to_string();
+        let ident = p.path.require_ident()?;
+        let name = ident.to_string();
         match self.lookup(&name) {
             Some(Value::Sum(first, n)) => {
                 let outside = self.declared_in[&first];
                 for l in &mut self.loops[outside..] {
-                    l.read.push((first, name.clone(), p.span()));
+                    l.read.push((first, name.clone(), ident.span()));
                 }
                 let (depth, sum) = self.sum(first);
                 let mut read = |c: usize| self.b.read_at(sum + c, depth);
@@ -169,7 +176,10 @@ impl Lower<'_> {
                 let mut at = |component| self.b.real_op(Op::LoadInt { param, row, component });
                 Ok(if components == 1 { Value::Scalar(at(0)) } else { Value::IVec3([0, 1, 2].map(at)) })
             }
-            _ => err(&ix.expr, "only arrays are indexed: `batch.of(row)`, `pairs.row(i)`"),
+            _ => err(
+                &ix.expr,
+                "only arrays with rows are indexed (batches and pairs: `batch.of(row)`, `pairs.row(i)`)",
+            ),
         }
     }
 

@@ -5,8 +5,8 @@ mod expr;
 mod stmt;
 
 use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
+use quote::ToTokens;
 use std::collections::{BTreeMap, HashMap};
-use syn::spanned::Spanned;
 use syn::{Error, FnArg, Item, ItemFn, Pat, Result, ReturnType};
 
 /// A kernel and what its attribute asked for.
@@ -76,8 +76,8 @@ struct Functions<'a> {
     derivatives: BTreeMap<String, &'a ItemFn>,
 }
 
-fn err<T>(at: &impl Spanned, message: impl std::fmt::Display) -> Result<T> {
-    Err(Error::new(at.span(), message))
+fn err<T>(at: &impl ToTokens, message: impl std::fmt::Display) -> Result<T> {
+    Err(Error::new_spanned(at, message))
 }
 
 /// What an expression is.
@@ -248,6 +248,14 @@ impl Lower<'_> {
                 self.dim_name(rows)
             );
             return err(&typed.ty, message);
+        }
+        let same = self.params.iter().filter(|p| p.kind == kind).count();
+        match kind {
+            Kind::Scalar if same == 8 => {
+                return err(name, "a kernel has at most 8 real attributes: hand on an array");
+            }
+            Kind::IntScalar if same == 4 => return err(name, "a kernel has at most 4 integer attributes"),
+            _ => {}
         }
         let id = self.params.len();
         self.params.push(Param { name: name.ident.to_string(), kind });

@@ -2,8 +2,8 @@
 
 use super::{Block, Loop, Lower, Value, err, type_name};
 use crate::ir::{Acc, Kind, Op, Range, Role, Stmt, Type, Val};
+use quote::ToTokens;
 use std::collections::HashMap;
-use syn::spanned::Spanned;
 use syn::{BinOp, Error, Expr, Pat, Result};
 
 impl Lower<'_> {
@@ -67,7 +67,13 @@ impl Lower<'_> {
                          replayed backwards (sum the logarithms)",
                     );
                 }
-                other => return err(other, "this statement is not part of the kernel language"),
+                other => {
+                    return err(
+                        other,
+                        "this statement is not part of the kernel language: there are `let`, `let mut`, `+=`, `-=`, `if`, \
+                         `for`, `continue` and `output[i] = …`",
+                    );
+                }
             }
         }
         Ok(())
@@ -84,6 +90,9 @@ impl Lower<'_> {
         let Some(init) = &local.init else {
             return err(local, "`let` needs a value: there are no uninitialised variables");
         };
+        if let Some((token, _)) = &init.diverge {
+            return err(token, "`let` binds one plain name: there is nothing that could fail");
+        }
         let value = self.expr(&init.expr)?;
         if let Pat::Type(t) = &local.pat {
             let name = self.type_of(&value);
@@ -445,7 +454,7 @@ impl Lower<'_> {
         }
     }
 
-    pub(super) fn check_row(&self, dim: usize, row: Val, at: &impl Spanned) -> Result<()> {
+    pub(super) fn check_row(&self, dim: usize, row: Val, at: &impl ToTokens) -> Result<()> {
         match self.b.ty(row) {
             Type::Index(d) if d == dim => Ok(()),
             Type::Index(d) => {
