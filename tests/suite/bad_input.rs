@@ -114,6 +114,23 @@ fn numbers_that_are_none_and_charges_on_one_point() {
     names(sum_of(&system, &EwaldSettings::default()), "positions");
 }
 
+/// A comparison with the cutoff would pass over a NaN.
+#[test]
+fn numbers_that_are_none_in_ops() {
+    for op in registry().iter() {
+        let call = Call::new(op, &[&salt()]);
+        for name in ["positions", "charges"] {
+            let at = call.position(name);
+            let mut arrays = call.arrays.clone();
+            let array = arrays[at].as_ref().expect("an array");
+            let mut data = array.to_f64();
+            data[4] = f64::NAN;
+            arrays[at] = Some(Array::from_f64(DType::F64, array.shape(), &data).expect("shapes fit"));
+            names(op.value(&Context::default(), &call.args(&arrays)), name);
+        }
+    }
+}
+
 #[test]
 fn smallest_systems() {
     let none = System { positions: vec![], charges: vec![], cell: triclinic_cell(50.0) };
@@ -232,6 +249,9 @@ fn calls_of_ops() {
         let two = [Some(Cotangent::Uniform(1.0)), Some(Cotangent::Uniform(1.0))];
         names(evaluate(&Request { cotangents: &two, gradients: &[0], ..Request::default() }), "cotangents");
         names(evaluate(&Request { directions: &[&[]], ..Request::default() }), "directions");
+        let twice = Request { cotangents: &cotangents, gradients: &[0, 0], ..Request::default() };
+        names(evaluate(&twice), "gradients");
+        names(evaluate(&Request { gradients: &[0], ..Request::default() }), "cotangents");
         let mut direction = vec![None; args.len()];
         direction[0] = Some(wrong.view());
         names(
@@ -256,6 +276,12 @@ fn declarations() {
         op(Op::new("test", "t", 1).real("charges", &["Atom", "3"]).must_be(Constraint::Finite).step(sum)),
         "charges",
     );
+    // Written by nobody, read by a later step, or read before it was whole.
+    names(op(good().output("total_charge", &["System"]).scratch("idle", &["Atom"]).step(sum)), "idle");
+    let add = kernels.iter().find(|k| k.name == "sum_energies").expect("a kernel");
+    let with =
+        || good().output("energy", &["System"]).scratch("e", &["Atom"]).output("total_charge", &["System"]);
+    names(op(with().step(sum).step_as(add, &[("atom_energy", "e")])), "e");
     let op = good().output("total_charge", &["System"]).step(sum).build().expect("an op");
     names(Registry::new([op.clone(), op]).map(|_| ()), "op");
     // What bridges read is there.
@@ -275,6 +301,11 @@ fn tapes() {
     names(tape.set(x, Array::zeros(DType::F64, &[4])), "array");
     names(tape.set(c, Array::zeros(DType::F64, &[3])), "var");
     names(tape.backward(&[(x, Array::zeros(DType::F64, &[4]))]), "cotangent");
+    // Between a change and a replay there is no function to differentiate.
+    tape.set(x, Array::zeros(DType::F64, &[3])).expect("an input");
+    names(tape.backward(&[(x, Array::zeros(DType::F64, &[3]))]), "tape");
+    tape.replay().expect("a replay");
+    assert!(tape.backward(&[(x, Array::zeros(DType::F64, &[3]))]).is_ok());
     let mut other = Tape::new(Context::default());
     for _ in 0..3 {
         other.input(Array::zeros(DType::F64, &[3]));

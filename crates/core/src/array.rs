@@ -191,6 +191,14 @@ impl Array {
         }
     }
 
+    pub(crate) fn is_contiguous(&self) -> bool {
+        match self {
+            Self::F32(a) => a.is_standard_layout(),
+            Self::F64(a) => a.is_standard_layout(),
+            Self::I32(a) => a.is_standard_layout(),
+        }
+    }
+
     /// The shape.
     pub fn shape(&self) -> &[usize] {
         match self {

@@ -114,6 +114,7 @@ impl<'a> PairList<'a> {
             return Err(Error::argument("neighbor_list", "as many rows i as columns j", got));
         }
         addressable("neighbor_list", i.len())?;
+        addressable("rows", rows)?;
         let mut ptr = vec![0i32; rows + 1];
         let mut last = 0;
         for (p, &row) in i.iter().enumerate() {

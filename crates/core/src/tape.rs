@@ -72,6 +72,8 @@ pub struct Tape<'c> {
     nodes: Vec<(Node, Vec<Var>)>,
     inputs: Vec<Var>,
     gradients: BTreeMap<Var, Array>,
+    /// An input was replaced, and what depends on it was not computed again.
+    stale: bool,
 }
 
 impl std::fmt::Debug for Tape<'_> {
@@ -83,7 +85,14 @@ impl std::fmt::Debug for Tape<'_> {
 impl<'c> Tape<'c> {
     /// An empty tape.
     pub fn new(context: Context<'c>) -> Self {
-        Self { context, values: vec![], nodes: vec![], inputs: vec![], gradients: BTreeMap::new() }
+        Self {
+            context,
+            values: vec![],
+            nodes: vec![],
+            inputs: vec![],
+            gradients: BTreeMap::new(),
+            stale: false,
+        }
     }
 
     /// Puts an array on the tape, to be differentiated by.
@@ -121,6 +130,18 @@ impl<'c> Tape<'c> {
             return Err(Error::argument("array", show(old), show(&array)));
         }
         self.values[v.0] = array;
+        self.stale = true;
+        Ok(())
+    }
+
+    fn check_fresh(&self) -> Result<()> {
+        if self.stale {
+            return Err(Error::argument(
+                "tape",
+                "a replay after an input was set",
+                "arrays of the old input",
+            ));
+        }
         Ok(())
     }
 
@@ -148,6 +169,7 @@ impl<'c> Tape<'c> {
     }
 
     fn record(&mut self, node: Node) -> Result<Vec<Var>> {
+        self.check_fresh()?;
         let outputs = self.run(&node)?;
         let vars: Vec<Var> = outputs.into_iter().map(|a| self.push(a)).collect();
         self.nodes.push((node, vars.clone()));
@@ -203,6 +225,7 @@ impl<'c> Tape<'c> {
                 self.values[v.0] = array;
             }
         }
+        self.stale = false;
         Ok(())
     }
 
@@ -247,6 +270,7 @@ impl<'c> Tape<'c> {
     /// Puts the backward pass on the tape: for each of `by` the gradient of Σ ⟨cotangent, y⟩, or None where nothing
     /// depends on it. The gradients are variables like any other.
     pub fn differentiate(&mut self, seeds: &[(Var, Var)], by: &[Var]) -> Result<Vec<Option<Var>>> {
+        self.check_fresh()?;
         let mut adjoints: BTreeMap<Var, Var> = BTreeMap::new();
         for (y, w) in seeds {
             let (array, cotangent) = (self.value(*y)?, self.value(*w)?);

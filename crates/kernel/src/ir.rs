@@ -8,7 +8,7 @@
 mod body;
 
 pub use body::Body;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// A value, by number.
 pub type Val = usize;
@@ -425,11 +425,11 @@ pub type Map = HashMap<Val, Val>;
 
 /// The accumulators that statements add to.
 pub fn accumulators(stmts: &[Stmt]) -> Vec<Acc> {
-    let mut found = BTreeMap::new();
+    let mut found = BTreeSet::new();
     for_each(stmts, &mut |s| {
         if let Stmt::Accumulate(m, _) = s {
-            found.insert(*m, ());
+            found.insert(*m);
         }
     });
-    found.into_keys().collect()
+    found.into_iter().collect()
 }

@@ -26,7 +26,7 @@ pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
 fn simplified(b: &mut Body, op: Op) -> Val {
     use Op::*;
     let ty = Type::Real;
-    if let Some(x) = fold(b, &op) {
+    if let Some(x) = fold(b, &op).filter(|x| x.is_finite()) {
         return b.real(x);
     }
     if b.canonical_signs
@@ -92,6 +92,7 @@ fn simplified(b: &mut Body, op: Op) -> Val {
             // Constants meet: c₁ · (c₂ · z) is one product.
             if let (Some(c), Mul(p, q)) = (b.constant(x), b.op(y).clone())
                 && let Some(d) = b.constant(p).or(b.constant(q))
+                && (c * d).is_normal()
             {
                 let z = if b.constant(p).is_some() { q } else { p };
                 let c = b.real(c * d);

@@ -214,10 +214,10 @@ pub struct Cuda {
 }
 
 /// What every CUDA text needs before it, `REAL` being defined as `float` or `double`.
-pub const PRELUDE: &str = include_str!("../../../kernel/src/print/prelude.cuh");
+pub const PRELUDE: &str = include_str!("prelude.cuh");
 
 /// Pointers and attributes of a launch, in the layout that the generated code and the CUDA text share.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Launch {
     /// One pointer per slot of the part.

@@ -86,6 +86,9 @@ impl<'a> Launching<'a> {
                 self.part.cuda.name,
             ));
         }
+        if self.dtype == DType::I32 {
+            return Err(Error::argument("dtype", "float32 or float64", self.dtype.to_string()));
+        }
         if self.dims.len() != self.kernel.dims.len() {
             let expected = format!("the sizes of {:?}", self.kernel.dims);
             return Err(Error::argument("dims", expected, format!("{:?}", self.dims)));
@@ -102,6 +105,7 @@ impl<'a> Launching<'a> {
         }
         for r in self.part.reductions {
             self.check_array(r.param, r.role)?;
+            self.check_access(r.param, r.role, true)?;
         }
         if let Some(batch) = self.part.batch {
             self.check_batch(batch)?;
@@ -140,7 +144,7 @@ impl<'a> Launching<'a> {
             Bound::Output { array, .. } => (array.shape().iter().product(), array.dtype()),
             Bound::Unwanted => return Ok(()),
         };
-        if len != rows * components || has != dtype {
+        if Some(len) != rows.checked_mul(components) || rows > i32::MAX as usize || has != dtype {
             return Err(Error::argument(
                 p.name,
                 format!("{rows} × {components} elements of {dtype}"),
@@ -155,8 +159,13 @@ impl<'a> Launching<'a> {
         let name = self.kernel.params[param].name;
         match (self.array(param, role), written) {
             (Some(Bound::Input(_)), true) => Err(Error::argument(name, "an output", "an array to read from")),
-            (Some(Bound::Unwanted), false) => Err(Error::argument(name, "an array to read from", "none")),
-            _ => Ok(()),
+            (Some(Bound::Input(_)), false) | (Some(Bound::Unwanted), true) => Ok(()),
+            (Some(Bound::Output { array, .. }), true) if array.is_contiguous() => Ok(()),
+            (Some(Bound::Output { .. }), true) => {
+                Err(Error::argument(name, "a contiguous array", "one whose elements lie in another order"))
+            }
+            (_, false) => Err(Error::argument(name, "an array to read from", "none, or an output")),
+            (None, true) => Err(Error::argument(name, "an output", "none")),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use super::declare::{ArgKind, Constraint, Op};
 use super::evaluate::Arg;
-use crate::array::{DType, View};
+use crate::array::{DType, Data, View};
 use crate::cell::Cell;
+use crate::pairs::Kind;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -44,6 +45,7 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
                     return wrong(&expected);
                 }
                 match_shape(name, shape, view, &mut set)?;
+                check_finite(name, view)?;
                 if *zero && view.to_f64().iter().any(|x| *x != 0.0) {
                     return wrong("zeros: it stands for a derivative, not a deformation");
                 }
@@ -56,12 +58,15 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
                 set(rows, batch.atoms())?;
                 set(systems, batch.systems())?;
             }
+            (ArgKind::Pairs { .. }, Arg::Pairs(list)) if list.kind() == Kind::Half => {
+                return wrong("a full list (`to_full` makes one of a half list)");
+            }
             (ArgKind::Pairs { rows }, Arg::Pairs(list)) => {
                 set(rows, list.rows())?;
                 set(rows, list.columns())?;
             }
             (ArgKind::Scalar, Arg::Real(_)) => {}
-            (ArgKind::IntScalar, Arg::Int(i)) => {
+            (ArgKind::IntScalar, Arg::Int(i)) if i32::try_from(*i).is_ok() => {
                 attrs.insert(spec.name.clone(), *i);
             }
             (ArgKind::Real { .. }, _) => return wrong("a real array"),
@@ -89,6 +94,22 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
         }
     }
     Ok(BoundArgs { dtype: dtype.unwrap_or(DType::F64), dims, attrs })
+}
+
+/// Every number is one: an infinity or NaN would pass a comparison with a cutoff unseen.
+pub(super) fn check_finite(name: &str, view: &View<'_>) -> Result<()> {
+    let bad = match view.data() {
+        Data::F32(d) => d.iter().position(|x| !x.is_finite()).map(|at| (at, f64::from(d[at]))),
+        Data::F64(d) => d.iter().position(|x| !x.is_finite()).map(|at| (at, d[at])),
+        Data::I32(_) => None,
+    };
+    match bad {
+        Some((at, x)) => {
+            let row = at / view.shape().iter().skip(1).product::<usize>().max(1);
+            Err(Error::argument(name, "finite numbers", format!("{x} in row {row}")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn match_shape(

@@ -305,10 +305,81 @@ impl OpBuilder {
                 check_kind(&op, kernel, param.name, param.kind, at, &mut dims)?;
                 buffers.push(at);
             }
+            check_order(&op, kernel, &buffers)?;
             op.steps.push(Step { kernel, buffers });
+        }
+        let written = |b: usize| op.steps.iter().any(|s| s.writes(b));
+        if let Some(b) = (op.args.len()..op.buffers()).find(|b| !written(*b)) {
+            return Err(Error::argument(
+                op.buffer_name(b),
+                "an array that some step writes",
+                "one that none does",
+            ));
+        }
+        if let Some(b) = (0..op.buffers()).find(|b| op.buffer(op.buffer_name(*b)) != Some(*b)) {
+            return Err(Error::argument(
+                op.buffer_name(b),
+                "a name of its own",
+                "one that another buffer has",
+            ));
         }
         Ok(Arc::new(op))
     }
+}
+
+impl Step {
+    fn uses(&self, buffer: usize, output: bool) -> bool {
+        self.kernel.params.iter().zip(&self.buffers).any(|(p, b)| match p.kind {
+            ParamKind::Output { .. } => output && *b == buffer,
+            ParamKind::Real { .. } => !output && *b == buffer,
+            _ => false,
+        })
+    }
+
+    fn writes(&self, buffer: usize) -> bool {
+        self.uses(buffer, true)
+    }
+
+    fn reads(&self, buffer: usize) -> bool {
+        self.uses(buffer, false)
+    }
+}
+
+/// An array is whole before it is read, and outputs are not read: the backward pass finds every value as the forward
+/// pass used it.
+fn check_order(op: &Op, kernel: &'static Kernel, buffers: &[usize]) -> Result<()> {
+    let step = Step { kernel, buffers: buffers.to_vec() };
+    let wrong = |b: usize, expected: &str, got: &str| {
+        Err(Error::argument(
+            format!("{}::{}::{}", op.full_name(), kernel.name, op.buffer_name(b)),
+            expected,
+            got,
+        ))
+    };
+    for (n, b) in buffers.iter().enumerate() {
+        let output = matches!(kernel.params[n].kind, ParamKind::Output { .. });
+        if output && (step.reads(*b) || buffers[..n].contains(b)) {
+            return wrong(*b, "one parameter that writes it, and none that reads it", "several");
+        }
+        if output && op.steps.iter().any(|s| s.reads(*b)) {
+            return wrong(
+                *b,
+                "an array that no earlier step has read",
+                "one that was read before it was whole",
+            );
+        }
+        if step.reads(*b) && op.is_output(*b) {
+            return wrong(
+                *b,
+                "an argument or scratch array to read from",
+                "an output (hand on a scratch array)",
+            );
+        }
+        if step.reads(*b) && *b >= op.args.len() && !op.steps.iter().any(|s| s.writes(*b)) {
+            return wrong(*b, "an array that an earlier step wrote", "one that none has");
+        }
+    }
+    Ok(())
 }
 
 fn sizes(shape: &[&str]) -> Vec<Size> {

@@ -1,6 +1,6 @@
 //! Runs a member of an op's family: its kernels forwards, and backwards where gradients are wanted.
 
-use super::check::{bind, describe_view};
+use super::check::{bind, check_finite, describe_view};
 use super::declare::Op;
 use crate::array::{Array, DType, View};
 use crate::backend::kernel::{Array as ArrayOf, Form, Lists, Member, ParamKind, role};
@@ -96,18 +96,6 @@ impl Op {
     }
 
     fn why_not_finite(&self, args: &[Arg<'_>]) -> Error {
-        for (spec, arg) in self.args.iter().zip(args) {
-            if let Arg::Array(view) = arg
-                && let Some(at) = view.to_f64().iter().position(|x| !x.is_finite())
-            {
-                let row = view.len().checked_div(view.shape()[0]).map_or(0, |stride| at / stride.max(1));
-                return Error::argument(
-                    &spec.name,
-                    "finite numbers",
-                    format!("{} in row {row}", view.to_f64()[at]),
-                );
-            }
-        }
         self.explain.and_then(|why| why(args)).unwrap_or_else(|| {
             let name = self.full_name();
             Error::argument(name, "arguments with a finite result", "a result beyond the range of the dtype")
@@ -131,6 +119,8 @@ struct Run<'r, 'a> {
     dims: BTreeMap<String, usize>,
     attrs: BTreeMap<String, i64>,
     store: Vec<[Slot<'a>; 8]>,
+    /// Cotangents that are the same everywhere, spread out for forms that want arrays.
+    spread: Vec<Option<Array>>,
 }
 
 impl<'r, 'a> Run<'r, 'a> {
@@ -143,7 +133,17 @@ impl<'r, 'a> Run<'r, 'a> {
                 slots[0] = Slot::Borrowed(view.clone());
             }
         }
-        Ok(Self { op, context, args, dtype: bound.dtype, dims: bound.dims, attrs: bound.attrs, store })
+        let spread = store.iter().map(|_| None).collect();
+        Ok(Self {
+            op,
+            context,
+            args,
+            dtype: bound.dtype,
+            dims: bound.dims,
+            attrs: bound.attrs,
+            store,
+            spread,
+        })
     }
 
     fn shape(&self, buffer: usize) -> Result<Vec<usize>> {
@@ -165,7 +165,7 @@ impl<'r, 'a> Run<'r, 'a> {
             let expected = format!("{} {shape:?}", self.dtype);
             return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
         }
-        Ok(())
+        check_finite(name, view)
     }
 
     fn evaluate(&mut self, request: &Request<'_, 'a>) -> Result<Evaluated> {
@@ -180,6 +180,13 @@ impl<'r, 'a> Run<'r, 'a> {
                 if request.cotangents.is_empty() { "F" } else { "G" },
                 request.directions.len()
             )));
+        }
+        if request.cotangents.is_empty() && !request.gradients.is_empty() {
+            return Err(Error::argument(
+                "cotangents",
+                "one per output, where gradients are asked for",
+                "none",
+            ));
         }
         for (k, direction) in request.directions.iter().enumerate() {
             if direction.len() != self.op.args.len() {
@@ -208,7 +215,10 @@ impl<'r, 'a> Run<'r, 'a> {
                     self.fits(&format!("cotangent of {}", self.op.outputs[n].name), buffer, view)?;
                     Slot::Borrowed(view.clone())
                 }
-                Some(Cotangent::Uniform(x)) => Slot::Uniform(Array::filled(self.dtype, &[1], *x)),
+                Some(Cotangent::Uniform(x)) => {
+                    let components: usize = self.shape(buffer)?.iter().skip(1).product();
+                    Slot::Uniform(Array::filled(self.dtype, &[components], *x))
+                }
             };
             self.store[buffer][usize::from(role::COTANGENT)] = slot;
         }
@@ -258,6 +268,13 @@ impl<'r, 'a> Run<'r, 'a> {
                 return Err(Error::argument("gradients", expected, n.to_string()));
             }
         }
+        if (1..request.gradients.len()).any(|n| request.gradients[..n].contains(&request.gradients[n])) {
+            let got = format!("{:?}", request.gradients);
+            return Err(Error::argument("gradients", "each argument once", got));
+        }
+        if request.values && order != 0 {
+            return Err(Error::Unsupported("values are not given beside Hessian-vector products".into()));
+        }
         let active = &self.active(request.gradients);
         let (gradient, value) = match order {
             0 => (Member::Gradient, Member::Value),
@@ -305,9 +322,6 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         let mut evaluated = Evaluated::default();
         if request.values {
-            if order != 0 {
-                return Err(Error::Unsupported("values are not given beside Hessian-vector products".into()));
-            }
             for (s, _) in ran.iter().enumerate().filter(|(_, ran)| !**ran) {
                 self.launch(s, Member::Value, &|_, _, _| true)?;
             }
@@ -485,6 +499,10 @@ impl<'r, 'a> Run<'r, 'a> {
                 } else {
                     let view = match &self.store[step.buffers[*param]][usize::from(*r)] {
                         Slot::Borrowed(view) => view.clone(),
+                        Slot::Uniform(_) if !form.uniform => match &self.spread[step.buffers[*param]] {
+                            Some(array) => array.view(),
+                            None => unreachable!("made readable above"),
+                        },
                         Slot::Owned(array) | Slot::Uniform(array) => array.view(),
                         Slot::Absent => unreachable!("made readable above"),
                     };
@@ -518,7 +536,11 @@ impl<'r, 'a> Run<'r, 'a> {
             self.context.backend.run(self.context, &mut launch)?;
             drop(launch);
             for ((_, r), buffer, array, _) in outputs {
-                self.store[buffer][usize::from(r)] = Slot::Owned(array);
+                // A buffer that stands for two parameters of the kernel gets what both contribute.
+                match &mut self.store[buffer][usize::from(r)] {
+                    Slot::Owned(sum) => sum.add(&array)?,
+                    slot => *slot = Slot::Owned(array),
+                }
             }
         }
         Ok(())
@@ -553,18 +575,12 @@ impl<'r, 'a> Run<'r, 'a> {
     /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form
     /// wants an array.
     fn make_readable(&mut self, buffer: usize, r: u8, uniform: bool) -> Result<()> {
-        let spread = match &self.store[buffer][usize::from(r)] {
-            Slot::Absent => Some(0.0),
-            Slot::Uniform(one) if !uniform => Some(one.to_f64()[0]),
-            _ => None,
-        };
-        if let Some(x) = spread {
-            let array = if x == 0.0 {
-                self.zeros(buffer)?
-            } else {
-                Array::filled(self.dtype, &self.shape(buffer)?, x)
-            };
-            self.store[buffer][usize::from(r)] = Slot::Owned(array);
+        match &self.store[buffer][usize::from(r)] {
+            Slot::Absent => self.store[buffer][usize::from(r)] = Slot::Owned(self.zeros(buffer)?),
+            Slot::Uniform(one) if !uniform && self.spread[buffer].is_none() => {
+                self.spread[buffer] = Some(Array::filled(self.dtype, &self.shape(buffer)?, one.to_f64()[0]));
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ mod stmt;
 
 use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
 use quote::ToTokens;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use syn::{Error, FnArg, Item, ItemFn, Pat, Result, ReturnType};
 
 /// A kernel and what its attribute asked for.
@@ -107,7 +107,7 @@ struct Lower<'a> {
     declared_in: HashMap<Acc, usize>,
     /// Open blocks, as in the body.
     blocks: Vec<Block>,
-    stored: HashMap<ParamId, ()>,
+    stored: HashSet<ParamId>,
     inlining: Vec<String>,
     templates: HashMap<String, usize>,
     /// The batch and system that a loop over members visits.
@@ -163,7 +163,7 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
         branches: 0,
         declared_in: HashMap::new(),
         blocks: vec![Block::default()],
-        stored: HashMap::new(),
+        stored: HashSet::new(),
         inlining: vec![],
         templates: HashMap::new(),
         member_of: HashMap::new(),
@@ -174,7 +174,7 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
         l.parameter(arg)?;
     }
     l.block(&f.block.stmts)?;
-    if !l.params.iter().enumerate().any(|(p, _)| l.stored.contains_key(&p)) {
+    if !l.params.iter().enumerate().any(|(p, _)| l.stored.contains(&p)) {
         return err(&f.sig.ident, "this kernel writes nothing");
     }
     let fast = fast_sets(f, &l.params)?;
@@ -390,7 +390,7 @@ impl Lower<'_> {
             branches: 0,
             declared_in: HashMap::new(),
             blocks: vec![Block::default()],
-            stored: HashMap::new(),
+            stored: HashSet::new(),
             inlining: vec![f.sig.ident.to_string()],
             templates: self.templates.clone(),
             member_of: HashMap::new(),

@@ -13,11 +13,10 @@ impl Lower<'_> {
                 syn::Stmt::Local(local) => self.local(local)?,
                 syn::Stmt::Expr(Expr::ForLoop(f), _) => self.for_loop(f)?,
                 syn::Stmt::Expr(Expr::If(f), _) => {
-                    if let Some(rest) = self.is_continue(f)? {
+                    if self.is_continue(f)? {
                         // `if c { continue; }` puts the rest of the body under its opposite.
                         let c = self.boolean(&f.cond)?;
                         let not = self.b.op_value(Op::Not(c));
-                        debug_assert!(rest);
                         let then = self.branch(|l| l.block(&stmts[at + 1..]))?;
                         self.b.push(Stmt::If { condition: not, then, otherwise: vec![] });
                         return Ok(());
@@ -175,7 +174,7 @@ impl Lower<'_> {
         }
     }
 
-    fn is_continue(&self, f: &syn::ExprIf) -> Result<Option<bool>> {
+    fn is_continue(&self, f: &syn::ExprIf) -> Result<bool> {
         if let ([syn::Stmt::Expr(Expr::Continue(c), _)], None) =
             (f.then_branch.stmts.as_slice(), &f.else_branch)
         {
@@ -191,9 +190,9 @@ impl Lower<'_> {
             if c.label.is_some() {
                 return err(c, "there are no labels: `continue` goes on with the innermost loop");
             }
-            return Ok(Some(true));
+            return Ok(true);
         }
-        Ok(None)
+        Ok(false)
     }
 
     fn branch(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<Stmt>> {
@@ -302,7 +301,7 @@ impl Lower<'_> {
         for (component, value) in self.components(&value, components, &at.right)?.into_iter().enumerate() {
             self.b.push(Stmt::Contribute { param, role: Role::VALUE, row, component, value });
         }
-        self.stored.insert(param, ());
+        self.stored.insert(param);
         Ok(())
     }
 
@@ -333,7 +332,7 @@ impl Lower<'_> {
         if !self.is_row(row) {
             return err(&ix.index, "a row stores to its own element only; add to shared ones with `+=`");
         }
-        if self.stored.insert(param, ()).is_some() {
+        if !self.stored.insert(param) {
             return err(a, "this output was already written: its first value would be lost");
         }
         let value = self.expr(&a.right)?;

@@ -7,9 +7,6 @@ use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// Definitions that every printed function needs; `REAL` is defined before it as `float` or `double`.
-pub const PRELUDE: &str = include_str!("prelude.cuh");
-
 /// The function `name` of a part.
 pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> String {
     let mut p = Printer {

@@ -57,7 +57,7 @@ struct Lanes {
     inner: HashSet<Acc>,
     /// Sums of the loop.
     sums: HashSet<Acc>,
-    rows_loaded: HashMap<(usize, Val), ()>,
+    rows_loaded: HashSet<(usize, Val)>,
 }
 
 struct Printer<'a> {
@@ -294,7 +294,7 @@ impl<'a> Printer<'a> {
             varying: HashSet::new(),
             inner: declared.clone(),
             sums: sums.iter().copied().collect(),
-            rows_loaded: HashMap::new(),
+            rows_loaded: HashSet::new(),
         });
         // What was paired outside is scalar; inside everything is computed on lanes.
         let outside = std::mem::replace(&mut self.paired, vec![HashSet::new()]);
@@ -469,13 +469,7 @@ impl<'a> Printer<'a> {
             }
             LoadInt { param, row, component } => {
                 let slot = self.layout.slot(param, Array::Values(crate::ir::Role::VALUE));
-                self.lane_load(
-                    slot,
-                    row,
-                    self.components(param),
-                    component,
-                    ["int", "int3", "int_gather", ""],
-                )
+                self.lane_load(slot, row, self.components(param), component, ["", "int3", "int_gather", ""])
             }
             Read(m) => format!("m{m}"),
             Own { value, .. } => r(self, value),
@@ -537,7 +531,7 @@ impl<'a> Printer<'a> {
     /// A row of three is loaded once, whichever of its components comes first.
     fn load_row(&mut self, slot: usize, row: Val, load: &str) {
         let lanes = self.lanes.as_mut().expect("inside a lane loop");
-        if lanes.rows_loaded.insert((slot, row), ()).is_none() {
+        if lanes.rows_loaded.insert((slot, row)) {
             let name = if row == usize::MAX { "x".to_string() } else { row.to_string() };
             self.line(&format!("let s{slot}_{name} = {load};"));
         }
@@ -557,7 +551,7 @@ impl<'a> Printer<'a> {
             if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
         };
         match (contiguous, stride) {
-            (true, 1) => first(names[0], format!("p{slot}.add(k{id})")),
+            (true, 1) if !names[0].is_empty() => first(names[0], format!("p{slot}.add(k{id})")),
             (true, 3) => {
                 let load = first(names[1], format!("p{slot}.add(3 * k{id})"));
                 self.load_row(slot, row, &load);

@@ -36,7 +36,7 @@ impl Cpu {
     }
 }
 
-/// Rows per chunk, where rows loop over data and where they do not.
+/// Rows per chunk, where rows do not loop over data and where they do.
 const CHUNK: [usize; 2] = [4096, 64];
 /// Into how many pieces a system is cut where rows add to each other's elements, each with its own buffer.
 const PIECES: usize = 8;
@@ -183,6 +183,17 @@ fn ints(d: &[i32]) -> *mut u8 {
 fn reduce(launch: &mut Launching<'_>, chunks: &[Chunk], partials: &[f64]) {
     let reductions = launch.part.reductions;
     let sums = reductions.len();
+    for ((param, role), bound) in &mut launch.arrays {
+        if let Bound::Output { array, adds: false } = bound
+            && reductions.iter().any(|r| (r.param, r.role) == (*param, *role))
+        {
+            match array.data_mut() {
+                Some(DataMut::F32(d)) => d.fill(0.0),
+                Some(DataMut::F64(d)) => d.fill(0.0),
+                None => {}
+            }
+        }
+    }
     for (r, reduction) in reductions.iter().enumerate() {
         let kernel = launch.kernel;
         let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (reduction.param, reduction.role));
@@ -243,7 +254,7 @@ fn scattered(
     let sums = part.reductions.len();
     let pieces = map_tasks(pool, PIECES, |p| {
         let mut buffers: Vec<Vec<f64>> = lens.iter().map(|n| vec![0.0; *n]).collect();
-        let mut mine = Launch { ..copy(&shared.0) };
+        let mut mine = shared.0;
         for (buffer, slot) in buffers.iter_mut().zip(part.scattered) {
             mine.pointers[*slot] = buffer.as_mut_ptr().cast();
         }
@@ -284,8 +295,4 @@ fn scattered(
         }
     }
     reduce(launch, &chunks, &partials);
-}
-
-fn copy(l: &Launch) -> Launch {
-    Launch { pointers: l.pointers, reals: l.reals, ints: l.ints, adds: l.adds }
 }
