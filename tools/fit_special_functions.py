@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fits the polynomials and quotients behind crates/core/src/math and prints coefficients.rs.
 
-    python3 -m venv /tmp/fit && /tmp/fit/bin/pip install mpmath gmpy2
-    /tmp/fit/bin/python tools/fit_special_functions.py > crates/core/src/math/coefficients.rs
+    python3 -m venv .venv && .venv/bin/pip install mpmath gmpy2
+    .venv/bin/python tools/fit_special_functions.py > crates/core/src/math/coefficients.rs
     rustfmt --edition 2024 --config max_width=110,use_small_heuristics=Max crates/core/src/math/coefficients.rs
-    /tmp/fit/bin/python tools/fit_special_functions.py --references > crates/core/src/math/tests/mpmath_values.inc
+    .venv/bin/python tools/fit_special_functions.py --references > crates/core/src/math/tests/mpmath_values.inc
 
 One routine makes them all: a weighted least-squares fit whose weights grow where the error is large (Lawson),
 which ends close to the minimax solution. Quotients are linearised with the denominator of the step before.
