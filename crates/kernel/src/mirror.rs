@@ -236,9 +236,18 @@ impl<'a> Mirror<'a> {
             (values.len() == 1).then(|| values[0])
         };
         let zero = |m: Acc| {
-            self.b
-                .open_stmts()
-                .any(|s| matches!(s, Stmt::Declare(n, v) if *n == m && self.b.constant(*v) == Some(0.0)))
+            let (mut declared, mut added_before) = (false, false);
+            for s in self.b.open_stmts() {
+                match s {
+                    Stmt::Declare(n, v) if *n == m => declared = self.b.constant(*v) == Some(0.0),
+                    Stmt::Accumulate(n, _) => added_before |= *n == m,
+                    Stmt::For { .. } | Stmt::If { .. } => {
+                        added_before |= crate::ir::accumulators(std::slice::from_ref(s)).contains(&m);
+                    }
+                    _ => {}
+                }
+            }
+            declared && !added_before
         };
         let v = added(m)?;
         let opposite = |a: Val, b: Val| matches!(self.b.op(a), Op::Neg(x) if *x == b);

@@ -675,3 +675,14 @@ fn a_derivative_is_taken_as_given() {
     let along = Role::COTANGENT.with(Role::FIRST);
     harness::close("its own derivative", "f", &got[&(0, along)], &[12.0; 10], 1e-15);
 }
+
+/// Through a branch the sum has no transpose, through a selection it has one.
+#[test]
+fn what_a_branch_adds_to_a_system() {
+    let more = "total: &mut [Real; System],";
+    let sum = ("let mut e = 0.0;", "if r < cutoff { e += charges[j] * r; }");
+    let branch = "if charges[i] > 0.0 { total[s] += e * charges[i]; } energy[i] = e;";
+    run("what_a_branch_adds_to_a_system", &pairs(more, sum.0, sum.1, branch).scatter_only());
+    let selection = "total[s] += if charges[i] > 0.0 { e * charges[i] } else { 0.0 }; energy[i] = e;";
+    run("what_a_branch_adds_to_a_system", &pairs(more, sum.0, sum.1, selection));
+}

@@ -261,9 +261,8 @@ impl Writer {
     }
 
     fn known_outside(&self, name: &str) -> bool {
-        let (inner, outer) = self.scopes.split_last().expect("one is open");
+        let (_, outer) = self.scopes.split_last().expect("one is open");
         let sums = self.sums.iter().any(|s| s.0 == name && s.2 < outer.len());
-        let _ = inner;
         sums || outer.iter().any(|s| s.reals.iter().any(|r| r == name))
     }
 }
