@@ -1,14 +1,17 @@
 //! Real-space Ewald on one thread: energies, energies and forces, and everything, per directed pair of the full list.
-//! 10,648 atoms at 0.1 atoms/Å³, cutoff 10 Å (about 420 neighbours each), the list given.
+//! 10,648 atoms at 0.1 atoms/Å³, cutoff 10 Å (about 420 neighbours each), the list given; pairs row by row, in clusters,
+//! and in clusters that are made anew.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use madelung::array::{Array, DType};
-use madelung::backend::Context;
 use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::{Serial, Threads};
+use madelung::backend::{Context, PairLoops};
 use madelung::batch::Batch;
 use madelung::math::Isa;
 use madelung::{Options, System, ewald_real_space};
+
+const LOOPS: [PairLoops; 2] = [PairLoops::Rows, PairLoops::Clusters];
 
 /// A jittered cubic lattice of alternating charges.
 fn fluid(edge: usize) -> (Vec<f64>, Vec<f64>, f64) {
@@ -50,20 +53,37 @@ fn real_space(c: &mut Criterion) {
                 continue;
             }
             let backend = Cpu::at_most(isa);
-            let context = Context { backend: &backend, pool: &Serial, ..Context::default() };
-            for (name, options) in options {
-                group.bench_function(format!("{isa:?}/{name}"), |b| {
+            for (pair_loops, (name, options)) in
+                LOOPS.iter().flat_map(|loops| options.iter().map(move |o| (*loops, o)))
+            {
+                let context = Context { backend: &backend, pool: &Serial, pair_loops, ..Context::default() };
+                group.bench_function(format!("{isa:?}/{name}/{pair_loops:?}"), |b| {
                     b.iter(|| {
-                        ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &options).expect("a sum")
+                        ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, options).expect("a sum")
                     });
                 });
             }
         }
-        let context = Context { pool: &threads, ..Context::default() };
-        group.bench_function("two threads/energies, forces", |b| {
-            b.iter(|| {
-                ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces()).expect("a sum")
+        for pair_loops in LOOPS {
+            let context = Context { pool: &threads, pair_loops, ..Context::default() };
+            group.bench_function(format!("two threads/energies, forces/{pair_loops:?}"), |b| {
+                b.iter(|| {
+                    ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces())
+                        .expect("a sum")
+                });
             });
+        }
+        let order = pairs.order().expect("the list has an order");
+        let context = Context { pool: &Serial, ..Context::default() };
+        group.bench_function("made anew/energies, forces/Clusters", |b| {
+            b.iter_batched(
+                || pairs.clone().with_order(order.clone()).expect("the list is full"),
+                |pairs| {
+                    ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces())
+                        .expect("a sum")
+                },
+                BatchSize::LargeInput,
+            );
         });
     }
 }

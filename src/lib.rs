@@ -4,7 +4,10 @@
 
 #![forbid(unsafe_code)]
 
-pub use madelung_core::{Error, Result, array, backend, batch, cell, kernels, math, op, pairs, tape};
+pub use madelung_core::{
+    Error, Result, array, backend, batch, cell, clusters, hash_grid, kernels, map, math, mesh, op, pairs,
+    tape,
+};
 pub use madelung_electrostatics as electrostatics;
 pub use madelung_electrostatics::{
     Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters,
@@ -12,6 +15,11 @@ pub use madelung_electrostatics::{
 };
 pub use madelung_neighbors as neighbors;
 pub use madelung_neighbors::neighbor_list;
+
+/// The ops of every crate: what bridges are handed, and what the tests of all ops run through.
+pub fn registries() -> Vec<&'static op::Registry> {
+    vec![electrostatics::registry()]
+}
 
 /// Units of energies.
 pub mod units {

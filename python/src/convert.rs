@@ -1,7 +1,7 @@
 //! NumPy arrays as borrowed views, and owned arrays as NumPy's, neither copied.
 
 use madelung::Result;
-use madelung::array::{Array, Data, View};
+use madelung::array::{Array, DType, Data, View};
 use madelung::batch::Batch;
 use numpy::ndarray::{ArrayBase, Dimension, OwnedRepr};
 use numpy::{Element, PyArray, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
@@ -56,6 +56,9 @@ pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
         Array::F64(a) => given(py, a),
         Array::F32(a) => given(py, a),
         Array::I32(a) => given(py, a),
+        Array::I64(a) => given(py, a),
+        // NumPy has no bfloat16, and nothing here is stored in 16 bits.
+        a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32)),
     }
 }
 

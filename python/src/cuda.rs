@@ -9,7 +9,8 @@ use pyo3::types::PyDict;
 #[pyfunction]
 pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let mut sources = Vec::new();
-    for kernel in madelung::electrostatics::all_kernels() {
+    let kernels = madelung::electrostatics::all_kernels().into_iter().chain(madelung::hash_grid::kernels());
+    for kernel in kernels {
         for form in kernel.forms {
             for part in form.parts {
                 let source = PyDict::new(py);

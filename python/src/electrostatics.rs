@@ -1,7 +1,5 @@
 //! Ewald sums.
 
-use std::borrow::Cow;
-
 use madelung::backend::Context;
 use madelung::pairs::{Kind, PairList};
 use madelung::{Energies, Error, EwaldSettings, Options, Reduction, Result, System};
@@ -77,7 +75,9 @@ impl<'a> Borrowed<'a> {
         let (i, j) = self.list.map_or((&[][..], &[][..]), |list| list.split_at(list.len() / 2));
         let pairs = PairList::from_coo(i, j, self.shifts, atoms, atoms, self.kind)?;
         match self.ptr {
-            Some(ptr) if pairs.to_csr().neighbor_ptr != Cow::Borrowed(ptr) => {
+            Some(ptr)
+                if !pairs.to_csr().neighbor_ptr.iter().copied().eq(ptr.iter().map(|&p| i64::from(p))) =>
+            {
                 let expected = "where the rows of `neighbor_list` begin, and their number";
                 Err(Error::argument("neighbor_ptr", expected, "other offsets"))
             }
@@ -136,7 +136,7 @@ pub(crate) fn ewald_real_space<'py>(
         let context = Context::default();
         let pairs = match neighbors {
             Some(given) => given.pairs(system.batch().atoms())?,
-            None => system.neighbor_list(cutoff, context.pool)?,
+            None => system.neighbor_list(cutoff, &context.threads())?,
         };
         madelung::ewald_real_space(&context, &system, &alpha, &pairs, cutoff, &options)
     })?;

@@ -1,10 +1,10 @@
 //! Neighbour lists.
 
-use madelung::Result;
 use madelung::backend::pool::Threads;
 use madelung::batch::Batch;
 use madelung::neighbors::{Coordinate, Method, Options, PairList};
 use madelung::pairs::Matrix;
+use madelung::{Error, Result};
 use numpy::ndarray::{Array1, Array2, Array3};
 use numpy::{Element, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::exceptions::PyValueError;
@@ -108,7 +108,7 @@ fn search<'py, T: Coordinate + Element>(
         let measured = measure(positions, cells, &batch, &pairs, shape, wish)?;
         let arrays = match matrix {
             Some(m) => in_rows(m, pairs.rows()),
-            None => flat(pairs, wish.format == "coo"),
+            None => flat(pairs, wish.format == "coo")?,
         };
         Ok((arrays, measured))
     })?;
@@ -174,7 +174,7 @@ fn in_rows(m: Matrix, rows: usize) -> Arrays {
     )
 }
 
-fn flat(pairs: PairList<'static>, coo: bool) -> Arrays {
+fn flat(pairs: PairList<'static>, coo: bool) -> Result<Arrays> {
     let both = coo.then(|| {
         let coo = pairs.to_coo();
         let mut both = coo.i;
@@ -182,13 +182,22 @@ fn flat(pairs: PairList<'static>, coo: bool) -> Arrays {
         both
     });
     let csr = pairs.into_csr();
-    let ptr = Array1::from_vec(csr.neighbor_ptr.into_owned());
+    let narrow = |p: &i64| {
+        i32::try_from(*p).map_err(|_| {
+            let expected = format!(
+                "at most {} pairs, which is what the int32 offsets of the result can address",
+                i32::MAX
+            );
+            Error::argument("cutoff", expected, format!("{p} pairs"))
+        })
+    };
+    let ptr = Array1::from_vec(csr.neighbor_ptr.iter().map(narrow).collect::<Result<_>>()?);
     let shifts = csr.shifts.into_owned();
     let shifts = shaped2((shifts.len(), 3), shifts.into_flattened());
-    match both {
+    Ok(match both {
         Some(both) => Arrays::Coo(shaped2((2, both.len() / 2), both), ptr, shifts),
         None => Arrays::Csr(ptr, Array1::from_vec(csr.others.into_owned()), shifts),
-    }
+    })
 }
 
 fn shaped2<V>(shape: (usize, usize), flat: Vec<V>) -> Array2<V> {

@@ -233,7 +233,8 @@ fn gradient_sets(op: &Op) -> BTreeSet<BTreeSet<usize>> {
     };
     op.steps()
         .iter()
-        .flat_map(|s| s.kernel.forms.iter().filter_map(|f| set(&s.buffers, f)).collect::<Vec<_>>())
+        .filter_map(|s| Some((s.kernel()?, &s.buffers)))
+        .flat_map(|(k, buffers)| k.forms.iter().filter_map(|f| set(buffers, f)).collect::<Vec<_>>())
         .collect()
 }
 
@@ -286,6 +287,7 @@ impl Question {
             directions: &directions,
             cotangents: &cotangents,
             gradients: &self.gradients,
+            ..Request::default()
         };
         op.evaluate(context, args, &request)
     }

@@ -13,11 +13,10 @@ use madelung::array::{Array, DType, Data};
 use madelung::backend::kernel::{Array as ArrayOf, Kernel, Launch, PRELUDE, ParamKind, Part, Reduction};
 use madelung::backend::launch::Backend;
 use madelung::backend::{Bound, Context, Launching};
-use madelung::electrostatics::all_kernels;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs rows `lo..hi`; the last argument is the order of the threads.
 type Function = unsafe extern "C" fn(*const Launch, i64, i64, *mut f64, bool);
@@ -45,11 +44,29 @@ pub(crate) struct Host {
     pub(crate) order: Order,
 }
 
-/// Every part of every form of every kernel.
-pub(crate) fn all_parts() -> impl Iterator<Item = (&'static Kernel, &'static Part)> {
-    all_kernels().into_iter().flat_map(|kernel| {
+/// Every part of every form of some kernels.
+pub(crate) fn parts_of(
+    kernels: impl IntoIterator<Item = &'static Kernel>,
+) -> impl Iterator<Item = (&'static Kernel, &'static Part)> {
+    kernels.into_iter().flat_map(|kernel| {
         kernel.forms.iter().flat_map(move |form| form.parts.iter().map(move |part| (kernel, part)))
     })
+}
+
+/// The C++ type of a dtype.
+fn name_of(dtype: DType) -> &'static str {
+    if dtype == DType::F32 { "float" } else { "double" }
+}
+
+/// What texts are compiled for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Types {
+    /// What arrays hold.
+    pub(crate) storage: DType,
+    /// What is computed.
+    pub(crate) real: DType,
+    /// What sums are carried in.
+    pub(crate) sums: DType,
 }
 
 /// As a launch: threads in blocks, the last of which reaches beyond the rows.
@@ -67,11 +84,17 @@ static void launch(Kernel kernel, const Launch* a, long long lo, long long hi, d
 }
 ";
 
-fn source(dtype: DType) -> String {
-    let real = if dtype == DType::F32 { "float" } else { "double" };
-    let mut text = format!("#define MADELUNG_HOST\n#define REAL {real}\n{PRELUDE}{LAUNCH}");
-    for (_, part) in all_parts() {
+fn source(kernels: &[&'static Kernel], types: Types) -> String {
+    let (real, sums) = (name_of(types.real), name_of(types.sums));
+    let mut text =
+        format!("#define MADELUNG_HOST\n#define REAL {real}\n#define ACC {sums}\n{PRELUDE}{LAUNCH}");
+    for (_, part) in parts_of(kernels.iter().copied()) {
         let name = part.cuda.name;
+        if types.storage != types.real {
+            for n in 0..part.slots.len() {
+                writeln!(text, "#define T{n} {}", name_of(types.storage)).expect("a string");
+            }
+        }
         writeln!(
             text,
             "{}\nextern \"C\" void host_{name}(const Launch* a, long long lo, long long hi, double* partials, bool \
@@ -79,25 +102,23 @@ fn source(dtype: DType) -> String {
             part.cuda.text
         )
         .expect("a string");
+        if types.storage != types.real {
+            // The text takes back what it defines, and those of slots that hold no reals are left.
+            for n in 0..part.slots.len() {
+                writeln!(text, "#undef T{n}").expect("a string");
+            }
+        }
     }
     text
 }
 
 impl Texts {
-    /// Compiled once for each dtype.
-    ///
     /// # Panics
     /// Where there is no C++ compiler, or it refuses the text.
-    pub(crate) fn of(dtype: DType) -> &'static Self {
-        static F32: OnceLock<Texts> = OnceLock::new();
-        static F64: OnceLock<Texts> = OnceLock::new();
-        if dtype == DType::F32 { &F32 } else { &F64 }.get_or_init(|| Self::new(dtype))
-    }
-
-    fn new(dtype: DType) -> Self {
+    pub(crate) fn new(kernels: &[&'static Kernel], types: Types) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (source_path, library_path) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));
-        std::fs::write(&source_path, source(dtype)).expect("a file in the temporary folder");
+        std::fs::write(&source_path, source(kernels, types)).expect("a file in the temporary folder");
         let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
         let mut words = compiler.split_whitespace();
         let done = Command::new(words.next().unwrap_or("c++"))
@@ -114,14 +135,14 @@ impl Texts {
         assert!(done.status.success(), "`{compiler}` refused the CUDA text:\n{log}");
         // SAFETY: the library has no initialisers but those of the C++ runtime.
         let library = unsafe { Library::new(&library_path) }.expect("the library that was just made");
-        let functions = all_parts()
+        let functions = parts_of(kernels.iter().copied())
             .map(|(_, part)| {
                 // SAFETY: `source` gives this function this signature.
                 let found = unsafe { library.get::<Function>(format!("host_{}", part.cuda.name)) };
                 (part.cuda.name, *found.expect("one function per part"))
             })
             .collect();
-        Self { dtype, functions, ran: Mutex::default(), _library: library }
+        Self { dtype: types.storage, functions, ran: Mutex::default(), _library: library }
     }
 
     /// The functions that have run.
@@ -175,9 +196,7 @@ impl Backend for Host {
 
 /// What goes to every slot. Rows add to what nobody wants as well: that gets a place among `unwanted`.
 fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
-    let mut l = Launch { pointers: [std::ptr::null_mut(); 64], reals: [0.0; 8], ints: [0; 4], adds: 0 };
-    l.reals[..launch.reals.len()].copy_from_slice(&launch.reals);
-    l.ints[..launch.ints.len()].copy_from_slice(&launch.ints);
+    let mut l = Launch::new(launch);
     for (n, slot) in launch.part.slots.iter().enumerate() {
         let batch = launch.batch(slot.param);
         let pairs = launch.pair_list(slot.param);
@@ -189,9 +208,14 @@ fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
                         Data::F32(d) => d.as_ptr().cast_mut().cast(),
                         Data::F64(d) => d.as_ptr().cast_mut().cast(),
                         Data::I32(d) => d.as_ptr().cast_mut().cast(),
+                        Data::I64(d) => d.as_ptr().cast_mut().cast(),
+                        Data::F16(_) | Data::BF16(_) => unreachable!("kernels compute in 32 or 64 bits"),
                     },
                     Some(Bound::Output { array, adds }) => {
                         l.adds |= u64::from(*adds) << n;
+                        if !*adds && launch.part.added.contains(&n) {
+                            **array = Array::zeros(array.dtype(), array.shape());
+                        }
                         pointer(array)
                     }
                     _ if launch.part.scattered.contains(&n) => {
@@ -204,18 +228,40 @@ fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
                     _ => std::ptr::null_mut(),
                 }
             }
+            // For every row its own.
+            ArrayOf::Scratch(dim) => {
+                let mut room = vec![f64::NAN; launch.rows() * launch.dims[dim]];
+                let pointer = room.as_mut_ptr();
+                unwanted.push(room);
+                pointer.cast()
+            }
             ArrayOf::SystemOf => batch.map_or(std::ptr::null_mut(), |b| ints(b.idx())),
             ArrayOf::Members => batch.map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
+            ArrayOf::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
             ArrayOf::Start => pairs.map_or(std::ptr::null_mut(), |p| ints(p.starts())),
             ArrayOf::End => pairs.map_or(std::ptr::null_mut(), |p| ints(p.ends())),
             ArrayOf::Column => pairs.map_or(std::ptr::null_mut(), |p| ints(p.others())),
-            ArrayOf::Shift => pairs.map_or(std::ptr::null_mut(), |p| ints(p.shifts().as_flattened())),
+            ArrayOf::ColumnStart | ArrayOf::PairRow | ArrayOf::PairEntry => {
+                pairs.and_then(|p| p.transpose().ok()).map_or(std::ptr::null_mut(), |t| match slot.array {
+                    ArrayOf::ColumnStart => ints(t.starts()),
+                    ArrayOf::PairRow => ints(t.rows()),
+                    _ => ints(t.entries()),
+                })
+            }
+            ArrayOf::Shift => {
+                let triples = pairs.and_then(|p| p.stored_shifts().as_triples());
+                triples.map_or(std::ptr::null_mut(), ints)
+            }
+            ArrayOf::PackedShift => {
+                pairs.and_then(|p| p.stored_shifts().packed()).map_or(std::ptr::null_mut(), ints)
+            }
+            ArrayOf::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
         };
     }
     l
 }
 
-fn ints(d: &[i32]) -> *mut u8 {
+fn ints<T>(d: &[T]) -> *mut u8 {
     d.as_ptr().cast_mut().cast()
 }
 
@@ -224,33 +270,34 @@ fn pointer(array: &mut Array) -> *mut u8 {
     match array {
         Array::F32(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
         Array::F64(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
-        Array::I32(_) => unreachable!("outputs are real"),
+        Array::I32(_) | Array::I64(_) | Array::F16(_) | Array::BF16(_) => {
+            unreachable!("outputs are of the launch's type")
+        }
     }
 }
 
-fn components(launch: &Launching<'_>, param: usize) -> (Option<usize>, usize) {
-    match launch.kernel.params[param].kind {
-        ParamKind::Real { dim, components, .. } | ParamKind::Output { dim, components } => (dim, components),
-        ref kind => unreachable!("{kind:?} is not written"),
-    }
-}
-
+/// How many numbers an array of a parameter has.
 fn elements(launch: &Launching<'_>, param: usize) -> usize {
-    let (dim, components) = components(launch, param);
-    dim.map_or(1, |d| launch.dims[d]) * components
+    let rows = match launch.kernel.params[param].kind {
+        ParamKind::Real { dim, .. } | ParamKind::Output { dim, .. } => dim.map_or(1, |d| launch.dims[d]),
+        ref kind => unreachable!("{kind:?} is not written"),
+    };
+    rows * launch.components(param)
 }
 
 fn fill(array: &mut Array, x: f64) {
     match array {
         Array::F32(a) => a.fill(x as f32),
         Array::F64(a) => a.fill(x),
-        Array::I32(_) => unreachable!("outputs are real"),
+        Array::I32(_) | Array::I64(_) | Array::F16(_) | Array::BF16(_) => {
+            unreachable!("outputs are of the launch's type")
+        }
     }
 }
 
 /// Adds the rows' sums to their targets, row by row.
 fn reduce<'a>(launch: &mut Launching<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
-    let (_, components) = components(launch, r.param);
+    let components = launch.components(r.param);
     let batch = r.batch.and_then(|b| launch.batch(b));
     let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));
     let Some((_, Bound::Output { array, .. })) = found else { return };
@@ -261,6 +308,8 @@ fn reduce<'a>(launch: &mut Launching<'_>, r: &Reduction, sums: impl Iterator<Ite
     match array {
         Array::F32(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum as f32),
         Array::F64(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum),
-        Array::I32(_) => unreachable!("outputs are real"),
+        Array::I32(_) | Array::I64(_) | Array::F16(_) | Array::BF16(_) => {
+            unreachable!("outputs are of the launch's type")
+        }
     }
 }

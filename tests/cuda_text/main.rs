@@ -7,17 +7,27 @@ mod common;
 mod calls;
 mod host;
 mod noise;
+mod storage;
 
 use calls::{Input, Question, inputs};
 use common::numeric::{rms, rms_difference};
-use host::{Host, Order, Texts, all_parts};
+use host::{Host, Order, Texts, Types, parts_of};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::backend::kernel::PRELUDE;
-use madelung::electrostatics::registry;
+use madelung::electrostatics::{all_kernels, registry};
 use madelung::op::{Evaluated, Op};
 use noise::{Noise, SIZE};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+/// The text of every kernel, compiled once for each dtype.
+fn texts(dtype: DType) -> &'static Texts {
+    static F32: OnceLock<Texts> = OnceLock::new();
+    static F64: OnceLock<Texts> = OnceLock::new();
+    let types = Types { storage: dtype, real: dtype, sums: DType::F64 };
+    if dtype == DType::F32 { &F32 } else { &F64 }.get_or_init(|| Texts::new(&all_kernels(), types))
+}
 
 fn on(host: &Host) -> Context<'_> {
     Context { backend: host, ..Context::default() }
@@ -132,7 +142,7 @@ const F64_BOUND: f64 = 1e-14;
 
 #[test]
 fn agrees_with_the_rust_code() {
-    let texts = Texts::of(DType::F64);
+    let texts = texts(DType::F64);
     let host = Host { texts, order: Order::Forwards };
     let mut worst = Worst::default();
     each(&inputs(DType::F64), |asked| {
@@ -141,7 +151,7 @@ fn agrees_with_the_rust_code() {
     });
     let ran = texts.ran();
     let idle: Vec<_> =
-        all_parts().map(|(_, part)| part.cuda.name).filter(|name| !ran.contains(name)).collect();
+        parts_of(all_kernels()).map(|(_, part)| part.cuda.name).filter(|name| !ran.contains(name)).collect();
     println!("not run: {idle:?}");
     worst.assert_below(F64_BOUND);
     assert!(idle.is_empty(), "no op ran {idle:?}");
@@ -150,7 +160,7 @@ fn agrees_with_the_rust_code() {
 /// A GPU runs rows in any order, and many at once: no row may read what another one writes.
 #[test]
 fn rows_run_in_any_order() {
-    let texts = Texts::of(DType::F64);
+    let texts = texts(DType::F64);
     let [forwards, backwards] = [Order::Forwards, Order::Backwards].map(|order| Host { texts, order });
     let full: Vec<Input> = inputs(DType::F64).into_iter().filter(Input::gathers).collect();
     each(&full, |asked| {
@@ -165,7 +175,7 @@ const F32_BOUND: f64 = 1e-5;
 /// Float text at numbers that floats have, against the Rust code in f64.
 #[test]
 fn floats_are_as_good_as_floats_are() {
-    let host = Host { texts: Texts::of(DType::F32), order: Order::Forwards };
+    let host = Host { texts: texts(DType::F32), order: Order::Forwards };
     let (mut text, mut rust) = (Worst::default(), Worst::default());
     each(&inputs(DType::F32), |asked| {
         let (input, question) = (asked.input.cast(DType::F64), asked.question.cast(DType::F64));
@@ -185,7 +195,7 @@ fn floats_are_as_good_as_floats_are() {
 fn texts_are_plain() {
     assert!(PRELUDE.is_ascii());
     let mut names = BTreeSet::new();
-    for (kernel, part) in all_parts() {
+    for (kernel, part) in parts_of(all_kernels()) {
         let cuda = part.cuda;
         assert!(cuda.text.is_ascii(), "{}", cuda.name);
         assert!(cuda.name.starts_with(kernel.name) && names.insert(cuda.name), "{}", cuda.name);

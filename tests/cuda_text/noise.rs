@@ -64,8 +64,11 @@ impl Backend for Noise {
             arrays: arrays.collect(),
             batches: launch.batches.clone(),
             pairs: launch.pairs.clone(),
+            maps: launch.maps.clone(),
+            meshes: launch.meshes.clone(),
             reals: launch.reals.clone(),
             ints: launch.ints.clone(),
+            status: launch.status,
         };
         Cpu::new().run(context, &mut noisy)
     }

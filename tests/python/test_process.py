@@ -81,6 +81,19 @@ def test_any_number_of_threads_gives_the_same_bits(environment):
     assert len(outputs) == 1
 
 
+def test_a_thread_count_that_is_none_is_reported_once():
+    code = "import test_process; test_process.work(); test_process.work()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=os.path.dirname(os.path.abspath(__file__)),
+        env={**os.environ, "MADELUNG_NUM_THREADS": "two"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.count("`MADELUNG_NUM_THREADS`: expected a number of threads (0: all), got `two`") == 1
+
+
 @pytest.mark.parametrize("isa", ["portable", "avx2"])
 def test_narrower_lanes_agree(isa):
     code = "import numpy, sys, test_process; sys.stdout.buffer.write(test_process.forces())"

@@ -11,9 +11,11 @@ mod oracle_checks;
 mod tuning_checks;
 
 mod bad_input;
+mod clusters;
 mod derivatives;
 mod ewald;
 mod exactness;
+mod imports;
 mod support;
 
 use madelung::estimate_ewald_parameters;

@@ -162,6 +162,7 @@ impl Call {
             directions: &directions,
             gradients: &gradients,
             values: false,
+            ..Request::default()
         };
         let done = self.op.evaluate(context, &self.args(arrays), &request).expect("a gradient");
         done.gradients.iter().map(Array::to_f64).collect()

@@ -2,7 +2,7 @@
 
 use madelung_core::Result;
 use madelung_core::batch::Batch;
-use madelung_core::pairs::{Csr, Kind, PairList};
+use madelung_core::pairs::{Csr, Kind, PairList, Shifts};
 use proptest::prelude::*;
 
 const ZERO: [i32; 3] = [0; 3];
@@ -13,7 +13,7 @@ const BACK: [i32; 3] = [-1, 0, 0];
 fn full() -> PairList<'static> {
     let others = vec![1, 2, 0, 1, 1, 2, 0, 1];
     let shifts = vec![ZERO, BACK, ZERO, BACK, X, ZERO, X, ZERO];
-    PairList::from_csr(vec![0, 2, 6, 8], others, shifts, 3, Kind::Full).unwrap()
+    PairList::from_csr(vec![0i64, 2, 6, 8], others, shifts, 3, Kind::Full).unwrap()
 }
 
 fn refused<T: std::fmt::Debug>(result: Result<T>, argument: &str, what: &str) {
@@ -44,7 +44,7 @@ fn csr_is_borrowed() {
     let list = full();
     let Csr { neighbor_ptr, others, shifts } = list.to_csr();
     let view = PairList::from_csr(&*neighbor_ptr, &*others, &*shifts, 3, Kind::Full).unwrap();
-    assert!(std::ptr::eq(view.others(), &*others) && std::ptr::eq(view.shifts(), &*shifts));
+    assert!(std::ptr::eq(view.others(), &*others) && std::ptr::eq(&*view.shifts(), &*shifts));
     assert!(std::ptr::eq(view.starts().as_ptr(), neighbor_ptr.as_ptr()));
     assert!(std::ptr::eq(view.ends().as_ptr(), neighbor_ptr[1..].as_ptr()));
 }
@@ -72,7 +72,7 @@ fn a_missing_or_changed_pair_is_found() {
     let mut moved = shifts.to_vec();
     moved[4] = [0, 1, 0];
     refused(PairList::from_csr(&*neighbor_ptr, &*others, moved, 3, Kind::Full), "neighbor_list", "reverse");
-    let short = PairList::from_csr(vec![0, 2, 6, 7], &others[..7], &shifts[..7], 3, Kind::Full);
+    let short = PairList::from_csr(vec![0i64, 2, 6, 7], &others[..7], &shifts[..7], 3, Kind::Full);
     refused(short, "neighbor_list", "cut short");
 }
 
@@ -102,13 +102,13 @@ fn one_pair_is_never_a_full_list() {
 
 #[test]
 fn directed_lists_promise_less() {
-    let list = PairList::from_csr(vec![0, 2, 3], vec![0, 6, 6], vec![ZERO; 3], 7, Kind::Directed).unwrap();
+    let list = PairList::from_csr(vec![0i64, 2, 3], vec![0, 6, 6], vec![ZERO; 3], 7, Kind::Directed).unwrap();
     assert_eq!((list.rows(), list.columns()), (2, 7));
     refused(list.to_full(), "neighbor_list", "directed");
     let (rows, columns) = (Batch::single(2).unwrap(), Batch::single(7).unwrap());
     assert!(list.check_batches(&rows, &columns).is_ok());
     refused(list.check_batch(&rows), "batch_idx", "7 columns");
-    let full = PairList::from_csr(vec![0, 0], vec![], vec![], 7, Kind::Full);
+    let full = PairList::from_csr(vec![0i64, 0], vec![], vec![], 7, Kind::Full);
     refused(full, "neighbor_list", "one row per atom");
 }
 
@@ -133,7 +133,7 @@ fn what_is_not_a_list_is_refused() {
     refused(csr(vec![0, 1, 2], vec![-1, 0]), "neighbor_list", "-1");
     refused(csr(vec![0, 1, 2], vec![0, 0]), "neighbor_list", "itself");
     refused(
-        PairList::from_csr(vec![0, 1, 2], vec![1, 0], vec![ZERO], 2, Kind::Full),
+        PairList::from_csr(vec![0i64, 1, 2], vec![1, 0], vec![ZERO], 2, Kind::Full),
         "neighbor_shifts",
         "2 entries",
     );
@@ -152,7 +152,9 @@ fn what_is_not_a_list_is_refused() {
     refused(matrix(vec![1, 2, 0], 2), "neighbor_matrix", "2 rows of 2");
     refused(full().to_matrix(Some(3), 3), "max_neighbors", "at least 4");
     refused(full().to_matrix(None, 1), "fill_value", "1");
-    assert!(PairList::from_search(vec![0, 1], vec![-1], vec![ZERO], 1, Kind::Full).is_err());
+    assert!(
+        PairList::from_search(vec![0, 1], vec![-1], Shifts::Packed(vec![0].into()), 1, Kind::Full).is_err()
+    );
 }
 
 #[test]

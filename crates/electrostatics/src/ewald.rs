@@ -232,7 +232,7 @@ pub fn ewald_summation(
     let (miller, waves) = waves(system, &parameters.iter().map(|p| p.k_cutoff).collect::<Vec<_>>())?;
     let full = match pairs {
         Some(pairs) => full_list(pairs)?,
-        None => system.neighbor_list(cutoff, context.pool)?,
+        None => system.plain_neighbor_list(cutoff, &context.threads())?,
     };
     let extra = [Arg::Pairs(&full), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Batch(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)

@@ -3,11 +3,7 @@
 //! Per-atom energies in e²/L; `alpha` in 1/L; `strain` is the zero-valued ε of r → r(1+ε), cell → cell(1+ε).
 
 madelung_core::kernels! {
-    /// erfc(αr)/r
-    #[func]
-    fn screened(r: Real, alpha: Real) -> Real {
-        erfc(alpha * r) / r
-    }
+    use crate::functions::screened;
 
     /// Real-space part of the Ewald sum: Eᵢ = ½ qᵢ Σⱼ qⱼ erfc(αr)/r over the pairs with r < cutoff.
     #[kernel(fast(positions), fast(positions, strain), fast(positions, charges, strain))]

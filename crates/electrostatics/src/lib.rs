@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod ewald;
+pub mod functions;
 mod kernels;
 pub mod kvectors;
 mod ops;

@@ -58,7 +58,7 @@ fn common(name: &str) -> OpBuilder {
 }
 
 fn real(op: OpBuilder) -> OpBuilder {
-    op.pairs("pairs", "Atom").scalar("cutoff").must_be(Constraint::Positive)
+    op.pairs("pairs", "Atom").must_be(Constraint::Full).scalar("cutoff").must_be(Constraint::Positive)
 }
 
 fn reciprocal(op: OpBuilder) -> OpBuilder {
@@ -96,7 +96,12 @@ fn energies(op: OpBuilder, per_system: bool, parts: &[Part]) -> Result<Arc<Op>> 
             .step(&k::SUM_CHARGES)
             .step_as(&k::RECIPROCAL_SPACE, &[("energy", into)]),
     });
-    if per_system { op.step(&k::SUM_ENERGIES) } else { op }.build()
+    if !per_system {
+        return op.build();
+    }
+    // Forces that come with the energies: whatever the weights of the systems, the backward pass scales them.
+    let by = ["positions", "charges", "cell", "alpha", "strain"];
+    op.step(&k::SUM_ENERGIES).saved_gradients(&by).build()
 }
 
 /// Two charges on one point have no finite energy.

@@ -1,8 +1,9 @@
 //! The charges of a call, checked.
 
-use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::array::{Array, Data, View};
 use madelung_core::batch::Batch;
 use madelung_core::cell::Cell;
+use madelung_core::clusters::SpatialOrder;
 use madelung_core::{Error, Result};
 
 /// Point charges in periodic cells: one system, or a batch of them.
@@ -25,7 +26,7 @@ impl<'a> System<'a> {
     /// Names the argument whose dtype or shape does not fit the others, or the cell that is singular.
     pub fn new(positions: View<'a>, charges: View<'a>, cell: View<'_>, batch: Batch<'a>) -> Result<Self> {
         let dtype = positions.dtype();
-        if dtype == DType::I32 {
+        if !dtype.is_computed() {
             return Err(Error::argument("positions", "float32 or float64", dtype.to_string()));
         }
         let n = batch.atoms();
@@ -77,8 +78,19 @@ impl<'a> System<'a> {
         self.cell.to_f64().chunks_exact(9).map(rows).collect()
     }
 
-    /// All pairs closer than `cutoff` under full periodicity, as a full list.
+    /// All pairs closer than `cutoff` under full periodicity, as a full list to be used many times: with an order of
+    /// the atoms in space, so that sums may take its pairs in clusters.
     pub fn neighbor_list(
+        &self,
+        cutoff: f64,
+        pool: &dyn madelung_core::backend::pool::Pool,
+    ) -> Result<madelung_neighbors::PairList<'static>> {
+        let list = self.plain_neighbor_list(cutoff, pool)?;
+        list.with_order(SpatialOrder::new(&self.positions, &self.cells(), &self.batch)?)
+    }
+
+    /// The same for one use.
+    pub(crate) fn plain_neighbor_list(
         &self,
         cutoff: f64,
         pool: &dyn madelung_core::backend::pool::Pool,
@@ -109,7 +121,7 @@ impl<'a> System<'a> {
                     pool,
                 )
             }
-            Data::I32(_) => Err(Error::argument("positions", "float32 or float64", "int32")),
+            _ => Err(Error::argument("positions", "float32 or float64", self.positions.dtype().to_string())),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! One kernel as Rust items.
 
-use madelung_kernel::forms::{Form, forms};
+use madelung_kernel::cluster::clusters;
+use madelung_kernel::forms::{Form, Member, forms};
+use madelung_kernel::imperative;
 use madelung_kernel::ir::{Kernel, Kind};
 use madelung_kernel::lower::Source;
+use madelung_kernel::mirror::Part;
 use madelung_kernel::print::layout::{Array, Layout, Slot};
-use madelung_kernel::print::{cuda, rust};
+use madelung_kernel::print::{self, cluster, cuda, rust};
 use proc_macro2::TokenStream;
 use quote::quote;
 use std::collections::BTreeSet;
@@ -12,13 +15,20 @@ use std::fmt::Write;
 
 pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<TokenStream> {
     let kernel = &source.kernel;
-    let forms = forms(kernel, &source.fast).map_err(|e| syn::Error::new(source.span, e))?;
-    let (functions, descriptor) = items(kernel, &forms);
+    let (functions, descriptor) = match &source.imperative {
+        Some(body) => imperative_items(kernel, body),
+        None => {
+            let forms =
+                forms(kernel, &source.fast, source.scatter).map_err(|e| syn::Error::new(source.span, e))?;
+            items(kernel, &forms, source.small)
+        }
+    };
     let parse = |text: &str| {
         text.parse::<TokenStream>()
             .map_err(|e| syn::Error::new(source.span, format!("generated code: {e}\n{text}")))
     };
     let (functions, descriptor) = (parse(&functions)?, parse(&descriptor)?);
+    let special = quote::format_ident!("{}", if source.small { "outlined" } else { "inlined" });
     let name = syn::Ident::new(&kernel.name.to_uppercase(), source.span);
     let docs = &source.docs;
     let visibility = &source.visibility;
@@ -28,6 +38,7 @@ pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<Toke
             mod generated {
                 #![allow(unused, unreachable_pub, clippy::all, reason = "generated from the kernel's source")]
                 use #runtime::backend::kernel as rt;
+                use #runtime::math::#special as special;
                 #functions
                 pub(super) const KERNEL: rt::Kernel = #descriptor;
             }
@@ -36,7 +47,8 @@ pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<Toke
     })
 }
 
-fn items(kernel: &Kernel, forms: &[Form]) -> (String, String) {
+fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
+    let entry_points = if small { "small_entry_points" } else { "entry_points" };
     let mut functions = String::new();
     let mut listed = String::new();
     for form in forms {
@@ -45,26 +57,25 @@ fn items(kernel: &Kernel, forms: &[Form]) -> (String, String) {
             let layout = Layout::new(kernel, part);
             let name = format!("{}_{n}", form.name);
             functions += &rust::function(kernel, part, &layout, &name);
+            let clusters = cluster_form(kernel, form, part, &layout, &name, &mut functions);
             let cuda_name = format!("{}_{name}", kernel.name);
             let text = cuda::function(kernel, part, &layout, &cuda_name);
             let positions =
                 |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.0, s.1)).collect::<Vec<_>>();
             let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
+            let added = positions(&layout.added);
             let reductions: String = layout.reductions.iter().fold(String::new(), |mut s, r| {
                 let (param, role, component, batch) = (r.param, r.role.0, r.component, r.batch);
                 write!(s, "rt::Reduction {{ param: {param}, role: {role}, component: {component}, batch: {batch:?} }},")
                     .expect("a string");
                 s
             });
-            let slots: String = layout.slots.iter().fold(String::new(), |mut s, (param, array)| {
-                write!(s, "rt::Slot {{ param: {param}, array: {} }},", array_text(*array)).expect("a string");
-                s
-            });
+            let slots = slots_text(&layout.slots);
             write!(
                 parts,
                 "rt::Part {{ index: {}, batch: {:?}, slots: &[{slots}], reductions: &[{reductions}], scattered: \
-                 &{scattered:?}, written: &{written:?}, loops: {}, uniform: {}, run: rt::entry_points!({name}), cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?} }} }},",
-                part.index, layout.batch, layout.loops, form.uniform
+                 &{scattered:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?} }} }},",
+                part.index, layout.batch, layout.loops, layout.planes, layout.places, form.uniform
             )
             .expect("a string");
         }
@@ -80,16 +91,74 @@ fn items(kernel: &Kernel, forms: &[Form]) -> (String, String) {
         )
         .expect("a string");
     }
+    (functions, descriptor(kernel, &listed))
+}
+
+/// A kernel that is not differentiated: one function, for either element type.
+fn imperative_items(kernel: &Kernel, body: &imperative::Body) -> (String, String) {
+    let layout = imperative::Layout::new(kernel, body);
+    let functions = print::imperative::rust::function(kernel, body, &layout, "value_0");
+    let name = format!("{}_value_0", kernel.name);
+    let text = print::imperative::cuda::function(kernel, body, &layout, &name);
+    let (slots, written, loops) = (slots_text(&layout.slots), &layout.written, layout.loops);
+    let listed = format!(
+        "rt::Form {{ member: rt::Member::Value, lists: rt::Lists::Any, uniform: false, gradients: None, parts: &[rt::Part \
+         {{ index: {}, batch: None, slots: &[{slots}], reductions: &[], scattered: &[], added: &[], written: &{written:?}, planes: None, places: false, clusters: None, loops: \
+         {loops}, uniform: false, run: rt::EntryPoints {{ f32: [value_0::<f32>; 3], f64: [value_0::<f64>; 3] }}, cuda: \
+         rt::Cuda {{ name: {name:?}, text: {text:?} }} }}] }},",
+        kernel.index
+    );
+    (functions, descriptor(kernel, &listed))
+}
+
+fn slots_text(slots: &[Slot]) -> String {
+    slots.iter().fold(String::new(), |mut s, (param, array)| {
+        write!(s, "rt::Slot {{ param: {param}, array: {} }},", array_text(*array)).expect("a string");
+        s
+    })
+}
+
+fn descriptor(kernel: &Kernel, forms: &str) -> String {
     let params: String = kernel.params.iter().fold(String::new(), |mut s, p| {
         write!(s, "rt::Param {{ name: {:?}, kind: rt::{} }},", p.name, kind_text(p.kind)).expect("a string");
         s
     });
-    let descriptor = format!(
+    format!(
         "// SAFETY: parts and declaration come from one source.\nunsafe {{ rt::Kernel::new({:?}, &{:?}, {}, &[{params}], \
-         &[{listed}]) }}",
+         &[{forms}]) }}",
         kernel.name, kernel.dims, kernel.index
-    );
-    (functions, descriptor)
+    )
+}
+
+/// The cluster form, where there is one and it pays: few sums for each pair.
+fn cluster_form(
+    kernel: &Kernel,
+    form: &Form,
+    part: &Part,
+    layout: &Layout,
+    name: &str,
+    functions: &mut String,
+) -> String {
+    let direct = form.member == Member::Value || form.gradients.is_some();
+    let Some(c) = clusters(kernel, part).filter(|_| direct && layout.slots.len() < 64) else {
+        return "None".into();
+    };
+    *functions += &cluster::function(kernel, &c, layout, &format!("{name}_clusters"));
+    *functions += &rust::rows_function(kernel, part, &c, layout, &format!("{name}_rows"));
+    let packed: String = c.packed.iter().fold(String::new(), |mut s, p| {
+        let (param, role, component) = (p.param, p.role.0, p.component);
+        write!(s, "rt::Packed {{ param: {param}, role: {role}, component: {component} }},")
+            .expect("a string");
+        s
+    });
+    format!(
+        "Some(rt::ClusterForm {{ list: {}, positions: {}, cell: {:?}, packed: &[{packed}], sums: {}, pairs: \
+         rt::cluster_entry_points!({name}_clusters), rows: rt::cluster_entry_points!({name}_rows, rows) }})",
+        c.list,
+        c.positions,
+        c.cell,
+        c.sums.len()
+    )
 }
 
 fn array_text(array: Array) -> String {

@@ -2,13 +2,18 @@
 //! `madelung::kernels!` (or `madelung_core::kernels!`), which say where the runtime is.
 
 mod emit;
+mod functions;
 
+use functions::{Expanded, Import};
+use madelung_kernel::lower::{lower_block, lower_functions};
 use proc_macro::TokenStream;
+use proc_macro2::TokenStream as Tokens;
 use syn::parse::{Parse, ParseStream};
 
-/// `(path of madelung-core) items…`
+/// `(path of madelung-core) items…`; what comes back from an import has `@` after the path.
 struct Input {
-    runtime: proc_macro2::TokenStream,
+    runtime: Tokens,
+    imports: Vec<Import>,
     file: syn::File,
 }
 
@@ -16,19 +21,31 @@ impl Parse for Input {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let content;
         syn::parenthesized!(content in input);
-        Ok(Self { runtime: content.parse()?, file: input.parse()? })
+        let runtime = content.parse()?;
+        let Expanded { mut imports, mut file } = if input.parse::<Option<syn::Token![@]>>()?.is_some() {
+            input.parse()?
+        } else {
+            Expanded { imports: vec![], file: input.parse()? }
+        };
+        imports.extend(functions::imports(&mut file)?);
+        Ok(Self { runtime, imports, file })
     }
 }
 
-/// Declares kernels: each `#[kernel] fn name` becomes `static NAME: Kernel`, with every form derived from it.
+/// Declares kernels: each `#[kernel] fn name` becomes `static NAME: Kernel`, with every form derived from it, and each
+/// `#[func]` that is not private can be imported by other blocks.
 #[proc_macro]
 pub fn kernels(input: TokenStream) -> TokenStream {
-    let input = syn::parse_macro_input!(input as Input);
-    let items = madelung_kernel::lower::lower_block(&input.file).and_then(|sources| {
-        sources.iter().map(|s| emit::kernel(s, &input.runtime)).collect::<syn::Result<Vec<_>>>()
-    });
-    match items {
-        Ok(items) => items.into_iter().collect::<proc_macro2::TokenStream>().into(),
-        Err(e) => e.to_compile_error().into(),
+    let Input { runtime, imports, file } = syn::parse_macro_input!(input as Input);
+    if !imports.is_empty() {
+        return functions::expand(&runtime, imports, &file).into();
     }
+    let items = || {
+        let mut items = functions::exports(&lower_functions(&file)?);
+        for source in lower_block(&file)? {
+            items.extend(emit::kernel(&source, &runtime)?);
+        }
+        Ok(items)
+    };
+    items().unwrap_or_else(|e: syn::Error| e.to_compile_error()).into()
 }

@@ -46,6 +46,11 @@ pub(crate) fn partials(b: &mut Body, op: &Op, v: Val) -> Vec<(Val, Val)> {
             let s = b.real_op(Sin(x));
             vec![(x, b.real_op(Neg(s)))]
         }
+        // M_p'(x) = M_{p−1}(x) − M_{p−1}(x − 1), left to whoever tabulates them.
+        Spline { mesh, axis, at, node, derivative } => {
+            let derivative = derivative + 1;
+            vec![(at, b.real_op(Spline { mesh, axis, at, node, derivative }))]
+        }
         Own { template, ref args, .. } => {
             let template = b.templates[template].clone();
             let partials = instantiate(b, &template, args);
@@ -142,18 +147,45 @@ impl Tangent<'_> {
                         self.b.push(Stmt::Accumulate(self.acc_dot[m], dx));
                     }
                 }
-                Stmt::Store { param, role, component, value } => {
-                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
-                    for (role, value) in [(*role, x), (role.with(self.direction), dx)] {
-                        self.b.push(Stmt::Store { param: *param, role, component: *component, value });
+                Stmt::DeclareBest(m, v) => {
+                    let x = self.value(*v);
+                    self.b.push(Stmt::DeclareBest(*m, x));
+                }
+                Stmt::Raise { acc, value, place } => {
+                    let (value, place) = (self.value(*value), self.value(*place));
+                    self.b.push(Stmt::Raise { acc: *acc, value, place });
+                }
+                Stmt::DeclareChannels(m, dim) => {
+                    let dm = self.b.new_acc();
+                    self.acc_dot.insert(*m, dm);
+                    for m in [*m, dm] {
+                        self.b.push(Stmt::DeclareChannels(m, *dim));
                     }
                 }
-                Stmt::Contribute { param, role, row, component, value } => {
-                    let row = row.map(|r| self.value(r));
+                Stmt::AccumulateChannel { sum, channel, value } => {
+                    let channel = self.value(*channel);
+                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
+                    self.b.push(Stmt::AccumulateChannel { sum: *sum, channel, value: x });
+                    if self.b.constant(dx) != Some(0.0) {
+                        let sum = self.acc_dot[sum];
+                        self.b.push(Stmt::AccumulateChannel { sum, channel, value: dx });
+                    }
+                }
+                Stmt::Store { param, role, component, channel, value } => {
+                    let channel = channel.map(|c| self.value(c));
                     let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
                     for (role, value) in [(*role, x), (role.with(self.direction), dx)] {
                         let (param, component) = (*param, *component);
-                        self.b.push(Stmt::Contribute { param, role, row, component, value });
+                        self.b.push(Stmt::Store { param, role, component, channel, value });
+                    }
+                }
+                Stmt::Contribute { param, role, row, component, channel, value } => {
+                    let row = row.map(|r| self.value(r));
+                    let channel = channel.map(|c| self.value(c));
+                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
+                    for (role, value) in [(*role, x), (role.with(self.direction), dx)] {
+                        let (param, component) = (*param, *component);
+                        self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
                     }
                 }
                 Stmt::For { id, range, body } => {
@@ -178,9 +210,11 @@ impl Tangent<'_> {
             return;
         }
         let dx = match op {
-            Op::Load { param, role, row, component } if is_differentiable(self.kernel, param) => {
-                Some(self.b.real_op(Op::Load { param, role: role.with(self.direction), row, component }))
+            Op::Load { param, role, row, component, channel } if is_differentiable(self.kernel, param) => {
+                let role = role.with(self.direction);
+                Some(self.b.real_op(Op::Load { param, role, row, component, channel }))
             }
+            Op::ReadChannel(m, c) => Some(self.b.emit(Op::ReadChannel(self.acc_dot[&m], c), Type::Real)),
             Op::Read(m) => Some(self.b.emit(Op::Read(self.acc_dot[&m]), Type::Real)),
             Op::Select(c, p, q) if self.dot(p).is_some() || self.dot(q).is_some() => {
                 let zero = self.b.real(0.0);

@@ -82,15 +82,35 @@ impl Flatten<'_> {
                         None => self.b.push(Stmt::Accumulate(*m, x)),
                     }
                 }
-                Stmt::Store { param, role, component, value } => {
-                    let value = self.value(*value);
-                    self.b.push(Stmt::Store { param: *param, role: *role, component: *component, value });
+                Stmt::DeclareBest(m, v) => {
+                    let x = self.value(*v);
+                    self.b.push(Stmt::DeclareBest(*m, x));
                 }
-                Stmt::Contribute { param, role, row, component, value } => {
-                    let row = row.map(|r| self.value(r));
+                Stmt::Raise { acc, value, place } => {
+                    let (mut value, place) = (self.value(*value), self.value(*place));
+                    if let Some(c) = condition {
+                        let lowest = self.b.real(f64::MIN);
+                        value = self.b.real_op(Op::Select(c, value, lowest));
+                    }
+                    self.b.push(Stmt::Raise { acc: *acc, value, place });
+                }
+                Stmt::DeclareChannels(m, dim) => self.b.push(Stmt::DeclareChannels(*m, *dim)),
+                Stmt::AccumulateChannel { sum, channel, value } => {
+                    let (channel, value) = (self.value(*channel), self.selected(condition, *value));
+                    if self.b.constant(value) != Some(0.0) {
+                        self.b.push(Stmt::AccumulateChannel { sum: *sum, channel, value });
+                    }
+                }
+                Stmt::Store { param, role, component, channel, value } => {
+                    let (channel, value) = (channel.map(|c| self.value(c)), self.value(*value));
+                    let (param, role, component) = (*param, *role, *component);
+                    self.b.push(Stmt::Store { param, role, component, channel, value });
+                }
+                Stmt::Contribute { param, role, row, component, channel, value } => {
+                    let (row, channel) = (row.map(|r| self.value(r)), channel.map(|c| self.value(c)));
                     let value = self.selected(condition, *value);
                     let (param, role, component) = (*param, *role, *component);
-                    self.b.push(Stmt::Contribute { param, role, row, component, value });
+                    self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
                 }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(a));

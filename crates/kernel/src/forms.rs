@@ -3,7 +3,7 @@
 use crate::derivative::tangent;
 use crate::flatten::flatten;
 use crate::ir::{Body, Kernel, Kind, ParamId, Role};
-use crate::mirror::{Part, has_partners, parts};
+use crate::mirror::{Part, Partners, has_partners, parts};
 use crate::print::layout::Layout;
 use crate::reverse::adjoint;
 use crate::rewrite::specialise;
@@ -26,10 +26,12 @@ pub enum Member {
 /// What kind of pair list a form is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lists {
-    /// Any: nothing is added to the partners of pairs.
+    /// Any: what partners get is gathered through the list's transpose.
     Any,
     /// Full lists: what partners get is gathered by symmetry.
     Full,
+    /// Any, where the caller wants no transpose: rows add to their partners' elements.
+    Scatter,
 }
 
 /// A form of a kernel, ready to be printed.
@@ -50,47 +52,70 @@ pub struct Form {
 }
 
 /// All forms of a kernel, cheapest first among those that compute the same. `fast`: sets of inputs that get a
-/// gradient form of their own, for direct outputs (uniform cotangent).
-pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>]) -> Result<Vec<Form>, String> {
+/// gradient form of their own, for direct outputs (uniform cotangent). `scatter`: gradients that add to partners' elements
+/// are wanted as well.
+pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Vec<Form>, String> {
     let gradient = adjoint(kernel, &kernel.body);
     let gradient_tangent = tangent(kernel, &gradient, Role::FIRST);
     let first = tangent(kernel, &kernel.body, Role::FIRST);
     let second = tangent(kernel, &first, Role::SECOND);
     let mut made = vec![
-        form(kernel, &kernel.body, Member::Value, Lists::Any, false, None)?,
-        form(kernel, &first, Member::Tangent, Lists::Any, false, None)?,
-        form(kernel, &second, Member::SecondTangent, Lists::Any, false, None)?,
+        form(kernel, &kernel.body, Member::Value, Lists::Any, None)?,
+        form(kernel, &first, Member::Tangent, Lists::Any, None)?,
+        form(kernel, &second, Member::SecondTangent, Lists::Any, None)?,
     ];
-    let partners = has_partners(&gradient);
-    let lists: &[Lists] = if partners { &[Lists::Full, Lists::Any] } else { &[Lists::Any] };
-    for list in lists {
-        for set in fast.iter().filter(|_| *list == lists[0]) {
-            made.push(form(kernel, &gradient, Member::Gradient, *list, true, Some(set.clone()))?);
+    let mut lists = vec![Lists::Any];
+    if has_partners(&gradient) {
+        let gathers = |partners| parts(kernel, &straight(kernel, &gradient, None), partners);
+        let full = gathers(Partners::Symmetric).is_ok();
+        // Some can be had for full lists only, or only by scattering.
+        if (full || scatter) && gathers(Partners::Transposed).is_err() {
+            lists.clear();
         }
-        made.push(form(kernel, &gradient, Member::Gradient, *list, false, None)?);
-        made.push(form(kernel, &gradient_tangent, Member::GradientTangent, *list, false, None)?);
+        if full {
+            lists.insert(0, Lists::Full);
+        }
+        if scatter {
+            lists.push(Lists::Scatter);
+        }
+    }
+    for list in &lists {
+        for set in fast.iter().filter(|_| *list == lists[0]) {
+            made.push(form(kernel, &gradient, Member::Gradient, *list, Some(set.clone()))?);
+        }
+        made.push(form(kernel, &gradient, Member::Gradient, *list, None)?);
+        made.push(form(kernel, &gradient_tangent, Member::GradientTangent, *list, None)?);
     }
     Ok(made)
 }
 
+/// What is known put in, what is not wanted cut away, and the bodies of loops straightened.
+fn straight(kernel: &Kernel, body: &Body, gradients: Option<&[ParamId]>) -> Body {
+    let mut body = specialise(kernel, body, gradients.is_some());
+    match gradients {
+        Some(wanted) => body.retain(&|param, _| match kernel.params[param].kind {
+            Kind::Output { .. } => true,
+            _ => wanted.contains(&param),
+        }),
+        None => body.remove_unused(),
+    }
+    flatten(&body)
+}
+
+/// `gradients`: those that are wanted, for a cotangent that is the same for every row; None: all, for any.
 fn form(
     kernel: &Kernel,
     body: &Body,
     member: Member,
     lists: Lists,
-    uniform: bool,
     gradients: Option<Vec<ParamId>>,
 ) -> Result<Form, String> {
-    let mut body = specialise(kernel, body, uniform);
-    if let Some(wanted) = &gradients {
-        body.retain(&|param, _| match kernel.params[param].kind {
-            Kind::Output { .. } => true,
-            _ => wanted.contains(&param),
-        });
-    } else {
-        body.remove_unused();
-    }
-    let parts = parts(kernel, &flatten(&body), lists == Lists::Full)?;
+    let body = straight(kernel, body, gradients.as_deref());
+    let parts = match lists {
+        Lists::Full => parts(kernel, &body, Partners::Symmetric)?,
+        Lists::Scatter => parts(kernel, &body, Partners::Scattered)?,
+        Lists::Any => parts(kernel, &body, Partners::Transposed)?,
+    };
     if let Some(n) = parts.iter().map(|p| Layout::new(kernel, p).slots.len()).find(|n| *n > 64) {
         return Err(format!("a form needs {n} arrays and a launch has room for 64: split the kernel in two"));
     }
@@ -102,12 +127,14 @@ fn form(
         Member::GradientTangent => "gradient_tangent",
     }
     .to_string();
-    if lists == Lists::Any && has_partners(&body) {
-        name += "_scatter";
+    match lists {
+        Lists::Any if has_partners(&body) => name += "_transposed",
+        Lists::Scatter => name += "_scatter",
+        _ => {}
     }
     for p in gradients.iter().flatten() {
         name += "_";
         name += &kernel.params[*p].name;
     }
-    Ok(Form { member, lists, uniform, gradients, name, parts })
+    Ok(Form { member, lists, uniform: gradients.is_some(), gradients, name, parts })
 }

@@ -6,8 +6,10 @@
 //! derivative along one or two directions, or its cotangent.
 
 mod body;
+mod op;
 
 pub use body::Body;
+pub use op::Op;
 use std::collections::{BTreeSet, HashMap};
 
 /// A value, by number.
@@ -34,6 +36,14 @@ impl Role {
     pub const SECOND: Role = Role(2);
     /// Cotangent: of an output it is read, of an input it is contributed to.
     pub const COTANGENT: Role = Role(4);
+    /// An array of the form's own, by number: a value of each row that a later launch reads.
+    pub const HIDDEN: Role = Role(8);
+
+    /// The same with a value for each channel of a dimension.
+    #[must_use]
+    pub fn hidden_channels(width: Dim) -> Role {
+        Role(Self::HIDDEN.0 | (width as u8 + 1) << 4)
+    }
 
     /// Both sets of bits.
     #[must_use]
@@ -60,176 +70,6 @@ pub enum Type {
     Index(Dim),
 }
 
-/// What a value is.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Op {
-    /// A real constant, by its bits.
-    Const(u64),
-    /// An integer constant.
-    Int(i64),
-    /// The row this instance of the kernel runs for.
-    Row,
-    /// The variable of a `lo..hi` loop, or the row that a loop over a batch's members visits.
-    LoopVar(LoopId),
-    /// The column of the pair that a loop over a pair list visits.
-    PairColumn(LoopId),
-    /// A component of that pair's image shift, as a real.
-    PairShift(LoopId, usize),
-    /// The system that a row of a batch belongs to.
-    SystemOf {
-        /// The batch.
-        batch: ParamId,
-        /// A row of the batch.
-        row: Val,
-    },
-    /// A real attribute (no derivative).
-    Scalar(ParamId),
-    /// An integer attribute.
-    IntScalar(ParamId),
-    /// One component of one element of a real array; `row` is `None` for an array of one element.
-    Load {
-        /// The parameter.
-        param: ParamId,
-        /// Which of its arrays.
-        role: Role,
-        /// The element.
-        row: Option<Val>,
-        /// The component.
-        component: usize,
-    },
-    /// The same of an integer array, as a real.
-    LoadInt {
-        /// The parameter.
-        param: ParamId,
-        /// The element.
-        row: Val,
-        /// The component.
-        component: usize,
-    },
-    /// The accumulator's sum so far.
-    Read(Acc),
-    /// `value`, whose partial derivatives are given by a template and not by its own expression.
-    Own {
-        /// What it evaluates to.
-        value: Val,
-        /// The template in [`Body::templates`].
-        template: usize,
-        /// The arguments.
-        args: Vec<Val>,
-    },
-    /// a + b
-    Add(Val, Val),
-    /// a − b
-    Sub(Val, Val),
-    /// a · b
-    Mul(Val, Val),
-    /// −a
-    Neg(Val),
-    /// 1 / a
-    Recip(Val),
-    /// √a
-    Sqrt(Val),
-    /// eᵃ
-    Exp(Val),
-    /// ln a
-    Ln(Val),
-    /// aᵇ
-    Pow(Val, Val),
-    /// erfc a
-    Erfc(Val),
-    /// exp(−a²)
-    ExpNegSq(Val),
-    /// sin a
-    Sin(Val),
-    /// cos a
-    Cos(Val),
-    /// The nearest integer (no derivative).
-    Nearest(Val),
-    /// An integer as a real.
-    FromInt(Val),
-    /// a + b, integers
-    IAdd(Val, Val),
-    /// a − b, integers
-    ISub(Val, Val),
-    /// a · b, integers
-    IMul(Val, Val),
-    /// a < b, reals
-    Lt(Val, Val),
-    /// a ≤ b, reals
-    Le(Val, Val),
-    /// a = b, reals
-    Eq(Val, Val),
-    /// a < b, integers
-    ILt(Val, Val),
-    /// a = b, integers
-    IEq(Val, Val),
-    /// a and b
-    And(Val, Val),
-    /// a or b
-    Or(Val, Val),
-    /// not a
-    Not(Val),
-    /// if a then b else c, both evaluated
-    Select(Val, Val, Val),
-}
-
-impl Op {
-    /// Calls `f` on every value the op reads.
-    pub fn for_each_arg(&self, mut f: impl FnMut(Val)) {
-        let _ = self.map_args(|v| {
-            f(v);
-            v
-        });
-    }
-
-    /// The op with its arguments replaced.
-    #[must_use]
-    pub fn map_args(&self, mut f: impl FnMut(Val) -> Val) -> Op {
-        use Op::*;
-        match self {
-            Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | Scalar(_)
-            | IntScalar(_) | Read(_) => self.clone(),
-            SystemOf { batch, row } => SystemOf { batch: *batch, row: f(*row) },
-            Load { param, role, row, component } => {
-                Load { param: *param, role: *role, row: row.map(f), component: *component }
-            }
-            LoadInt { param, row, component } => {
-                LoadInt { param: *param, row: f(*row), component: *component }
-            }
-            Own { value, template, args } => {
-                Own { value: f(*value), template: *template, args: args.iter().map(|a| f(*a)).collect() }
-            }
-            Add(a, b) => Add(f(*a), f(*b)),
-            Sub(a, b) => Sub(f(*a), f(*b)),
-            Mul(a, b) => Mul(f(*a), f(*b)),
-            Pow(a, b) => Pow(f(*a), f(*b)),
-            IAdd(a, b) => IAdd(f(*a), f(*b)),
-            ISub(a, b) => ISub(f(*a), f(*b)),
-            IMul(a, b) => IMul(f(*a), f(*b)),
-            Lt(a, b) => Lt(f(*a), f(*b)),
-            Le(a, b) => Le(f(*a), f(*b)),
-            Eq(a, b) => Eq(f(*a), f(*b)),
-            ILt(a, b) => ILt(f(*a), f(*b)),
-            IEq(a, b) => IEq(f(*a), f(*b)),
-            And(a, b) => And(f(*a), f(*b)),
-            Or(a, b) => Or(f(*a), f(*b)),
-            Neg(a) => Neg(f(*a)),
-            Recip(a) => Recip(f(*a)),
-            Sqrt(a) => Sqrt(f(*a)),
-            Exp(a) => Exp(f(*a)),
-            Ln(a) => Ln(f(*a)),
-            Erfc(a) => Erfc(f(*a)),
-            ExpNegSq(a) => ExpNegSq(f(*a)),
-            Sin(a) => Sin(f(*a)),
-            Cos(a) => Cos(f(*a)),
-            Nearest(a) => Nearest(f(*a)),
-            FromInt(a) => FromInt(f(*a)),
-            Not(a) => Not(f(*a)),
-            Select(c, a, b) => Select(f(*c), f(*a), f(*b)),
-        }
-    }
-}
-
 /// What a loop visits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Range {
@@ -242,6 +82,13 @@ pub enum Range {
         /// The row.
         row: Val,
     },
+    /// The pairs of a column of a pair list, by the list's transpose.
+    Column {
+        /// The list.
+        list: ParamId,
+        /// The column.
+        column: Val,
+    },
     /// The rows of a batch that belong to a system.
     Members {
         /// The batch.
@@ -249,6 +96,8 @@ pub enum Range {
         /// The system.
         system: Val,
     },
+    /// The channels of a dimension: all of it, in every row.
+    Channels(Dim),
 }
 
 impl Range {
@@ -266,7 +115,9 @@ impl Range {
         match self {
             Range::Ints(lo, hi) => Range::Ints(f(lo), f(hi)),
             Range::Pairs { list, row } => Range::Pairs { list, row: f(row) },
+            Range::Column { list, column } => Range::Column { list, column: f(column) },
             Range::Members { batch, system } => Range::Members { batch, system: f(system) },
+            Range::Channels(dim) => Range::Channels(dim),
         }
     }
 
@@ -285,6 +136,28 @@ pub enum Stmt {
     Declare(Acc, Val),
     /// Adds to an accumulator.
     Accumulate(Acc, Val),
+    /// Declares an accumulator that keeps the largest value, with its initial one.
+    DeclareBest(Acc, Val),
+    /// Replaces what it keeps by a larger value.
+    Raise {
+        /// The accumulator.
+        acc: Acc,
+        /// The value.
+        value: Val,
+        /// The value's [`Op::Place`].
+        place: Val,
+    },
+    /// Declares an accumulator of every channel of a dimension, each 0. It is read only after all was added.
+    DeclareChannels(Acc, Dim),
+    /// Adds to one channel of such an accumulator.
+    AccumulateChannel {
+        /// The accumulator.
+        sum: Acc,
+        /// The channel.
+        channel: Val,
+        /// What is added.
+        value: Val,
+    },
     /// Writes one component of the row's own element of an array.
     Store {
         /// The parameter.
@@ -293,6 +166,8 @@ pub enum Stmt {
         role: Role,
         /// The component.
         component: usize,
+        /// The channel, of an array that has them.
+        channel: Option<Val>,
         /// What is written.
         value: Val,
     },
@@ -306,6 +181,8 @@ pub enum Stmt {
         row: Option<Val>,
         /// The component.
         component: usize,
+        /// The channel, of an array that has them.
+        channel: Option<Val>,
         /// What is added.
         value: Val,
     },
@@ -340,6 +217,8 @@ pub enum Kind {
         components: usize,
         /// Its value is zero in every call; only its derivatives matter (the strain).
         zero: bool,
+        /// Each element has a value for each channel of this dimension, side by side.
+        width: Option<Dim>,
     },
     /// A real array that the kernel writes.
     Output {
@@ -347,6 +226,8 @@ pub enum Kind {
         dim: Option<Dim>,
         /// 1, 3 or 9.
         components: usize,
+        /// Each element has a value for each channel of this dimension, side by side.
+        width: Option<Dim>,
     },
     /// An integer array of so many components.
     Ints {
@@ -354,6 +235,17 @@ pub enum Kind {
         dim: Dim,
         /// 1 or 3.
         components: usize,
+    },
+    /// An integer array of kernels that are not differentiated; [`Kind::Ints`] are the others'.
+    Integers {
+        /// Elements per row of this dimension; `None`: a single element.
+        dim: Option<Dim>,
+        /// 1 or 3.
+        components: usize,
+        /// Whether its elements are i64 and not i32.
+        wide: bool,
+        /// Whether the kernel writes it.
+        output: bool,
     },
     /// A real attribute.
     Scalar,
@@ -366,8 +258,29 @@ pub enum Kind {
         /// The systems.
         systems: Dim,
     },
-    /// A pair list between the rows of one dimension.
-    Pairs(Dim),
+    /// A pair list.
+    Pairs {
+        /// Its rows.
+        rows: Dim,
+        /// What the rows are paired with.
+        columns: Dim,
+        /// The dimension of arrays that have an element per pair.
+        entries: Option<Dim>,
+    },
+    /// An element of another dimension for each row, in any order.
+    Map {
+        /// The rows.
+        rows: Dim,
+        /// The other dimension.
+        into: Dim,
+    },
+    /// A periodic mesh for each system, and the order of its splines.
+    Mesh {
+        /// The systems.
+        systems: Dim,
+        /// Their nodes.
+        nodes: Dim,
+    },
 }
 
 /// A parameter.
@@ -392,6 +305,42 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// The value form.
     pub body: Body,
+}
+
+impl Kernel {
+    /// Components of an element of a parameter's array.
+    pub fn components(&self, param: ParamId, role: Role) -> usize {
+        if role.has(Role::HIDDEN) {
+            return 1;
+        }
+        match self.params[param].kind {
+            Kind::Real { components, .. }
+            | Kind::Output { components, .. }
+            | Kind::Ints { components, .. } => components,
+            _ => 1,
+        }
+    }
+
+    /// The dimension of an array's channels.
+    pub fn width(&self, param: ParamId, role: Role) -> Option<Dim> {
+        if role.has(Role::HIDDEN) {
+            return (role.0 >> 4).checked_sub(1).map(usize::from);
+        }
+        match self.params[param].kind {
+            Kind::Real { width, .. } | Kind::Output { width, .. } => width,
+            _ => None,
+        }
+    }
+
+    /// Whether the array holds integers.
+    pub fn is_ints(&self, param: ParamId, role: Role) -> bool {
+        !role.has(Role::HIDDEN) && matches!(self.params[param].kind, Kind::Ints { .. })
+    }
+
+    /// The batch that says to which of `systems` the rows of a dimension belong.
+    pub fn batch_of(&self, rows: Dim, systems: Dim) -> Option<ParamId> {
+        self.params.iter().position(|p| p.kind == Kind::Batch { rows, systems })
+    }
 }
 
 /// Straight-line code for the partial derivatives of a function, over its arguments.
@@ -423,11 +372,11 @@ pub fn for_each<'a>(stmts: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
 /// Values of one body as values of another.
 pub type Map = HashMap<Val, Val>;
 
-/// The accumulators that statements add to.
+/// The accumulators that statements add to, but for those of channels.
 pub fn accumulators(stmts: &[Stmt]) -> Vec<Acc> {
     let mut found = BTreeSet::new();
     for_each(stmts, &mut |s| {
-        if let Stmt::Accumulate(m, _) = s {
+        if let Stmt::Accumulate(m, _) | Stmt::Raise { acc: m, .. } = s {
             found.insert(*m);
         }
     });

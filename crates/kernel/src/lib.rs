@@ -8,12 +8,16 @@
 //!          each: specialise ─ flatten ─ mirror ─► parts ─ print ─► Rust (scalar and lanes), CUDA
 //! ```
 //!
+//! Kernels that are not differentiated ([`imperative`]) go from their source straight to the printers.
+//!
 //! Nothing here knows a backend; the form between the passes ([`ir`]) knows no syntax, so that another front end can
 //! build it at run time.
 
+pub mod cluster;
 pub mod derivative;
 pub mod flatten;
 pub mod forms;
+pub mod imperative;
 pub mod ir;
 pub mod lower;
 pub mod mirror;

@@ -5,7 +5,7 @@
 //! because the only state a loop may carry is a sum that is not read inside it, so its iterations commute.
 
 use crate::derivative::{is_differentiable, partials};
-use crate::ir::{Acc, Body, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators};
+use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The adjoint of `src`, together with its values: every output is stored, and every differentiable input gets
@@ -60,7 +60,8 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
         let one = std::slice::from_ref(s);
         let values = values_used(b, one);
         // Nobody uses a sum before its declaration; the loop's own (adjoint) sums are declared here, too.
-        let declares = matches!(s, Stmt::Declare(..)) && values.is_disjoint(&late_values);
+        let declares =
+            matches!(s, Stmt::Declare(..) | Stmt::DeclareChannels(..)) && values.is_disjoint(&late_values);
         let sums = if declares { HashSet::new() } else { sums_used(b, one) };
         if values.is_disjoint(&late_values) && sums.is_disjoint(&late_sums) {
             early.push(s.clone());
@@ -86,14 +87,10 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
 fn reads_from_outside(b: &Body, body: &[Stmt]) -> bool {
     let (mut declared, mut read) = (HashSet::new(), HashSet::new());
     crate::ir::for_each(body, &mut |s| match s {
-        Stmt::Declare(m, _) => {
+        Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) => {
             declared.insert(*m);
         }
-        Stmt::Let(v) => {
-            if let Op::Read(m) = b.op(*v) {
-                read.insert(*m);
-            }
-        }
+        Stmt::Let(v) => read.extend(b.op(*v).of_acc()),
         _ => {}
     });
     !read.is_subset(&declared)
@@ -103,14 +100,15 @@ fn reads_from_outside(b: &Body, body: &[Stmt]) -> bool {
 fn sums_used(b: &Body, stmts: &[Stmt]) -> HashSet<Acc> {
     let mut used = HashSet::new();
     crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Declare(m, _) | Stmt::Accumulate(m, _) => {
+        Stmt::Declare(m, _)
+        | Stmt::Accumulate(m, _)
+        | Stmt::DeclareChannels(m, _)
+        | Stmt::AccumulateChannel { sum: m, .. }
+        | Stmt::DeclareBest(m, _)
+        | Stmt::Raise { acc: m, .. } => {
             used.insert(*m);
         }
-        Stmt::Let(v) => {
-            if let Op::Read(m) = b.op(*v) {
-                used.insert(*m);
-            }
-        }
+        Stmt::Let(v) => used.extend(b.op(*v).of_acc()),
         _ => {}
     });
     used
@@ -125,12 +123,21 @@ fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {
                 used.insert(a);
             });
         }
-        Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::Store { value: v, .. } => {
+        Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => {
             used.insert(*v);
         }
-        Stmt::Contribute { row, value, .. } => {
+        Stmt::Raise { value, place, .. } => {
+            used.extend([*value, *place]);
+        }
+        Stmt::DeclareChannels(..) => {}
+        Stmt::AccumulateChannel { channel, value, .. } => used.extend([*channel, *value]),
+        Stmt::Store { channel, value, .. } => {
             used.insert(*value);
-            used.extend(*row);
+            used.extend(*channel);
+        }
+        Stmt::Contribute { row, channel, value, .. } => {
+            used.insert(*value);
+            used.extend(row.iter().chain(channel));
         }
         Stmt::For { range, .. } => {
             range.for_each_arg(|a| {
@@ -168,12 +175,31 @@ struct Reverse<'a> {
     adjoints: Vec<BTreeMap<Key, Val>>,
     loops: HashMap<usize, usize>,
     accs: HashMap<Acc, Acc>,
+    /// The adjoints of sums over channels: as the sums, whole before they are read, since whoever read the sum comes
+    /// after whoever added to it.
+    channel_adjoints: HashMap<Acc, Acc>,
+    /// The dimensions of sums over channels.
+    channels: HashMap<Acc, Dim>,
 }
 
 impl<'a> Reverse<'a> {
     fn new(kernel: &'a Kernel, src: &'a Body) -> Self {
-        let b = Body::new(Some(src));
-        Self { kernel, src, b, adjoints: vec![BTreeMap::new()], loops: HashMap::new(), accs: HashMap::new() }
+        let mut channels = HashMap::new();
+        src.for_each_stmt(&mut |s| {
+            if let Stmt::DeclareChannels(m, dim) = s {
+                channels.insert(*m, *dim);
+            }
+        });
+        Self {
+            kernel,
+            src,
+            b: Body::new(Some(src)),
+            adjoints: vec![BTreeMap::new()],
+            loops: HashMap::new(),
+            accs: HashMap::new(),
+            channel_adjoints: HashMap::new(),
+            channels,
+        }
     }
 
     fn value(&mut self, map: &Map, v: Val) -> Val {
@@ -195,12 +221,14 @@ impl<'a> Reverse<'a> {
 
     fn mapped_op(&mut self, map: &Map, v: Val) -> Op {
         let src = self.src;
-        match src.op(v) {
-            Op::LoopVar(l) => Op::LoopVar(self.loops[l]),
-            Op::PairColumn(l) => Op::PairColumn(self.loops[l]),
-            Op::PairShift(l, c) => Op::PairShift(self.loops[l], *c),
-            Op::Read(m) => Op::Read(self.acc(*m)),
-            op => op.map_args(|a| self.value(map, a)),
+        let op = src.op(v);
+        match (op.of_loop(), op.of_acc()) {
+            (Some(l), _) => op.with_loop(self.loops[&l]),
+            (_, Some(m)) => {
+                let m = self.acc(m);
+                op.map_args(|a| self.value(map, a)).with_acc(m)
+            }
+            _ => op.map_args(|a| self.value(map, a)),
         }
     }
 
@@ -240,19 +268,48 @@ impl<'a> Reverse<'a> {
                         self.b.push(Stmt::Accumulate(m, x));
                     }
                 }
-                Stmt::Store { param, role, component, value } => {
-                    if keep == Keep::All {
-                        let value = self.value(map, *value);
-                        let (param, role, component) = (*param, *role, *component);
-                        self.b.push(Stmt::Store { param, role, component, value });
+                Stmt::DeclareBest(m, v) => {
+                    inner.insert(*m);
+                    let fresh = self.b.new_acc();
+                    self.accs.insert(*m, fresh);
+                    let x = self.value(map, *v);
+                    self.b.push(Stmt::DeclareBest(fresh, x));
+                }
+                Stmt::Raise { acc, value, place } => {
+                    if keep == Keep::All || inner.contains(acc) {
+                        let (acc, value, place) =
+                            (self.acc(*acc), self.value(map, *value), self.value(map, *place));
+                        self.b.push(Stmt::Raise { acc, value, place });
                     }
                 }
-                Stmt::Contribute { param, role, row, component, value } => {
+                Stmt::DeclareChannels(m, dim) => {
+                    inner.insert(*m);
+                    let fresh = self.b.new_acc();
+                    self.accs.insert(*m, fresh);
+                    self.b.push(Stmt::DeclareChannels(fresh, *dim));
+                }
+                Stmt::AccumulateChannel { sum, channel, value } => {
+                    if keep == Keep::All || inner.contains(sum) {
+                        let sum = self.acc(*sum);
+                        let (channel, value) = (self.value(map, *channel), self.value(map, *value));
+                        self.b.push(Stmt::AccumulateChannel { sum, channel, value });
+                    }
+                }
+                Stmt::Store { param, role, component, channel, value } => {
                     if keep == Keep::All {
-                        let row = row.map(|r| self.value(map, r));
+                        let channel = channel.map(|c| self.value(map, c));
                         let value = self.value(map, *value);
                         let (param, role, component) = (*param, *role, *component);
-                        self.b.push(Stmt::Contribute { param, role, row, component, value });
+                        self.b.push(Stmt::Store { param, role, component, channel, value });
+                    }
+                }
+                Stmt::Contribute { param, role, row, component, channel, value } => {
+                    if keep == Keep::All {
+                        let row = row.map(|r| self.value(map, r));
+                        let channel = channel.map(|c| self.value(map, c));
+                        let value = self.value(map, *value);
+                        let (param, role, component) = (*param, *role, *component);
+                        self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
                     }
                 }
                 Stmt::For { id, range, body } => {
@@ -310,14 +367,30 @@ impl<'a> Reverse<'a> {
                         self.add(Key::Value(*v), a);
                     }
                 }
-                Stmt::Store { param, role, component, value } => {
+                // What is largest, and where, has no derivative: it is found again in a loop of its own.
+                Stmt::DeclareBest(..) | Stmt::Raise { .. } => {}
+                // It began at 0, and whoever asks for its adjoint stands behind.
+                Stmt::DeclareChannels(..) => {}
+                Stmt::AccumulateChannel { sum, channel, value } => {
+                    if let Some(adjoint) = self.channel_adjoints.get(sum).copied() {
+                        let channel = self.value(map, *channel);
+                        let a = self.b.emit(Op::ReadChannel(adjoint, channel), Type::Real);
+                        self.add(Key::Value(*value), a);
+                    }
+                }
+                Stmt::Store { param, role, component, channel, value } => {
                     let row = self.b.emit(Op::Row, Type::Index(self.kernel.index));
-                    let a = self.cotangent(*param, *role, Some(row), *component);
+                    let channel = channel.map(|c| self.value(map, c));
+                    let role = role.with(Role::COTANGENT);
+                    let (param, row, component) = (*param, Some(row), *component);
+                    let a = self.b.real_op(Op::Load { param, role, row, component, channel });
                     self.add(Key::Value(*value), a);
                 }
-                Stmt::Contribute { param, role, row, component, value } => {
-                    let row = row.map(|r| self.value(map, r));
-                    let a = self.cotangent(*param, *role, row, *component);
+                Stmt::Contribute { param, role, row, component, channel, value } => {
+                    let (row, channel) =
+                        (row.map(|r| self.value(map, r)), channel.map(|c| self.value(map, c)));
+                    let (param, role, component) = (*param, role.with(Role::COTANGENT), *component);
+                    let a = self.b.real_op(Op::Load { param, role, row, component, channel });
                     self.add(Key::Value(*value), a);
                 }
                 Stmt::For { id, range, body } => {
@@ -351,8 +424,15 @@ impl<'a> Reverse<'a> {
         self.adjoints.iter().filter_map(|k| k.get(&Key::Sum(m)).copied()).collect()
     }
 
-    fn cotangent(&mut self, param: usize, role: Role, row: Option<Val>, component: usize) -> Val {
-        self.b.real_op(Op::Load { param, role: role.with(Role::COTANGENT), row, component })
+    /// The adjoint of a sum over channels, declared before everything that is open.
+    fn channel_adjoint(&mut self, sum: Acc) -> Acc {
+        if let Some(adjoint) = self.channel_adjoints.get(&sum) {
+            return *adjoint;
+        }
+        let adjoint = self.b.new_acc();
+        self.channel_adjoints.insert(sum, adjoint);
+        self.b.push_at(0, Stmt::DeclareChannels(adjoint, self.channels[&sum]));
+        adjoint
     }
 
     fn declare(&mut self, outer: &[(Key, Acc)]) {
@@ -398,13 +478,18 @@ impl<'a> Reverse<'a> {
 
     fn reverse_value(&mut self, v: Val, a: Val, map: &Map) {
         match self.src.op(v) {
-            Op::Load { param, role, row, component } => {
+            Op::Load { param, role, row, component, channel } => {
                 if is_differentiable(self.kernel, *param) {
                     let row = row.map(|r| self.value(map, r));
+                    let channel = channel.map(|c| self.value(map, c));
                     let role = role.with(Role::COTANGENT);
                     let (param, component) = (*param, *component);
-                    self.b.push(Stmt::Contribute { param, role, row, component, value: a });
+                    self.b.push(Stmt::Contribute { param, role, row, component, channel, value: a });
                 }
+            }
+            Op::ReadChannel(m, c) => {
+                let (sum, channel) = (self.channel_adjoint(*m), self.value(map, *c));
+                self.b.push(Stmt::AccumulateChannel { sum, channel, value: a });
             }
             Op::Read(m) => self.add(Key::Sum(*m), a),
             Op::Select(c, x, y) => {

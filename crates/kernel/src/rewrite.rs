@@ -11,12 +11,12 @@ pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
         {
             b.real(0.0)
         }
-        Op::Load { param, role, component, .. }
+        Op::Load { param, role, component, channel, .. }
             if uniform && matches!(kernel.params[param].kind, Kind::Output { .. }) =>
         {
-            b.real_op(Op::Load { param, role, row: None, component })
+            b.real_op(Op::Load { param, role, row: None, component, channel })
         }
-        Op::Own { value, .. } => value,
+        Op::Own { value, .. } | Op::Stop(value) => value,
         op => b.copy_op(op, ty),
     })
 }
@@ -61,13 +61,29 @@ fn block(
                     b.push(Stmt::Accumulate(*m, v));
                 }
             }
-            Stmt::Store { param, role, component, value } => {
-                let value = at(b, *value);
-                b.push(Stmt::Store { param: *param, role: *role, component: *component, value });
+            Stmt::DeclareBest(m, v) => {
+                let v = at(b, *v);
+                b.push(Stmt::DeclareBest(*m, v));
             }
-            Stmt::Contribute { param, role, row, component, value } => {
-                let (row, value) = (row.map(|r| at(b, r)), at(b, *value));
-                b.push(Stmt::Contribute { param: *param, role: *role, row, component: *component, value });
+            Stmt::Raise { acc, value, place } => {
+                let (value, place) = (at(b, *value), at(b, *place));
+                b.push(Stmt::Raise { acc: *acc, value, place });
+            }
+            Stmt::DeclareChannels(m, dim) => b.push(Stmt::DeclareChannels(*m, *dim)),
+            Stmt::AccumulateChannel { sum, channel, value } => {
+                let (channel, value) = (at(b, *channel), at(b, *value));
+                if b.constant(value) != Some(0.0) {
+                    b.push(Stmt::AccumulateChannel { sum: *sum, channel, value });
+                }
+            }
+            Stmt::Store { param, role, component, channel, value } => {
+                let (channel, value) = (channel.map(|c| at(b, c)), at(b, *value));
+                b.push(Stmt::Store { param: *param, role: *role, component: *component, channel, value });
+            }
+            Stmt::Contribute { param, role, row, component, channel, value } => {
+                let (row, channel, value) = (row.map(|r| at(b, r)), channel.map(|c| at(b, c)), at(b, *value));
+                let (param, role, component) = (*param, *role, *component);
+                b.push(Stmt::Contribute { param, role, row, component, channel, value });
             }
             Stmt::For { id, range, body } => {
                 let range = range.map_args(|a| at(b, a));

@@ -1,10 +1,11 @@
-//! Time per pair of [`neighbor_list`] on a jittered lattice of 0.1 atoms/Å³, and on batches of small systems.
-//! Criterion's element is a directed pair, so `thrpt` is pairs per second.
+//! Time per pair of [`neighbor_list`] on a jittered lattice of 0.1 atoms/Å³ of a thousand to a million atoms, in memory
+//! that is fresh or kept by a [`NeighborSearch`], and on batches of small systems. Criterion's element is a directed
+//! pair, so `thrpt` is pairs per second; bytes per pair are printed beside.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use madelung_core::backend::pool::{Pool, Serial, Threads};
 use madelung_core::batch::Batch;
-use madelung_neighbors::{Options, neighbor_list};
+use madelung_neighbors::{NeighborSearch, Options, neighbor_list};
 
 /// n³ atoms in a cubic box, in lattice order or shuffled.
 fn fluid(n: usize, shuffled: bool) -> (Vec<[f64; 3]>, [[f64; 3]; 3]) {
@@ -28,23 +29,34 @@ fn large(c: &mut Criterion) {
     let two = Threads::new(2);
     let mut group = c.benchmark_group("fluid");
     group.sample_size(10);
-    for (n, shuffled) in [(22, false), (22, true), (60, false), (60, true)] {
+    for (n, shuffled) in [10, 22, 46, 100].into_iter().flat_map(|n| [(n, false), (n, true)]) {
         let (atoms, cell) = fluid(n, shuffled);
         let batch = Batch::single(atoms.len()).unwrap();
         for cutoff in [5.0, 10.0] {
-            if n > 22 && cutoff > 5.0 {
+            if n > 46 && cutoff > 5.0 {
                 continue;
             }
             for (options, kind) in [(Options::full(), "full"), (Options::half(), "half")] {
                 let build = |pool: &dyn Pool| {
                     neighbor_list(&atoms, cutoff, Some(&[cell]), None, &batch, &options, pool).unwrap()
                 };
-                let pairs = build(&Serial).len() as u64 * if kind == "half" { 2 } else { 1 };
-                group.throughput(Throughput::Elements(pairs));
+                let list = build(&Serial);
                 let order = if shuffled { "shuffled" } else { "ordered" };
                 let name = format!("{} atoms, {order}, {cutoff} Å, {kind}", atoms.len());
-                group.bench_function(BenchmarkId::new(&name, "1 thread"), |b| b.iter(|| build(&Serial)));
-                group.bench_function(BenchmarkId::new(&name, "2 threads"), |b| b.iter(|| build(&two)));
+                println!("{name}: {} pairs of {} bytes", list.len(), list.entry_bytes());
+                let directed = list.len() as u64 * if kind == "half" { 2 } else { 1 };
+                group.throughput(Throughput::Elements(directed));
+                for (pool, threads) in [(&Serial as &dyn Pool, "1 thread"), (&two, "2 threads")] {
+                    group.bench_function(BenchmarkId::new(&name, threads), |b| b.iter(|| build(pool)));
+                    let mut search = NeighborSearch::new();
+                    group.bench_function(BenchmarkId::new(&name, format!("{threads}, kept")), |b| {
+                        b.iter(|| {
+                            let cell = Some(&[cell][..]);
+                            let list = search.build(&atoms, cutoff, cell, None, &batch, &options, pool);
+                            search.recycle(list.unwrap());
+                        });
+                    });
+                }
             }
         }
     }

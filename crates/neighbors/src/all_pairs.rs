@@ -1,12 +1,13 @@
 //! Small systems: every atom is tried with every image that comes near the atoms at all.
 
-use crate::candidates::{Candidates, Found, Search, System, key};
+use crate::candidates::{Candidates, Found, Search, System};
 
 /// Rows of all atoms of `system`, appended to `found`.
 pub(crate) fn search(
     search: &Search<'_>,
     system: &System<'_>,
-    near: &mut Vec<([f32; 3], u64)>,
+    near: &mut Vec<([f32; 3], i32, i32)>,
+    own: &mut Vec<usize>,
     candidates: &mut Candidates,
     found: &mut Found,
 ) {
@@ -18,14 +19,16 @@ pub(crate) fn search(
         extent = at.iter().fold(extent, |extent, x| extent.max(x.abs()));
         at.map(|x| x as f32)
     };
-    if system.lattice.is_open() {
-        candidates.fill(system.atoms.clone().map(|j| (relative(search.placed[j].at), key(j, 0))));
-    } else {
-        near.clear();
-        images(search, system, |j, n, at| near.push((relative(at), key(j, system.images.code(n)))));
-        candidates.fill(near.iter().copied());
-    }
-    candidates.rows(system.atoms.clone(), extent, search, system, found);
+    near.clear();
+    own.clear();
+    images(search, system, |j, n, at| {
+        if n == [0; 3] {
+            own.push(near.len());
+        }
+        near.push((relative(at), j as i32, system.images.code(n)));
+    });
+    candidates.fill(near.iter().copied(), found);
+    candidates.cell(own.iter().copied(), None, extent, search, system, found);
 }
 
 /// Gives `found` every image within reach of the parallelepiped around the atoms, by atom and then by image.
@@ -43,6 +46,9 @@ fn images(search: &Search<'_>, system: &System<'_>, mut found: impl FnMut(usize,
     for j in system.atoms.clone() {
         let placed = &search.placed[j];
         let range: [_; 3] = std::array::from_fn(|k| {
+            if !lattice.periodic[k] {
+                return 0..=0;
+            }
             let fraction = reach / lattice.heights[k] + 1e-9;
             let first = ((low[k] - fraction - placed.s[k]).ceil() as i32).max(-most[k]);
             let last = ((high[k] + fraction - placed.s[k]).floor() as i32).min(most[k]);

@@ -62,7 +62,7 @@ pub fn distances<T: Coordinate>(
         for i in borders[task]..borders[task + 1] {
             let cell = if cells.len() == 1 { &cells[0] } else { &cells[batch.of(i)] };
             let (others, shifts) = pairs.row(i);
-            for ((p, &j), &s) in pairs.range(i).zip(others).zip(shifts) {
+            for ((p, &j), s) in pairs.range(i).zip(others).zip(shifts) {
                 write(p - first(task), displacement(cell, positions[i], positions[j as usize], s));
             }
         }

@@ -1,6 +1,6 @@
 //! Neighbour lists for any cell: triclinic, left-handed, smaller than the cutoff, periodic along any axes, or none.
 //!
-//! [`neighbor_list`] finds the pairs, [`distances`] measures them, and [`brute_force`] is the slow, readable answer
+//! [`neighbor_list`] finds the pairs, [`NeighborSearch`] finds them again and again, [`distances`] measures them, and [`brute_force`] is the slow, readable answer
 //! that the tests hold every method against.
 
 #![forbid(unsafe_code)]
@@ -12,11 +12,12 @@ mod candidates;
 mod coordinate;
 mod distances;
 mod grid;
-mod lattice;
 mod search;
 mod stencil;
+
+use madelung_core::lattice;
 
 pub use coordinate::Coordinate;
 pub use distances::distances;
 pub use madelung_core::pairs::{Kind, PairList};
-pub use search::{Method, Options, neighbor_list};
+pub use search::{Method, NeighborSearch, Options, neighbor_list};

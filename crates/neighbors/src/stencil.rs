@@ -30,6 +30,36 @@ pub(crate) fn stencil(edges: &[[f64; 3]; 3], most: [i32; 3], reach: f64) -> Vec<
     columns
 }
 
+/// The same for a block of `size` cells, relative to its first one: whatever has a cell in the stencil of one of its
+/// cells.
+pub(crate) fn of_block(columns: &[Column], size: [i32; 3]) -> Vec<Column> {
+    if size.contains(&0) {
+        return vec![];
+    }
+    let mut of_cells: Vec<Column> = (0..size[0])
+        .flat_map(|a| (0..size[1]).map(move |b| (a, b)))
+        .flat_map(|(a, b)| {
+            columns.iter().map(move |c| Column {
+                dx: c.dx + a,
+                dy: c.dy + b,
+                first: c.first,
+                last: c.last + size[2] - 1,
+            })
+        })
+        .collect();
+    of_cells.sort_unstable_by_key(|c| (c.dx, c.dy));
+    let mut union: Vec<Column> = Vec::with_capacity(of_cells.len());
+    for column in of_cells {
+        match union.last_mut() {
+            Some(last) if (last.dx, last.dy) == (column.dx, column.dy) => {
+                (last.first, last.last) = (last.first.min(column.first), last.last.max(column.last));
+            }
+            _ => union.push(column),
+        }
+    }
+    union
+}
+
 /// A lower bound, exact up to rounding, of the distance between two cells of the grid that are `d` cells apart.
 fn gap(edges: &[[f64; 3]; 3], d: [i32; 3]) -> f64 {
     let d = d.map(f64::from);

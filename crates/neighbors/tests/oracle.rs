@@ -1,7 +1,9 @@
 //! Every method against the oracle, on whatever cells, atoms and batches chance brings.
 
+use madelung_core::backend::cpu::Cpu;
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::batch::Batch;
+use madelung_core::math::Isa;
 use madelung_neighbors::brute_force::{self, Pair};
 use madelung_neighbors::{Coordinate, Kind, Method, Options, PairList, neighbor_list};
 use proptest::prelude::*;
@@ -82,12 +84,13 @@ fn search<T: Coordinate>(
     list
 }
 
-/// The search against the oracle, for both methods and the choice between them.
+/// The search against the oracle, for both methods and the choice between them, each on other instructions.
 fn agree(systems: &[System], cutoff: f64, half: bool) -> Result<(), TestCaseError> {
     let expected = oracle(systems, cutoff, half);
     let options = if half { Options::half() } else { Options::full() };
-    for method in [None, Some(Method::CellList), Some(Method::BruteForce)] {
-        let options = options.clone().maybe(method);
+    let all = [None, Some(Method::CellList), Some(Method::BruteForce)];
+    for (method, isa) in all.into_iter().zip([Isa::Portable, Isa::Avx2, Isa::Avx512]) {
+        let options = options.clone().maybe(method).with_cpu(Cpu::at_most(isa));
         let list = search::<f64>(systems, cutoff, &options, 1);
         prop_assert_eq!(&list.iter().collect::<Vec<_>>(), &expected, "{:?}", method);
         // Lists from outside are checked: ours pass as what they are, and not as the other kind.
@@ -185,7 +188,7 @@ fn fluid(n: usize, shear: f64) -> System {
 }
 
 #[test]
-fn large_systems_agree_whatever_the_threads() {
+fn large_systems_agree_whatever_the_threads_and_instructions() {
     for (n, shear, cutoff, pbc) in [
         (11, 0.0, 5.0, [true; 3]),
         (11, 0.4, 5.0, [true; 3]),
@@ -202,6 +205,11 @@ fn large_systems_agree_whatever_the_threads() {
             assert_eq!((grid.others(), grid.shifts()), (all.others(), all.shifts()));
             assert_eq!((grid.others(), grid.shifts()), (threads.others(), threads.shifts()));
             assert_eq!(grid.starts(), threads.starts());
+            for isa in [Isa::Portable, Isa::Avx2] {
+                let other = search::<f64>(&system, cutoff, &options.clone().with_cpu(Cpu::at_most(isa)), 2);
+                assert_eq!(grid.starts(), other.starts(), "{isa:?}");
+                assert_eq!((grid.others(), grid.shifts()), (other.others(), other.shifts()), "{isa:?}");
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a launch is given by its caller: where to run, and where memory comes from.
 
 use super::launch::Backend;
-use super::pool::{Pool, Threads};
+use super::pool::{Pool, Share, Threads, WORTH_THREADS};
+use super::status::{AtOnce, Status};
 use crate::array::{Array, DType};
 
 /// Gives the arrays that an op needs besides its inputs, and takes them back.
@@ -42,6 +43,18 @@ impl Stream for Immediate {
     }
 }
 
+/// How the CPU takes the pairs of full lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PairLoops {
+    /// In clusters where the list has an order and it is faster; a matter of each system alone.
+    #[default]
+    Auto,
+    /// Row by row.
+    Rows,
+    /// In clusters wherever the kernel has this form; lists without an order are ordered for the call.
+    Clusters,
+}
+
 /// Where and with what an op runs.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -49,20 +62,33 @@ pub struct Context<'a> {
     pub backend: &'a dyn Backend,
     /// Threads.
     pub pool: &'a dyn Pool,
+    /// The most of them that a call uses at once.
+    pub max_threads: usize,
     /// Memory.
     pub allocator: &'a dyn Allocator,
     /// Order.
     pub stream: &'a dyn Stream,
+    /// Takes gradients that add to partners' elements where a kernel has such a form, in place of those that gather
+    /// through the list's transpose: no transpose is made, and rows collide.
+    pub scatter: bool,
+    /// Errors that only a run shows.
+    pub status: &'a dyn Status,
+    /// How pairs are taken.
+    pub pair_loops: PairLoops,
 }
 
 impl Default for Context<'static> {
-    /// The CPU, the shared pool, the heap, at once.
+    /// The CPU, the shared pool, the heap; launches and errors at once.
     fn default() -> Self {
         Self {
             backend: &const { super::cpu::Cpu::new() },
             pool: Threads::shared(),
+            max_threads: usize::MAX,
             allocator: &Heap,
             stream: &Immediate,
+            scatter: false,
+            status: &AtOnce,
+            pair_loops: PairLoops::Auto,
         }
     }
 }
@@ -75,5 +101,21 @@ impl<'a> Context<'a> {
         'a: 'b,
     {
         Context { pool, ..self }
+    }
+
+    /// The same with at most `threads` threads for a call, and at least one.
+    #[must_use]
+    pub fn with_max_threads(self, threads: usize) -> Self {
+        Self { max_threads: threads, ..self }
+    }
+
+    /// The threads of a call.
+    pub fn threads(&self) -> Share<'a> {
+        Share::new(self.pool, self.max_threads)
+    }
+
+    /// The threads for work of about this many nanoseconds: the calling thread alone below [`WORTH_THREADS`].
+    pub fn threads_for(&self, nanoseconds: usize) -> Share<'a> {
+        Share::new(self.pool, if nanoseconds < WORTH_THREADS { 1 } else { self.max_threads })
     }
 }

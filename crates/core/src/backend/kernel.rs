@@ -1,8 +1,15 @@
 //! Kernels as the backends see them: what `kernels!` generates, and what its code calls.
 #![expect(unsafe_code, reason = "the helpers of generated code read and write through a launch's pointers")]
 
+pub use super::clusters::{ClusterEntryPoints, ClusterForm, ClusterPiece, Packed, RunClusters};
+pub use super::runtime::*;
+pub use super::shared::{
+    SharedReal, atomic_add, atomic_max, atomic_min, load, load_int, raise, store, store_int,
+};
+pub use super::splines::{MeshShape, Splines, in_planes, mesh_node};
+pub use super::status::Reason;
 pub use crate::math::{Elem, Lane, scalar};
-pub use crate::{entry_points, math};
+pub use crate::{cluster_entry_points, entry_points, math, small_entry_points};
 
 /// A kernel: its declaration and every form derived from it. `kernels!` makes them.
 #[derive(Debug)]
@@ -35,6 +42,11 @@ impl Kernel {
     ) -> Self {
         Self { name, dims, index, params, forms }
     }
+
+    /// Whether it has derivatives; `#[kernel(no_adjoint)]` has none.
+    pub fn is_differentiable(&self) -> bool {
+        self.forms.iter().any(|f| f.member != Member::Value)
+    }
 }
 
 /// A parameter of a kernel.
@@ -57,6 +69,8 @@ pub enum ParamKind {
         components: usize,
         /// Zero in every call: only its derivatives matter.
         zero: bool,
+        /// Each element has a value for each channel of this dimension.
+        width: Option<usize>,
     },
     /// An array that the kernel writes.
     Output {
@@ -64,6 +78,8 @@ pub enum ParamKind {
         dim: Option<usize>,
         /// 1, 3 or 9.
         components: usize,
+        /// Each element has a value for each channel of this dimension.
+        width: Option<usize>,
     },
     /// An integer array.
     Ints {
@@ -71,6 +87,17 @@ pub enum ParamKind {
         dim: usize,
         /// 1 or 3.
         components: usize,
+    },
+    /// An integer array of a kernel that is not differentiated.
+    Integers {
+        /// Elements per row of this dimension; `None`: one element.
+        dim: Option<usize>,
+        /// 1 or 3.
+        components: usize,
+        /// Whether its elements are i64 and not i32.
+        wide: bool,
+        /// Whether the kernel writes it.
+        output: bool,
     },
     /// A real attribute.
     Scalar,
@@ -83,8 +110,29 @@ pub enum ParamKind {
         /// The systems.
         systems: usize,
     },
-    /// A pair list between the rows of one dimension.
-    Pairs(usize),
+    /// A pair list.
+    Pairs {
+        /// Its rows.
+        rows: usize,
+        /// What the rows are paired with.
+        columns: usize,
+        /// The dimension of arrays that have an element per pair.
+        entries: Option<usize>,
+    },
+    /// An element of another dimension for each row, in any order.
+    Map {
+        /// The rows.
+        rows: usize,
+        /// The other dimension.
+        into: usize,
+    },
+    /// A periodic mesh for each system.
+    Mesh {
+        /// The systems.
+        systems: usize,
+        /// Their nodes.
+        nodes: usize,
+    },
 }
 
 /// A member of the closed set of derivatives.
@@ -105,10 +153,12 @@ pub enum Member {
 /// The pair lists that a form is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lists {
-    /// Any list.
+    /// Any list: what partners get is gathered through the list's transpose.
     Any,
     /// Full lists only: what partners get is gathered by symmetry.
     Full,
+    /// Any list, without its transpose: what partners get is added where it belongs.
+    Scatter,
 }
 
 /// One form of a kernel.
@@ -139,14 +189,23 @@ pub struct Part {
     pub reductions: &'static [Reduction],
     /// Slots that rows add to at each other's elements.
     pub scattered: &'static [usize],
+    /// Slots that rows add to at elements of their own.
+    pub added: &'static [usize],
     /// Slots that are written.
     pub written: &'static [usize],
     /// Whether rows loop over data.
     pub loops: bool,
+    /// Whether places in rows and systems are counted, in reals.
+    pub places: bool,
+    /// The mesh, where all that rows do is add to its nodes: a call then adds only to those in the planes that its shape
+    /// says.
+    pub planes: Option<usize>,
     /// Whether cotangents of outputs are one element, the same for every row.
     pub uniform: bool,
     /// The CPU code.
     pub run: EntryPoints,
+    /// The same for full lists in clusters, if the part has this form.
+    pub clusters: Option<ClusterForm>,
     /// The CUDA text.
     pub cuda: Cuda,
 }
@@ -169,14 +228,30 @@ pub enum Array {
     SystemOf,
     /// A batch: where each system's rows begin, and one more.
     Members,
-    /// A pair list: where each row's pairs begin.
+    /// A pair list: where each row's pairs begin (64-bit).
     Start,
-    /// A pair list: where they end.
+    /// A pair list: where they end (64-bit).
     End,
     /// A pair list: the columns.
     Column,
-    /// A pair list: the image shifts.
+    /// A pair list: the image shifts, three integers each; null where they are packed.
     Shift,
+    /// Room for sums over the channels of this dimension, which only the row at hand uses: once per thread that runs
+    /// rows one after the other (the CPU code, in the launch's type), or once per row (the CUDA text, in `ACC`).
+    Scratch(usize),
+    /// A pair list: the image shifts, packed; null where they are not.
+    PackedShift,
+    /// The transpose of a pair list: where each column's pairs begin, and one more (64-bit).
+    ColumnStart,
+    /// The transpose of a pair list: the rows.
+    PairRow,
+    /// The transpose of a pair list: the entries.
+    PairEntry,
+    /// A map: the element of each row.
+    MapOf,
+    /// A mesh: its three sizes, the order of its splines, and the first of the planes (numbered through all systems, first
+    /// axis) that a call adds to, and the one after the last.
+    MeshShape,
 }
 
 /// The roles of a parameter's real arrays: bits.
@@ -189,6 +264,14 @@ pub mod role {
     pub const SECOND: u8 = 2;
     /// Cotangent of an output, or gradient by an input.
     pub const COTANGENT: u8 = 4;
+    /// An array of the form's own, with an element per row of the kernel: its first launch leaves it to the later ones.
+    /// The parameter is its number.
+    pub const HIDDEN: u8 = 8;
+
+    /// The dimension of such an array's channels, if it has them: one less than the upper half of the bits.
+    pub fn width(role: u8) -> Option<usize> {
+        (role >> 4).checked_sub(1).map(usize::from)
+    }
 }
 
 /// A sum over rows that ends in an element they share.
@@ -213,7 +296,9 @@ pub struct Cuda {
     pub text: &'static str,
 }
 
-/// What every CUDA text needs before it, `REAL` being defined as `float` or `double`.
+/// What every CUDA text needs before it, `REAL` being defined as `float` or `double`: the type of what is computed. `ACC`,
+/// the type of sums, may be defined as well, and directly before a text `Tn`, the type that the real array at pointer n
+/// holds.
 pub const PRELUDE: &str = include_str!("prelude.cuh");
 
 /// Pointers and attributes of a launch, in the layout that the generated code and the CUDA text share.
@@ -228,9 +313,31 @@ pub struct Launch {
     pub ints: [i64; 4],
     /// Bit n: slot n is added to, not overwritten.
     pub adds: u64,
+    /// The sizes of the kernel's first dimensions: what computed indices are compared with, and widths of channels.
+    pub dims: [i64; 16],
+    /// The status word.
+    pub status: *mut u32,
 }
 
 impl Launch {
+    /// A launch without pointers: attributes, dimensions and the status word of `launching`.
+    pub fn new(launching: &super::Launching<'_>) -> Self {
+        let mut launch = Self {
+            pointers: [std::ptr::null_mut(); 64],
+            reals: [0.0; 8],
+            ints: [0; 4],
+            adds: 0,
+            dims: [0; 16],
+            status: launching.status.pointer(),
+        };
+        launch.reals[..launching.reals.len()].copy_from_slice(&launching.reals);
+        launch.ints[..launching.ints.len()].copy_from_slice(&launching.ints);
+        for (size, dim) in launch.dims.iter_mut().zip(launching.dims) {
+            *size = *dim as i64;
+        }
+        launch
+    }
+
     /// Whether slot `n` is added to.
     #[inline(always)]
     pub fn adds(&self, n: usize) -> bool {
@@ -263,7 +370,10 @@ impl std::fmt::Debug for EntryPoints {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! entry_points {
-    ($f:ident) => {{
+    ($f:ident) => {
+        rt::entry_points!(@of $f, Avx2F32, Avx512F32)
+    };
+    (@of $f:ident, $four:ident, $eight:ident) => {{
         #[cfg(target_arch = "x86_64")]
         macro_rules! with {
             ($features:literal, $lane:ident) => {{
@@ -280,8 +390,8 @@ macro_rules! entry_points {
         const RUN: rt::EntryPoints = rt::EntryPoints {
             f32: [
                 $f::<rt::math::Portable32>,
-                with!("avx2,fma", Avx2F32),
-                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F32),
+                with!("avx2,fma", $four),
+                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $eight),
             ],
             f64: [
                 $f::<rt::math::Portable64>,
@@ -298,66 +408,11 @@ macro_rules! entry_points {
     }};
 }
 
-/// Element `i`, as f64.
-///
-/// # Safety
-/// `p` is valid for reading element `i`.
-#[inline(always)]
-pub unsafe fn get<E: Elem>(p: *mut E, i: usize) -> f64 {
-    // SAFETY: the caller's promise.
-    unsafe { (*p.add(i)).to_f64() }
-}
-
-/// Writes or adds to element `i`; a null array is one that nobody wants.
-///
-/// # Safety
-/// `p` is null or valid for writing element `i`, which no other thread touches.
-#[inline(always)]
-pub unsafe fn put<E: Elem>(p: *mut E, i: usize, x: f64, adds: bool) {
-    if p.is_null() {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let q = p.add(i);
-        *q = E::of_f64(if adds { (*q).to_f64() + x } else { x });
-    }
-}
-
-/// Adds each of the first `n` lanes to its own element.
-///
-/// # Safety
-/// `p` is valid for every element `index * stride + component`.
-#[inline(always)]
-pub unsafe fn scatter<L: Lane>(
-    p: *mut f64,
-    index: L::Index,
-    stride: usize,
-    component: usize,
-    x: L,
-    n: usize,
-) {
-    for lane in 0..n {
-        // SAFETY: the caller's promise.
-        unsafe { *p.add(L::index_lane(index, lane) * stride + component) += x.lane(lane) };
-    }
-}
-
-/// `k, k + 1, …` for arrays that have no faster way; the lanes from `n` on repeat the last.
-#[inline(always)]
-pub fn consecutive<L: Lane>(k: usize, n: usize) -> L::Index {
-    let mut index = [0i32; 16];
-    for (l, i) in index.iter_mut().enumerate() {
-        *i = (k + l.min(n - 1)) as i32;
-    }
-    // SAFETY: no lane type has more than 16 lanes.
-    unsafe { L::index(index.as_ptr()) }
-}
-
-/// The nearest integer, for |x| < 2²² (f32) or 2⁵¹ (f64).
-#[inline(always)]
-pub fn nearest<L: Lane>(x: L) -> L {
-    // Adding 1.5 · 2^(mantissa bits) leaves no room for a fraction.
-    let big = L::splat(if size_of::<L::Elem>() == 4 { 12_582_912.0 } else { 6_755_399_441_055_744.0 });
-    (x + big) - big
+/// The same with lanes for f64 alone: less to compile.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! small_entry_points {
+    ($f:ident) => {
+        rt::entry_points!(@of $f, Portable32, Portable32)
+    };
 }

@@ -2,8 +2,12 @@
 
 use super::context::Context;
 use super::kernel::{Array as ArrayOf, Kernel, ParamKind, Part, role};
+use super::primitives::Primitives;
+use super::status::Word;
 use crate::array::{Array, DType, View};
 use crate::batch::Batch;
+use crate::map::Map;
+use crate::mesh::Mesh;
 use crate::pairs::{Kind, PairList};
 use crate::{Error, Result};
 
@@ -13,6 +17,10 @@ pub trait Backend: Sync {
     fn name(&self) -> &'static str;
     /// Runs a launch that has been checked.
     fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()>;
+    /// What it can do besides: scans, sorts, reductions, Fourier transforms.
+    fn primitives(&self) -> Result<&dyn Primitives> {
+        Err(Error::Unsupported(format!("the backend {} has no primitives", self.name())))
+    }
 }
 
 /// What is bound to a slot or to the target of a reduction.
@@ -48,10 +56,16 @@ pub struct Launching<'a> {
     pub batches: Vec<(usize, &'a Batch<'a>)>,
     /// Pair lists, by parameter.
     pub pairs: Vec<(usize, &'a PairList<'a>)>,
+    /// Maps, by parameter.
+    pub maps: Vec<(usize, &'a Map<'a>)>,
+    /// Meshes, by parameter.
+    pub meshes: Vec<(usize, &'a Mesh)>,
     /// Real attributes, in the order of their parameters.
     pub reals: Vec<f64>,
     /// Integer attributes, in the order of their parameters.
     pub ints: Vec<i64>,
+    /// What the kernel says about the run, once it is over.
+    pub status: &'a Word,
 }
 
 impl<'a> Launching<'a> {
@@ -70,9 +84,34 @@ impl<'a> Launching<'a> {
         self.pairs.iter().find(|(p, _)| *p == param).map(|(_, b)| *b)
     }
 
+    /// Numbers per row of a real array.
+    pub fn components(&self, param: usize) -> usize {
+        match self.kernel.params[param].kind {
+            ParamKind::Real { components, width, .. } | ParamKind::Output { components, width, .. } => {
+                components * width.map_or(1, |w| self.dims[w])
+            }
+            _ => 1,
+        }
+    }
+
+    /// The map bound to a parameter.
+    pub fn map(&self, param: usize) -> Option<&'a Map<'a>> {
+        self.maps.iter().find(|(p, _)| *p == param).map(|(_, b)| *b)
+    }
+
+    /// The mesh bound to a parameter.
+    pub fn mesh(&self, param: usize) -> Option<&'a Mesh> {
+        self.meshes.iter().find(|(p, _)| *p == param).map(|(_, m)| *m)
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.dims[self.part.index]
+    }
+
+    /// The error of a launch that has run, in the kernel's own names.
+    pub fn raised(&self) -> Option<Error> {
+        self.status.error_of(self.kernel)
     }
 
     /// Compares every argument with the kernel's declaration. What passes is safe to hand to generated code: every
@@ -86,7 +125,7 @@ impl<'a> Launching<'a> {
                 self.part.cuda.name,
             ));
         }
-        if self.dtype == DType::I32 {
+        if !self.dtype.is_computed() {
             return Err(Error::argument("dtype", "float32 or float64", self.dtype.to_string()));
         }
         if self.dims.len() != self.kernel.dims.len() {
@@ -100,7 +139,10 @@ impl<'a> Launching<'a> {
                     self.check_access(slot.param, role, self.part.written.contains(&n))?;
                 }
                 ArrayOf::SystemOf | ArrayOf::Members => self.check_batch(slot.param)?,
-                _ => self.check_pairs(slot.param)?,
+                ArrayOf::Scratch(_) => {}
+                ArrayOf::MapOf => self.check_map(slot.param)?,
+                ArrayOf::MeshShape => self.check_mesh(slot.param)?,
+                array => self.check_pairs(slot.param, array)?,
             }
         }
         for r in self.part.reductions {
@@ -110,6 +152,7 @@ impl<'a> Launching<'a> {
         if let Some(batch) = self.part.batch {
             self.check_batch(batch)?;
         }
+        self.check_places()?;
         let count = |kind: ParamKind| self.kernel.params.iter().filter(|p| p.kind == kind).count();
         if self.reals.len() != count(ParamKind::Scalar) || self.ints.len() != count(ParamKind::IntScalar) {
             return Err(Error::argument(
@@ -126,28 +169,41 @@ impl<'a> Launching<'a> {
     }
 
     fn check_array(&self, param: usize, role: u8) -> Result<()> {
-        let p = &self.kernel.params[param];
-        let missing = || Error::argument(p.name, "an array", "none");
-        let bound = self.array(param, role).ok_or_else(missing)?;
-        let (dim, components, dtype) = match p.kind {
-            ParamKind::Real { dim, components, .. } | ParamKind::Output { dim, components } => {
-                (dim, components, self.dtype)
+        let hidden = role & role::HIDDEN != 0;
+        let kind = if hidden {
+            ParamKind::Output { dim: Some(self.kernel.index), components: 1, width: role::width(role) }
+        } else {
+            self.kernel.params[param].kind
+        };
+        let name = self.name_of(param, role);
+        let bound = self.array(param, role).ok_or_else(|| Error::argument(name, "an array", "none"))?;
+        let (dim, components, width, dtype) = match kind {
+            ParamKind::Real { dim, components, width, .. } | ParamKind::Output { dim, components, width } => {
+                (dim, components, width, self.dtype)
             }
-            ParamKind::Ints { dim, components } => (Some(dim), components, DType::I32),
-            _ => return Err(Error::argument(p.name, "a parameter that has arrays", format!("{:?}", p.kind))),
+            ParamKind::Ints { dim, components } => (Some(dim), components, None, DType::I32),
+            ParamKind::Integers { dim, components, wide, .. } => {
+                (dim, components, None, if wide { DType::I64 } else { DType::I32 })
+            }
+            _ => return Err(Error::argument(name, "a parameter that has arrays", format!("{kind:?}"))),
         };
         let one_element =
-            self.part.uniform && role & role::COTANGENT != 0 && matches!(p.kind, ParamKind::Output { .. });
+            self.part.uniform && role & role::COTANGENT != 0 && matches!(kind, ParamKind::Output { .. });
+        let channels = width.map_or(1, |w| self.dims[w]);
+        if channels == 0 {
+            return Err(Error::argument(name, "a feature width of at least 1", "0"));
+        }
         let rows = if one_element { 1 } else { dim.map_or(1, |d| self.dims[d]) };
         let (len, has) = match bound {
             Bound::Input(view) => (view.len(), view.dtype()),
             Bound::Output { array, .. } => (array.shape().iter().product(), array.dtype()),
             Bound::Unwanted => return Ok(()),
         };
-        if Some(len) != rows.checked_mul(components) || rows > i32::MAX as usize || has != dtype {
+        let expected = rows.checked_mul(components).and_then(|n| n.checked_mul(channels));
+        if Some(len) != expected || has != dtype {
             return Err(Error::argument(
-                p.name,
-                format!("{rows} × {components} elements of {dtype}"),
+                name,
+                format!("{rows} × {} elements of {dtype}", components * channels),
                 format!("{len} elements of {has}"),
             ));
         }
@@ -156,9 +212,13 @@ impl<'a> Launching<'a> {
 
     /// What is written is bound for writing, and what is read is there.
     fn check_access(&self, param: usize, role: u8, written: bool) -> Result<()> {
-        let name = self.kernel.params[param].name;
+        let name = self.name_of(param, role);
         match (self.array(param, role), written) {
             (Some(Bound::Input(_)), true) => Err(Error::argument(name, "an output", "an array to read from")),
+            // Rows may read what they write to here.
+            (Some(Bound::Unwanted), true) if !self.kernel.is_differentiable() => {
+                Err(Error::argument(name, "an output", "none"))
+            }
             (Some(Bound::Input(_)), false) | (Some(Bound::Unwanted), true) => Ok(()),
             (Some(Bound::Output { array, .. }), true) if array.is_contiguous() => Ok(()),
             (Some(Bound::Output { .. }), true) => {
@@ -183,21 +243,73 @@ impl<'a> Launching<'a> {
         Ok(())
     }
 
-    fn check_pairs(&self, param: usize) -> Result<()> {
+    fn check_mesh(&self, param: usize) -> Result<()> {
         let p = &self.kernel.params[param];
-        let ParamKind::Pairs(dim) = p.kind else {
+        let ParamKind::Mesh { systems, nodes } = p.kind else {
+            return Err(Error::argument(p.name, "a mesh", format!("{:?}", p.kind)));
+        };
+        let mesh = self.mesh(param).ok_or_else(|| Error::argument(p.name, "a mesh", "none"))?;
+        let (want, have) = ((self.dims[nodes], self.dims[systems]), (mesh.nodes(), mesh.systems()));
+        if want != have {
+            let show = |(n, s): (usize, usize)| format!("{n} nodes in {s} systems");
+            return Err(Error::argument(p.name, show(want), show(have)));
+        }
+        Ok(())
+    }
+
+    fn check_pairs(&self, param: usize, array: ArrayOf) -> Result<()> {
+        let p = &self.kernel.params[param];
+        let ParamKind::Pairs { rows, columns, entries } = p.kind else {
             return Err(Error::argument(p.name, "a pair list", format!("{:?}", p.kind)));
         };
         let list = self.pair_list(param).ok_or_else(|| Error::argument(p.name, "a pair list", "none"))?;
-        let n = self.dims[dim];
-        if (list.rows(), list.columns()) != (n, n) {
+        let (want, have) = ((self.dims[rows], self.dims[columns]), (list.rows(), list.columns()));
+        if want != have {
+            let show = |(r, c): (usize, usize)| format!("a list between {r} and {c} rows");
+            return Err(Error::argument(p.name, show(want), show(have)));
+        }
+        if let Some(entries) = entries.filter(|e| self.dims[*e] != list.others().len()) {
             return Err(Error::argument(
                 p.name,
-                format!("a list between {n} and {n} rows"),
-                format!("one between {} and {}", list.rows(), list.columns()),
+                format!("{} entries ({})", self.dims[entries], self.kernel.dims[entries]),
+                list.others().len().to_string(),
             ));
         }
+        if matches!(array, ArrayOf::ColumnStart | ArrayOf::PairRow | ArrayOf::PairEntry) {
+            list.transpose()?;
+        }
         Ok(())
+    }
+
+    fn check_map(&self, param: usize) -> Result<()> {
+        let p = &self.kernel.params[param];
+        let ParamKind::Map { rows, into } = p.kind else {
+            return Err(Error::argument(p.name, "a map", format!("{:?}", p.kind)));
+        };
+        let map = self.map(param).ok_or_else(|| Error::argument(p.name, "a map", "none"))?;
+        let (want, have) = ((self.dims[rows], self.dims[into]), (map.rows(), map.into_len()));
+        if want != have {
+            let show = |(r, c): (usize, usize)| format!("a map of {r} rows into {c}");
+            return Err(Error::argument(p.name, show(want), show(have)));
+        }
+        Ok(())
+    }
+
+    /// Places are counted in reals: those of f32 have 24 bits.
+    fn check_places(&self) -> Result<()> {
+        let longest =
+            self.pairs.iter().map(|(_, list)| list.max_row()).chain(self.dims.iter().copied()).max();
+        if self.part.places && self.dtype == DType::F32 && longest > Some(1 << 24) {
+            return Err(Error::Unsupported(format!(
+                "{} looks for the place of a value among more than 2^24, which f32 cannot number: use float64",
+                self.kernel.name
+            )));
+        }
+        Ok(())
+    }
+
+    fn name_of(&self, param: usize, role: u8) -> &'static str {
+        if role & role::HIDDEN != 0 { "an array between launches" } else { self.kernel.params[param].name }
     }
 
     /// Whether every pair list of the launch is full.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 pub enum Isa {
     /// Whatever the target always has (SSE2, NEON).
     Portable,
-    /// AVX2 with fused operations.
+    /// AVX2 with fused operations (and `popcnt`, which goes with it).
     Avx2,
     /// AVX-512 F, DQ, VL and BW.
     Avx512,
@@ -36,7 +36,7 @@ impl Isa {
         macro_rules! has {
             ($($feature:tt)*) => { true $(&& std::arch::is_x86_feature_detected!($feature))* };
         }
-        if !has!("avx2" "fma") {
+        if !has!("avx2" "fma" "popcnt") {
             Self::Portable
         } else if !has!("avx512f" "avx512dq" "avx512vl" "avx512bw") {
             Self::Avx2

@@ -87,6 +87,8 @@ pub trait Lane:
     fn any(a: Self::Mask) -> bool;
     /// True in the lanes before `n`.
     fn first(n: usize) -> Self::Mask;
+    /// True in the lanes whose bits are set.
+    fn bits(mask: u32) -> Self::Mask;
     /// `a` where `m` is true, else `b`.
     fn select(m: Self::Mask, a: Self, b: Self) -> Self;
 
@@ -145,6 +147,18 @@ pub trait Lane:
     /// # Safety
     /// `p` is valid for reading `3 n` elements, 1 ≤ `n` ≤ `N`.
     unsafe fn int3_first(p: *const i32, n: usize) -> [Self; 3];
+    /// `N` rows of three integers that are packed into one each ([`pack`](super::packed::pack)), by column, as reals.
+    /// # Safety
+    /// `p` is valid for reading `N` elements.
+    unsafe fn packed3(p: *const i32) -> [Self; 3];
+    /// The first `n` packed rows of three integers.
+    /// # Safety
+    /// `p` is valid for reading `n` elements, 1 ≤ `n` ≤ `N`.
+    unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3];
+    /// Packed rows `i` of three integers.
+    /// # Safety
+    /// No index is negative and `p` is valid for reading each of these elements.
+    unsafe fn packed3_gather(p: *const i32, i: Self::Index) -> [Self; 3];
     /// `p[i * stride + offset]` as reals, addressed with 64 bits.
     /// # Safety
     /// No index is negative and `p` is valid for reading each of these elements.
@@ -197,6 +211,16 @@ macro_rules! common {
         #[inline(always)]
         fn index_lane(i: Self::Index, l: usize) -> usize {
             i[l] as usize
+        }
+        #[inline(always)]
+        unsafe fn packed3_gather(p: *const i32, i: Self::Index) -> [Self; 3] {
+            let mut v = [0; Self::N];
+            for (l, v) in v.iter_mut().enumerate() {
+                // SAFETY: the caller vouches for the indices.
+                *v = unsafe { p.add(i[l] as usize).read() };
+            }
+            // SAFETY: N elements.
+            unsafe { Self::packed3(v.as_ptr()) }
         }
         #[inline(always)]
         unsafe fn index(p: *const i32) -> Self::Index {

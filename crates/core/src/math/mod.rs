@@ -9,6 +9,7 @@ mod coefficients;
 mod functions;
 mod isa;
 mod lane;
+pub mod packed;
 mod portable;
 mod single;
 #[cfg(target_arch = "x86_64")]
@@ -22,6 +23,71 @@ pub use lane::{Elem, Lane};
 pub use portable::{Portable32, Portable64};
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+
+macro_rules! special {
+    ($(#[$doc:meta])* $module:ident, $inline:ident) => {
+        $(#[$doc])*
+        pub mod $module {
+            use super::Lane;
+
+            /// `e^x`.
+            #[inline($inline)]
+            pub fn exp<L: Lane>(x: L) -> L {
+                x.exp()
+            }
+            /// Natural logarithm.
+            #[inline($inline)]
+            pub fn ln<L: Lane>(x: L) -> L {
+                x.ln()
+            }
+            /// `x^e`.
+            #[inline($inline)]
+            pub fn pow<L: Lane>(x: L, e: L) -> L {
+                x.pow(e)
+            }
+            /// The complementary error function.
+            #[inline($inline)]
+            pub fn erfc<L: Lane>(x: L) -> L {
+                x.erfc()
+            }
+            /// `exp(-x²)`.
+            #[inline($inline)]
+            pub fn exp_neg_sq<L: Lane>(x: L) -> L {
+                x.exp_neg_sq()
+            }
+            /// `(erfc(x), exp(-x²))`.
+            #[inline($inline)]
+            pub fn erfc_exp_neg_sq<L: Lane>(x: L) -> (L, L) {
+                x.erfc_exp_neg_sq()
+            }
+            /// Sine.
+            #[inline($inline)]
+            pub fn sin<L: Lane>(x: L) -> L {
+                x.sin()
+            }
+            /// Cosine.
+            #[inline($inline)]
+            pub fn cos<L: Lane>(x: L) -> L {
+                x.cos()
+            }
+            /// Sine and cosine.
+            #[inline($inline)]
+            pub fn sin_cos<L: Lane>(x: L) -> (L, L) {
+                x.sin_cos()
+            }
+        }
+    };
+}
+special!(
+    /// The special functions of lanes as a kernel's loops have them: inlined.
+    inlined,
+    always
+);
+special!(
+    /// The same, each once for every lane type: for kernels whose code shall be small.
+    outlined,
+    never
+);
 
 /// The same functions for scalar f64 code outside the loops.
 pub mod scalar {

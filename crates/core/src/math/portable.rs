@@ -3,6 +3,7 @@
 
 use super::functions::{Prim, Tables};
 use super::lane::{Lane, common};
+use super::packed::unpack;
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 /// Four f64.
@@ -109,6 +110,14 @@ macro_rules! portable {
                 r
             }
             #[inline(always)]
+            fn bits(mask: u32) -> Self::Mask {
+                let mut r = [0; $n];
+                for l in 0..$n {
+                    r[l] = ((mask >> l & 1) as $Bits).wrapping_neg();
+                }
+                r
+            }
+            #[inline(always)]
             fn select(m: Self::Mask, a: Self, b: Self) -> Self {
                 let mut r = m;
                 for l in 0..$n {
@@ -204,6 +213,21 @@ macro_rules! portable {
                 for l in 0..$n {
                     // SAFETY: the caller gives n ≥ 1 rows.
                     let row = unsafe { p.add(3 * l.min(n - 1)).cast::<[i32; 3]>().read() };
+                    (r[0][l], r[1][l], r[2][l]) = (row[0] as $T, row[1] as $T, row[2] as $T);
+                }
+                [Self(r[0]), Self(r[1]), Self(r[2])]
+            }
+            #[inline(always)]
+            unsafe fn packed3(p: *const i32) -> [Self; 3] {
+                // SAFETY: the caller gives N elements.
+                unsafe { Self::packed3_first(p, $n) }
+            }
+            #[inline(always)]
+            unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
+                let mut r = [[0.0; $n]; 3];
+                for l in 0..$n {
+                    // SAFETY: the caller gives n ≥ 1 elements.
+                    let row = unpack(unsafe { p.add(l.min(n - 1)).read() });
                     (r[0][l], r[1][l], r[2][l]) = (row[0] as $T, row[1] as $T, row[2] as $T);
                 }
                 [Self(r[0]), Self(r[1]), Self(r[2])]

@@ -3,6 +3,7 @@
 
 use super::functions::{self, Prim, Tables};
 use super::lane::{Elem, Lane, common};
+use super::packed::unpack;
 
 /// The bits of √½, the least mantissa that `frexp` returns.
 pub(super) const SQRT_HALF_F64: u64 = 0x3FE6_A09E_667F_3BCD;
@@ -87,6 +88,10 @@ macro_rules! single {
                 n > 0
             }
             #[inline(always)]
+            fn bits(mask: u32) -> bool {
+                mask & 1 == 1
+            }
+            #[inline(always)]
             fn select(m: bool, a: Self, b: Self) -> Self {
                 if m { a } else { b }
             }
@@ -150,6 +155,16 @@ macro_rules! single {
             unsafe fn int3_first(p: *const i32, _: usize) -> [Self; 3] {
                 // SAFETY: the caller gives one row of three.
                 unsafe { Self::int3(p) }
+            }
+            #[inline(always)]
+            unsafe fn packed3(p: *const i32) -> [Self; 3] {
+                // SAFETY: the caller gives one element.
+                unpack(unsafe { p.read() }).map(|c| c as $T)
+            }
+            #[inline(always)]
+            unsafe fn packed3_first(p: *const i32, _: usize) -> [Self; 3] {
+                // SAFETY: the caller gives one element.
+                unsafe { Self::packed3(p) }
             }
             #[inline(always)]
             unsafe fn int_gather(p: *const i32, i: [i32; 1], stride: usize, offset: usize) -> Self {

@@ -1,8 +1,9 @@
 //! The arguments of a call against the op's declaration.
 
 use super::declare::{ArgKind, Constraint, Op};
-use super::evaluate::Arg;
-use crate::array::{DType, Data, View};
+use super::request::Arg;
+use crate::array::{DType, View};
+use crate::backend::kernel::ParamKind;
 use crate::cell::Cell;
 use crate::pairs::Kind;
 use crate::{Error, Result};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What the arguments of a call say about it.
 pub(super) struct BoundArgs {
-    /// The dtype of the real arrays.
+    /// The dtype of the real arrays that are not stored, which is what kernels compute in.
     pub(super) dtype: DType,
     /// The sizes of the dimensions.
     pub(super) dims: BTreeMap<String, usize>,
@@ -26,6 +27,8 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
         return Err(Error::argument(op.full_name(), expected, args.len().to_string()));
     }
     let (mut dims, mut attrs, mut dtype) = (BTreeMap::new(), BTreeMap::new(), None);
+    // Bytes of the widest stored array.
+    let mut stored = None;
     for (spec, arg) in op.args.iter().zip(args) {
         let name = spec.name.as_str();
         let wrong = |expected: &str| Err(Error::argument(name, expected, describe(arg)));
@@ -38,11 +41,18 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
         };
         match (&spec.kind, arg) {
             (ArgKind::Real { shape, zero }, Arg::Array(view)) => {
-                let real = matches!(view.dtype(), DType::F32 | DType::F64);
-                if !real || *dtype.get_or_insert(view.dtype()) != view.dtype() {
-                    let expected =
-                        dtype.filter(|_| real).map_or("float32 or float64".into(), |d| d.to_string());
-                    return wrong(&expected);
+                if spec.stored {
+                    if !view.dtype().is_real() {
+                        return wrong("float16, bfloat16, float32 or float64");
+                    }
+                    stored = stored.max(Some(view.dtype().size()));
+                } else {
+                    let real = view.dtype().is_computed();
+                    if !real || *dtype.get_or_insert(view.dtype()) != view.dtype() {
+                        let expected =
+                            dtype.filter(|_| real).map_or("float32 or float64".into(), |d| d.to_string());
+                        return wrong(&expected);
+                    }
                 }
                 match_shape(name, shape, view, &mut set)?;
                 check_finite(name, view)?;
@@ -51,64 +61,111 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
                 }
             }
             (ArgKind::Real { zero: true, .. }, Arg::Zero) => {}
-            (ArgKind::Ints { shape }, Arg::Array(view)) if view.dtype() == DType::I32 => {
+            (ArgKind::Ints { shape }, Arg::Array(view)) if !view.dtype().is_real() => {
                 match_shape(name, shape, view, &mut set)?;
             }
             (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) => {
                 set(rows, batch.atoms())?;
                 set(systems, batch.systems())?;
             }
-            (ArgKind::Pairs { .. }, Arg::Pairs(list)) if list.kind() == Kind::Half => {
+            (ArgKind::Pairs { .. }, Arg::Pairs(list))
+                if spec.constraint == Some(Constraint::Full) && list.kind() == Kind::Half =>
+            {
                 return wrong("a full list (`to_full` makes one of a half list)");
             }
-            (ArgKind::Pairs { rows }, Arg::Pairs(list)) => {
+            (ArgKind::Pairs { rows, columns, entries }, Arg::Pairs(list)) => {
                 set(rows, list.rows())?;
-                set(rows, list.columns())?;
+                set(columns, list.columns())?;
+                if let Some(entries) = entries {
+                    set(entries, list.others().len())?;
+                }
             }
-            (ArgKind::Scalar, Arg::Real(_)) => {}
+            (ArgKind::Map { rows, into }, Arg::Map(map)) => {
+                set(rows, map.rows())?;
+                set(into, map.into_len())?;
+            }
+            (ArgKind::Mesh { systems, nodes, waves }, Arg::Mesh(mesh)) => {
+                set(systems, mesh.systems())?;
+                set(nodes, mesh.nodes())?;
+                set(waves, mesh.waves())?;
+            }
+            (ArgKind::Scalar, Arg::Real(x)) if x.is_finite() => {}
             (ArgKind::IntScalar, Arg::Int(i)) if i32::try_from(*i).is_ok() => {
                 attrs.insert(spec.name.clone(), *i);
             }
             (ArgKind::Real { .. }, _) => return wrong("a real array"),
-            (ArgKind::Ints { .. }, _) => return wrong("an int32 array"),
+            (ArgKind::Ints { .. }, _) => return wrong("an int32 or int64 array"),
             (ArgKind::Batch { .. }, _) => return wrong("a batch"),
             (ArgKind::Pairs { .. }, _) => return wrong("a pair list"),
-            (ArgKind::Scalar, _) => return wrong("a real attribute"),
+            (ArgKind::Map { .. }, _) => return wrong("a map"),
+            (ArgKind::Mesh { .. }, _) => return wrong("a mesh"),
+            (ArgKind::Scalar, _) => return wrong("a real attribute, finite"),
             (ArgKind::IntScalar, _) => return wrong("an integer attribute"),
         }
         if let Some(constraint) = spec.constraint {
             check(name, arg, constraint)?;
         }
     }
-    for (n, arg) in args.iter().enumerate() {
-        if let Arg::Pairs(list) = arg {
-            for (spec, other) in op.args.iter().zip(args) {
-                let same = match (&op.args[n].kind, &spec.kind) {
-                    (ArgKind::Pairs { rows }, ArgKind::Batch { rows: r, .. }) => rows == r,
-                    _ => false,
-                };
-                if let (true, Arg::Batch(batch)) = (same, other) {
-                    list.check_batch(batch)?;
-                }
+    check_lists(op, args)?;
+    // Where every array is stored, nothing is lost by computing in the widest of them, and in f32 at least.
+    let narrow = stored.is_some_and(|size| size <= DType::F32.size());
+    let dtype = dtype.unwrap_or(if narrow { DType::F32 } else { DType::F64 });
+    Ok(BoundArgs { dtype, dims, attrs })
+}
+
+/// No pair joins two systems.
+fn check_lists(op: &Op, args: &[Arg<'_>]) -> Result<()> {
+    let batches = |of: &String| {
+        let of = of.clone();
+        op.args.iter().zip(args).filter_map(move |(spec, arg)| match (&spec.kind, arg) {
+            (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) if *rows == of => Some((systems, *batch)),
+            _ => None,
+        })
+    };
+    for (spec, arg) in op.args.iter().zip(args) {
+        let (ArgKind::Pairs { rows, columns, .. }, Arg::Pairs(list)) = (&spec.kind, arg) else { continue };
+        for (systems, of_rows) in batches(rows) {
+            for (_, of_columns) in batches(columns).filter(|(s, _)| *s == systems) {
+                list.check_batches(of_rows, of_columns)?;
             }
         }
     }
-    Ok(BoundArgs { dtype: dtype.unwrap_or(DType::F64), dims, attrs })
+    for step in &op.steps {
+        let params = step.kernel().map_or(&[][..], |kernel| kernel.params);
+        for (param, buffer) in params.iter().zip(&step.buffers) {
+            if let ParamKind::Real { width: Some(_), .. } = param.kind
+                && let Some(Arg::Array(view)) = args.get(*buffer)
+                && view.shape().get(1) == Some(&0)
+            {
+                let name = op.args[*buffer].name.as_str();
+                return Err(Error::argument(name, "a feature width of at least 1", describe_view(view)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Every number is one: an infinity or NaN would pass a comparison with a cutoff unseen.
 pub(super) fn check_finite(name: &str, view: &View<'_>) -> Result<()> {
-    let bad = match view.data() {
-        Data::F32(d) => d.iter().position(|x| !x.is_finite()).map(|at| (at, f64::from(d[at]))),
-        Data::F64(d) => d.iter().position(|x| !x.is_finite()).map(|at| (at, d[at])),
-        Data::I32(_) => None,
-    };
-    match bad {
+    match view.data().not_finite() {
         Some((at, x)) => {
             let row = at / view.shape().iter().skip(1).product::<usize>().max(1);
             Err(Error::argument(name, "finite numbers", format!("{x} in row {row}")))
         }
         None => Ok(()),
+    }
+}
+
+/// Room for an array of that shape: an allocation that fails would end the process. Small ones are not asked for.
+pub(super) fn check_room(name: &str, dtype: DType, shape: &[usize]) -> Result<()> {
+    const LARGE: usize = 1 << 30;
+    let bytes = shape.iter().try_fold(dtype.size(), |n, d| n.checked_mul(*d));
+    // A shape with a 0 in it has no elements, but sizes that no array can have all the same.
+    let extent = shape.iter().filter(|d| **d > 0).try_fold(dtype.size(), |n, d| n.checked_mul(*d));
+    let addressable = extent.is_some_and(|n| isize::try_from(n).is_ok());
+    match bytes {
+        Some(n) if addressable && (n < LARGE || Vec::<u8>::new().try_reserve_exact(n).is_ok()) => Ok(()),
+        _ => Err(Error::argument(name, "an array that fits in memory", format!("{dtype} {shape:?}"))),
     }
 }
 
@@ -158,6 +215,7 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
                 return Err(Error::argument(name, expected, bad.to_string()));
             }
         }
+        Constraint::Full => {}
         Constraint::Cell => {
             for (b, c) in numbers.chunks_exact(9).enumerate() {
                 Cell::from_rows(std::array::from_fn(|r| std::array::from_fn(|k| c[3 * r + k]))).map_err(
@@ -178,7 +236,9 @@ fn describe(arg: &Arg<'_>) -> String {
     match arg {
         Arg::Array(view) => describe_view(view),
         Arg::Batch(_) => "a batch".into(),
-        Arg::Pairs(_) => "a pair list".into(),
+        Arg::Pairs(list) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
+        Arg::Map(_) => "a map".into(),
+        Arg::Mesh(_) => "a mesh".into(),
         Arg::Real(x) => format!("the real {x}"),
         Arg::Int(i) => format!("the integer {i}"),
         Arg::Zero => "a zero".into(),

@@ -1,8 +1,11 @@
 //! How an op is declared.
 
 use super::Arg;
+use super::fit::{check_kind, check_order};
+use super::linear::Linear;
 use super::size::Size;
-use crate::backend::kernel::{Kernel, ParamKind};
+use crate::array::DType;
+use crate::backend::kernel::{Kernel, Param, ParamKind};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,14 +15,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ArgKind {
-    /// A differentiable array; all of an op's have one dtype, f32 or f64.
+    /// A differentiable array; all of an op's that are not stored have one dtype, f32 or f64.
     Real {
         /// Its shape.
         shape: Vec<Size>,
         /// Its value is zero in every call: only derivatives by it matter (the strain).
         zero: bool,
     },
-    /// An i32 array.
+    /// An i32 or i64 array, of numbers that an i32 has.
     Ints {
         /// Its shape.
         shape: Vec<Size>,
@@ -31,10 +34,30 @@ pub enum ArgKind {
         /// The systems.
         systems: String,
     },
-    /// A pair list between rows: starts and ends `(rows,)`, columns `(P,)`, shifts `(P, 3)`, all i32.
+    /// A pair list: starts and ends `(rows,)`, i64; columns `(P,)`, shifts `(P, 3)`, i32.
     Pairs {
         /// The rows.
         rows: String,
+        /// What they are paired with.
+        columns: String,
+        /// The dimension of arrays that have an element per entry of the list, padding included.
+        entries: Option<String>,
+    },
+    /// An element of another dimension for each row: `(rows,)`, i32.
+    Map {
+        /// The rows.
+        rows: String,
+        /// The other dimension.
+        into: String,
+    },
+    /// A periodic mesh with its spline order: sizes `(3,)` and order, static.
+    Mesh {
+        /// The systems, each with a mesh of its own.
+        systems: String,
+        /// Their nodes, one system after the other.
+        nodes: String,
+        /// The waves of their half spectra.
+        waves: String,
     },
     /// A real attribute.
     Scalar,
@@ -52,6 +75,8 @@ pub enum Constraint {
     Finite,
     /// Cells: finite, |det| > 0.
     Cell,
+    /// Pair lists: every pair from both sides.
+    Full,
 }
 
 /// An argument.
@@ -64,6 +89,9 @@ pub struct ArgSpec {
     pub kind: ArgKind,
     /// What it must satisfy.
     pub constraint: Option<Constraint>,
+    /// A real array whose dtype is f16, bf16, f32 or f64, whatever the others' is. Kernels compute in the dtype of the
+    /// others; its directions and gradients have its own.
+    pub stored: bool,
 }
 
 /// An output, or an array that lives during the call.
@@ -71,17 +99,36 @@ pub struct ArgSpec {
 pub struct OutputSpec {
     /// Its name.
     pub name: String,
-    /// Its shape; its dtype is that of the real arguments.
+    /// Its shape.
     pub shape: Vec<Size>,
+    /// The argument whose dtype it has; None: that of the real arguments that are not stored.
+    pub stored_as: Option<String>,
+    /// Its dtype where it holds integers.
+    pub dtype: Option<DType>,
     /// Kept for the backward pass and hidden from the user.
     pub saved: bool,
 }
 
-/// A kernel of an op, its parameters bound to buffers.
+impl OutputSpec {
+    pub(super) fn new(name: &str, shape: Vec<Size>) -> Self {
+        Self { name: name.into(), shape, stored_as: None, dtype: None, saved: false }
+    }
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// Runs a kernel.
+    Kernel(&'static Kernel),
+    /// Applies a linear map.
+    Linear(Linear),
+}
+
+/// A step of an op, its parameters bound to buffers.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The kernel.
-    pub kernel: &'static Kernel,
+    /// What it does.
+    pub work: Work,
     /// For each parameter, the argument, output or scratch array it is: see [`Op::buffer_name`].
     pub buffers: Vec<usize>,
 }
@@ -102,6 +149,9 @@ pub struct Op {
     /// Arrays it needs during a call, from the caller's allocator. Derivatives need the same once more for each
     /// direction and for the cotangents.
     pub scratch: Vec<OutputSpec>,
+    /// The arguments whose gradients a call of F₀ can save beside its values, so that the backward pass scales them:
+    /// see [`OpBuilder::saved_gradients`].
+    pub saved_gradients: Vec<String>,
     /// The members of its family that can be called.
     pub derivatives: [&'static str; 5],
     #[serde(skip)]
@@ -117,7 +167,7 @@ pub type Explain = fn(&[Arg<'_>]) -> Option<Error>;
 #[derive(Debug)]
 pub struct OpBuilder {
     op: Op,
-    steps: Vec<(&'static Kernel, Vec<(String, String)>)>,
+    steps: Vec<(Work, Vec<(String, String)>)>,
 }
 
 impl Op {
@@ -132,6 +182,7 @@ impl Op {
                 args: vec![],
                 outputs: vec![],
                 scratch: vec![],
+                saved_gradients: vec![],
                 derivatives: ["F0", "F1", "F2", "G0", "G1"],
                 steps: vec![],
                 explain: None,
@@ -155,7 +206,7 @@ impl Op {
         matches!(self.args[arg].kind, ArgKind::Real { .. })
     }
 
-    /// The kernels, in order.
+    /// Its steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -191,6 +242,14 @@ impl Op {
         }
     }
 
+    /// The dtype of an integer array.
+    pub(crate) fn integer(&self, buffer: usize) -> Option<DType> {
+        match buffer.checked_sub(self.args.len()) {
+            None => matches!(self.args[buffer].kind, ArgKind::Ints { .. }).then_some(DType::I32),
+            Some(n) => self.outputs.iter().chain(&self.scratch).nth(n).and_then(|spec| spec.dtype),
+        }
+    }
+
     /// Whether the buffer is an output.
     pub(crate) fn is_output(&self, buffer: usize) -> bool {
         (self.args.len()..self.args.len() + self.outputs.len()).contains(&buffer)
@@ -199,7 +258,7 @@ impl Op {
 
 impl OpBuilder {
     fn add(mut self, name: &str, kind: ArgKind) -> Self {
-        self.op.args.push(ArgSpec { name: name.into(), kind, constraint: None });
+        self.op.args.push(ArgSpec { name: name.into(), kind, constraint: None, stored: false });
         self
     }
 
@@ -227,10 +286,30 @@ impl OpBuilder {
         self.add(name, ArgKind::Batch { rows: rows.into(), systems: systems.into() })
     }
 
-    /// A pair list.
+    /// A pair list between the rows of one dimension.
     #[must_use]
     pub fn pairs(self, name: &str, rows: &str) -> Self {
-        self.add(name, ArgKind::Pairs { rows: rows.into() })
+        self.add(name, ArgKind::Pairs { rows: rows.into(), columns: rows.into(), entries: None })
+    }
+
+    /// A pair list between two dimensions, and the dimension of arrays that have an element per pair.
+    #[must_use]
+    pub fn pairs_between(self, name: &str, rows: &str, columns: &str, entries: &str) -> Self {
+        let (rows, columns, entries) = (rows.into(), columns.into(), Some(entries.into()));
+        self.add(name, ArgKind::Pairs { rows, columns, entries })
+    }
+
+    /// An element of another dimension for each row.
+    #[must_use]
+    pub fn map(self, name: &str, rows: &str, into: &str) -> Self {
+        self.add(name, ArgKind::Map { rows: rows.into(), into: into.into() })
+    }
+
+    /// A periodic mesh for each system: its nodes and the waves of its half spectrum are dimensions of the op.
+    #[must_use]
+    pub fn mesh(self, name: &str, systems: &str, nodes: &str, waves: &str) -> Self {
+        let (systems, nodes, waves) = (systems.into(), nodes.into(), waves.into());
+        self.add(name, ArgKind::Mesh { systems, nodes, waves })
     }
 
     /// A real attribute.
@@ -254,17 +333,68 @@ impl OpBuilder {
         self
     }
 
+    /// The last argument may be stored in another dtype than the others: see [`ArgSpec::stored`].
+    #[must_use]
+    pub fn stored(mut self) -> Self {
+        if let Some(last) = self.op.args.last_mut() {
+            last.stored = true;
+        }
+        self
+    }
+
+    /// The last output has the dtype of a stored argument. It is rounded once, at the end of the call; what is beyond
+    /// the dtype's range is an error.
+    #[must_use]
+    pub fn stored_as(mut self, arg: &str) -> Self {
+        if let Some(last) = self.op.outputs.last_mut() {
+            last.stored_as = Some(arg.into());
+        }
+        self
+    }
+
     /// An output.
     #[must_use]
     pub fn output(mut self, name: &str, shape: &[&str]) -> Self {
-        self.op.outputs.push(OutputSpec { name: name.into(), shape: sizes(shape), saved: false });
+        self.op.outputs.push(OutputSpec::new(name, sizes(shape)));
         self
     }
 
     /// An array that steps hand on to each other.
     #[must_use]
     pub fn scratch(mut self, name: &str, shape: &[&str]) -> Self {
-        self.op.scratch.push(OutputSpec { name: name.into(), shape: sizes(shape), saved: false });
+        self.op.scratch.push(OutputSpec::new(name, sizes(shape)));
+        self
+    }
+
+    /// An array that steps hand on to each other, and that a call of F₀ can hand on to the backward pass, which then
+    /// does not compute it again. Users of the op do not see it.
+    #[must_use]
+    pub fn saved(mut self, name: &str, shape: &[&str]) -> Self {
+        self.op.scratch.push(OutputSpec { saved: true, ..OutputSpec::new(name, sizes(shape)) });
+        self
+    }
+
+    /// The gradients of the op's one output by these arguments can be saved by a call of F₀, which computes them with
+    /// the values in one pass; a backward pass by no others then only scales them by each system's cotangent. The
+    /// output has one number per system, the arguments have rows that belong to systems, and no array of the op joins
+    /// systems.
+    #[must_use]
+    pub fn saved_gradients(mut self, args: &[&str]) -> Self {
+        self.op.saved_gradients = args.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    /// An integer output, of kernels that are not differentiated.
+    #[must_use]
+    pub fn integer_output(mut self, name: &str, shape: &[&str], dtype: DType) -> Self {
+        self.op.outputs.push(OutputSpec { dtype: Some(dtype), ..OutputSpec::new(name, sizes(shape)) });
+        self
+    }
+
+    /// An integer array that such steps hand on.
+    #[must_use]
+    pub fn integer_scratch(mut self, name: &str, shape: &[&str], dtype: DType) -> Self {
+        self.op.scratch.push(OutputSpec { dtype: Some(dtype), ..OutputSpec::new(name, sizes(shape)) });
         self
     }
 
@@ -278,7 +408,17 @@ impl OpBuilder {
     #[must_use]
     pub fn step_as(mut self, kernel: &'static Kernel, names: &[(&str, &str)]) -> Self {
         let names = names.iter().map(|(p, b)| ((*p).to_string(), (*b).to_string())).collect();
-        self.steps.push((kernel, names));
+        self.steps.push((Work::Kernel(kernel), names));
+        self
+    }
+
+    /// A linear map, its parameters bound to buffers in their order: see [`Linear`]. What is not given is bound to the
+    /// buffer of the parameter's name.
+    #[must_use]
+    pub fn linear(mut self, map: Linear, buffers: &[&str]) -> Self {
+        let params = map.params().iter().map(|p| p.name).chain(std::iter::repeat("beyond the last"));
+        let names = params.zip(buffers).map(|(p, b)| (p.into(), (*b).into())).collect();
+        self.steps.push((Work::Linear(map), names));
         self
     }
 
@@ -292,21 +432,37 @@ impl OpBuilder {
     /// Checks the declaration against its kernels.
     pub fn build(self) -> Result<Arc<Op>> {
         let Self { mut op, steps } = self;
-        for (kernel, names) in steps {
+        for (work, names) in steps {
             let mut dims = BTreeMap::new();
-            let mut buffers = vec![];
-            for param in kernel.params {
+            let mut step = Step { work, buffers: vec![] };
+            if let Some((stray, buffer)) =
+                names.iter().find(|(n, _)| step.params().iter().all(|p| p.name != n))
+            {
+                let expected = step.params().iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+                let name = format!("{}::{}", op.full_name(), step.name());
+                return Err(Error::argument(
+                    name,
+                    format!("the parameters {expected}"),
+                    format!("{stray} ({buffer})"),
+                ));
+            }
+            for param in step.params() {
                 let name =
                     names.iter().find(|(p, _)| p == param.name).map_or(param.name, |(_, b)| b.as_str());
                 let at = op.buffer(name).ok_or_else(|| {
                     let expected = format!("an argument, output or scratch array of {}", op.full_name());
-                    Error::argument(format!("{}::{}", kernel.name, param.name), expected, format!("`{name}`"))
+                    Error::argument(format!("{}::{}", step.name(), param.name), expected, format!("`{name}`"))
                 })?;
-                check_kind(&op, kernel, param.name, param.kind, at, &mut dims)?;
-                buffers.push(at);
+                if let Work::Kernel(kernel) = work {
+                    check_kind(&op, kernel, param.name, param.kind, at, &mut dims)?;
+                }
+                step.buffers.push(at);
             }
-            check_order(&op, kernel, &buffers)?;
-            op.steps.push(Step { kernel, buffers });
+            if let Work::Linear(map) = work {
+                map.check(&op, &step.buffers)?;
+            }
+            check_order(&op, &step)?;
+            op.steps.push(step);
         }
         let written = |b: usize| op.steps.iter().any(|s| s.writes(b));
         if let Some(b) = (op.args.len()..op.buffers()).find(|b| !written(*b)) {
@@ -323,133 +479,61 @@ impl OpBuilder {
                 "one that another buffer has",
             ));
         }
+        op.check_stored()?;
+        op.check_saved_gradients()?;
         Ok(Arc::new(op))
     }
 }
 
 impl Step {
+    /// Whether something that it writes can have derivatives.
+    pub(crate) fn has_real_outputs(&self) -> bool {
+        self.params().iter().any(|p| matches!(p.kind, ParamKind::Output { .. }))
+    }
+
+    /// Its parameters.
+    pub fn params(&self) -> &'static [Param] {
+        match self.work {
+            Work::Kernel(kernel) => kernel.params,
+            Work::Linear(map) => map.params(),
+        }
+    }
+
+    /// Its kernel, where it has one.
+    pub fn kernel(&self) -> Option<&'static Kernel> {
+        match self.work {
+            Work::Kernel(kernel) => Some(kernel),
+            Work::Linear(_) => None,
+        }
+    }
+
+    /// The name of its kernel or map.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.work {
+            Work::Kernel(kernel) => kernel.name,
+            Work::Linear(map) => map.name(),
+        }
+    }
+
     fn uses(&self, buffer: usize, output: bool) -> bool {
-        self.kernel.params.iter().zip(&self.buffers).any(|(p, b)| match p.kind {
-            ParamKind::Output { .. } => output && *b == buffer,
-            ParamKind::Real { .. } => !output && *b == buffer,
+        self.params().iter().zip(&self.buffers).any(|(p, b)| match p.kind {
+            ParamKind::Output { .. } | ParamKind::Integers { output: true, .. } => output && *b == buffer,
+            ParamKind::Real { .. } | ParamKind::Ints { .. } | ParamKind::Integers { .. } => {
+                !output && *b == buffer
+            }
             _ => false,
         })
     }
 
-    fn writes(&self, buffer: usize) -> bool {
+    pub(super) fn writes(&self, buffer: usize) -> bool {
         self.uses(buffer, true)
     }
 
-    fn reads(&self, buffer: usize) -> bool {
+    pub(super) fn reads(&self, buffer: usize) -> bool {
         self.uses(buffer, false)
     }
 }
 
-/// An array is whole before it is read, and outputs are not read: the backward pass finds every value as the forward
-/// pass used it.
-fn check_order(op: &Op, kernel: &'static Kernel, buffers: &[usize]) -> Result<()> {
-    let step = Step { kernel, buffers: buffers.to_vec() };
-    let wrong = |b: usize, expected: &str, got: &str| {
-        Err(Error::argument(
-            format!("{}::{}::{}", op.full_name(), kernel.name, op.buffer_name(b)),
-            expected,
-            got,
-        ))
-    };
-    for (n, b) in buffers.iter().enumerate() {
-        let output = matches!(kernel.params[n].kind, ParamKind::Output { .. });
-        if output && (step.reads(*b) || buffers[..n].contains(b)) {
-            return wrong(*b, "one parameter that writes it, and none that reads it", "several");
-        }
-        if output && op.steps.iter().any(|s| s.reads(*b)) {
-            return wrong(
-                *b,
-                "an array that no earlier step has read",
-                "one that was read before it was whole",
-            );
-        }
-        if step.reads(*b) && op.is_output(*b) {
-            return wrong(
-                *b,
-                "an argument or scratch array to read from",
-                "an output (hand on a scratch array)",
-            );
-        }
-        if step.reads(*b) && *b >= op.args.len() && !op.steps.iter().any(|s| s.writes(*b)) {
-            return wrong(*b, "an array that an earlier step wrote", "one that none has");
-        }
-    }
-    Ok(())
-}
-
 fn sizes(shape: &[&str]) -> Vec<Size> {
     shape.iter().map(|s| Size::parse(s)).collect()
-}
-
-/// A parameter fits its buffer, and the kernel's dimensions mean the same in all of them.
-fn check_kind(
-    op: &Op,
-    kernel: &Kernel,
-    param: &str,
-    kind: ParamKind,
-    at: usize,
-    dims: &mut BTreeMap<usize, Size>,
-) -> Result<()> {
-    let wrong = |expected: String| {
-        let got = match op.args.get(at) {
-            Some(a) => format!("{:?}", a.kind),
-            None => format!("an array {:?}", op.shape_of(at)),
-        };
-        Err(Error::argument(format!("{}::{}::{param}", op.full_name(), kernel.name), expected, got))
-    };
-    let mut same = |dim: usize, size: &Size| dims.entry(dim).or_insert_with(|| size.clone()) == size;
-    let components_of = |shape: &[Size]| {
-        shape.iter().try_fold(1, |n, s| if let Size::Const(c) = s { Some(n * c) } else { None })
-    };
-    let is_arg = at < op.args.len();
-    let arg = op.args.get(at).map(|a| &a.kind);
-    match kind {
-        ParamKind::Real { dim, components, .. } | ParamKind::Output { dim, components } => {
-            let output = matches!(kind, ParamKind::Output { .. });
-            let zero = matches!(kind, ParamKind::Real { zero: true, .. });
-            if is_arg && (output || !matches!(arg, Some(ArgKind::Real { zero: z, .. }) if *z == zero)) {
-                return wrong(format!("a real array, zero: {zero}, output: {output}"));
-            }
-            let shape = op.shape_of(at).unwrap_or(&[]);
-            let (rows, rest) = match dim {
-                Some(_) => shape.split_first().map_or((None, shape), |(r, rest)| (Some(r), rest)),
-                None => (None, shape),
-            };
-            let rows_fit = match (dim, rows) {
-                (Some(d), Some(r)) => same(d, r),
-                (None, None) => true,
-                _ => false,
-            };
-            if !rows_fit || components_of(rest) != Some(components) {
-                return wrong(format!(
-                    "{components} components per row of {:?}",
-                    dim.map(|d| kernel.dims[d])
-                ));
-            }
-        }
-        ParamKind::Ints { dim, components } => match arg {
-            Some(ArgKind::Ints { shape })
-                if shape.first().is_some_and(|r| same(dim, r))
-                    && components_of(&shape[1..]) == Some(components) => {}
-            _ => return wrong(format!("{components} integers per row of {}", kernel.dims[dim])),
-        },
-        ParamKind::Batch { rows, systems } => match arg {
-            Some(ArgKind::Batch { rows: r, systems: s })
-                if same(rows, &Size::Dim(r.clone())) && same(systems, &Size::Dim(s.clone())) => {}
-            _ => return wrong(format!("a batch of {} in {}", kernel.dims[rows], kernel.dims[systems])),
-        },
-        ParamKind::Pairs(rows) => match arg {
-            Some(ArgKind::Pairs { rows: r }) if same(rows, &Size::Dim(r.clone())) => {}
-            _ => return wrong(format!("pairs of {}", kernel.dims[rows])),
-        },
-        ParamKind::Scalar if matches!(arg, Some(ArgKind::Scalar)) => {}
-        ParamKind::IntScalar if matches!(arg, Some(ArgKind::IntScalar)) => {}
-        ParamKind::Scalar | ParamKind::IntScalar => return wrong("an attribute".into()),
-    }
-    Ok(())
 }

@@ -1,67 +1,16 @@
 //! Runs a member of an op's family: its kernels forwards, and backwards where gradients are wanted.
 
-use super::check::{bind, check_finite, describe_view};
-use super::declare::Op;
+use super::check::{BoundArgs, bind, check_finite, check_room, describe_view};
+use super::declare::{Op, Work};
+use super::request::{Arg, Cotangent, Evaluated, Request};
 use crate::array::{Array, DType, View};
-use crate::backend::kernel::{Array as ArrayOf, Form, Lists, Member, ParamKind, role};
+use crate::backend::kernel::{Array as ArrayOf, Kernel, Member, ParamKind, role};
+use crate::backend::status::Word;
 use crate::backend::{Bound, Context, Launching};
-use crate::batch::Batch;
-use crate::pairs::PairList;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An argument of a call.
-#[derive(Clone, Debug)]
-pub enum Arg<'a> {
-    /// A real or integer array.
-    Array(View<'a>),
-    /// A batch.
-    Batch(&'a Batch<'a>),
-    /// A pair list.
-    Pairs(&'a PairList<'a>),
-    /// A real attribute.
-    Real(f64),
-    /// An integer attribute.
-    Int(i64),
-    /// The value of an argument that is zero in every call.
-    Zero,
-}
-
-/// The cotangent of an output.
-#[derive(Clone, Debug)]
-pub enum Cotangent<'a> {
-    /// An array of the output's shape.
-    Array(View<'a>),
-    /// The same for every element: cheaper where kernels have a form for it.
-    Uniform(f64),
-}
-
-/// A direction: for each argument a tangent of its shape, or none.
-pub type Direction<'a> = [Option<View<'a>>];
-
-/// Which members are wanted.
-#[derive(Clone, Debug, Default)]
-pub struct Request<'r, 'a> {
-    /// Whether the outputs are wanted where gradients are.
-    pub values: bool,
-    /// Directions: none for F₀ and G₀, one for F₁ and G₁, two for F₂.
-    pub directions: &'r [&'r Direction<'a>],
-    /// Cotangents of the outputs; empty for F.
-    pub cotangents: &'r [Option<Cotangent<'a>>],
-    /// The arguments whose gradients are wanted; for G.
-    pub gradients: &'r [usize],
-}
-
-/// What came out.
-#[derive(Clone, Debug, Default)]
-pub struct Evaluated {
-    /// The outputs (F₀, or beside G₀), or their first (F₁) or mixed second (F₂) derivatives.
-    pub values: Vec<Array>,
-    /// The gradients that were asked for (G₀), or their derivatives along the direction (G₁).
-    pub gradients: Vec<Array>,
-}
-
-enum Slot<'a> {
+pub(super) enum Slot<'a> {
     Absent,
     Borrowed(View<'a>),
     Owned(Array),
@@ -84,85 +33,76 @@ impl Op {
     ) -> Result<Evaluated> {
         let mut run = Run::new(self, context, args)?;
         let evaluated = run.evaluate(request)?;
-        for slot in run.store.into_iter().flatten() {
-            if let Slot::Owned(array) | Slot::Uniform(array) = slot {
+        for slot in std::mem::take(&mut run.store).into_iter().flatten() {
+            if let Slot::Owned(array) = slot {
                 context.allocator.recycle(array);
             }
         }
-        if evaluated.values.iter().chain(&evaluated.gradients).any(|a| !is_finite(a)) {
-            return Err(self.why_not_finite(args));
-        }
+        std::mem::take(&mut run.spread)
+            .into_iter()
+            .flatten()
+            .for_each(|array| context.allocator.recycle(array));
+        let mut evaluated = self.settle(context, args, evaluated, run.raised)?;
+        run.narrow(&mut evaluated, request)?;
         Ok(evaluated)
     }
-
-    fn why_not_finite(&self, args: &[Arg<'_>]) -> Error {
-        self.explain.and_then(|why| why(args)).unwrap_or_else(|| {
-            let name = self.full_name();
-            Error::argument(name, "arguments with a finite result", "a result beyond the range of the dtype")
-        })
-    }
 }
 
-fn is_finite(a: &Array) -> bool {
-    match a {
-        Array::F32(a) => a.iter().all(|x| x.is_finite()),
-        Array::F64(a) => a.iter().all(|x| x.is_finite()),
-        Array::I32(_) => true,
-    }
-}
-
-struct Run<'r, 'a> {
-    op: &'r Op,
-    context: &'r Context<'r>,
-    args: &'r [Arg<'a>],
-    dtype: DType,
+pub(super) struct Run<'r, 'a> {
+    pub(super) op: &'r Op,
+    pub(super) context: &'r Context<'r>,
+    pub(super) args: &'r [Arg<'a>],
+    pub(super) dtype: DType,
     dims: BTreeMap<String, usize>,
     attrs: BTreeMap<String, i64>,
-    store: Vec<[Slot<'a>; 8]>,
+    pub(super) store: Vec<[Slot<'a>; 8]>,
     /// Cotangents that are the same everywhere, spread out for forms that want arrays.
-    spread: Vec<Option<Array>>,
+    pub(super) spread: Vec<Option<Array>>,
+    /// Whether a kernel raised the status word, and the error was put off.
+    raised: bool,
 }
 
 impl<'r, 'a> Run<'r, 'a> {
     fn new(op: &'r Op, context: &'r Context<'r>, args: &'r [Arg<'a>]) -> Result<Self> {
         let bound = bind(op, args)?;
-        let mut store: Vec<[Slot<'a>; 8]> =
+        let store: Vec<[Slot<'a>; 8]> =
             (0..op.buffers()).map(|_| std::array::from_fn(|_| Slot::Absent)).collect();
-        for (slots, arg) in store.iter_mut().zip(args) {
+        let spread = store.iter().map(|_| None).collect();
+        let BoundArgs { dtype, dims, attrs } = bound;
+        let mut run = Self { op, context, args, dtype, dims, attrs, store, spread, raised: false };
+        for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
-                slots[0] = Slot::Borrowed(view.clone());
+                run.store[n][0] = run.computed(&op.args[n], view)?;
             }
         }
-        let spread = store.iter().map(|_| None).collect();
-        Ok(Self {
-            op,
-            context,
-            args,
-            dtype: bound.dtype,
-            dims: bound.dims,
-            attrs: bound.attrs,
-            store,
-            spread,
-        })
+        Ok(run)
     }
 
-    fn shape(&self, buffer: usize) -> Result<Vec<usize>> {
+    pub(super) fn shape(&self, buffer: usize) -> Result<Vec<usize>> {
         let shape = self.op.shape_of(buffer).unwrap_or(&[]);
         shape.iter().map(|s| s.evaluate(&self.dims, &self.attrs)).collect()
     }
 
-    fn zeros(&self, buffer: usize) -> Result<Array> {
-        Ok(self.context.allocator.zeros(self.dtype, &self.shape(buffer)?))
+    pub(super) fn zeros(&self, buffer: usize) -> Result<Array> {
+        let (dtype, shape) = (self.op.integer(buffer).unwrap_or(self.dtype), self.shape(buffer)?);
+        check_room(self.op.buffer_name(buffer), dtype, &shape)?;
+        Ok(self.context.allocator.zeros(dtype, &shape))
     }
 
-    fn has(&self, buffer: usize, role: u8) -> bool {
+    /// Whether a value came with the call, saved by an earlier one.
+    pub(super) fn given(&self, buffer: usize, r: u8) -> bool {
+        let slot = &self.store[buffer][usize::from(r)];
+        r == role::VALUE && buffer >= self.op.args.len() && matches!(slot, Slot::Borrowed(_))
+    }
+
+    pub(super) fn has(&self, buffer: usize, role: u8) -> bool {
         !matches!(self.store[buffer][usize::from(role)], Slot::Absent)
     }
 
-    fn fits(&self, name: &str, buffer: usize, view: &View<'_>) -> Result<()> {
+    pub(super) fn fits(&self, name: &str, buffer: usize, dtype: DType, view: &View<'_>) -> Result<()> {
         let shape = self.shape(buffer)?;
-        if view.shape() != shape || view.dtype() != self.dtype {
-            let expected = format!("{} {shape:?}", self.dtype);
+        if view.shape() != shape || view.dtype() != dtype {
+            let expected = format!("{dtype} {shape:?}");
             return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
         }
         check_finite(name, view)
@@ -203,29 +143,42 @@ impl<'r, 'a> Run<'r, 'a> {
                         describe_view(view),
                     ));
                 }
-                self.fits(&name, n, view)?;
-                self.store[n][1 << k] = Slot::Borrowed(view.clone());
+                self.fits(&name, n, self.dtype_of(n), view)?;
+                self.store[n][1 << k] = self.widened(view);
             }
         }
         for (n, cotangent) in request.cotangents.iter().enumerate() {
             let buffer = self.op.args.len() + n;
             let slot = match cotangent {
                 None => continue,
+                Some(_) if self.op.integer(buffer).is_some() => {
+                    let name = format!("cotangent of {}", self.op.outputs[n].name);
+                    return Err(Error::argument(name, "none: integers have no derivatives", "one"));
+                }
                 Some(Cotangent::Array(view)) => {
-                    self.fits(&format!("cotangent of {}", self.op.outputs[n].name), buffer, view)?;
-                    Slot::Borrowed(view.clone())
+                    let name = format!("cotangent of {}", self.op.outputs[n].name);
+                    self.fits(&name, buffer, self.dtype_of(buffer), view)?;
+                    self.widened(view)
                 }
                 Some(Cotangent::Uniform(x)) => {
                     let components: usize = self.shape(buffer)?.iter().skip(1).product();
-                    Slot::Uniform(Array::filled(self.dtype, &[components], *x))
+                    let one = Array::filled(self.dtype, &[components], *x);
+                    check_finite(&format!("cotangent of {}", self.op.outputs[n].name), &one.view())?;
+                    Slot::Uniform(one)
                 }
             };
             self.store[buffer][usize::from(role::COTANGENT)] = slot;
         }
+        self.check_gradients(request.gradients)?;
+        self.set_saved(request)?;
         match (request.cotangents.is_empty(), request.directions.len()) {
+            (true, 0) if request.save.is_some() => self.forward_saving(request.save.unwrap_or_default()),
             (true, 0) => self.forward(Member::Value, role::VALUE),
             (true, 1) => self.forward(Member::Tangent, role::FIRST),
-            (false, order) => self.backward(request, order),
+            (false, order) => match self.scaled(request)? {
+                Some(scaled) => Ok(scaled),
+                None => self.backward(request, order),
+            },
             (true, _) => self.forward(Member::SecondTangent, role::FIRST | role::SECOND),
         }
     }
@@ -235,10 +188,13 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// F: every step in order.
-    fn forward(&mut self, member: Member, wanted: u8) -> Result<Evaluated> {
+    pub(super) fn forward(&mut self, member: Member, wanted: u8) -> Result<Evaluated> {
         for s in 0..self.op.steps.len() {
             // A step that no direction reaches has no derivatives: absent means zero.
             let member = if self.reaches(s, !role::COTANGENT & 3) { member } else { Member::Value };
+            if member == Member::Value && self.written(s).all(|b| self.given(b, role::VALUE)) {
+                continue;
+            }
             self.launch(s, member, &|run, buffer, r| {
                 !run.op.is_output(buffer)
                     || r == wanted
@@ -246,21 +202,20 @@ impl<'r, 'a> Run<'r, 'a> {
             })?;
         }
         let values = self.outputs().map(|b| self.take(b, wanted)).collect::<Result<_>>()?;
-        Ok(Evaluated { values, gradients: vec![] })
+        Ok(Evaluated { values, ..Evaluated::default() })
     }
 
     /// Whether any input of a step has an array with one of these bits.
     fn reaches(&self, step: usize, bits: u8) -> bool {
         let step = &self.op.steps[step];
-        step.kernel.params.iter().zip(&step.buffers).any(|(p, b)| {
-            matches!(p.kind, ParamKind::Real { .. }) && (1..8u8).any(|r| r & bits != 0 && self.has(*b, r))
-        })
+        step.has_real_outputs()
+            && step.params().iter().zip(&step.buffers).any(|(p, b)| {
+                matches!(p.kind, ParamKind::Real { .. }) && (1..8u8).any(|r| r & bits != 0 && self.has(*b, r))
+            })
     }
 
-    /// G: what the backward pass needs forwards, then every step backwards, then whatever outputs are still missing.
-    fn backward(&mut self, request: &Request<'_, 'a>, order: usize) -> Result<Evaluated> {
-        let steps = self.op.steps.len();
-        for n in request.gradients {
+    fn check_gradients(&self, gradients: &[usize]) -> Result<()> {
+        for n in gradients {
             if *n >= self.op.args.len() || !self.op.is_differentiable(*n) {
                 let names = self.op.args.iter().enumerate().filter(|(n, _)| self.op.is_differentiable(*n));
                 let names: Vec<&str> = names.map(|(_, a)| a.name.as_str()).collect();
@@ -268,10 +223,16 @@ impl<'r, 'a> Run<'r, 'a> {
                 return Err(Error::argument("gradients", expected, n.to_string()));
             }
         }
-        if (1..request.gradients.len()).any(|n| request.gradients[..n].contains(&request.gradients[n])) {
-            let got = format!("{:?}", request.gradients);
+        if (1..gradients.len()).any(|n| gradients[..n].contains(&gradients[n])) {
+            let got = format!("{:?}", gradients);
             return Err(Error::argument("gradients", "each argument once", got));
         }
+        Ok(())
+    }
+
+    /// G: what the backward pass needs forwards, then every step backwards, then whatever outputs are still missing.
+    pub(super) fn backward(&mut self, request: &Request<'_, 'a>, order: usize) -> Result<Evaluated> {
+        let steps = self.op.steps.len();
         if request.values && order != 0 {
             return Err(Error::Unsupported("values are not given beside Hessian-vector products".into()));
         }
@@ -283,8 +244,9 @@ impl<'r, 'a> Run<'r, 'a> {
         let needed = self.needed(gradient, value, active)?;
         let mut ran = vec![false; steps];
         for (s, ran) in ran.iter_mut().enumerate() {
-            if self.written(s).any(|b| needed.contains(&b)) {
-                let member = if self.reaches(s, role::FIRST) { value } else { Member::Value };
+            let member = if self.reaches(s, role::FIRST) { value } else { Member::Value };
+            let makes = |b: usize| member != Member::Value || !self.given(b, role::VALUE);
+            if self.written(s).any(|b| needed.contains(&b) && makes(b)) {
                 let values = request.values;
                 self.launch(s, member, &|run, b, r| !run.op.is_output(b) || (values && r == role::VALUE))?;
                 *ran = true;
@@ -292,7 +254,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         let inputs = |run: &Self, s: usize| {
             let step = &run.op.steps[s];
-            let params = step.kernel.params.iter().zip(&step.buffers);
+            let params = step.params().iter().zip(&step.buffers);
             params
                 .filter(|(p, _)| matches!(p.kind, ParamKind::Real { .. }))
                 .map(|(_, b)| *b)
@@ -308,7 +270,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 || self.written(s).any(|b| self.has(b, role::COTANGENT | role::FIRST));
             let member = if tangent { gradient } else { Member::Gradient };
             // Values fall out of the pass where they were not needed before it and what they need is there.
-            let reads = self.reads(s, self.form(s, Member::Value, active, false)?);
+            let reads = self.reads(s, Member::Value, active)?;
             let ready = reads.iter().all(|b| *b < self.op.args.len() || self.has(*b, role::VALUE));
             let values = order == 0 && request.values && !ran[s] && ready;
             self.launch(s, member, &|run, b, r| {
@@ -333,111 +295,7 @@ impl<'r, 'a> Run<'r, 'a> {
         Ok(evaluated)
     }
 
-    /// The buffers that depend on an argument whose gradient is wanted.
-    fn active(&self, gradients: &[usize]) -> BTreeSet<usize> {
-        let mut active: BTreeSet<usize> = gradients.iter().copied().collect();
-        for step in &self.op.steps {
-            let depends = step
-                .kernel
-                .params
-                .iter()
-                .zip(&step.buffers)
-                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
-            if depends {
-                let written = step.kernel.params.iter().zip(&step.buffers);
-                active.extend(
-                    written.filter(|(p, _)| matches!(p.kind, ParamKind::Output { .. })).map(|(_, b)| *b),
-                );
-            }
-        }
-        active
-    }
-
-    fn written(&self, step: usize) -> impl Iterator<Item = usize> + use<'r> {
-        let step = &self.op.steps[step];
-        let params = step.kernel.params.iter().zip(&step.buffers);
-        params.filter(|(p, _)| matches!(p.kind, ParamKind::Output { .. })).map(|(_, b)| *b)
-    }
-
-    /// The arrays that backward passes read and that some step must make first.
-    fn needed(&self, gradient: Member, value: Member, active: &BTreeSet<usize>) -> Result<BTreeSet<usize>> {
-        let first_made = self.op.args.len() + self.op.outputs.len();
-        let mut needed = BTreeSet::new();
-        for s in (0..self.op.steps.len()).rev() {
-            let step = &self.op.steps[s];
-            let inputs_active = step
-                .kernel
-                .params
-                .iter()
-                .zip(&step.buffers)
-                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
-            if inputs_active {
-                needed.extend(self.reads(s, self.form(s, gradient, active, false)?));
-            }
-            if self.written(s).any(|b| needed.contains(&b)) {
-                needed.extend(self.reads(s, self.form(s, value, active, false)?));
-            }
-        }
-        needed.retain(|b| *b >= first_made);
-        Ok(needed)
-    }
-
-    /// The buffers whose values or tangents a form reads.
-    fn reads(&self, step: usize, form: &Form) -> Vec<usize> {
-        let step = &self.op.steps[step];
-        let mut reads = vec![];
-        for part in form.parts {
-            for (n, slot) in part.slots.iter().enumerate() {
-                if let ArrayOf::Values(r) = slot.array
-                    && r & role::COTANGENT == 0
-                    && !part.written.contains(&n)
-                    && matches!(step.kernel.params[slot.param].kind, ParamKind::Real { .. })
-                {
-                    reads.push(step.buffers[slot.param]);
-                }
-            }
-        }
-        reads
-    }
-
-    /// The cheapest form that does what is asked.
-    fn form(
-        &self,
-        step: usize,
-        member: Member,
-        active: &BTreeSet<usize>,
-        uniform: bool,
-    ) -> Result<&'static Form> {
-        let step = &self.op.steps[step];
-        let lists_full = Launching::lists_are_full(&self.pair_lists(&step.buffers, step.kernel.params.len()));
-        let covers = |form: &Form| match form.gradients {
-            None => true,
-            Some(given) => (0..step.buffers.len()).all(|p| {
-                !matches!(step.kernel.params[p].kind, ParamKind::Real { .. })
-                    || !active.contains(&step.buffers[p])
-                    || given.contains(&p)
-            }),
-        };
-        step.kernel
-            .forms
-            .iter()
-            .filter(|f| {
-                f.member == member && (f.lists == Lists::Any || lists_full) && (!f.uniform || uniform)
-            })
-            .find(|f| covers(f))
-            .ok_or_else(|| Error::Unsupported(format!("{}: no form for {member:?}", step.kernel.name)))
-    }
-
-    fn pair_lists(&self, buffers: &[usize], params: usize) -> Vec<(usize, &'r PairList<'r>)> {
-        (0..params)
-            .filter_map(|p| match self.args.get(buffers[p]) {
-                Some(Arg::Pairs(list)) => Some((p, *list)),
-                _ => None,
-            })
-            .collect()
-    }
-
-    fn take(&mut self, buffer: usize, role: u8) -> Result<Array> {
+    pub(super) fn take(&mut self, buffer: usize, role: u8) -> Result<Array> {
         match std::mem::replace(&mut self.store[buffer][usize::from(role)], Slot::Absent) {
             Slot::Owned(array) => Ok(array),
             // Nothing contributed: it is zero.
@@ -448,7 +306,10 @@ impl<'r, 'a> Run<'r, 'a> {
     /// Runs one form of one step. `wanted` says which of the arrays that it can write are wanted.
     fn launch(&mut self, s: usize, member: Member, wanted: &dyn Fn(&Self, usize, u8) -> bool) -> Result<()> {
         let step = &self.op.steps[s];
-        let kernel = step.kernel;
+        let kernel = match step.work {
+            Work::Kernel(kernel) => kernel,
+            Work::Linear(map) => return self.apply(map, &step.buffers, member, wanted),
+        };
         let is_output = |p: usize| matches!(kernel.params[p].kind, ParamKind::Output { .. });
         let gradient = matches!(member, Member::Gradient | Member::GradientTangent);
         let uniform = gradient
@@ -460,9 +321,11 @@ impl<'r, 'a> Run<'r, 'a> {
             .map(|p| step.buffers[p])
             .filter(|b| wanted(self, *b, role::COTANGENT) || wanted(self, *b, role::COTANGENT | role::FIRST))
             .collect();
-        let form = self.form(s, member, &wanted_inputs, uniform)?;
+        let form = self.form(s, kernel, member, &wanted_inputs, uniform)?;
         let mut sizes = vec![0; kernel.dims.len()];
-        self.sizes(s, &mut sizes)?;
+        self.sizes(s, kernel, &mut sizes)?;
+        let rows = sizes[kernel.index];
+        let mut hidden: BTreeMap<usize, Array> = BTreeMap::new();
         for part in form.parts {
             let mut keys: Vec<(usize, u8, bool)> = vec![];
             for (n, slot) in part.slots.iter().enumerate() {
@@ -478,10 +341,20 @@ impl<'r, 'a> Run<'r, 'a> {
             // What is written is taken out, so that the rest can be borrowed.
             let mut outputs = vec![];
             for (param, r, writes) in &keys {
+                if r & role::HIDDEN != 0 {
+                    if *writes {
+                        let channels = role::width(*r).map(|w| sizes[w]);
+                        let shape: Vec<usize> = [rows].into_iter().chain(channels).collect();
+                        let array = self.context.allocator.zeros(self.dtype, &shape);
+                        outputs.push(((*param, *r), usize::MAX, array, false));
+                    }
+                    continue;
+                }
                 let buffer = step.buffers[*param];
                 if !writes {
                     self.make_readable(buffer, *r, form.uniform && is_output(*param))?;
-                } else if wanted(self, buffer, *r) {
+                } else if (wanted(self, buffer, *r) && !self.given(buffer, *r)) || !kernel.is_differentiable()
+                {
                     let slot = std::mem::replace(&mut self.store[buffer][usize::from(*r)], Slot::Absent);
                     let (array, adds) = match slot {
                         Slot::Owned(array) => (array, true),
@@ -496,32 +369,35 @@ impl<'r, 'a> Run<'r, 'a> {
                     if !outputs.iter().any(|o| o.0 == (*param, *r)) {
                         arrays.push(((*param, *r), Bound::Unwanted));
                     }
+                } else if r & role::HIDDEN != 0 {
+                    let array = hidden.get(param).ok_or_else(|| {
+                        Error::Unsupported(format!(
+                            "{}: an array between launches is read before it is made",
+                            kernel.name
+                        ))
+                    })?;
+                    arrays.push(((*param, *r), Bound::Input(array.view())));
                 } else {
-                    let view = match &self.store[step.buffers[*param]][usize::from(*r)] {
-                        Slot::Borrowed(view) => view.clone(),
-                        Slot::Uniform(_) if !form.uniform => match &self.spread[step.buffers[*param]] {
-                            Some(array) => array.view(),
-                            None => unreachable!("made readable above"),
-                        },
-                        Slot::Owned(array) | Slot::Uniform(array) => array.view(),
-                        Slot::Absent => unreachable!("made readable above"),
-                    };
+                    let view = self.readable(step.buffers[*param], *r, form.uniform);
                     arrays.push(((*param, *r), Bound::Input(view)));
                 }
             }
             arrays.extend(
                 outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
             );
-            let mut batches = vec![];
+            let (mut batches, mut maps, mut meshes) = (vec![], vec![], vec![]);
             let (mut reals, mut ints) = (vec![], vec![]);
             for (p, b) in step.buffers.iter().enumerate() {
                 match self.args.get(*b) {
                     Some(Arg::Batch(batch)) => batches.push((p, *batch)),
+                    Some(Arg::Map(map)) => maps.push((p, *map)),
+                    Some(Arg::Mesh(mesh)) => meshes.push((p, *mesh)),
                     Some(Arg::Real(x)) => reals.push(*x),
                     Some(Arg::Int(i)) => ints.push(*i),
                     _ => {}
                 }
             }
+            let word = Word::default();
             let mut launch = Launching {
                 kernel,
                 part,
@@ -530,30 +406,53 @@ impl<'r, 'a> Run<'r, 'a> {
                 arrays,
                 batches,
                 pairs: self.pair_lists(&step.buffers, kernel.params.len()),
+                maps,
+                meshes,
                 reals,
                 ints,
+                status: &word,
             };
             self.context.backend.run(self.context, &mut launch)?;
             drop(launch);
-            for ((_, r), buffer, array, _) in outputs {
+            if let Some(error) = self.op.raised(step, &word) {
+                self.context.status.raise(error)?;
+                self.raised = true;
+            }
+            for ((param, r), buffer, array, _) in outputs {
+                if r & role::HIDDEN != 0 {
+                    hidden.insert(param, array);
+                    continue;
+                }
                 // A buffer that stands for two parameters of the kernel gets what both contribute.
                 match &mut self.store[buffer][usize::from(r)] {
-                    Slot::Owned(sum) => sum.add(&array)?,
+                    Slot::Owned(sum) => {
+                        sum.add(&array)?;
+                        self.context.allocator.recycle(array);
+                    }
                     slot => *slot = Slot::Owned(array),
                 }
             }
+        }
+        for (_, array) in hidden {
+            self.context.allocator.recycle(array);
         }
         Ok(())
     }
 
     /// Sizes of a kernel's dimensions.
-    fn sizes(&self, s: usize, sizes: &mut [usize]) -> Result<()> {
+    fn sizes(&self, s: usize, kernel: &Kernel, sizes: &mut [usize]) -> Result<()> {
         let step = &self.op.steps[s];
-        for (param, buffer) in step.kernel.params.iter().zip(&step.buffers) {
+        for (param, buffer) in kernel.params.iter().zip(&step.buffers) {
+            if let ParamKind::Real { width: Some(w), .. } | ParamKind::Output { width: Some(w), .. } =
+                param.kind
+            {
+                sizes[w] = self.shape(*buffer)?.get(1).copied().unwrap_or(0);
+            }
             match param.kind {
                 ParamKind::Real { dim: Some(d), .. }
                 | ParamKind::Output { dim: Some(d), .. }
-                | ParamKind::Ints { dim: d, .. } => {
+                | ParamKind::Ints { dim: d, .. }
+                | ParamKind::Integers { dim: Some(d), .. } => {
                     sizes[d] = self.shape(*buffer)?.first().copied().unwrap_or(0);
                 }
                 ParamKind::Batch { rows, systems } => {
@@ -561,9 +460,22 @@ impl<'r, 'a> Run<'r, 'a> {
                         (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
                     }
                 }
-                ParamKind::Pairs(d) => {
+                ParamKind::Pairs { rows, columns, entries } => {
                     if let Some(Arg::Pairs(list)) = self.args.get(*buffer) {
-                        sizes[d] = list.rows();
+                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
+                        if let Some(entries) = entries {
+                            sizes[entries] = list.others().len();
+                        }
+                    }
+                }
+                ParamKind::Map { rows, into } => {
+                    if let Some(Arg::Map(map)) = self.args.get(*buffer) {
+                        (sizes[rows], sizes[into]) = (map.rows(), map.into_len());
+                    }
+                }
+                ParamKind::Mesh { systems, nodes } => {
+                    if let Some(Arg::Mesh(mesh)) = self.args.get(*buffer) {
+                        (sizes[systems], sizes[nodes]) = (mesh.systems(), mesh.nodes());
                     }
                 }
                 _ => {}
@@ -574,11 +486,12 @@ impl<'r, 'a> Run<'r, 'a> {
 
     /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form
     /// wants an array.
-    fn make_readable(&mut self, buffer: usize, r: u8, uniform: bool) -> Result<()> {
+    pub(super) fn make_readable(&mut self, buffer: usize, r: u8, uniform: bool) -> Result<()> {
         match &self.store[buffer][usize::from(r)] {
             Slot::Absent => self.store[buffer][usize::from(r)] = Slot::Owned(self.zeros(buffer)?),
             Slot::Uniform(one) if !uniform && self.spread[buffer].is_none() => {
-                self.spread[buffer] = Some(Array::filled(self.dtype, &self.shape(buffer)?, one.to_f64()[0]));
+                let x = one.to_f64()[0];
+                self.spread[buffer] = Some(self.zeros(buffer)?.map(|_| x));
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Ops: what a framework sees, and the family of derivatives of each.
 //!
-//! An op is declared once: its arguments, outputs and attributes, and the kernels that compute it, in order. From
+//! An op is declared once: its arguments, outputs and attributes, and the kernels and linear maps that compute it, in order. From
 //! that follow its value `F₀(x)`, its directional derivatives `F₁(x; u)` and `F₂(x; u₁, u₂)`, its gradient
 //! `G₀(x; w) = ∇ₓ⟨w, F₀⟩` and its Hessian-vector product `G₁(x; w; u) = ∇ₓ⟨w, F₁(·; u)⟩`. The family is closed:
 //! differentiating a member by x adds a direction, transposing F in a direction gives G, transposing G in w gives F.
@@ -8,10 +8,18 @@
 mod check;
 mod declare;
 mod evaluate;
+mod fit;
+mod linear;
+mod plan;
 mod registry;
+mod request;
+mod saved;
+mod settle;
 mod size;
+mod stored;
 
-pub use declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OpBuilder, OutputSpec, Step};
-pub use evaluate::{Arg, Cotangent, Direction, Evaluated, Request};
+pub use declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OpBuilder, OutputSpec, Step, Work};
+pub use linear::Linear;
 pub use registry::Registry;
+pub use request::{Arg, Cotangent, Direction, Evaluated, Request};
 pub use size::Size;

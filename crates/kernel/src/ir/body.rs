@@ -1,6 +1,6 @@
 //! Bodies: values and statements, built block by block.
 
-use super::{Acc, LoopId, Op, ParamId, Role, Stmt, Template, Type, Val, for_each};
+use super::{Acc, Dim, LoopId, Op, ParamId, Role, Stmt, Template, Type, Val, for_each};
 use std::collections::{HashMap, HashSet};
 
 /// Values and statements under construction or done.
@@ -69,6 +69,14 @@ impl Body {
     /// A value's type.
     pub fn ty(&self, v: Val) -> Type {
         self.values[v].ty
+    }
+
+    /// The dimension of a channel.
+    pub fn width(&self, channel: Val) -> Dim {
+        match self.ty(channel) {
+            Type::Index(dim) => dim,
+            ty => unreachable!("a channel is a row of its dimension, not {ty:?}"),
+        }
     }
 
     /// The number of values, used and unused.
@@ -188,11 +196,22 @@ impl Body {
     pub fn op_value(&mut self, op: Op) -> Val {
         use Op::*;
         match op {
-            Int(_) | IAdd(..) | ISub(..) | IMul(..) | IntScalar(_) => self.emit(op, Type::Int),
+            Int(_) | IAdd(..) | ISub(..) | IMul(..) | IntScalar(_) | SplineOrder(_) | MeshSize(..) => {
+                self.emit(op, Type::Int)
+            }
             Lt(..) | Le(..) | Eq(..) | ILt(..) | IEq(..) | And(..) | Or(..) | Not(_) => {
                 self.emit(op, Type::Bool)
             }
-            Row | LoopVar(_) | PairColumn(_) | SystemOf { .. } => unreachable!("indices carry their type"),
+            Row
+            | LoopVar(_)
+            | PairColumn(_)
+            | PairRow(_)
+            | PairEntry(_)
+            | SystemOf { .. }
+            | MapOf { .. }
+            | MeshNode { .. } => {
+                unreachable!("indices carry their type")
+            }
             _ => self.real_op(op),
         }
     }
@@ -211,7 +230,7 @@ impl Body {
     /// depend on but stays inside branches.
     pub fn emit(&mut self, op: Op, ty: Type) -> Val {
         let is_const = matches!(op, Op::Const(_) | Op::Int(_));
-        let is_read = matches!(op, Op::Read(_));
+        let is_read = op.of_acc().is_some();
         if !is_read && let Some(v) = self.scopes.iter().rev().find_map(|s| s.known.get(&op)) {
             return *v;
         }
@@ -222,8 +241,12 @@ impl Body {
             0
         } else {
             match op {
-                Op::Read(_) | Op::LoopVar(_) | Op::PairColumn(_) | Op::PairShift(..) => here,
-                Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } => needed,
+                _ if is_read || op.of_loop().is_some() => here,
+                Op::Load { .. }
+                | Op::LoadInt { .. }
+                | Op::SystemOf { .. }
+                | Op::PlaceIn { .. }
+                | Op::MapOf { .. } => needed,
                 _ => {
                     let mut d = here;
                     while d > needed && self.scopes[d].is_loop {
@@ -235,7 +258,7 @@ impl Body {
         };
         let v = self.values.len();
         let mut wild =
-            matches!(op, Op::Recip(_) | Op::Sqrt(_) | Op::Exp(_) | Op::Ln(_) | Op::Pow(..) | Op::Read(_));
+            is_read || matches!(op, Op::Recip(_) | Op::Sqrt(_) | Op::Exp(_) | Op::Ln(_) | Op::Pow(..));
         op.for_each_arg(|a| wild |= self.values[a].wild);
         let unless = self.unless_of(&op);
         self.values.push(Value { op: op.clone(), ty, depth, wild: wild && ty == Type::Real, unless });
@@ -291,27 +314,39 @@ impl Body {
 
     fn need(&self, v: Val, live: &mut Live) {
         if live.values.insert(v) {
-            match self.op(v) {
-                Op::Read(m) => {
-                    live.accs.insert(*m);
-                }
-                op => op.for_each_arg(|a| self.need(a, live)),
-            }
+            let op = self.op(v);
+            live.accs.extend(op.of_acc());
+            op.for_each_arg(|a| self.need(a, live));
         }
     }
 
     fn mark(&self, stmts: &[Stmt], live: &mut Live) {
         for s in stmts.iter().rev() {
             match s {
-                Stmt::Let(_) => {}
-                Stmt::Declare(m, v) | Stmt::Accumulate(m, v) => {
+                Stmt::Let(_) | Stmt::DeclareChannels(..) => {}
+                Stmt::Declare(m, v) | Stmt::Accumulate(m, v) | Stmt::DeclareBest(m, v) => {
                     if live.accs.contains(m) {
                         self.need(*v, live);
                     }
                 }
-                Stmt::Store { value, .. } => self.need(*value, live),
-                Stmt::Contribute { row, value, .. } => {
-                    row.iter().for_each(|r| self.need(*r, live));
+                Stmt::Raise { acc, value, place } => {
+                    if live.accs.contains(acc) {
+                        self.need(*value, live);
+                        self.need(*place, live);
+                    }
+                }
+                Stmt::AccumulateChannel { sum, channel, value } => {
+                    if live.accs.contains(sum) {
+                        self.need(*channel, live);
+                        self.need(*value, live);
+                    }
+                }
+                Stmt::Store { channel, value, .. } => {
+                    channel.iter().for_each(|c| self.need(*c, live));
+                    self.need(*value, live);
+                }
+                Stmt::Contribute { row, channel, value, .. } => {
+                    row.iter().chain(channel).for_each(|r| self.need(*r, live));
                     self.need(*value, live);
                 }
                 Stmt::For { range, body, .. } => {
@@ -370,10 +405,12 @@ struct Live {
 fn has_effect(stmts: &[Stmt], live: &Live) -> bool {
     stmts.iter().any(|s| match s {
         Stmt::Store { .. } | Stmt::Contribute { .. } => true,
-        Stmt::Accumulate(m, _) => live.accs.contains(m),
+        Stmt::Accumulate(m, _) | Stmt::AccumulateChannel { sum: m, .. } | Stmt::Raise { acc: m, .. } => {
+            live.accs.contains(m)
+        }
         Stmt::For { body, .. } => has_effect(body, live),
         Stmt::If { then, otherwise, .. } => has_effect(then, live) || has_effect(otherwise, live),
-        Stmt::Let(_) | Stmt::Declare(..) => false,
+        Stmt::Let(_) | Stmt::Declare(..) | Stmt::DeclareChannels(..) | Stmt::DeclareBest(..) => false,
     })
 }
 
@@ -382,7 +419,12 @@ fn sweep(stmts: Vec<Stmt>, live: &Live) -> Vec<Stmt> {
         .into_iter()
         .filter_map(|s| match s {
             Stmt::Let(v) => live.values.contains(&v).then_some(s),
-            Stmt::Declare(m, _) | Stmt::Accumulate(m, _) => live.accs.contains(&m).then_some(s),
+            Stmt::Declare(m, _)
+            | Stmt::Accumulate(m, _)
+            | Stmt::DeclareChannels(m, _)
+            | Stmt::AccumulateChannel { sum: m, .. }
+            | Stmt::DeclareBest(m, _)
+            | Stmt::Raise { acc: m, .. } => live.accs.contains(&m).then_some(s),
             Stmt::For { id, range, body } => {
                 has_effect(&body, live).then(|| Stmt::For { id, range, body: sweep(body, live) })
             }

@@ -49,7 +49,7 @@ impl Lower<'_> {
         }
     }
 
-    fn real(&mut self, e: &Expr) -> Result<Val> {
+    pub(super) fn real(&mut self, e: &Expr) -> Result<Val> {
         match self.expr(e)? {
             Value::Scalar(v) if self.b.ty(v) == Type::Real => Ok(v),
             _ => err(e, "expected a Real (an integer becomes one as `n as Real`; a constant is `1.0`)"),
@@ -98,7 +98,7 @@ impl Lower<'_> {
                 let x: i64 = x.base10_parse()?;
                 Ok(Value::Scalar(self.b.op_value(Op::Int(x))))
             }
-            Expr::Path(p) => self.name(p),
+            Expr::Path(p) => self.name(p, e),
             Expr::Unary(u) => match u.op {
                 UnOp::Neg(_) => {
                     let v = self.expr(&u.expr)?;
@@ -111,7 +111,12 @@ impl Lower<'_> {
                 _ => err(e, "an input of one element is read by its name, without `*`"),
             },
             Expr::Binary(b) => self.binary(b),
-            Expr::Index(ix) => self.indexed(ix),
+            Expr::Index(ix) => match self.element(e)? {
+                Some(element) => Ok(self.read(element, e)),
+                None => self.indexed(ix),
+            },
+            Expr::Array(a) => self.array(a),
+            Expr::Repeat(r) => self.repeat(r),
             Expr::Field(f) => self.field(f),
             Expr::Call(c) => self.call(c),
             Expr::MethodCall(m) => self.method(m),
@@ -132,18 +137,13 @@ impl Lower<'_> {
         }
     }
 
-    fn name(&mut self, p: &syn::ExprPath) -> Result<Value> {
-        let ident = p.path.require_ident()?;
-        let name = ident.to_string();
+    fn name(&mut self, p: &syn::ExprPath, at: &Expr) -> Result<Value> {
+        let name = p.path.require_ident()?.to_string();
         match self.lookup(&name) {
-            Some(Value::Sum(first, n)) => {
-                let outside = self.declared_in[&first];
-                for l in &mut self.loops[outside..] {
-                    l.read.push((first, name.clone(), ident.span()));
-                }
-                let (depth, sum) = self.sum(first);
-                let mut read = |c: usize| self.b.read_at(sum + c, depth);
-                Ok(if n == 1 { Value::Scalar(read(0)) } else { Value::Vec3([read(0), read(1), read(2)]) })
+            Some(v @ (Value::Sum(..) | Value::Array(_))) => Ok(self.read(v, at)),
+            Some(Value::Channels(_, dim)) => {
+                let dim = self.dim_name(dim);
+                err(p, format!("`{name}` has a sum for each channel: `{name}[c]` in a loop `for c in {dim}`"))
             }
             Some(Value::Param(id)) if matches!(self.params[id].kind, Kind::Output { .. }) => {
                 err(p, "an output cannot be read: its old value is gone in the backward pass")
@@ -160,6 +160,9 @@ impl Lower<'_> {
     }
 
     fn indexed(&mut self, ix: &syn::ExprIndex) -> Result<Value> {
+        if let Some(value) = self.channel_value(ix)? {
+            return Ok(value);
+        }
         let param = self.param_named(&ix.expr)?;
         let kind = self.params[param].kind;
         if matches!(kind, Kind::Output { .. }) {
@@ -167,6 +170,10 @@ impl Lower<'_> {
         }
         let row = self.index(&ix.index)?;
         match kind {
+            Kind::Real { width: Some(width), .. } => {
+                let width = self.dim_name(width);
+                err(ix, format!("this array has channels: `array[row][c]` in a loop `for c in {width}`"))
+            }
             Kind::Real { dim: Some(dim), components, .. } => {
                 self.check_row(dim, row, &ix.index)?;
                 Ok(self.load(param, Some(row), components))
@@ -199,21 +206,35 @@ impl Lower<'_> {
     }
 
     fn method(&mut self, m: &syn::ExprMethodCall) -> Result<Value> {
-        let forms = "methods are `batch.of(row)`, and in loops `batch.members(system)` and `pairs.row(i)`; functions are \
+        let forms = "methods are `batch.of(row)` and `map.of(row)`, and in loops `batch.members(system)` and `pairs.row(i)`; functions are \
                      called as `sqrt(x)`";
         if m.method != "of" {
             return err(m, forms);
         }
         let batch = self.param_named(&m.receiver)?;
-        let Kind::Batch { rows, systems } = self.params[batch].kind else { return err(m, forms) };
         let [arg] = m.args.iter().collect::<Vec<_>>()[..] else { return err(m, forms) };
         let row = self.index(arg)?;
+        if let Kind::Map { rows, into } = self.params[batch].kind {
+            self.check_row(rows, row, arg)?;
+            return Ok(Value::Scalar(self.b.emit(Op::MapOf { map: batch, row }, Type::Index(into))));
+        }
+        let Kind::Batch { rows, systems } = self.params[batch].kind else { return err(m, forms) };
         self.check_row(rows, row, arg)?;
         // Pairs never cross systems, and a member's system is the one it was found in.
         match *self.b.op(row) {
             Op::PairColumn(_) => {
-                let own = self.b.emit(Op::Row, Type::Index(self.index));
-                Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row: own }, Type::Index(systems))))
+                let mine = Kind::Batch { rows: self.index, systems };
+                let Some(batch) = self.params.iter().position(|p| p.kind == mine) else {
+                    let (own, systems) = (self.dim_name(self.index), self.dim_name(systems));
+                    return err(
+                        arg,
+                        format!(
+                            "a pair's system is that of its row: declare `&Batch<{own}, {systems}>` as well"
+                        ),
+                    );
+                };
+                let row = self.b.emit(Op::Row, Type::Index(self.index));
+                Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems))))
             }
             Op::LoopVar(l) if self.member_of.get(&l).is_some_and(|(b, _)| *b == batch) => {
                 Ok(Value::Scalar(self.member_of[&l].1))
@@ -367,6 +388,7 @@ impl Lower<'_> {
         };
         let scalar = |op: Op, l: &mut Self| Ok(Value::Scalar(l.b.real_op(op)));
         match (name.as_str(), args.as_slice()) {
+            ("stop_gradient", [x]) => self.stop_gradient(x),
             ("sqrt", [x]) => scalar(Op::Sqrt(self.real(x)?), self),
             ("exp", [x]) => scalar(Op::Exp(self.real(x)?), self),
             ("log", [x]) => scalar(Op::Ln(self.real(x)?), self),
@@ -428,10 +450,30 @@ impl Lower<'_> {
                 c,
                 format!(
                     "there is no function `{name}` with {} argument(s): builtins are sqrt exp log pow erfc sin cos nearest abs \
-                     min max dot cross length vec3 mat3 row; others are `#[func]`s of this block",
+                     min max dot cross length vec3 mat3 row stop_gradient; others are `#[func]`s of this block",
                     args.len()
                 ),
             ),
+        }
+    }
+
+    /// A value that nobody differentiates. What a loop has found is there without the loop that adds it up.
+    fn stop_gradient(&mut self, x: &Expr) -> Result<Value> {
+        let found = match x {
+            Expr::Path(p) => p.path.get_ident().and_then(|name| match self.lookup(&name.to_string()) {
+                Some(Value::Sum(first, 1)) => self.found.get(&first).copied(),
+                _ => None,
+            }),
+            _ => None,
+        };
+        if let Some(v) = found {
+            return Ok(Value::Scalar(v));
+        }
+        match self.expr(x)? {
+            Value::Scalar(v) if self.b.ty(v) == Type::Real => Ok(Value::Scalar(self.b.real_op(Op::Stop(v)))),
+            Value::Vec3(v) => Ok(Value::Vec3(v.map(|v| self.b.real_op(Op::Stop(v))))),
+            Value::Mat3(v) => Ok(Value::Mat3(v.map(|v| self.b.real_op(Op::Stop(v))))),
+            _ => err(x, "only Real, Vec3 and Mat3 have derivatives"),
         }
     }
 

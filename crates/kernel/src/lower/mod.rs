@@ -1,7 +1,11 @@
 //! The typed front end: `kernels! { … }` source to SSA, with an error at the right place for whatever the language
 //! does not have.
 
+mod arrays;
 mod expr;
+mod imperative;
+mod loops;
+mod mesh;
 mod stmt;
 
 use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
@@ -14,8 +18,14 @@ use syn::{Error, FnArg, Item, ItemFn, Pat, Result, ReturnType};
 pub struct Source {
     /// The kernel.
     pub kernel: Kernel,
+    /// What it does, where it is not to be differentiated: then the kernel's own body is empty.
+    pub imperative: Option<crate::imperative::Body>,
     /// Sets of inputs whose gradients get a form of their own, with a uniform cotangent: `fast(a, b)`.
     pub fast: Vec<Vec<ParamId>>,
+    /// Whether gradients that add to partners' elements are wanted as well.
+    pub scatter: bool,
+    /// Whether the code shall be small rather than fast: special functions stand apart, f32 has no lanes.
+    pub small: bool,
     /// The doc comments.
     pub docs: Vec<String>,
     /// Its visibility.
@@ -26,13 +36,96 @@ pub struct Source {
 
 /// Lowers every kernel of a `kernels!` block.
 pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
+    let (funcs, kernels) = functions(file)?;
+    let one = |k| if imperative::is_imperative(k) { imperative::lower(k, &funcs) } else { lower(k, &funcs) };
+    kernels.into_iter().map(one).collect()
+}
+
+/// A `#[func]` and its `#[derivative]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    /// The function.
+    pub value: &'a ItemFn,
+    /// Its partial derivatives, where they are given.
+    pub derivative: Option<&'a ItemFn>,
+}
+
+impl Function<'_> {
+    /// Its source, as private items of a block.
+    pub fn source(&self) -> proc_macro2::TokenStream {
+        let item = |f: &ItemFn| {
+            let attrs = f.attrs.iter().filter(|a| !a.path().is_ident("doc"));
+            let (sig, block) = (&f.sig, &f.block);
+            quote::quote!(#(#attrs)* #sig #block)
+        };
+        self.derivative.into_iter().fold(item(self.value), |mut all, d| {
+            all.extend(item(d));
+            all
+        })
+    }
+}
+
+/// The functions of a block that others may import, each lowered once, alone: whoever imports one finds no error in it.
+pub fn lower_functions(file: &syn::File) -> Result<Vec<Function<'_>>> {
+    let (funcs, _) = functions(file)?;
+    funcs
+        .values
+        .iter()
+        .map(|(name, value)| {
+            let derivative = funcs.derivatives.get(name).copied();
+            // What only kernels without adjoint can compute is for these alone; they have no use for a derivative.
+            check_function(value, &funcs).or_else(|e| match derivative {
+                None => imperative::check_function(value, &funcs).map_err(|_| e),
+                Some(_) => Err(e),
+            })?;
+            Ok(Function { value, derivative })
+        })
+        .collect()
+}
+
+/// Lowers a function with arguments of which nothing is known but their types.
+fn check_function(f: &ItemFn, funcs: &Functions<'_>) -> Result<()> {
+    let mut l = Lower::new(funcs, "Row".into());
+    for arg in &f.sig.inputs {
+        let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
+        let Pat::Ident(name) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
+        let mut real = || {
+            let p = l.params.len();
+            l.params.push(Param { name: String::new(), kind: Kind::Scalar });
+            l.b.real_op(Op::Scalar(p))
+        };
+        let value = match type_name(&typed.ty).as_str() {
+            "Real" => Value::Scalar(real()),
+            "Vec3" => Value::Vec3(std::array::from_fn(|_| real())),
+            "Mat3" => Value::Mat3(std::array::from_fn(|_| real())),
+            "i32" => Value::Scalar(l.b.op_value(Op::IntScalar(0))),
+            _ => return err(&typed.ty, "an argument is Real, i32, Vec3 or Mat3"),
+        };
+        l.bind(name.ident.to_string(), value);
+    }
+    let name = f.sig.ident.to_string();
+    l.inlining.push(name.clone());
+    let expr::Returned::One(value) = l.function_body(f)? else {
+        return err(&f.sig, "a function gives back one value");
+    };
+    if let ReturnType::Type(_, t) = &f.sig.output
+        && type_name(t) != l.type_of(&value)
+    {
+        return err(t, format!("this value is {}", l.type_of(&value)));
+    }
+    l.template(&name).map(|_| ())
+}
+
+/// The functions and the kernels of a block.
+fn functions(file: &syn::File) -> Result<(Functions<'_>, Vec<&ItemFn>)> {
     let mut funcs = Functions::default();
     let mut kernels = vec![];
     for item in &file.items {
         let Item::Fn(f) = item else {
             return err(
                 item,
-                "`kernels!` holds functions only: `#[func] fn`, `#[derivative(f)] fn` and `#[kernel] fn`",
+                "`kernels!` holds functions only: `#[func] fn`, `#[derivative(f)] fn` and `#[kernel] fn`, and imports of \
+                 other blocks' functions",
             );
         };
         let name = f.sig.ident.to_string();
@@ -67,7 +160,7 @@ pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
             );
         }
     }
-    kernels.into_iter().map(|k| lower(k, &funcs)).collect()
+    Ok((funcs, kernels))
 }
 
 #[derive(Default)]
@@ -90,6 +183,10 @@ enum Value {
     IVec3([Val; 3]),
     /// An accumulator of 1 or 3 components.
     Sum(Acc, usize),
+    /// The elements of a local array: values, or sums where it is `let mut`.
+    Array(Vec<Value>),
+    /// A sum for each channel of a dimension.
+    Channels(Acc, Dim),
     Param(ParamId),
 }
 
@@ -112,14 +209,36 @@ struct Lower<'a> {
     templates: HashMap<String, usize>,
     /// The batch and system that a loop over members visits.
     member_of: HashMap<LoopId, (ParamId, Val)>,
+    /// How often the statement at hand is written out by the loops around it.
+    unrolled: i64,
+    /// The sums over channels that have been read.
+    channels_read: HashSet<Acc>,
+    /// What the open loops look for: largest and smallest values, by the sum that stands for them.
+    sought: HashMap<Acc, Sought>,
+    /// Sums that hold what a loop found, and the same without its derivative.
+    found: HashMap<Acc, Val>,
+}
+
+/// A largest or smallest value that a loop looks for. The loop is run twice: once to see where the value is, and once
+/// more to add it up as the sum of the one term that is found there. So its derivatives are those of a sum.
+#[derive(Clone, Copy)]
+struct Sought {
+    best: Acc,
+    /// In the second run: where it is, and the sum.
+    at: Option<(Val, Acc)>,
 }
 
 #[derive(Default)]
 struct Loop {
+    id: LoopId,
     read: Vec<(Acc, String, proc_macro2::Span)>,
     changed: Vec<Acc>,
     /// Open branches in it, but for those that a `continue` made.
     branches: usize,
+    /// Whether it goes over channels.
+    channels: bool,
+    /// It goes over nodes of a mesh.
+    mesh: bool,
 }
 
 /// The backward pass replays blocks when all is done, so nothing in a block may read a sum that changes later. Reads
@@ -137,8 +256,10 @@ fn type_name(t: &syn::Type) -> String {
 }
 
 const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), \
-     `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, \
-     `&mut [Mat3; Dim]`, `&mut Real` (outputs), `&Batch<Rows, Systems>`, `&Pairs<Rows>`; T may be `Zero<T>`";
+     `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&[[Real; Feature]; Dim]` (channels for each row), \
+     `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, `&mut [Mat3; Dim]`, `&mut [[Real; Feature]; Dim]`, `&mut Real` (outputs), \
+     `&Batch<Rows, Systems>`, `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&Map<Rows, Into>`, \
+     `&Mesh<Systems, Nodes>`; T may be `Zero<T>`";
 
 fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
     if let ReturnType::Type(_, t) = &f.sig.output {
@@ -152,36 +273,25 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
         return err(first, "the first parameter of a kernel is its index: `i: Atom`");
     };
     let index_dim = index_type.path.require_ident()?.to_string();
-    let mut l = Lower {
-        b: Body::new(None),
-        dims: vec![index_dim],
-        index: 0,
-        params: vec![],
-        names: vec![HashMap::new()],
-        funcs,
-        loops: vec![],
-        branches: 0,
-        declared_in: HashMap::new(),
-        blocks: vec![Block::default()],
-        stored: HashSet::new(),
-        inlining: vec![],
-        templates: HashMap::new(),
-        member_of: HashMap::new(),
-    };
+    let mut l = Lower::new(funcs, index_dim);
     let row = l.b.emit(Op::Row, Type::Index(0));
     l.names[0].insert(index_name.ident.to_string(), Value::Scalar(row));
     for arg in inputs {
         l.parameter(arg)?;
     }
+    if l.dims.len() > 15 {
+        return err(&f.sig.ident, format!("a kernel has at most 15 dimensions, not {}", l.dims.len()));
+    }
     l.block(&f.block.stmts)?;
     if !l.params.iter().enumerate().any(|(p, _)| l.stored.contains(&p)) {
         return err(&f.sig.ident, "this kernel writes nothing");
     }
-    let fast = fast_sets(f, &l.params)?;
+    let Attributes { fast, scatter, small } = attributes(f, &l.params)?;
     l.b.remove_unused();
     let name = f.sig.ident.to_string();
     let kernel = Kernel { name, dims: l.dims, index: l.index, params: l.params, body: l.b };
-    Ok(Source { kernel, fast, docs: docs(f), visibility: f.vis.clone(), span: f.sig.ident.span() })
+    let (docs, visibility, span) = (docs(f), f.vis.clone(), f.sig.ident.span());
+    Ok(Source { kernel, imperative: None, fast, scatter, small, docs, visibility, span })
 }
 
 fn docs(f: &ItemFn) -> Vec<String> {
@@ -197,16 +307,32 @@ fn docs(f: &ItemFn) -> Vec<String> {
         .collect()
 }
 
-/// `#[kernel(fast(positions), fast(positions, strain))]`
-fn fast_sets(f: &ItemFn, params: &[Param]) -> Result<Vec<Vec<ParamId>>> {
+#[derive(Default)]
+struct Attributes {
+    fast: Vec<Vec<ParamId>>,
+    scatter: bool,
+    small: bool,
+}
+
+/// `#[kernel(fast(positions), fast(positions, strain), scatter, small)]`
+fn attributes(f: &ItemFn, params: &[Param]) -> Result<Attributes> {
     let attr = f.attrs.iter().find(|a| a.path().is_ident("kernel"));
-    let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(vec![]) };
-    let mut sets = vec![];
+    let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(Attributes::default()) };
+    let mut found = Attributes::default();
     attr.expect("matched above").parse_nested_meta(|meta| {
+        if meta.path.is_ident("scatter") {
+            found.scatter = true;
+            return Ok(());
+        }
+        if meta.path.is_ident("small") {
+            found.small = true;
+            return Ok(());
+        }
         if !meta.path.is_ident("fast") {
-            return Err(
-                meta.error("expected `fast(input, …)`: inputs whose gradients get a form of their own")
-            );
+            return Err(meta.error(
+                "expected `fast(input, …)`: inputs whose gradients get a form of their own; `scatter`: gradients that \
+                 add to partners' elements as well; or `small`: compiles fast, runs slowly",
+            ));
         }
         let mut set = vec![];
         meta.parse_nested_meta(|input| {
@@ -217,10 +343,35 @@ fn fast_sets(f: &ItemFn, params: &[Param]) -> Result<Vec<Vec<ParamId>>> {
             }
             Ok(())
         })?;
-        sets.push(set);
+        found.fast.push(set);
         Ok(())
     })?;
-    Ok(sets)
+    Ok(found)
+}
+
+impl<'a> Lower<'a> {
+    fn new(funcs: &'a Functions<'a>, index: String) -> Self {
+        Lower {
+            b: Body::new(None),
+            dims: vec![index],
+            index: 0,
+            params: vec![],
+            names: vec![HashMap::new()],
+            funcs,
+            loops: vec![],
+            branches: 0,
+            declared_in: HashMap::new(),
+            blocks: vec![Block::default()],
+            stored: HashSet::new(),
+            inlining: vec![],
+            templates: HashMap::new(),
+            member_of: HashMap::new(),
+            unrolled: 1,
+            channels_read: HashSet::new(),
+            sought: HashMap::new(),
+            found: HashMap::new(),
+        }
+    }
 }
 
 impl Lower<'_> {
@@ -286,17 +437,31 @@ impl Lower<'_> {
         let output = reference.mutability.is_some();
         match &*reference.elem {
             syn::Type::Array(array) => {
-                let dim = match &array.len {
+                let mut dim = |len: &syn::Expr| match len {
                     syn::Expr::Path(p) if p.path.get_ident().is_some() => {
-                        self.dim(&quote::quote!(#p).to_string())
+                        Ok(self.dim(&quote::quote!(#p).to_string()))
                     }
                     len => {
-                        return err(
-                            len,
-                            "expected the name of a dimension: `&[Real; Atom]` has one element per atom",
-                        );
+                        err(len, "expected the name of a dimension: `&[Real; Atom]` has one element per atom")
                     }
                 };
+                let rows = dim(&array.len)?;
+                if let syn::Type::Array(channels) = &*array.elem {
+                    let width = dim(&channels.len)?;
+                    if type_name(&channels.elem) != "Real" || rows == width {
+                        return err(
+                            &array.elem,
+                            "an array with channels is `&[[Real; Feature]; Atom]`: reals, in rows of another dimension",
+                        );
+                    }
+                    let (dim, width, components) = (Some(rows), Some(width), 1);
+                    return Ok(if output {
+                        Kind::Output { dim, components, width }
+                    } else {
+                        Kind::Real { dim, components, zero: false, width }
+                    });
+                }
+                let (dim, width) = (rows, None);
                 let mut element = type_name(&array.elem);
                 if !output && matches!(element.as_str(), "i32" | "IVec3") {
                     return Ok(Kind::Ints { dim, components: if element == "i32" { 1 } else { 3 } });
@@ -306,8 +471,10 @@ impl Lower<'_> {
                     element = element.trim_start_matches("Zero<").trim_end_matches('>').to_string();
                 }
                 match components(&element) {
-                    Some(components) if output && !zero => Ok(Kind::Output { dim: Some(dim), components }),
-                    Some(components) if !output => Ok(Kind::Real { dim: Some(dim), components, zero }),
+                    Some(components) if output && !zero => {
+                        Ok(Kind::Output { dim: Some(dim), components, width })
+                    }
+                    Some(components) if !output => Ok(Kind::Real { dim: Some(dim), components, zero, width }),
                     _ => wrong(),
                 }
             }
@@ -321,10 +488,23 @@ impl Lower<'_> {
                     ("Batch", [rows, systems]) => {
                         Ok(Kind::Batch { rows: self.dim(rows), systems: self.dim(systems) })
                     }
-                    ("Pairs", [rows]) => Ok(Kind::Pairs(self.dim(rows))),
+                    ("Pairs", [rows]) => {
+                        let rows = self.dim(rows);
+                        Ok(Kind::Pairs { rows, columns: rows, entries: None })
+                    }
+                    ("Pairs", [rows, columns, entries @ ..]) if entries.len() < 2 => {
+                        let (rows, columns) = (self.dim(rows), self.dim(columns));
+                        Ok(Kind::Pairs { rows, columns, entries: entries.first().map(|e| self.dim(e)) })
+                    }
+                    ("Map", [rows, into]) => Ok(Kind::Map { rows: self.dim(rows), into: self.dim(into) }),
+                    ("Mesh", [systems, nodes]) => {
+                        Ok(Kind::Mesh { systems: self.dim(systems), nodes: self.dim(nodes) })
+                    }
                     (t, []) => match components(t) {
-                        Some(components) if output => Ok(Kind::Output { dim: None, components }),
-                        Some(components) => Ok(Kind::Real { dim: None, components, zero: false }),
+                        Some(components) if output => Ok(Kind::Output { dim: None, components, width: None }),
+                        Some(components) => {
+                            Ok(Kind::Real { dim: None, components, zero: false, width: None })
+                        }
                         None => wrong(),
                     },
                     _ => wrong(),
@@ -335,8 +515,8 @@ impl Lower<'_> {
     }
 
     fn load(&mut self, param: ParamId, row: Option<Val>, components: usize) -> Value {
-        let mut at =
-            |component| self.b.real_op(Op::Load { param, role: crate::ir::Role::VALUE, row, component });
+        let (role, channel) = (crate::ir::Role::VALUE, None);
+        let mut at = |component| self.b.real_op(Op::Load { param, role, row, component, channel });
         match components {
             1 => Value::Scalar(at(0)),
             3 => Value::Vec3([0, 1, 2].map(at)),
@@ -379,22 +559,9 @@ impl Lower<'_> {
     }
 
     fn lower_template(&mut self, f: &ItemFn) -> Result<Template> {
-        let mut l = Lower {
-            b: Body::new(Some(&self.b)),
-            dims: self.dims.clone(),
-            index: self.index,
-            params: vec![],
-            names: vec![HashMap::new()],
-            funcs: self.funcs,
-            loops: vec![],
-            branches: 0,
-            declared_in: HashMap::new(),
-            blocks: vec![Block::default()],
-            stored: HashSet::new(),
-            inlining: vec![f.sig.ident.to_string()],
-            templates: self.templates.clone(),
-            member_of: HashMap::new(),
-        };
+        let mut l = Lower::new(self.funcs, String::new());
+        (l.b, l.dims, l.index) = (Body::new(Some(&self.b)), self.dims.clone(), self.index);
+        (l.inlining, l.templates) = (vec![f.sig.ident.to_string()], self.templates.clone());
         let mut args = 0;
         for arg in &f.sig.inputs {
             let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };

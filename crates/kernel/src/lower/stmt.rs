@@ -1,10 +1,11 @@
 //! Statements.
 
-use super::{Block, Loop, Lower, Value, err, type_name};
-use crate::ir::{Acc, Kind, Op, Range, Role, Stmt, Type, Val};
+use super::loops::extreme;
+use super::{Block, Lower, Value, err, type_name};
+use crate::ir::{Acc, Kind, Op, Role, Stmt, Type, Val};
 use quote::ToTokens;
 use std::collections::HashMap;
-use syn::{BinOp, Error, Expr, Pat, Result};
+use syn::{BinOp, Expr, Pat, Result};
 
 impl Lower<'_> {
     pub(super) fn block(&mut self, stmts: &[syn::Stmt]) -> Result<()> {
@@ -92,6 +93,15 @@ impl Lower<'_> {
         if let Some((token, _)) = &init.diverge {
             return err(token, "`let` binds one plain name: there is nothing that could fail");
         }
+        if name.mutability.is_some()
+            && let Some(sums) = self.channel_sums(&init.expr)?
+        {
+            if let Pat::Type(t) = &local.pat {
+                return err(&t.ty, "the type of sums over channels is not written");
+            }
+            self.bind(name.ident.to_string(), sums);
+            return Ok(());
+        }
         let value = self.expr(&init.expr)?;
         if let Pat::Type(t) = &local.pat {
             let name = self.type_of(&value);
@@ -104,10 +114,14 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn declare(&mut self, initial: Value, at: &Expr) -> Result<Value> {
+    pub(super) fn declare(&mut self, initial: Value, at: &Expr) -> Result<Value> {
         let components = match &initial {
             Value::Scalar(v) if self.b.ty(*v) == Type::Real => vec![*v],
             Value::Vec3(v) => v.to_vec(),
+            Value::Array(elements) => {
+                let sums = elements.iter().map(|v| self.declare(v.clone(), at)).collect::<Result<_>>()?;
+                return Ok(Value::Array(sums));
+            }
             _ => {
                 return err(
                     at,
@@ -138,6 +152,7 @@ impl Lower<'_> {
     }
 
     fn accumulate(&mut self, first: Acc, values: &[Val]) {
+        self.found.remove(&first);
         for depth in self.sum(first).0 + 1..self.blocks.len() {
             if self.blocks[depth].is_loop {
                 break;
@@ -159,7 +174,7 @@ impl Lower<'_> {
         }
     }
 
-    fn type_of(&self, v: &Value) -> String {
+    pub(super) fn type_of(&self, v: &Value) -> String {
         match v {
             Value::Scalar(v) => match self.b.ty(*v) {
                 Type::Real => "Real".into(),
@@ -170,7 +185,13 @@ impl Lower<'_> {
             Value::Vec3(_) => "Vec3".into(),
             Value::Mat3(_) => "Mat3".into(),
             Value::IVec3(_) => "IVec3".into(),
-            Value::Sum(..) | Value::Param(_) => "a parameter".into(),
+            Value::Array(elements) => match elements.first() {
+                Some(first) => format!("[{};{}]", self.type_of(first), elements.len()),
+                None => "an empty array".into(),
+            },
+            Value::Sum(_, 3) => "Vec3".into(),
+            Value::Sum(..) => "Real".into(),
+            Value::Param(_) | Value::Channels(..) => "a parameter".into(),
         }
     }
 
@@ -243,15 +264,7 @@ impl Lower<'_> {
             Expr::Path(p) => {
                 let name = p.path.require_ident()?.to_string();
                 match self.lookup(&name) {
-                    Some(Value::Sum(first, n)) => {
-                        let components = self.components(&value, n, &b.right)?;
-                        self.accumulate(first, &components);
-                        let outside = self.declared_in[&first];
-                        for l in &mut self.loops[outside..] {
-                            l.changed.push(first);
-                        }
-                        Ok(())
-                    }
+                    Some(Value::Sum(first, n)) => self.add_to_sum(first, n, &value, b),
                     _ => err(p, format!("`{name}` is not a sum: declare it with `let mut {name} = 0.0`")),
                 }
             }
@@ -261,12 +274,35 @@ impl Lower<'_> {
                 self.contribute(param, None, value, b)
             }
             Expr::Index(ix) => {
+                match self.element(&b.left)? {
+                    Some(Value::Sum(first, n)) => return self.add_to_sum(first, n, &value, b),
+                    Some(_) => {
+                        return err(
+                            &b.left,
+                            "this is not a sum: the array is declared `let mut`, and added to by element",
+                        );
+                    }
+                    None => {}
+                }
+                if self.add_to_channel(ix, &value, b)? {
+                    return Ok(());
+                }
                 let param = self.param_named(&ix.expr)?;
                 let row = self.index(&ix.index)?;
                 self.contribute(param, Some(row), value, b)
             }
             l => err(l, "the left side of `+=` is a sum (`let mut`) or an output"),
         }
+    }
+
+    fn add_to_sum(&mut self, first: Acc, n: usize, value: &Value, b: &syn::ExprBinary) -> Result<()> {
+        let components = self.components(value, n, &b.right)?;
+        self.accumulate(first, &components);
+        let outside = self.declared_in[&first];
+        for l in &mut self.loops[outside..] {
+            l.changed.push(first);
+        }
+        Ok(())
     }
 
     fn contribute(
@@ -276,10 +312,17 @@ impl Lower<'_> {
         value: Value,
         at: &syn::ExprBinary,
     ) -> Result<()> {
-        let Kind::Output { dim, components } = self.params[param].kind else {
-            return err(&at.left, "this parameter is read-only: declare it `&mut`");
+        let (dim, components) = match self.params[param].kind {
+            Kind::Output { dim, components, width: None } => (dim, components),
+            Kind::Output { .. } => return err(&at.left, "this output has channels: `output[row][c] += …`"),
+            _ => return err(&at.left, "this parameter is read-only: declare it `&mut`"),
         };
-        if !self.loops.is_empty() {
+        // One element per channel, in a loop over these.
+        let to_channel = self.loops.len() == 1
+            && self.loops[0].channels
+            && row.is_some_and(|r| matches!(self.b.op(r), Op::LoopVar(_)));
+        let is_node = row.is_some_and(|r| matches!(self.b.op(r), Op::MeshNode { .. }));
+        if !self.loops.is_empty() && !to_channel && !is_node {
             return err(
                 at,
                 "adding to an output inside a loop: sum into a `let mut` and add once after the loop",
@@ -299,26 +342,46 @@ impl Lower<'_> {
             (None, Some(_)) => return err(&at.left, "this output is one element: `*output += …`"),
         }
         for (component, value) in self.components(&value, components, &at.right)?.into_iter().enumerate() {
-            self.b.push(Stmt::Contribute { param, role: Role::VALUE, row, component, value });
+            let (role, channel) = (Role::VALUE, None);
+            self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
         }
         self.stored.insert(param);
         Ok(())
     }
 
     fn assign(&mut self, a: &syn::ExprAssign) -> Result<()> {
+        if let Some((name, negative, x)) = extreme(a) {
+            return self.seek(a, &name, negative, x);
+        }
         if let Expr::Unary(_) = &*a.left {
             return err(&a.left, "an output of one element is shared by all rows: `*output += …`");
         }
+        let local = self.element(&a.left)?.is_some();
         let Expr::Index(ix) = &*a.left else {
             return err(
                 &a.left,
                 "assigning to a variable cannot be reversed: use a new `let`, or `+=` on a `let mut` sum",
             );
         };
+        if local {
+            return err(
+                &a.left,
+                "assigning to an element cannot be reversed: use a new `let`, or `+=` on a `let mut` array of sums",
+            );
+        }
+        if matches!(&*ix.expr, Expr::Index(_)) {
+            return self.assign_channel(a, ix);
+        }
         let param = self.param_named(&ix.expr)?;
-        let Kind::Output { dim, components } = self.params[param].kind else {
-            return err(&ix.expr, "this parameter is read-only: declare it `&mut`");
+        let (dim, components) = match self.params[param].kind {
+            Kind::Output { dim, components, width: None } => (dim, components),
+            Kind::Output { .. } => return err(&ix.expr, "this output has channels: `output[row][c] = …`"),
+            _ => return err(&ix.expr, "this parameter is read-only: declare it `&mut`"),
         };
+        let row = self.index(&ix.index)?;
+        if let Op::PairEntry(l) = *self.b.op(row) {
+            return self.store_entry(a, param, row, l);
+        }
         if !self.loops.is_empty() || self.branches > 0 {
             return err(
                 a,
@@ -326,7 +389,6 @@ impl Lower<'_> {
                  or missing",
             );
         }
-        let row = self.index(&ix.index)?;
         let Some(dim) = dim else { return err(&a.left, "this output is one element: `*output += …`") };
         self.check_row(dim, row, &ix.index)?;
         if !self.is_row(row) {
@@ -337,120 +399,10 @@ impl Lower<'_> {
         }
         let value = self.expr(&a.right)?;
         for (component, value) in self.components(&value, components, &a.right)?.into_iter().enumerate() {
-            self.b.push(Stmt::Store { param, role: Role::VALUE, component, value });
+            let (role, channel) = (Role::VALUE, None);
+            self.b.push(Stmt::Store { param, role, component, channel, value });
         }
         Ok(())
-    }
-
-    fn for_loop(&mut self, f: &syn::ExprForLoop) -> Result<()> {
-        if let Some(label) = &f.label {
-            return err(label, "there are no labels: `continue` goes on with the innermost loop");
-        }
-        let id = self.b.new_loop();
-        let (range, names) = self.range(f)?;
-        if range.is_data() && self.branches > 0 {
-            return err(
-                &f.expr,
-                "a loop over data stands outside branches: move the condition into the loop",
-            );
-        }
-        if let Range::Members { batch, system } = range {
-            self.member_of.insert(id, (batch, system));
-        }
-        self.b.open(true);
-        self.blocks.push(Block { is_loop: true, ..Block::default() });
-        self.names.push(HashMap::new());
-        self.loops.push(Loop::default());
-        match range {
-            Range::Ints(..) => {
-                let v = self.b.emit(Op::LoopVar(id), Type::Int);
-                self.bind(names[0].clone(), Value::Scalar(v));
-            }
-            Range::Members { batch, .. } => {
-                let Kind::Batch { rows, .. } = self.params[batch].kind else {
-                    unreachable!("checked by range")
-                };
-                let v = self.b.emit(Op::LoopVar(id), Type::Index(rows));
-                self.bind(names[0].clone(), Value::Scalar(v));
-            }
-            Range::Pairs { list, .. } => {
-                let Kind::Pairs(rows) = self.params[list].kind else { unreachable!("checked by range") };
-                let j = self.b.emit(Op::PairColumn(id), Type::Index(rows));
-                let shift = [0, 1, 2].map(|c| self.b.real_op(Op::PairShift(id, c)));
-                self.bind(names[0].clone(), Value::Scalar(j));
-                self.bind(names[1].clone(), Value::IVec3(shift));
-            }
-        }
-        self.block(&f.body.stmts)?;
-        let done = self.loops.pop().expect("pushed above");
-        self.names.pop();
-        self.blocks.pop();
-        let body = self.b.close();
-        for (m, name, span) in done.read {
-            if done.changed.contains(&m) {
-                let message = format!(
-                    "`{name}` is read inside the loop that adds to it: a value carried from one iteration to the next \
-                     cannot be replayed backwards (only `{name} += …` is allowed there)"
-                );
-                return Err(Error::new(span, message));
-            }
-        }
-        self.b.push(Stmt::For { id, range, body });
-        Ok(())
-    }
-
-    fn range(&mut self, f: &syn::ExprForLoop) -> Result<(Range, Vec<String>)> {
-        let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)` or `for k in batch.members(system)`";
-        let names = match &*f.pat {
-            Pat::Ident(i) => vec![i.ident.to_string()],
-            Pat::Wild(_) => vec!["_".into()],
-            Pat::Tuple(t) => {
-                let mut names = vec![];
-                for e in &t.elems {
-                    match e {
-                        Pat::Ident(i) => names.push(i.ident.to_string()),
-                        Pat::Wild(_) => names.push("_".into()),
-                        e => return err(e, forms),
-                    }
-                }
-                names
-            }
-            p => return err(p, forms),
-        };
-        match &*f.expr {
-            Expr::Range(r) => {
-                let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_)) = (&r.start, &r.end, &r.limits)
-                else {
-                    return err(&f.expr, forms);
-                };
-                let range = Range::Ints(self.int(lo)?, self.int(hi)?);
-                if names.len() != 1 {
-                    return err(&f.pat, forms);
-                }
-                Ok((range, names))
-            }
-            Expr::MethodCall(m) => {
-                let param = self.param_named(&m.receiver)?;
-                let (method, args) = (m.method.to_string(), m.args.iter().collect::<Vec<_>>());
-                let [arg] = args.as_slice() else { return err(m, forms) };
-                let arg_value = self.index(arg)?;
-                match (self.params[param].kind, method.as_str(), names.len()) {
-                    (Kind::Pairs(rows), "row", 2) => {
-                        self.check_row(rows, arg_value, arg)?;
-                        if !self.is_row(arg_value) {
-                            return err(arg, "a loop over pairs goes over those of the kernel's own row");
-                        }
-                        Ok((Range::Pairs { list: param, row: arg_value }, names))
-                    }
-                    (Kind::Batch { systems, .. }, "members", 1) => {
-                        self.check_row(systems, arg_value, arg)?;
-                        Ok((Range::Members { batch: param, system: arg_value }, names))
-                    }
-                    _ => err(m, forms),
-                }
-            }
-            e => err(e, forms),
-        }
     }
 
     pub(super) fn check_row(&self, dim: usize, row: Val, at: &impl ToTokens) -> Result<()> {

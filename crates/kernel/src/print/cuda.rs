@@ -1,8 +1,10 @@
-//! CUDA: one `extern "C"` function per part, a thread per row, in plain C-like text. Reals are `REAL`; sums, and what
-//! is computed from them, are double. Sums over rows are left per row (`partials`), to be added in a fixed order.
+//! CUDA: one `extern "C"` function per part, a thread per row, in plain C-like text. Reals are computed in `REAL`;
+//! sums, and what is computed from them, in `ACC`; the real array at pointer n holds `Tn`, which is `REAL` unless it is
+//! defined before the text (a half of the widths, say). Sums over rows are left per row (`partials`), to be added in a
+//! fixed order.
 
-use super::layout::{Array, Layout, scalar_position};
-use crate::ir::{Body, Kernel, Kind, LoopId, Op, Range, Role, Stmt, Type, Val};
+use super::layout::{Array, Layout, Table, scalar_position};
+use crate::ir::{Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -17,22 +19,38 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
         loops: HashMap::new(),
         doubles: HashSet::new(),
     };
+    let is_real = |(param, array): &(usize, Array)| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
+    let reals: Vec<usize> = (0..layout.slots.len()).filter(|n| is_real(&layout.slots[*n])).collect();
+    for n in &reals {
+        p.line(&format!("#ifndef T{n}\n#define T{n} REAL\n#endif"));
+    }
     p.out += &format!(
         "extern \"C\" __global__ void {name}(const Launch a, long long lo, long long hi, double* partials) {{\n"
     );
     p.line("const long long row = lo + (long long)blockIdx.x * blockDim.x + threadIdx.x;");
     p.line("if (row >= hi) return;");
     let stored: HashSet<_> = stored(&part.body);
+    for dim in &layout.widths {
+        p.line(&format!("const long long w{dim} = a.dims[{dim}];"));
+    }
     for (n, (param, array)) in layout.slots.iter().enumerate() {
+        if let Array::Scratch(dim) = array {
+            p.line(&format!("ACC* __restrict__ p{n} = (ACC*)a.pointers[{n}] + row * w{dim};"));
+            continue;
+        }
         let ty = match array {
-            Array::Values(role) if stored.contains(&(*param, *role)) => "REAL*",
-            Array::Values(_) if !matches!(kernel.params[*param].kind, Kind::Ints { .. }) => "const REAL*",
-            _ => "const int*",
+            Array::Values(role) if stored.contains(&(*param, *role)) => format!("T{n}*"),
+            Array::Values(role) if !kernel.is_ints(*param, *role) => format!("const T{n}*"),
+            array if array.is_long() => "const long long*".into(),
+            _ => "const int*".into(),
         };
         p.line(&format!("{ty} __restrict__ p{n} = ({ty})a.pointers[{n}];"));
     }
     for r in 0..layout.reductions.len() {
-        p.line(&format!("double r{r} = 0;"));
+        p.line(&format!("ACC r{r} = 0;"));
+    }
+    for table in layout.tables.iter().filter(|t| part.body.constant(t.at).is_some()) {
+        p.table(*table);
     }
     p.block(part.body.stmts());
     let n = layout.reductions.len();
@@ -40,6 +58,9 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
         p.line(&format!("partials[row * {n} + {r}] = r{r};"));
     }
     p.out += "}\n";
+    for n in &reals {
+        p.line(&format!("#undef T{n}"));
+    }
     p.out
 }
 
@@ -79,14 +100,19 @@ impl Printer<'_> {
         }
     }
 
-    fn at(&self, param: usize, row: Option<Val>, component: usize) -> String {
-        let stride = match self.kernel.params[param].kind {
-            Kind::Real { components, .. }
-            | Kind::Output { components, .. }
-            | Kind::Ints { components, .. } => components,
-            _ => 1,
-        };
-        match (row, stride) {
+    fn at(
+        &self,
+        param: usize,
+        role: Role,
+        row: Option<Val>,
+        component: usize,
+        channel: Option<Val>,
+    ) -> String {
+        if let Some(c) = channel {
+            let (width, c) = (self.b.width(c), self.v(c));
+            return row.map_or(c.clone(), |r| format!("{} * w{width} + {c}", self.v(r)));
+        }
+        match (row, self.kernel.components(param, role)) {
             (None, _) => format!("{component}"),
             (Some(r), 1) => self.v(r),
             (Some(r), s) => format!("{s} * {} + {component}", self.v(r)),
@@ -99,7 +125,7 @@ impl Printer<'_> {
                 Stmt::Let(v) => self.define(*v),
                 Stmt::Declare(m, v) => {
                     let x = self.v(*v);
-                    self.line(&format!("double m{m} = {x};"));
+                    self.line(&format!("ACC m{m} = {x};"));
                 }
                 Stmt::Accumulate(m, v) => {
                     let (v, sign) = match self.b.op(*v) {
@@ -109,19 +135,42 @@ impl Printer<'_> {
                     let x = self.v(v);
                     self.line(&format!("m{m} {sign}= {x};"));
                 }
-                Stmt::Store { param, role, component, value } => {
+                Stmt::DeclareBest(m, v) => {
+                    let x = self.v(*v);
+                    self.line(&format!("ACC m{m} = {x}, w{m} = -1;"));
+                }
+                Stmt::Raise { acc: m, value, place } => {
+                    let (x, at) = (self.v(*value), self.v(*place));
+                    self.line(&format!("if ({x} > m{m}) {{ m{m} = {x}; w{m} = {at}; }}"));
+                }
+                Stmt::DeclareChannels(m, dim) => {
+                    let slot = self.layout.scratch(*m);
+                    self.line(&format!("for (long long c = 0; c < w{dim}; ++c) p{slot}[c] = 0;"));
+                }
+                Stmt::AccumulateChannel { sum, channel, value } => {
+                    let (slot, c, x) = (self.layout.scratch(*sum), self.v(*channel), self.v(*value));
+                    self.line(&format!("p{slot}[{c}] += {x};"));
+                }
+                Stmt::Store { param, role, component, channel, value } => {
                     let slot = self.layout.slot(*param, Array::Values(*role));
-                    let (at, x) = (self.own(*param, *component), self.v(*value));
+                    let at = match channel {
+                        Some(c) => format!("row * w{} + {}", self.b.width(*c), self.v(*c)),
+                        None => self.own(*param, *role, *component),
+                    };
+                    let x = self.v(*value);
                     self.line(&format!("put(p{slot}, {at}, {x}, (a.adds >> {slot}) & 1);"));
                 }
-                Stmt::Contribute { param, role, row, component, value } => {
+                Stmt::Contribute { param, role, row, component, channel, value } => {
                     let x = self.v(*value);
                     if let Some(r) = self.layout.reduction(self.b, *param, *role, *component, *row) {
                         self.line(&format!("r{r} += {x};"));
                     } else {
                         let slot = self.layout.slot(*param, Array::Values(*role));
-                        let at = self.at(*param, *row, *component);
-                        self.line(&format!("scatter(p{slot}, {at}, {x});"));
+                        let at = self.at(*param, *role, *row, *component, *channel);
+                        let own = row.is_some_and(|r| matches!(self.b.op(r), Op::PairEntry(_)));
+                        let add = if own { "put" } else { "scatter" };
+                        let last = if own { ", true" } else { "" };
+                        self.line(&format!("{add}(p{slot}, {at}, {x}{last});"));
                     }
                 }
                 Stmt::For { id, range, body } => {
@@ -133,13 +182,20 @@ impl Printer<'_> {
                                 (self.layout.slot(list, Array::Start), self.layout.slot(list, Array::End));
                             (format!("p{s}[{}]", self.v(row)), format!("p{e}[{}]", self.v(row)))
                         }
+                        Range::Column { list, column } => {
+                            let start = self.layout.slot(list, Array::ColumnStart);
+                            let j = self.v(column);
+                            (format!("p{start}[{j}]"), format!("p{start}[{j} + 1]"))
+                        }
                         Range::Members { batch, system } => {
                             let m = self.layout.slot(batch, Array::Members);
                             let b = self.v(system);
                             (format!("p{m}[{b}]"), format!("p{m}[{b} + 1]"))
                         }
+                        Range::Channels(dim) => ("0".into(), format!("w{dim}")),
                     };
-                    self.line(&format!("for (long long k{id} = {lo}; k{id} < {hi}; ++k{id}) {{"));
+                    self.line(&format!("const long long first{id} = {lo}, last{id} = {hi};"));
+                    self.line(&format!("for (long long k{id} = first{id}; k{id} < last{id}; ++k{id}) {{"));
                     self.block(body);
                     self.line("}");
                 }
@@ -155,13 +211,26 @@ impl Printer<'_> {
         }
     }
 
-    fn own(&self, param: usize, component: usize) -> String {
-        match self.kernel.params[param].kind {
-            Kind::Real { components: 1, .. } | Kind::Output { components: 1, .. } => "row".into(),
-            Kind::Real { components, .. } | Kind::Output { components, .. } => {
-                format!("{components} * row + {component}")
-            }
-            _ => unreachable!("only real arrays are stored to"),
+    fn own(&self, param: usize, role: Role, component: usize) -> String {
+        match self.kernel.components(param, role) {
+            1 => "row".into(),
+            components => format!("{components} * row + {component}"),
+        }
+    }
+
+    /// An array of the pair list that a loop goes over.
+    fn of_list(&self, l: LoopId, array: Array) -> usize {
+        match self.loops[&l] {
+            Range::Pairs { list, .. } | Range::Column { list, .. } => self.layout.slot(list, array),
+            _ => unreachable!("pairs come from a loop over pairs"),
+        }
+    }
+
+    /// The entry of the pair that a loop visits.
+    fn entry(&self, l: LoopId) -> String {
+        match self.loops[&l] {
+            Range::Column { .. } => format!("p{}[k{l}]", self.of_list(l, Array::PairEntry)),
+            _ => format!("k{l}"),
         }
     }
 
@@ -175,32 +244,62 @@ impl Printer<'_> {
             }
             return;
         }
-        let list = |p: &Self, l: LoopId, array| match p.loops[&l] {
-            Range::Pairs { list, .. } => p.layout.slot(list, array),
-            _ => unreachable!("pairs come from a loop over pairs"),
-        };
         let mut text = String::new();
         let t = &mut text;
         let x = |v: &Val| self.v(*v);
         let written = match self.b.op(v) {
             Const(_) | Int(_) | Row => return,
             LoopVar(l) => write!(t, "k{l}"),
-            PairColumn(l) => write!(t, "p{}[k{l}]", list(self, *l, Array::Column)),
-            PairShift(l, c) => write!(t, "REAL(p{}[3 * k{l} + {c}])", list(self, *l, Array::Shift)),
+            PairColumn(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::Column)),
+            PairShift(l, c) => {
+                let (triples, packed) =
+                    (self.of_list(*l, Array::Shift), self.of_list(*l, Array::PackedShift));
+                write!(t, "REAL(shift(p{triples}, p{packed}, {}, {c}))", self.entry(*l))
+            }
+            PairRow(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::PairRow)),
+            PairEntry(l) => write!(t, "{}", self.entry(*l)),
+            Place(l) if matches!(self.loops[l], Range::Column { .. }) => {
+                let (start, row) = (self.of_list(*l, Array::Start), self.of_list(*l, Array::PairRow));
+                write!(t, "REAL({} - p{start}[p{row}[k{l}]])", self.entry(*l))
+            }
+            Place(l) => write!(t, "REAL(k{l} - first{l})"),
+            PlaceIn { batch, row } => {
+                let (of, first) =
+                    (self.layout.slot(*batch, Array::SystemOf), self.layout.slot(*batch, Array::Members));
+                let row = x(row);
+                write!(t, "REAL({row} - p{first}[p{of}[{row}]])")
+            }
+            MapOf { map, row } => write!(t, "p{}[{}]", self.layout.slot(*map, Array::MapOf), x(row)),
+            Best(m) => write!(t, "m{m}"),
+            BestPlace(m) => write!(t, "w{m}"),
+            Stop(a) => write!(t, "{}", x(a)),
             SystemOf { batch, row } => {
                 write!(t, "p{}[{}]", self.layout.slot(*batch, Array::SystemOf), x(row))
             }
             Scalar(p) => write!(t, "REAL(a.reals[{}])", scalar_position(self.kernel, *p)),
             IntScalar(p) => write!(t, "a.ints[{}]", scalar_position(self.kernel, *p)),
-            Load { param, role, row, component } => {
+            SplineOrder(mesh) => write!(t, "p{}[3]", self.layout.slot(*mesh, Array::MeshShape)),
+            MeshSize(mesh, axis) => write!(t, "p{}[{axis}]", self.layout.slot(*mesh, Array::MeshShape)),
+            Spline { mesh, axis, at, node, derivative } => {
+                write!(t, "{}.weights[{derivative}][{}]", Table::name(*mesh, *axis, *at), x(node))
+            }
+            MeshNode { mesh, system, at, node } => {
+                let shape = self.layout.slot(*mesh, Array::MeshShape);
+                let i = [0, 1, 2].map(|axis| {
+                    format!("{}.indices[{}]", Table::name(*mesh, axis, at[axis]), x(&node[axis]))
+                });
+                write!(t, "mesh_node(p{shape}, {}, {})", x(system), i.join(", "))
+            }
+            Load { param, role, row, component, channel } => {
                 let slot = self.layout.slot(*param, Array::Values(*role));
-                write!(t, "p{slot}[{}]", self.at(*param, *row, *component))
+                write!(t, "REAL(p{slot}[{}])", self.at(*param, *role, *row, *component, *channel))
             }
             LoadInt { param, row, component } => {
                 let slot = self.layout.slot(*param, Array::Values(Role::VALUE));
-                write!(t, "REAL(p{slot}[{}])", self.at(*param, Some(*row), *component))
+                write!(t, "REAL(p{slot}[{}])", self.at(*param, Role::VALUE, Some(*row), *component, None))
             }
             Read(m) => write!(t, "m{m}"),
+            ReadChannel(m, c) => write!(t, "p{}[{}]", self.layout.scratch(*m), x(c)),
             Own { value, .. } => write!(t, "{}", x(value)),
             Add(a, b) | IAdd(a, b) => write!(t, "{} + {}", x(a), x(b)),
             Sub(a, b) | ISub(a, b) => write!(t, "{} - {}", x(a), x(b)),
@@ -226,17 +325,26 @@ impl Printer<'_> {
             Select(c, a, b) => write!(t, "{} ? {} : {}", x(c), x(a), x(b)),
         };
         written.expect("writing to a string");
-        let mut double = matches!(self.b.op(v), Read(_));
+        let mut double = self.b.op(v).of_acc().is_some();
         self.b.op(v).for_each_arg(|a| double |= self.doubles.contains(&a));
         if double {
             self.doubles.insert(v);
         }
         let ty = match self.b.ty(v) {
-            Type::Real if double => "double",
+            Type::Real if double => "ACC",
             Type::Real => "REAL",
             Type::Bool => "bool",
             Type::Int | Type::Index(_) => "long long",
         };
         self.line(&format!("const {ty} v{v} = {text};"));
+        for table in self.layout.tables.iter().filter(|t| t.at == v) {
+            self.table(*table);
+        }
+    }
+
+    fn table(&mut self, t: Table) {
+        let (name, shape) = (Table::name(t.mesh, t.axis, t.at), self.layout.slot(t.mesh, Array::MeshShape));
+        let at = self.v(t.at);
+        self.line(&format!("const Splines<{}> {name}(p{shape}, {}, {at});", t.orders, t.axis));
     }
 }

@@ -1,6 +1,6 @@
 //! What a printed function is given, and in which order: pointers, reductions, and which values go together.
 
-use crate::ir::{Body, Kernel, Kind, Op, ParamId, Range, Role, Stmt, Val};
+use crate::ir::{Acc, Body, Dim, Kernel, Kind, Op, ParamId, Range, Role, Stmt, Val};
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -19,8 +19,30 @@ pub enum Array {
     End,
     /// A pair list: the columns.
     Column,
-    /// A pair list: the image shifts.
+    /// A pair list: the image shifts, three integers each; null where they are packed.
     Shift,
+    /// A pair list: the image shifts, packed; null where they are not.
+    PackedShift,
+    /// The transpose of a pair list: where each column's pairs begin, and one more.
+    ColumnStart,
+    /// The transpose of a pair list: the rows.
+    PairRow,
+    /// The transpose of a pair list: the entries.
+    PairEntry,
+    /// A map: the element of each row.
+    MapOf,
+    /// A mesh: its three sizes and the order of its splines.
+    MeshShape,
+    /// Room for the sums over the channels of this dimension, whose number stands in place of a parameter. Only the
+    /// row at hand uses it.
+    Scratch(Dim),
+}
+
+impl Array {
+    /// Whether it holds 64-bit integers.
+    pub fn is_long(self) -> bool {
+        matches!(self, Array::Start | Array::End | Array::ColumnStart)
+    }
 }
 
 /// Pointer `n` of a launch is `slots[n]`.
@@ -48,10 +70,18 @@ pub struct Layout {
     pub reductions: Vec<Reduction>,
     /// Arrays that rows add to at each other's elements.
     pub scattered: BTreeSet<Slot>,
+    /// Arrays that rows add to at elements of their own, which must be zero before.
+    pub added: BTreeSet<Slot>,
     /// Arrays that are written.
     pub written: BTreeSet<Slot>,
+    /// Whether places among the pairs of a row or the members of a system are counted, in reals.
+    pub places: bool,
     /// Whether rows loop over data.
     pub loops: bool,
+    /// The dimensions of channels.
+    pub widths: BTreeSet<Dim>,
+    /// The mesh, where all that rows do is add to its nodes: a call adds to those in some planes of its first axis only.
+    pub planes: Option<ParamId>,
     /// The batch of the part's rows, if the kernel has one: launches are cut at its systems.
     pub batch: Option<ParamId>,
     /// Values whose erfc and exp(−x²) are both needed, and whose sine and cosine are.
@@ -60,6 +90,61 @@ pub struct Layout {
     pub(crate) fused: HashSet<Val>,
     /// Opposites that are subtracted from the accumulator they alone go to.
     pub(crate) subtracted: HashSet<Val>,
+    /// Coordinates whose splines are tabulated where they are known, for all nodes of the axis at once.
+    pub(crate) tables: Vec<Table>,
+}
+
+fn planes(b: &Body) -> Option<ParamId> {
+    let (mut meshes, mut others) = (BTreeSet::new(), false);
+    b.for_each_stmt(&mut |s| match s {
+        Stmt::Contribute { row: Some(row), .. } => match b.op(*row) {
+            Op::MeshNode { mesh, .. } => {
+                meshes.insert(*mesh);
+            }
+            _ => others = true,
+        },
+        Stmt::Contribute { .. } | Stmt::Store { .. } => others = true,
+        _ => {}
+    });
+    meshes.first().copied().filter(|_| meshes.len() == 1 && !others)
+}
+
+/// Splines at one coordinate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table {
+    /// The coordinate.
+    pub(crate) at: Val,
+    /// The mesh.
+    pub(crate) mesh: ParamId,
+    /// Its axis.
+    pub(crate) axis: usize,
+    /// Values and derivatives: one more than the highest derivative.
+    pub(crate) orders: usize,
+}
+
+impl Table {
+    /// Its name in printed code.
+    pub(crate) fn name(mesh: ParamId, axis: usize, at: Val) -> String {
+        format!("t{mesh}_{axis}_{at}")
+    }
+}
+
+fn tables(b: &Body) -> Vec<Table> {
+    let mut found: BTreeMap<(Val, ParamId, usize), usize> = BTreeMap::new();
+    let mut need = |at: Val, mesh: ParamId, axis: usize, n: usize| {
+        let orders = found.entry((at, mesh, axis)).or_default();
+        *orders = n.max(*orders);
+    };
+    b.for_each_stmt(&mut |s| {
+        if let Stmt::Let(v) = s {
+            match *b.op(*v) {
+                Op::Spline { mesh, axis, at, derivative, .. } => need(at, mesh, axis, derivative + 1),
+                Op::MeshNode { mesh, at, .. } => (0..3).for_each(|axis| need(at[axis], mesh, axis, 1)),
+                _ => {}
+            }
+        }
+    });
+    found.into_iter().map(|((at, mesh, axis), orders)| Table { at, mesh, axis, orders }).collect()
 }
 
 /// Attributes are passed apart from arrays, real and integer ones each in their own order.
@@ -76,7 +161,10 @@ impl Layout {
         let mut reductions = BTreeSet::new();
         let mut scattered = BTreeSet::new();
         let mut written = BTreeSet::new();
+        let mut added = BTreeSet::new();
+        let mut places = false;
         let mut loops = false;
+        let mut widths = BTreeSet::new();
         let mut whole = BTreeMap::new();
         b.for_each_stmt(&mut |s| match s {
             Stmt::Let(v) => match b.op(*v) {
@@ -89,13 +177,30 @@ impl Layout {
                 Op::SystemOf { batch, .. } => {
                     slots.insert((*batch, Array::SystemOf));
                 }
+                Op::PlaceIn { batch, .. } => {
+                    places = true;
+                    slots.extend([(*batch, Array::SystemOf), (*batch, Array::Members)]);
+                }
+                Op::MapOf { map, .. } => {
+                    slots.insert((*map, Array::MapOf));
+                }
+                Op::SplineOrder(mesh)
+                | Op::MeshSize(mesh, _)
+                | Op::Spline { mesh, .. }
+                | Op::MeshNode { mesh, .. } => {
+                    slots.insert((*mesh, Array::MeshShape));
+                    loops |= matches!(b.op(*v), Op::MeshNode { .. });
+                }
                 _ => {}
             },
             Stmt::Store { param, role, .. } => {
                 slots.insert((*param, Array::Values(*role)));
                 written.insert((*param, Array::Values(*role)));
             }
-            Stmt::Contribute { param, role, row, component, .. } => match row.map(|r| b.op(r)) {
+            Stmt::DeclareChannels(m, dim) => {
+                slots.insert((*m, Array::Scratch(*dim)));
+            }
+            Stmt::Contribute { param, role, row, component, channel, .. } => match row.map(|r| b.op(r)) {
                 None => {
                     reductions.insert(Reduction {
                         param: *param,
@@ -104,9 +209,14 @@ impl Layout {
                         batch: None,
                     });
                 }
-                Some(Op::SystemOf { batch, .. }) => {
+                Some(Op::SystemOf { batch, .. }) if channel.is_none() => {
                     let batch = Some(*batch);
                     reductions.insert(Reduction { param: *param, role: *role, component: *component, batch });
+                }
+                Some(Op::PairEntry(_)) => {
+                    slots.insert((*param, Array::Values(*role)));
+                    added.insert((*param, Array::Values(*role)));
+                    written.insert((*param, Array::Values(*role)));
                 }
                 Some(_) => {
                     slots.insert((*param, Array::Values(*role)));
@@ -116,8 +226,17 @@ impl Layout {
             },
             Stmt::For { id, range: Range::Pairs { list, .. }, .. } => {
                 loops = true;
-                whole.insert(*id, *list);
+                whole.insert(*id, (*list, false));
                 slots.extend([(*list, Array::Start), (*list, Array::End)]);
+            }
+            Stmt::For { range: Range::Channels(dim), .. } => {
+                loops = true;
+                widths.insert(*dim);
+            }
+            Stmt::For { id, range: Range::Column { list, .. }, .. } => {
+                loops = true;
+                whole.insert(*id, (*list, true));
+                slots.insert((*list, Array::ColumnStart));
             }
             Stmt::For { range: Range::Members { batch, .. }, .. } => {
                 loops = true;
@@ -127,12 +246,21 @@ impl Layout {
         });
         b.for_each_stmt(&mut |s| {
             if let Stmt::Let(v) = s {
-                match b.op(*v) {
-                    Op::PairColumn(l) => {
-                        slots.insert((whole[l], Array::Column));
+                let op = b.op(*v);
+                places |= matches!(op, Op::Place(_));
+                let Some((list, transposed)) = op.of_loop().and_then(|l| whole.get(&l)) else { return };
+                match op {
+                    Op::PairColumn(_) => slots.extend([(*list, Array::Column)]),
+                    Op::PairShift(..) if *transposed => {
+                        slots
+                            .extend([Array::Shift, Array::PackedShift, Array::PairEntry].map(|a| (*list, a)));
                     }
-                    Op::PairShift(l, _) => {
-                        slots.insert((whole[l], Array::Shift));
+                    Op::PairShift(..) => slots.extend([Array::Shift, Array::PackedShift].map(|a| (*list, a))),
+                    Op::PairRow(_) => slots.extend([(*list, Array::PairRow)]),
+                    Op::PairEntry(_) if *transposed => slots.extend([(*list, Array::PairEntry)]),
+                    Op::Place(_) if *transposed => {
+                        let arrays = [Array::Start, Array::PairRow, Array::PairEntry];
+                        slots.extend(arrays.map(|a| (*list, a)));
                     }
                     _ => {}
                 }
@@ -145,18 +273,29 @@ impl Layout {
             slots: slots.into_iter().collect(),
             reductions: reductions.into_iter().collect(),
             scattered,
+            added,
             written,
+            places,
             loops,
+            widths,
+            planes: planes(b),
             batch,
             together: together(b),
             fused,
             subtracted,
+            tables: tables(b),
         }
     }
 
     /// The position of an array among the pointers.
     pub fn slot(&self, param: ParamId, array: Array) -> usize {
         self.slots.binary_search(&(param, array)).expect("every array of the part has a slot")
+    }
+
+    /// The position of the room for a sum over channels.
+    pub(crate) fn scratch(&self, sum: Acc) -> usize {
+        let found = |s: &Slot| s.0 == sum && matches!(s.1, Array::Scratch(_));
+        self.slots.iter().position(found).expect("a sum over channels is declared")
     }
 
     /// The position of a sum among the reductions.
@@ -215,9 +354,22 @@ fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
                     b.op(*v).for_each_arg(&mut used);
                     u.defined_in.insert(*v, here);
                 }
-                Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::Store { value: v, .. } => used(*v),
-                Stmt::Contribute { row, value, .. } => {
-                    row.iter().for_each(|r| used(*r));
+                Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => used(*v),
+                Stmt::Raise { value, place, .. } => {
+                    used(*value);
+                    used(*place);
+                }
+                Stmt::DeclareChannels(..) => {}
+                Stmt::AccumulateChannel { channel, value, .. } => {
+                    used(*channel);
+                    used(*value);
+                }
+                Stmt::Store { channel, value, .. } => {
+                    channel.iter().for_each(|c| used(*c));
+                    used(*value);
+                }
+                Stmt::Contribute { row, channel, value, .. } => {
+                    row.iter().chain(channel).for_each(|r| used(*r));
                     used(*value);
                 }
                 Stmt::For { range, body, .. } => {
@@ -246,6 +398,7 @@ fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
                 Op::Sub(x, y) => vec![*y, *x],
                 _ => vec![],
             },
+            Stmt::AccumulateChannel { value, .. } => vec![*value],
             Stmt::Accumulate(_, v) => match b.op(*v) {
                 Op::Neg(x) if single(v) => {
                     subtracted.insert(*v);

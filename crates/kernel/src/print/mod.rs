@@ -1,5 +1,7 @@
 //! Printers: a part of a form as Rust (one text for scalars and lanes) and as CUDA.
 
+pub mod cluster;
 pub mod cuda;
+pub mod imperative;
 pub mod layout;
 pub mod rust;

@@ -1,46 +1,23 @@
 //! Holds every form of a kernel against finite differences of what its source says.
 
+use crate::generator::Random;
+use crate::geometry::List;
+use crate::geometry::{
+    ATOMS, CUTOFF, Geometry, MESH, POINTS, SPLINE_ORDER, STEP, WAVES, cells, half, members, rows,
+};
 use crate::interpreter::{Arrays, World, components, run, run_body};
 use madelung_kernel::derivative::tangent;
-use madelung_kernel::flatten::flatten;
 use madelung_kernel::forms::{Form, Lists, Member, forms};
 use madelung_kernel::ir::{Kernel, Kind, Role};
 use madelung_kernel::lower::{Source, lower_block};
-use madelung_kernel::mirror::parts;
 use madelung_kernel::reverse::{adjoint, separate};
-use madelung_kernel::rewrite::specialise;
 use std::cell::RefCell;
-
-/// Atoms of each system.
-const ATOMS: [usize; 2] = [6, 4];
-/// Waves of each system.
-const WAVES: [usize; 2] = [3, 5];
-const CUTOFF: f64 = 2.2;
-const STEP: f64 = 5e-4;
 
 pub(crate) fn source(text: &str) -> Source {
     let file = syn::parse_str(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut sources = lower_block(&file).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(sources.len(), 1);
     sources.remove(0)
-}
-
-/// Numbers in 0..1, the same in every run.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    pub(crate) fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn between(&mut self, lo: f64, hi: f64) -> f64 {
-        lo + (hi - lo) * self.next()
-    }
 }
 
 pub(crate) fn param(kernel: &Kernel, name: &str) -> usize {
@@ -59,37 +36,30 @@ fn size(kernel: &Kernel, world: &World, p: usize) -> usize {
     let (Kind::Real { dim, .. } | Kind::Output { dim, .. }) = kernel.params[p].kind else {
         panic!("not an array")
     };
-    dim.map_or(1, |d| world.dims[d]) * components(kernel, p)
-}
-
-fn cells() -> Vec<[[f64; 3]; 3]> {
-    vec![
-        [[2.9, 0.1, -0.2], [0.3, 2.7, 0.2], [-0.1, 0.2, 3.1]],
-        [[2.6, 0.0, 0.3], [-0.2, 3.0, 0.1], [0.2, -0.3, 2.5]],
-    ]
+    dim.map_or(1, |d| world.dims[d]) * components(kernel, &world.dims, p, Role::VALUE)
 }
 
 /// Two systems with random numbers in everything, and their full list of pairs with every image that counts.
 pub(crate) fn world(kernel: &Kernel, seed: u64) -> World {
-    let mut r = Random(seed);
-    let mut w = World { dims: kernel.dims.iter().map(|d| rows(d)).collect(), ..World::default() };
+    let mut r = Random::new(seed);
+    let mut w = World::default();
     let system_of = |d: &str| match d {
         "Atom" => members(&ATOMS),
         "Wave" => members(&WAVES),
+        "Point" => members(&POINTS),
         d => panic!("no batch of {d}"),
     };
-    let of_atom = members(&ATOMS);
-    let (positions, list) = std::iter::repeat_with(|| {
-        let mut positions = vec![];
-        for system in &of_atom {
-            let s: [f64; 3] = std::array::from_fn(|_| r.next());
-            positions.extend((0..3).map(|c| (0..3).map(|k| s[k] * cells()[*system][k][c]).sum::<f64>()));
-        }
-        let list = pairs(&positions, &of_atom)?;
-        Some((positions, list))
-    })
-    .find_map(|found| found)
-    .expect("some are good");
+    let Geometry { positions, list, points, near } = Geometry::new(&mut r);
+    let count = |list: &List| list.iter().map(Vec::len).sum::<usize>();
+    w.dims = kernel
+        .dims
+        .iter()
+        .map(|d| match d.as_str() {
+            "Bond" => count(&list),
+            "Edge" => count(&near),
+            d => rows(d),
+        })
+        .collect();
     for (p, one) in kernel.params.iter().enumerate() {
         let name = one.name.as_str();
         match one.kind {
@@ -100,6 +70,7 @@ pub(crate) fn world(kernel: &Kernel, seed: u64) -> World {
                 let n = size(kernel, &w, p);
                 let data = match name {
                     "positions" => positions.clone(),
+                    "points" => points.clone(),
                     "cell" => cells().into_iter().flatten().flatten().collect(),
                     "a" | "b" | "alpha" => (0..n).map(|_| r.between(0.6, 1.7)).collect(),
                     _ => (0..n).map(|_| r.between(-1.2, 1.4)).collect(),
@@ -111,6 +82,7 @@ pub(crate) fn world(kernel: &Kernel, seed: u64) -> World {
                 let n = w.dims[dim] * components;
                 w.ints.insert(p, (0..n).map(|_| r.between(range.0, range.1).floor() as i32).collect());
             }
+            Kind::Integers { .. } => unreachable!("kernels with derivatives have none"),
             Kind::Scalar => {
                 w.reals.insert(p, if name == "cutoff" { CUTOFF } else { r.between(0.5, 1.5) });
             }
@@ -120,58 +92,27 @@ pub(crate) fn world(kernel: &Kernel, seed: u64) -> World {
             Kind::Batch { rows, .. } => {
                 w.batches.insert(p, system_of(&kernel.dims[rows]));
             }
-            Kind::Pairs(_) => w.pairs = list.clone(),
+            Kind::Pairs { .. } => {
+                let list = match name {
+                    "near" => near.clone(),
+                    // Each pair from one side only.
+                    "half" => half(&list),
+                    _ => list.clone(),
+                };
+                w.pairs.insert(p, list);
+            }
+            Kind::Map { rows, into } => {
+                let range = w.dims[into] as f64 - 0.01;
+                let of = (0..w.dims[rows]).map(|_| r.between(0.0, range) as usize).collect();
+                w.maps.insert(p, of);
+            }
+            Kind::Mesh { .. } => {
+                w.meshes.insert(p, (MESH, SPLINE_ORDER));
+            }
             Kind::Output { .. } => {}
         }
     }
     w
-}
-
-fn rows(dim: &str) -> usize {
-    match dim {
-        "Atom" => ATOMS.iter().sum(),
-        "Wave" => WAVES.iter().sum(),
-        "System" => 2,
-        d => panic!("no dimension {d}"),
-    }
-}
-
-fn members(sizes: &[usize]) -> Vec<usize> {
-    sizes.iter().enumerate().flat_map(|(s, n)| std::iter::repeat_n(s, *n)).collect()
-}
-
-type Pairs = Vec<Vec<(usize, [i32; 3])>>;
-
-/// A bit more than the cutoff, as with a skin. The last atom has no pairs: rows may be empty. None where a distance is
-/// near one at which the tests' kernels have no derivative.
-fn pairs(positions: &[f64], of_atom: &[usize]) -> Option<Pairs> {
-    let n = of_atom.len();
-    let mut rows = vec![vec![]; n];
-    for i in 0..n - 1 {
-        for j in 0..n - 1 {
-            if of_atom[i] != of_atom[j] {
-                continue;
-            }
-            for code in 0..27 {
-                let s = [code / 9 - 1, code / 3 % 3 - 1, code % 3 - 1];
-                let cell = &cells()[of_atom[i]];
-                let square: f64 = (0..3)
-                    .map(|c| {
-                        let image: f64 = (0..3).map(|k| f64::from(s[k]) * cell[k][c]).sum();
-                        (positions[3 * j + c] - positions[3 * i + c] + image).powi(2)
-                    })
-                    .sum();
-                let r = square.sqrt();
-                if [1.5, 2.1, CUTOFF].iter().any(|edge| (r - edge).abs() < 4.0 * STEP) {
-                    return None;
-                }
-                if (i != j || s != [0; 3]) && r < CUTOFF + 0.4 {
-                    rows[i].push((j, s));
-                }
-            }
-        }
-    }
-    Some(rows)
 }
 
 fn rms(x: &[f64]) -> f64 {
@@ -217,75 +158,39 @@ fn difference_of(step: f64, f: &dyn Fn(f64) -> Vec<f64>) -> Vec<f64> {
 pub(crate) struct Check {
     pub(crate) source: Source,
     pub(crate) world: World,
-    /// Whether partners can gather: a kernel of which that is not so has no forms, and its parts are made here.
-    pub(crate) gathers: bool,
     /// For derivatives by finite differences.
     tolerance: f64,
     by_chance: bool,
+    /// Whether its pair lists are full.
+    full: bool,
 }
 
 impl Check {
     pub(crate) fn new(text: &str) -> Self {
         let source = source(text);
         let world = world(&source.kernel, 7);
-        Self { source, world, gathers: true, tolerance: 1e-8, by_chance: false }
+        Self { source, world, tolerance: 1e-8, by_chance: false, full: true }
     }
 
-    /// A kernel that nobody looked at, and whether it gathers (0), scatters (1) or has no transpose (2). None where its
-    /// numbers are too large for finite differences.
-    pub(crate) fn by_chance(text: &str) -> Option<(Self, usize)> {
+    /// A kernel that nobody looked at. None where its numbers are too large for finite differences, or its arrays too
+    /// many for a launch.
+    pub(crate) fn by_chance(text: &str) -> Option<Self> {
         let mut check = Self::new(text);
         (check.tolerance, check.by_chance) = (1e-6, true);
         let kernel = &check.source.kernel;
         let values = run_body(kernel, &check.world, &kernel.body);
-        if values.values().flatten().any(|x| x.is_nan() || x.abs() > 1e4) {
-            return None;
-        }
-        let kind = match forms(kernel, &[]) {
-            Ok(_) => 0,
-            Err(e) => {
-                assert!(e.contains("depends on a sum"), "{e}");
-                check.gathers = false;
-                if check.scatter_forms().is_empty() { 2 } else { 1 }
-            }
+        let wild = values.values().flatten().any(|x| x.is_nan() || x.abs() > 1e4);
+        let small = match forms(kernel, &check.source.fast, true) {
+            Err(e) if e.contains("a launch has room for 64") => false,
+            made => made.map(|_| true).unwrap_or_else(|e| panic!("{}: {e}", kernel.name)),
         };
-        Some((check, kind))
+        (small && !wild).then_some(check)
     }
 
     fn forms(&self) -> Vec<Form> {
         let kernel = &self.source.kernel;
-        if self.gathers {
-            return forms(kernel, &self.source.fast).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
-        }
-        self.scatter_forms()
-    }
-
-    /// What can be had without a transpose of pairs; none where members need one.
-    fn scatter_forms(&self) -> Vec<Form> {
-        let kernel = &self.source.kernel;
-        let gradient = adjoint(kernel, &kernel.body);
-        let hessian = tangent(kernel, &gradient, Role::FIRST);
-        let first = tangent(kernel, &kernel.body, Role::FIRST);
-        let second = tangent(kernel, &first, Role::SECOND);
-        let form = |member, body| {
-            let parts = parts(kernel, &flatten(&specialise(kernel, body, false)), false).ok()?;
-            Some(Form {
-                member,
-                lists: Lists::Any,
-                uniform: false,
-                gradients: None,
-                name: String::new(),
-                parts,
-            })
-        };
-        let forms = [
-            form(Member::Value, &kernel.body),
-            form(Member::Tangent, &first),
-            form(Member::SecondTangent, &second),
-            form(Member::Gradient, &gradient),
-            form(Member::GradientTangent, &hessian),
-        ];
-        forms.into_iter().collect::<Option<_>>().unwrap_or_default()
+        let made = forms(kernel, &self.source.fast, true).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        made.into_iter().filter(|f| self.full || f.lists != Lists::Full).collect()
     }
 
     /// Every form, in every direction.
@@ -293,7 +198,7 @@ impl Check {
         let kernel = &self.source.kernel;
         let (ins, outs) = (inputs(kernel), outputs(kernel));
         let name = |p: usize| format!("{} by {}", kernel.name, kernel.params[p].name);
-        let mut r = Random(99);
+        let mut r = Random::new(99);
         let mut random =
             |p: usize| (0..size(kernel, &self.world, p)).map(|_| r.between(-1.0, 1.0)).collect::<Vec<_>>();
         // The value, two directions, cotangents and their direction.
@@ -452,10 +357,12 @@ impl Check {
             for part in &form.parts {
                 part.body.for_each_stmt(&mut |s| {
                     if let Stmt::Contribute { row: Some(row), .. } = s {
-                        assert!(
-                            matches!(part.body.op(*row), Op::SystemOf { .. }),
-                            "a gathering form scatters"
+                        // Every row has every channel.
+                        let own = matches!(
+                            part.body.op(*row),
+                            Op::SystemOf { .. } | Op::PairEntry(_) | Op::MapOf { .. } | Op::LoopVar(_)
                         );
+                        assert!(own, "a gathering form scatters");
                     }
                 });
             }
@@ -467,7 +374,10 @@ impl Check {
         let kernel = &self.source.kernel;
         let (mut one, mut every) = (self.world.clone(), self.world.clone());
         for p in outputs(kernel) {
-            one.arrays.insert((p, Role::COTANGENT), vec![0.7; components(kernel, p)]);
+            one.arrays.insert(
+                (p, Role::COTANGENT),
+                vec![0.7; components(kernel, &self.world.dims, p, Role::VALUE)],
+            );
             every.arrays.insert((p, Role::COTANGENT), vec![0.7; size(kernel, &self.world, p)]);
         }
         let got = run(kernel, &one, &form.parts);
@@ -501,13 +411,15 @@ impl Check {
         self
     }
 
-    /// Only forms that scatter.
-    pub(crate) fn scatter_only(mut self) -> Self {
-        let kernel = &self.source.kernel;
-        let error = forms(kernel, &[]).expect_err("what others get depends on this row's sum");
-        assert!(error.contains("depends on a sum"), "{error}");
-        self.gathers = false;
+    /// The list is not full, whatever forms there are.
+    pub(crate) fn without_full_lists(mut self) -> Self {
+        self.full = false;
         self
+    }
+
+    /// The lists that gradients have forms for.
+    pub(crate) fn lists(&self) -> Vec<Lists> {
+        self.forms().iter().filter(|f| f.member == Member::Gradient && !f.uniform).map(|f| f.lists).collect()
     }
 }
 
@@ -549,13 +461,24 @@ impl Data<'_> {
 
     /// (partner, shift, distance) of each pair of a row.
     pub(crate) fn pairs(&self, i: usize) -> Vec<(usize, [i32; 3], f64)> {
+        self.row("pairs", "positions", i)
+    }
+
+    /// The same of the points near an atom.
+    pub(crate) fn near(&self, i: usize) -> Vec<(usize, [i32; 3], f64)> {
+        self.row("near", "points", i)
+    }
+
+    fn row(&self, list: &str, columns: &str, i: usize) -> Vec<(usize, [i32; 3], f64)> {
         let cell = &cells()[self.system(i)];
-        let (positions, row) = (|j| self.vec3("positions", j), &self.world.pairs[i]);
+        let row = &self.world.pairs[&param(self.kernel, list)][i];
+        let from = self.vec3("positions", i);
         row.iter()
             .map(|(j, s)| {
+                let to = self.vec3(columns, *j);
                 let d = (0..3).map(|c| {
                     let image: f64 = (0..3).map(|k| f64::from(s[k]) * cell[k][c]).sum();
-                    positions(*j)[c] - positions(i)[c] + image
+                    to[c] - from[c] + image
                 });
                 (*j, *s, d.map(|x| x * x).sum::<f64>().sqrt())
             })

@@ -1,7 +1,9 @@
 //! Runs bodies in f64, statement by statement: slow, readable, and strict about scopes.
 
+use crate::geometry::List;
 use madelung_kernel::ir::{Body, Kernel, Kind, Op, Range, Role, Stmt, Val};
 use madelung_kernel::mirror::Part;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Real arrays by parameter and role.
@@ -19,17 +21,37 @@ pub(crate) struct World {
     pub(crate) integers: HashMap<usize, i64>,
     /// The system of each row, sorted.
     pub(crate) batches: HashMap<usize, Vec<usize>>,
-    /// The pairs of each row.
-    pub(crate) pairs: Vec<Vec<(usize, [i32; 3])>>,
+    /// Sizes and spline order of each mesh.
+    pub(crate) meshes: HashMap<usize, ([usize; 3], usize)>,
+    /// Pair lists; entries are numbered through.
+    pub(crate) pairs: HashMap<usize, List>,
+    /// The element of each row.
+    pub(crate) maps: HashMap<usize, Vec<usize>>,
 }
 
-pub(crate) fn components(kernel: &Kernel, param: usize) -> usize {
-    match kernel.params[param].kind {
-        Kind::Real { components, .. } | Kind::Output { components, .. } | Kind::Ints { components, .. } => {
-            components
+/// Row, column, shift, entry, place in the row.
+#[derive(Clone, Copy)]
+struct Pair {
+    row: usize,
+    column: usize,
+    shift: [i32; 3],
+    entry: usize,
+    place: usize,
+}
+
+fn entries(list: &List) -> Vec<Pair> {
+    let mut found: Vec<Pair> = vec![];
+    for (row, pairs) in list.iter().enumerate() {
+        for (place, (column, shift)) in pairs.iter().enumerate() {
+            found.push(Pair { row, column: *column, shift: *shift, entry: found.len(), place });
         }
-        _ => 1,
     }
+    found
+}
+
+/// Numbers per row of an array.
+pub(crate) fn components(kernel: &Kernel, dims: &[usize], param: usize, role: Role) -> usize {
+    kernel.components(param, role) * kernel.width(param, role).map_or(1, |w| dims[w])
 }
 
 /// Runs one body for every row of its dimension.
@@ -51,6 +73,9 @@ pub(crate) fn run(kernel: &Kernel, world: &World, parts: &[Part]) -> Arrays {
                 row,
                 values: vec![None; part.body.len()],
                 sums: HashMap::new(),
+                channels: HashMap::new(),
+                read: RefCell::default(),
+                bests: HashMap::new(),
                 loops: HashMap::new(),
                 written: &mut written,
                 stored: &mut stored,
@@ -63,9 +88,10 @@ pub(crate) fn run(kernel: &Kernel, world: &World, parts: &[Part]) -> Arrays {
 
 #[derive(Clone, Copy)]
 enum Visit {
-    Int(i64),
-    Pair(usize, [i32; 3]),
-    Member(usize),
+    /// The number and how many came before.
+    Int(i64, usize),
+    Pair(Pair),
+    Member(usize, usize),
 }
 
 struct Machine<'a> {
@@ -76,6 +102,11 @@ struct Machine<'a> {
     /// Values that are in scope.
     values: Vec<Option<f64>>,
     sums: HashMap<usize, f64>,
+    channels: HashMap<usize, Vec<f64>>,
+    /// The sums over channels that have been read: these are whole.
+    read: RefCell<HashSet<usize>>,
+    /// The largest value and its place.
+    bests: HashMap<usize, (f64, f64)>,
     loops: HashMap<usize, Visit>,
     written: &'a mut Arrays,
     stored: &'a mut HashSet<(usize, u8, usize, usize)>,
@@ -102,6 +133,9 @@ impl Machine<'_> {
                 Stmt::Declare(m, _) => {
                     self.sums.remove(m);
                 }
+                Stmt::DeclareBest(m, _) => {
+                    self.bests.remove(m);
+                }
                 _ => {}
             }
         }
@@ -118,13 +152,39 @@ impl Machine<'_> {
                 let x = self.value(*v);
                 *self.sums.get_mut(m).unwrap_or_else(|| panic!("sum {m} is added to out of its scope")) += x;
             }
-            Stmt::Store { param, role, component, value } => {
+            Stmt::DeclareBest(m, v) => {
+                let before = self.bests.insert(*m, (self.value(*v), -1.0));
+                assert!(before.is_none(), "best {m} is declared twice");
+            }
+            Stmt::Raise { acc, value, place } => {
+                let (x, at) = (self.value(*value), self.value(*place));
+                let best = self
+                    .bests
+                    .get_mut(acc)
+                    .unwrap_or_else(|| panic!("best {acc} is raised out of its scope"));
+                if x > best.0 {
+                    *best = (x, at);
+                }
+            }
+            Stmt::DeclareChannels(m, dim) => {
+                let before = self.channels.insert(*m, vec![0.0; self.world.dims[*dim]]);
+                assert!(before.is_none(), "sums {m} are declared twice");
+            }
+            Stmt::AccumulateChannel { sum, channel, value } => {
+                assert!(!self.read.borrow().contains(sum), "sums {sum} were read before they were whole");
+                let (c, x) = (self.value(*channel) as usize, self.value(*value));
+                let sums = self.channels.get_mut(sum);
+                sums.unwrap_or_else(|| panic!("sums {sum} are added to out of their scope"))[c] += x;
+            }
+            Stmt::Store { param, role, component, channel, value } => {
+                let component = &channel.map_or(*component, |c| self.value(c) as usize);
                 let key = (*param, role.0, self.row, *component);
                 assert!(self.stored.insert(key), "stored twice: {key:?}");
                 let x = self.value(*value);
                 self.add(*param, *role, self.row, *component, x);
             }
-            Stmt::Contribute { param, role, row, component, value } => {
+            Stmt::Contribute { param, role, row, component, channel, value } => {
+                let component = &channel.map_or(*component, |c| self.value(c) as usize);
                 let row = row.map_or(0, |r| self.value(r) as usize);
                 let x = self.value(*value);
                 self.add(*param, *role, row, *component, x);
@@ -145,27 +205,54 @@ impl Machine<'_> {
 
     fn visits(&self, range: Range) -> Vec<Visit> {
         match range {
-            Range::Ints(lo, hi) => (self.value(lo) as i64..self.value(hi) as i64).map(Visit::Int).collect(),
-            Range::Pairs { row, .. } => {
-                self.world.pairs[self.value(row) as usize].iter().map(|(j, s)| Visit::Pair(*j, *s)).collect()
+            Range::Ints(lo, hi) => {
+                let numbers = self.value(lo) as i64..self.value(hi) as i64;
+                numbers.enumerate().map(|(place, i)| Visit::Int(i, place)).collect()
             }
+            Range::Pairs { list, row } => {
+                let row = self.value(row) as usize;
+                let all = entries(&self.world.pairs[&list]);
+                all.into_iter().filter(|p| p.row == row).map(Visit::Pair).collect()
+            }
+            Range::Column { list, column } => {
+                let column = self.value(column) as usize;
+                let all = entries(&self.world.pairs[&list]);
+                all.into_iter().filter(|p| p.column == column).map(Visit::Pair).collect()
+            }
+            Range::Channels(dim) => (0..self.world.dims[dim]).map(|c| Visit::Int(c as i64, c)).collect(),
             Range::Members { batch, system } => {
                 let system = self.value(system) as usize;
                 let of = &self.world.batches[&batch];
-                (0..of.len()).filter(|r| of[*r] == system).map(Visit::Member).collect()
+                let members = (0..of.len()).filter(|r| of[*r] == system);
+                members.enumerate().map(|(place, r)| Visit::Member(r, place)).collect()
             }
         }
     }
 
     fn add(&mut self, param: usize, role: Role, row: usize, component: usize, x: f64) {
-        let (Kind::Real { dim, components, .. } | Kind::Output { dim, components }) =
+        let components = components(self.kernel, &self.world.dims, param, role);
+        let kind = if role.has(Role::HIDDEN) {
+            Kind::Output { dim: Some(self.kernel.index), components, width: None }
+        } else {
             self.kernel.params[param].kind
-        else {
+        };
+        let (Kind::Real { dim, .. } | Kind::Output { dim, .. }) = kind else {
             panic!("parameter {param} has no real array")
         };
         let rows = dim.map_or(1, |d| self.world.dims[d]);
         let array = self.written.entry((param, role)).or_insert_with(|| vec![0.0; rows * components]);
         array[row * components + component] += x;
+    }
+
+    fn pair(&self, l: usize) -> Pair {
+        match self.loops[&l] {
+            Visit::Pair(p) => p,
+            _ => panic!("not a loop over pairs"),
+        }
+    }
+
+    fn best(&self, m: usize) -> (f64, f64) {
+        *self.bests.get(&m).unwrap_or_else(|| panic!("best {m} is read out of its scope"))
     }
 
     fn evaluate(&self, v: Val) -> f64 {
@@ -175,32 +262,65 @@ impl Machine<'_> {
         match self.body.op(v) {
             Const(_) | Int(_) | Row => self.value(v),
             LoopVar(l) => match self.loops[l] {
-                Visit::Int(i) => i as f64,
-                Visit::Member(r) => r as f64,
+                Visit::Int(i, _) => i as f64,
+                Visit::Member(r, _) => r as f64,
                 Visit::Pair(..) => panic!("a pair is not one number"),
             },
-            PairColumn(l) => match self.loops[l] {
-                Visit::Pair(j, _) => j as f64,
-                _ => panic!("not a loop over pairs"),
+            Place(l) => match self.loops[l] {
+                Visit::Int(_, place) | Visit::Member(_, place) | Visit::Pair(Pair { place, .. }) => {
+                    place as f64
+                }
             },
-            PairShift(l, c) => match self.loops[l] {
-                Visit::Pair(_, s) => f64::from(s[*c]),
-                _ => panic!("not a loop over pairs"),
-            },
+            PairColumn(l) => self.pair(*l).column as f64,
+            PairRow(l) => self.pair(*l).row as f64,
+            PairEntry(l) => self.pair(*l).entry as f64,
+            PairShift(l, c) => f64::from(self.pair(*l).shift[*c]),
+            PlaceIn { batch, row } => {
+                let (of, row) = (&self.world.batches[batch], of(row) as usize);
+                of[..row].iter().filter(|s| **s == of[row]).count() as f64
+            }
+            MapOf { map, row } => self.world.maps[map][of(row) as usize] as f64,
+            Best(m) => self.best(*m).0,
+            BestPlace(m) => self.best(*m).1,
+            Stop(a) => of(a),
             SystemOf { batch, row } => self.world.batches[batch][of(row) as usize] as f64,
             Scalar(p) => self.world.reals[p],
             IntScalar(p) => self.world.integers[p] as f64,
-            Load { param, role, row, component } => match self.world.arrays.get(&(*param, *role)) {
-                None => 0.0,
-                Some(array) => {
-                    array[row.map_or(0, |r| self.value(r) as usize) * components(self.kernel, *param)
-                        + component]
+            SplineOrder(mesh) => self.world.meshes[mesh].1 as f64,
+            MeshSize(mesh, axis) => self.world.meshes[mesh].0[*axis] as f64,
+            Spline { mesh, at, node, derivative, .. } => {
+                let x = of(at);
+                spline(self.world.meshes[mesh].1, x - x.floor() + of(node), *derivative)
+            }
+            MeshNode { mesh, system, at, node } => {
+                let sizes = self.world.meshes[mesh].0;
+                (0..3).fold(of(system), |n, axis| {
+                    let k = of(&at[axis]).floor() - of(&node[axis]);
+                    n * sizes[axis] as f64 + k.rem_euclid(sizes[axis] as f64)
+                })
+            }
+            Load { param, role, row, component, channel } => {
+                let made = role.has(Role::HIDDEN).then(|| self.written.get(&(*param, *role))).flatten();
+                match made.or_else(|| self.world.arrays.get(&(*param, *role))) {
+                    None => 0.0,
+                    Some(array) => {
+                        let row = row.map_or(0, |r| self.value(r) as usize);
+                        let column = channel.map_or(*component, |c| self.value(c) as usize);
+                        array[row * components(self.kernel, &self.world.dims, *param, *role) + column]
+                    }
                 }
-            },
+            }
             LoadInt { param, row, component } => f64::from(
-                self.world.ints[param][of(row) as usize * components(self.kernel, *param) + component],
+                self.world.ints[param][of(row) as usize
+                    * components(self.kernel, &self.world.dims, *param, Role::VALUE)
+                    + component],
             ),
             Read(m) => *self.sums.get(m).unwrap_or_else(|| panic!("sum {m} is read out of its scope")),
+            ReadChannel(m, c) => {
+                self.read.borrow_mut().insert(*m);
+                let sums = self.channels.get(m);
+                sums.unwrap_or_else(|| panic!("sums {m} are read out of their scope"))[of(c) as usize]
+            }
             Own { value, .. } => of(value),
             Add(a, b) | IAdd(a, b) => of(a) + of(b),
             Sub(a, b) | ISub(a, b) => of(a) - of(b),
@@ -232,6 +352,24 @@ impl Machine<'_> {
             }
         }
     }
+}
+
+/// The d-th derivative of the cardinal B-spline M_p by its truncated powers (Essmann et al. 1995, eq. 4.1's closed form):
+/// M_p(x) = Σ_k (−1)^k C(p, k) (x − k)₊^{p−1} / (p−1)!
+pub(crate) fn spline(p: usize, x: f64, d: usize) -> f64 {
+    if d >= p || x <= 0.0 || x >= p as f64 {
+        return 0.0;
+    }
+    let factorial = |n: usize| (1..=n).map(|i| i as f64).product::<f64>();
+    let power = (p - 1 - d) as i32;
+    (0..=p)
+        .filter(|k| x > *k as f64)
+        .map(|k| {
+            let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
+            let choose = factorial(p) / (factorial(k) * factorial(p - k));
+            sign * choose * (x - k as f64).powi(power) / factorial(p - 1 - d)
+        })
+        .sum()
 }
 
 /// erfc by its series (|x| < 2.5) and its continued fraction.

@@ -5,13 +5,23 @@
 //! batch. What chunks add to shared elements is kept apart per chunk and added in their order.
 #![expect(unsafe_code, reason = "generated code is called here, and pointers are made for it")]
 
+mod cluster;
+mod fft;
+pub mod points;
+mod primitives;
+mod reduce;
+mod scan;
+mod sort;
+
 use super::context::Context;
 use super::kernel::{Array as ArrayOf, Launch, Run};
 use super::launch::{Backend, Bound, Launching};
-use super::pool::{Serial, map_tasks};
+use super::pool::{Pool, map_tasks, split_tasks};
+use super::primitives::Primitives;
 use crate::Result;
 use crate::array::{Array, DType, Data, DataMut};
-use crate::math::Isa;
+use crate::math::{Elem, Isa};
+use crate::pairs::PairList;
 
 /// The processor this runs on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,8 +50,8 @@ impl Cpu {
 const CHUNK: [usize; 2] = [4096, 64];
 /// Into how many pieces a system is cut where rows add to each other's elements, each with its own buffer.
 const PIECES: usize = 8;
-/// Nanoseconds of work below which threads cost more than they bring.
-const WORTH_THREADS: usize = 30_000;
+/// Elements that a task adds up.
+const ELEMENTS: usize = 1 << 15;
 
 impl Backend for Cpu {
     fn name(&self) -> &'static str {
@@ -55,6 +65,10 @@ impl Backend for Cpu {
         context.stream.run(&mut done);
         Ok(())
     }
+
+    fn primitives(&self) -> Result<&dyn Primitives> {
+        Ok(self)
+    }
 }
 
 /// A launch that threads share.
@@ -62,24 +76,62 @@ struct Shared(Launch);
 // SAFETY: threads read inputs, and write disjoint rows of outputs or buffers of their own.
 unsafe impl Sync for Shared {}
 
+/// The room for sums over channels that every task needs: slots and sizes in eights of bytes, which is enough for
+/// either element type.
+struct Room(Vec<(usize, usize)>);
+
+impl Room {
+    fn of(launch: &Launching<'_>) -> Self {
+        let slots = launch.part.slots.iter().enumerate();
+        Self(
+            slots
+                .filter_map(|(n, slot)| match slot.array {
+                    ArrayOf::Scratch(dim) => Some((n, launch.dims[dim])),
+                    _ => None,
+                })
+                .collect(),
+        )
+    }
+
+    /// Room for one task, to which the launch points as long as what is given back lives.
+    fn open(&self, launch: &mut Launch) -> Vec<Vec<f64>> {
+        let mut rooms: Vec<Vec<f64>> = self.0.iter().map(|(_, size)| vec![0.0; *size]).collect();
+        for ((slot, _), room) in self.0.iter().zip(&mut rooms) {
+            launch.pointers[*slot] = room.as_mut_ptr().cast();
+        }
+        rooms
+    }
+}
+
 fn run(context: &Context<'_>, launch: &mut Launching<'_>, isa: Isa) {
     let part = launch.part;
     let entry = match launch.dtype {
         DType::F32 => part.run.f32[isa as usize],
         _ => part.run.f64[isa as usize],
     };
-    let shared = Shared(pointers(launch));
+    let mut shared = Shared(pointers(launch));
+    let room = Room::of(launch);
     let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {
         Some(batch) => (0..batch.systems()).map(|s| (s, batch.members(s))).collect(),
         None => vec![(0, 0..launch.rows())],
     };
-    let pool = if cost(launch) < WORTH_THREADS { &Serial } else { context.pool };
+    let pool = &context.threads_for(cost(launch));
     if part.scattered.is_empty() {
+        let clusters = cluster::sums(context.pair_loops, pool, launch, &shared, isa);
+        let mut rows = entry;
+        if let (Some(clusters), Some(form)) = (&clusters, &part.clusters) {
+            rows = if launch.dtype == DType::F32 { form.rows.f32 } else { form.rows.f64 }[isa as usize];
+            shared.0.pointers[part.slots.len()] = clusters.sums.as_ptr().cast_mut().cast();
+        }
+        let of =
+            |system: usize| if clusters.as_ref().is_some_and(|c| c.systems[system]) { rows } else { entry };
         let chunks = cut(&segments, CHUNK[usize::from(part.loops)]);
-        let partials = chunked(pool, &shared, entry, &chunks, part.reductions.len());
+        let partials = chunked(pool, &shared, &room, &of, &chunks, part.reductions.len());
         reduce(launch, &chunks, &partials);
+    } else if let Some((slot, mesh)) = planes(launch) {
+        by_planes(pool, launch, &shared, &room, entry, slot, &mesh);
     } else {
-        scattered(pool, launch, &shared, entry, &segments);
+        scattered(pool, launch, &shared, &room, entry, &segments);
     }
 }
 
@@ -89,10 +141,21 @@ fn cost(launch: &Launching<'_>) -> usize {
     if !launch.part.loops {
         return rows * 10;
     }
+    if let Some((_, mesh)) = launch.meshes.first() {
+        return rows * 2 * mesh.spline_order().pow(3);
+    }
+    // Channels run on lanes.
+    let channels = launch.part.slots.iter().filter_map(|slot| match slot.array {
+        ArrayOf::Values(role) if role & super::kernel::role::HIDDEN == 0 => {
+            Some(launch.components(slot.param) / 8)
+        }
+        _ => None,
+    });
+    let rows = rows * channels.max().unwrap_or(1).max(1);
     let pairs: usize = launch.pairs.iter().map(|(_, list)| list.len()).sum();
     let members = launch.dims.iter().copied().max().unwrap_or(0)
         / launch.batches.first().map_or(1, |b| b.1.systems().max(1));
-    if launch.pairs.is_empty() { rows * members * 2 } else { pairs * 5 }
+    if launch.pairs.is_empty() { rows * members * 2 } else { rows + pairs * 5 }
 }
 
 /// (system, first row, last row + 1)
@@ -112,9 +175,10 @@ fn cut(segments: &[(usize, std::ops::Range<usize>)], size: usize) -> Vec<Chunk> 
 }
 
 fn chunked(
-    pool: &dyn super::pool::Pool,
+    pool: &dyn Pool,
     shared: &Shared,
-    entry: Run,
+    room: &Room,
+    entry: &(dyn Fn(usize) -> Run + Sync),
     chunks: &[Chunk],
     sums: usize,
 ) -> Vec<f64> {
@@ -123,11 +187,13 @@ fn chunked(
     let of_task = |t: usize| chunks.len() * t / tasks..chunks.len() * (t + 1) / tasks;
     let parts = map_tasks(pool, tasks, |t| {
         let mine = &chunks[of_task(t)];
+        let mut launch = shared.0;
+        let _scratch = room.open(&mut launch);
         let mut partials = vec![0.0; mine.len() * sums];
-        for (n, (_, lo, hi)) in mine.iter().enumerate() {
+        for (n, (system, lo, hi)) in mine.iter().enumerate() {
             let at = partials[n * sums..].as_mut_ptr();
             // SAFETY: the launch was checked; rows lo..hi belong to this chunk alone, and `at` has room for its sums.
-            unsafe { entry(&shared.0, *lo, *hi, at) };
+            unsafe { entry(*system)(&launch, *lo, *hi, at) };
         }
         partials
     });
@@ -135,9 +201,7 @@ fn chunked(
 }
 
 fn pointers(launch: &mut Launching<'_>) -> Launch {
-    let mut l = Launch { pointers: [std::ptr::null_mut(); 64], reals: [0.0; 8], ints: [0; 4], adds: 0 };
-    l.reals[..launch.reals.len()].copy_from_slice(&launch.reals);
-    l.ints[..launch.ints.len()].copy_from_slice(&launch.ints);
+    let mut l = Launch::new(launch);
     for (n, slot) in launch.part.slots.iter().enumerate() {
         if launch.part.scattered.contains(&n) {
             continue;
@@ -147,36 +211,54 @@ fn pointers(launch: &mut Launching<'_>) -> Launch {
                 let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                 match bound.map(|(_, b)| b) {
                     Some(Bound::Input(view)) => match view.data() {
+                        Data::F16(d) => d.as_ptr().cast_mut().cast(),
+                        Data::BF16(d) => d.as_ptr().cast_mut().cast(),
                         Data::F32(d) => d.as_ptr().cast_mut().cast(),
                         Data::F64(d) => d.as_ptr().cast_mut().cast(),
                         Data::I32(d) => d.as_ptr().cast_mut().cast(),
+                        Data::I64(d) => d.as_ptr().cast_mut().cast(),
                     },
                     Some(Bound::Output { array, adds }) => {
                         l.adds |= u64::from(*adds) << n;
-                        match array.data_mut() {
-                            Some(DataMut::F32(d)) => d.as_mut_ptr().cast(),
-                            Some(DataMut::F64(d)) => d.as_mut_ptr().cast(),
-                            None => std::ptr::null_mut(),
+                        if !*adds && launch.part.added.contains(&n) {
+                            clear(array);
                         }
+                        array.pointer_mut()
                     }
                     Some(Bound::Unwanted) | None => std::ptr::null_mut(),
                 }
             }
             ArrayOf::SystemOf => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.idx())),
+            // Each task has its own: see `Room`.
+            ArrayOf::Scratch(_) => std::ptr::null_mut(),
             ArrayOf::Members => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
-            list => launch.pair_list(slot.param).map_or(std::ptr::null_mut(), |pairs| match list {
-                ArrayOf::Start => ints(pairs.starts()),
-                ArrayOf::End => ints(pairs.ends()),
-                ArrayOf::Column => ints(pairs.others()),
-                _ => ints(pairs.shifts().as_flattened()),
-            }),
+            ArrayOf::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
+            ArrayOf::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
+            list => {
+                launch.pair_list(slot.param).map_or(std::ptr::null_mut(), |pairs| list_array(pairs, list))
+            }
         };
     }
     l
 }
 
-fn ints(d: &[i32]) -> *mut u8 {
+fn ints<T>(d: &[T]) -> *mut u8 {
     d.as_ptr().cast_mut().cast()
+}
+
+fn list_array(pairs: &PairList<'_>, array: ArrayOf) -> *mut u8 {
+    let transpose = || pairs.transpose().ok();
+    let none = std::ptr::null_mut();
+    match array {
+        ArrayOf::Start => ints(pairs.starts()),
+        ArrayOf::End => ints(pairs.ends()),
+        ArrayOf::Column => ints(pairs.others()),
+        ArrayOf::ColumnStart => transpose().map_or(none, |t| ints(t.starts())),
+        ArrayOf::PairRow => transpose().map_or(none, |t| ints(t.rows())),
+        ArrayOf::PairEntry => transpose().map_or(none, |t| ints(t.entries())),
+        ArrayOf::PackedShift => pairs.stored_shifts().packed().map_or(none, ints),
+        _ => pairs.stored_shifts().as_triples().map_or(none, ints),
+    }
 }
 
 /// Adds the chunks' sums to their targets, in order.
@@ -187,11 +269,7 @@ fn reduce(launch: &mut Launching<'_>, chunks: &[Chunk], partials: &[f64]) {
         if let Bound::Output { array, adds: false } = bound
             && reductions.iter().any(|r| (r.param, r.role) == (*param, *role))
         {
-            match array.data_mut() {
-                Some(DataMut::F32(d)) => d.fill(0.0),
-                Some(DataMut::F64(d)) => d.fill(0.0),
-                None => {}
-            }
+            clear(array);
         }
     }
     for (r, reduction) in reductions.iter().enumerate() {
@@ -217,6 +295,14 @@ fn reduce(launch: &mut Launching<'_>, chunks: &[Chunk], partials: &[f64]) {
     }
 }
 
+fn clear(array: &mut Array) {
+    match array.data_mut() {
+        Some(DataMut::F32(d)) => d.fill(0.0),
+        Some(DataMut::F64(d)) => d.fill(0.0),
+        None => {}
+    }
+}
+
 fn add_at(array: &mut Array, at: usize, x: f64) {
     match array.data_mut() {
         Some(DataMut::F32(d)) => d[at] = (f64::from(d[at]) + x) as f32,
@@ -225,38 +311,111 @@ fn add_at(array: &mut Array, at: usize, x: f64) {
     }
 }
 
-fn scattered(
-    pool: &dyn super::pool::Pool,
+/// The lengths of the arrays that rows add to at each other's elements; none where it is not wanted.
+fn scattered_lens(launch: &Launching<'_>) -> Vec<Option<usize>> {
+    let len = |n: &usize| {
+        let slot = launch.part.slots[*n];
+        let ArrayOf::Values(role) = slot.array else { return None };
+        match launch.array(slot.param, role) {
+            Some(Bound::Output { array, .. }) => Some(array.shape().iter().product()),
+            // Unwanted: the code adds to nothing.
+            _ => None,
+        }
+    };
+    launch.part.scattered.iter().map(len).collect()
+}
+
+/// The slot and the shape of the mesh whose nodes are all that the part's rows add to.
+fn planes(launch: &Launching<'_>) -> Option<(usize, crate::mesh::Mesh)> {
+    let param = launch.part.planes?;
+    let slot = launch.part.slots.iter().position(|s| s.param == param && s.array == ArrayOf::MeshShape)?;
+    Some((slot, *launch.mesh(param)?))
+}
+
+/// Planes of the mesh are shared out, and each task visits all rows for its own: every node gets what rows add in the
+/// order of the rows, however many tasks there are.
+fn by_planes(
+    pool: &dyn Pool,
     launch: &mut Launching<'_>,
     shared: &Shared,
+    room: &Room,
+    entry: Run,
+    mesh_slot: usize,
+    mesh: &crate::mesh::Mesh,
+) {
+    let (part, rows) = (launch.part, launch.rows());
+    let mut all = Shared(shared.0);
+    // f64 arrays take the sums as they are, others when these are whole.
+    let mut sums: Vec<Option<Vec<f64>>> = vec![];
+    for (len, n) in scattered_lens(launch).into_iter().zip(part.scattered) {
+        let slot = part.slots[*n];
+        let of_slot = |key: &(usize, u8)| slot.param == key.0 && slot.array == ArrayOf::Values(key.1);
+        let bound = launch.arrays.iter_mut().find(|(key, _)| of_slot(key)).map(|(_, bound)| bound);
+        let mut sum = None;
+        all.0.pointers[*n] = match bound {
+            Some(Bound::Output { array, adds }) => match array.data_mut() {
+                Some(DataMut::F64(d)) => {
+                    if !*adds {
+                        d.fill(0.0);
+                    }
+                    d.as_mut_ptr().cast()
+                }
+                _ => sum.insert(vec![0.0f64; len.unwrap_or(0)]).as_mut_ptr().cast(),
+            },
+            _ => std::ptr::null_mut(),
+        };
+        sums.push(sum);
+    }
+    let planes = mesh.systems() * mesh.dimensions()[0];
+    let tasks = pool.threads().min(planes);
+    let all = &all;
+    pool.run(tasks, &|t| {
+        let mut mine = all.0;
+        let _scratch = room.open(&mut mine);
+        let mut shape = *mesh.shape();
+        // There are no more planes than nodes, and an i32 numbers these.
+        [shape[4], shape[5]] = [planes * t / tasks, planes * (t + 1) / tasks].map(|plane| plane as i32);
+        mine.pointers[mesh_slot] = shape.as_mut_ptr().cast();
+        // SAFETY: the launch was checked; this call adds to nodes in planes that no other task has, and has no sums.
+        unsafe { entry(&mine, 0, rows, std::ptr::null_mut()) };
+    });
+    for (sum, slot) in sums.iter().zip(part.scattered) {
+        if let Some(sum) = sum {
+            add_to_output(pool, launch, *slot, &[sum]);
+        }
+    }
+}
+
+/// Adds up `sums` into the array of a slot, where it is wanted.
+fn add_to_output(pool: &dyn Pool, launch: &mut Launching<'_>, slot: usize, sums: &[&[f64]]) {
+    let slot = launch.part.slots[slot];
+    let bound =
+        launch.arrays.iter_mut().find(|(key, _)| slot.array == ArrayOf::Values(key.1) && slot.param == key.0);
+    let Some((_, Bound::Output { array, adds })) = bound else { return };
+    match array.data_mut() {
+        Some(DataMut::F32(d)) => add_up(pool, d, sums, *adds),
+        Some(DataMut::F64(d)) => add_up(pool, d, sums, *adds),
+        None => {}
+    }
+}
+
+fn scattered(
+    pool: &dyn Pool,
+    launch: &mut Launching<'_>,
+    shared: &Shared,
+    room: &Room,
     entry: Run,
     segments: &[(usize, std::ops::Range<usize>)],
 ) {
     let part = launch.part;
-    let lens: Vec<usize> = part
-        .scattered
-        .iter()
-        .map(|n| {
-            let slot = part.slots[*n];
-            let ArrayOf::Values(role) = slot.array else { return 0 };
-            match launch.array(slot.param, role) {
-                Some(Bound::Output { array, .. }) => array.shape().iter().product(),
-                // Unwanted, but the code adds to it all the same.
-                _ => match launch.kernel.params[slot.param].kind {
-                    super::kernel::ParamKind::Real { dim, components, .. } => {
-                        dim.map_or(1, |d| launch.dims[d]) * components
-                    }
-                    _ => 0,
-                },
-            }
-        })
-        .collect();
+    let lens = scattered_lens(launch);
     let sums = part.reductions.len();
     let pieces = map_tasks(pool, PIECES, |p| {
-        let mut buffers: Vec<Vec<f64>> = lens.iter().map(|n| vec![0.0; *n]).collect();
+        let mut buffers: Vec<Vec<f64>> = lens.iter().map(|n| vec![0.0; n.unwrap_or(0)]).collect();
         let mut mine = shared.0;
-        for (buffer, slot) in buffers.iter_mut().zip(part.scattered) {
-            mine.pointers[*slot] = buffer.as_mut_ptr().cast();
+        let _scratch = room.open(&mut mine);
+        for ((buffer, len), slot) in buffers.iter_mut().zip(&lens).zip(part.scattered) {
+            mine.pointers[*slot] = len.map_or(std::ptr::null_mut(), |_| buffer.as_mut_ptr().cast());
         }
         let chunks: Vec<Chunk> = segments
             .iter()
@@ -271,19 +430,8 @@ fn scattered(
         (buffers, chunks, partials)
     });
     for (n, slot) in part.scattered.iter().enumerate() {
-        let slot = part.slots[*slot];
-        let ArrayOf::Values(role) = slot.array else { continue };
-        let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
-        let Some((_, Bound::Output { array, adds })) = bound else { continue };
-        for at in 0..lens[n] {
-            let sum: f64 = pieces.iter().map(|(buffers, ..)| buffers[n][at]).sum();
-            let before = if *adds { 1.0 } else { 0.0 };
-            match array.data_mut() {
-                Some(DataMut::F32(d)) => d[at] = (before * f64::from(d[at]) + sum) as f32,
-                Some(DataMut::F64(d)) => d[at] = before * d[at] + sum,
-                None => {}
-            }
-        }
+        let of_pieces: Vec<&[f64]> = pieces.iter().map(|(buffers, ..)| &buffers[n][..]).collect();
+        add_to_output(pool, launch, *slot, &of_pieces);
     }
     // System by system, piece by piece.
     let mut chunks = vec![];
@@ -295,4 +443,17 @@ fn scattered(
         }
     }
     reduce(launch, &chunks, &partials);
+}
+
+/// The pieces' sums, in their order, to the array.
+fn add_up<T: Elem>(pool: &dyn Pool, array: &mut [T], pieces: &[&[f64]], adds: bool) {
+    let ends: Vec<usize> =
+        (1..=array.len().div_ceil(ELEMENTS)).map(|c| array.len().min(c * ELEMENTS)).collect();
+    split_tasks(pool, array, &ends, |c, part| {
+        for (at, x) in (c * ELEMENTS..).zip(part) {
+            let sum: f64 = pieces.iter().map(|p| p[at]).sum();
+            let before = if adds { x.to_f64() } else { 0.0 };
+            *x = T::of_f64(before + sum);
+        }
+    });
 }

@@ -1,6 +1,7 @@
 //! Loads, stores and gathers: the right elements, and none outside.
 
 use super::on_every_lane;
+use crate::math::packed::pack;
 use crate::math::{Elem, Lane};
 
 /// Memory whose end is the end of what the process may read.
@@ -82,6 +83,20 @@ fn loads<L: Lane>(reals: &Fenced, ints: &Fenced) {
                 assert_eq!(all(full[k]), all(rows[k]));
                 assert_eq!(all(int_full[k]), all(int_rows[k]));
             }
+        }
+        let codes = ints.fill((0..n as i32).map(|i| pack([i - 5, 1000 - i, i - 1000])));
+        // SAFETY: n elements.
+        let packed = unsafe { L::packed3_first(codes, n) };
+        let unpacked = [expected(1.0, -5.0), expected(-1.0, 1000.0), expected(1.0, -1000.0)];
+        assert_eq!(packed.map(all), unpacked);
+        if n == L::N {
+            // SAFETY: N elements, which are those that the indices name.
+            let (full, gathered) = unsafe {
+                let reversed: Vec<i32> = (0..n as i32).rev().collect();
+                (L::packed3(codes), L::packed3_gather(codes, L::index(reversed.as_ptr())))
+            };
+            assert_eq!(full.map(all), unpacked);
+            assert_eq!(gathered.map(|c| all(c).into_iter().rev().collect::<Vec<_>>()), unpacked);
         }
     }
 }

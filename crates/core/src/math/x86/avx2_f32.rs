@@ -2,6 +2,7 @@
 
 use super::super::functions::{self, Prim, Tables};
 use super::super::lane::{Lane, common};
+use super::super::packed;
 use super::super::single::SQRT_HALF_F32;
 use super::{arch, operators};
 use core::arch::x86_64::*;
@@ -24,6 +25,19 @@ fn columns(a: __m256, b: __m256, c: __m256) -> [Avx2F32; 3] {
             Avx2F32(_mm256_castsi256_ps(y)),
             Avx2F32(_mm256_castsi256_ps(z)),
         ]
+    )
+}
+
+/// The three integers packed into each, as reals.
+#[inline(always)]
+fn unpacked(v: __m256i) -> [Avx2F32; 3] {
+    arch!(
+        let (mask, bias) = (_mm256_set1_epi32(packed::MASK), _mm256_set1_epi32(packed::HALF));
+        let v = _mm256_add_epi32(v, _mm256_set1_epi32(packed::BIAS));
+        let x = _mm256_srai_epi32::<{ packed::BITS[1] }>(v);
+        let y = _mm256_and_si256(_mm256_srli_epi32::<{ packed::BITS[0] }>(v), mask);
+        let z = _mm256_and_si256(v, mask);
+        [Avx2F32(_mm256_cvtepi32_ps(x)), Avx2F32(_mm256_cvtepi32_ps(_mm256_sub_epi32(y, bias))), Avx2F32(_mm256_cvtepi32_ps(_mm256_sub_epi32(z, bias)))]
     )
 }
 
@@ -132,6 +146,14 @@ impl Lane for Avx2F32 {
     #[inline(always)]
     fn first(n: usize) -> __m256 {
         arch!(_mm256_castsi256_ps(before(n, 0)))
+    }
+    #[inline(always)]
+    fn bits(mask: u32) -> __m256 {
+        arch!(
+            let bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let set = _mm256_and_si256(_mm256_set1_epi32(mask as i32), bit);
+            _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, bit))
+        )
     }
     #[inline(always)]
     fn select(m: __m256, a: Self, b: Self) -> Self {
@@ -246,6 +268,17 @@ impl Lane for Avx2F32 {
                 _mm256_maskload_epi32(p.wrapping_add(16), before(3 * n, 16)),
             )
         };
+        [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
+    }
+    #[inline(always)]
+    unsafe fn packed3(p: *const i32) -> [Self; 3] {
+        // SAFETY: the caller gives N integers.
+        unpacked(unsafe { _mm256_loadu_si256(p.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
+        // SAFETY: the caller gives n integers, and no other is touched.
+        let [x, y, z] = unpacked(unsafe { _mm256_maskload_epi32(p, before(n, 0)) });
         [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
     }
     #[inline(always)]

@@ -2,6 +2,7 @@
 
 use super::super::functions::{self, Prim, Tables};
 use super::super::lane::{Lane, common};
+use super::super::packed;
 use super::super::single::SQRT_HALF_F64;
 use super::{arch, operators};
 use core::arch::x86_64::*;
@@ -26,6 +27,19 @@ fn columns(a: __m256d, b: __m256d, c: __m256d) -> [Avx2F64; 3] {
             Avx2F64(_mm256_permute4x64_pd::<0b10_11_00_01>(y)),
             Avx2F64(_mm256_permute4x64_pd::<0b11_00_01_10>(z)),
         ]
+    )
+}
+
+/// The three integers packed into each, as reals.
+#[inline(always)]
+fn unpacked(v: __m128i) -> [Avx2F64; 3] {
+    arch!(
+        let (mask, bias) = (_mm_set1_epi32(packed::MASK), _mm_set1_epi32(packed::HALF));
+        let v = _mm_add_epi32(v, _mm_set1_epi32(packed::BIAS));
+        let x = _mm_srai_epi32::<{ packed::BITS[1] }>(v);
+        let y = _mm_and_si128(_mm_srli_epi32::<{ packed::BITS[0] }>(v), mask);
+        let z = _mm_and_si128(v, mask);
+        [Avx2F64(_mm256_cvtepi32_pd(x)), Avx2F64(_mm256_cvtepi32_pd(_mm_sub_epi32(y, bias))), Avx2F64(_mm256_cvtepi32_pd(_mm_sub_epi32(z, bias)))]
     )
 }
 
@@ -129,6 +143,14 @@ impl Lane for Avx2F64 {
     #[inline(always)]
     fn first(n: usize) -> __m256d {
         arch!(_mm256_castsi256_pd(before(n, 0)))
+    }
+    #[inline(always)]
+    fn bits(mask: u32) -> __m256d {
+        arch!(
+            let bit = _mm256_setr_epi64x(1, 2, 4, 8);
+            let set = _mm256_and_si256(_mm256_set1_epi64x(i64::from(mask)), bit);
+            _mm256_castsi256_pd(_mm256_cmpeq_epi64(set, bit))
+        )
     }
     #[inline(always)]
     fn select(m: __m256d, a: Self, b: Self) -> Self {
@@ -237,6 +259,17 @@ impl Lane for Avx2F64 {
                 _mm_maskload_epi32(p.wrapping_add(8), before_int(3 * n, 8)),
             )
         };
+        [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
+    }
+    #[inline(always)]
+    unsafe fn packed3(p: *const i32) -> [Self; 3] {
+        // SAFETY: the caller gives N integers.
+        unpacked(unsafe { _mm_loadu_si128(p.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
+        // SAFETY: the caller gives n integers, and no other is touched.
+        let [x, y, z] = unpacked(unsafe { _mm_maskload_epi32(p, before_int(n, 0)) });
         [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
     }
     #[inline(always)]

@@ -3,6 +3,7 @@
 use super::super::coefficients::OCTAVE_F32;
 use super::super::functions::{self, Prim, Tables};
 use super::super::lane::{Lane, common};
+use super::super::packed;
 use super::super::single::SQRT_HALF_F32;
 use super::{arch, operators};
 use core::arch::x86_64::*;
@@ -38,6 +39,19 @@ fn columns(a: __m512, b: __m512, c: __m512) -> [Avx512F32; 3] {
         Avx512F32(_mm512_castsi512_ps(y)),
         Avx512F32(_mm512_castsi512_ps(z)),
     ])
+}
+
+/// The three integers packed into each, as reals.
+#[inline(always)]
+fn unpacked(v: __m512i) -> [Avx512F32; 3] {
+    arch!(
+        let (mask, bias) = (_mm512_set1_epi32(packed::MASK), _mm512_set1_epi32(packed::HALF));
+        let v = _mm512_add_epi32(v, _mm512_set1_epi32(packed::BIAS));
+        let x = _mm512_srai_epi32::<{ packed::BITS[1] as u32 }>(v);
+        let y = _mm512_and_si512(_mm512_srli_epi32::<{ packed::BITS[0] as u32 }>(v), mask);
+        let z = _mm512_and_si512(v, mask);
+        [Avx512F32(_mm512_cvtepi32_ps(x)), Avx512F32(_mm512_cvtepi32_ps(_mm512_sub_epi32(y, bias))), Avx512F32(_mm512_cvtepi32_ps(_mm512_sub_epi32(z, bias)))]
+    )
 }
 
 /// The same for integers.
@@ -149,6 +163,10 @@ impl Lane for Avx512F32 {
     #[inline(always)]
     fn first(n: usize) -> __mmask16 {
         ((1u32 << n) - 1) as __mmask16
+    }
+    #[inline(always)]
+    fn bits(mask: u32) -> __mmask16 {
+        mask as __mmask16
     }
     #[inline(always)]
     fn select(m: __mmask16, a: Self, b: Self) -> Self {
@@ -268,6 +286,17 @@ impl Lane for Avx512F32 {
                 _mm512_maskz_loadu_epi32(c, p.wrapping_add(32)),
             )
         };
+        [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
+    }
+    #[inline(always)]
+    unsafe fn packed3(p: *const i32) -> [Self; 3] {
+        // SAFETY: the caller gives N integers.
+        unpacked(unsafe { _mm512_loadu_si512(p.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
+        // SAFETY: the caller gives n integers, and no other is touched.
+        let [x, y, z] = unpacked(unsafe { _mm512_maskz_loadu_epi32(((1u32 << n) - 1) as u16, p) });
         [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
     }
     #[inline(always)]

@@ -3,6 +3,7 @@
 use super::super::coefficients::OCTAVE_F64;
 use super::super::functions::{self, Prim, Tables};
 use super::super::lane::{Lane, common};
+use super::super::packed;
 use super::super::single::SQRT_HALF_F64;
 use super::{arch, operators};
 use core::arch::x86_64::*;
@@ -27,6 +28,19 @@ fn columns(a: __m512d, b: __m512d, c: __m512d) -> [Avx512F64; 3] {
             Avx512F64(_mm512_permutexvar_pd(_mm512_setr_epi64(1, 4, 7, 2, 5, 0, 3, 6), y)),
             Avx512F64(_mm512_permutexvar_pd(_mm512_setr_epi64(2, 5, 0, 3, 6, 1, 4, 7), z)),
         ]
+    )
+}
+
+/// The three integers packed into each, as reals.
+#[inline(always)]
+fn unpacked(v: __m256i) -> [Avx512F64; 3] {
+    arch!(
+        let (mask, bias) = (_mm256_set1_epi32(packed::MASK), _mm256_set1_epi32(packed::HALF));
+        let v = _mm256_add_epi32(v, _mm256_set1_epi32(packed::BIAS));
+        let x = _mm256_srai_epi32::<{ packed::BITS[1] }>(v);
+        let y = _mm256_and_si256(_mm256_srli_epi32::<{ packed::BITS[0] }>(v), mask);
+        let z = _mm256_and_si256(v, mask);
+        [Avx512F64(_mm512_cvtepi32_pd(x)), Avx512F64(_mm512_cvtepi32_pd(_mm256_sub_epi32(y, bias))), Avx512F64(_mm512_cvtepi32_pd(_mm256_sub_epi32(z, bias)))]
     )
 }
 
@@ -128,6 +142,10 @@ impl Lane for Avx512F64 {
     #[inline(always)]
     fn first(n: usize) -> __mmask8 {
         ((1u32 << n) - 1) as __mmask8
+    }
+    #[inline(always)]
+    fn bits(mask: u32) -> __mmask8 {
+        mask as __mmask8
     }
     #[inline(always)]
     fn select(m: __mmask8, a: Self, b: Self) -> Self {
@@ -243,6 +261,17 @@ impl Lane for Avx512F64 {
                 _mm256_maskz_loadu_epi32(c, p.wrapping_add(16)),
             )
         };
+        [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
+    }
+    #[inline(always)]
+    unsafe fn packed3(p: *const i32) -> [Self; 3] {
+        // SAFETY: the caller gives N integers.
+        unpacked(unsafe { _mm256_loadu_si256(p.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
+        // SAFETY: the caller gives n integers, and no other is touched.
+        let [x, y, z] = unpacked(unsafe { _mm256_maskz_loadu_epi32(((1u32 << n) - 1) as u8, p) });
         [repeat_last(x, n), repeat_last(y, n), repeat_last(z, n)]
     }
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! Everything that the language refuses: the message, and where it points.
 
+mod meshes;
+
 use madelung_kernel::forms::forms;
 use madelung_kernel::lower::lower_block;
 
@@ -16,7 +18,7 @@ fn refused(source: &str, message: &str) {
     let error = match lower_block(&file) {
         Err(e) => e,
         Ok(sources) => {
-            let all = sources.iter().map(|s| forms(&s.kernel, &s.fast));
+            let all = sources.iter().map(|s| forms(&s.kernel, &s.fast, s.scatter));
             let text = all.filter_map(Result::err).next().unwrap_or_else(|| panic!("accepted: {plain}"));
             assert!(!source.contains('«'), "too late, {text}: {plain}");
             syn::Error::new(sources[0].span, text)
@@ -84,6 +86,49 @@ fn a_loop_carries_nothing_but_sums() {
 }
 
 #[test]
+fn what_a_loop_looks_for_is_found_by_one_statement() {
+    let where_ =
+        "is found by a loop that stands in the block where `m` was declared, and by one statement in it";
+    body("let mut m = 0.0; «m = max(m, charges[i])»;", where_);
+    body("let mut m = 0.0; for k in 0..n { for l in 0..k { «m = max(m, charges[i])»; } }", where_);
+    body("for k in 0..n { «x» = min(x, charges[i]); }", "`x` is not a Real that may change");
+    body(
+        "let mut v = positions[i]; for k in 0..n { «v» = max(v, positions[i]); }",
+        "`v` is not a Real that may change",
+    );
+    body(
+        "let mut m = 0.0; for k in 0..n { m = max(m, charges[i]); «m» = min(m, 1.0); }",
+        "`m` is sought twice in this loop",
+    );
+    in_loop("e = max(e, «e» + charges[j]);", "is read inside the loop that adds to it");
+}
+
+#[test]
+fn arrays_of_pairs() {
+    let kernel = |list: &str, statements: &str| {
+        format!(
+            "#[kernel] fn k(i: Atom, x: &[Real; Atom], w: &[Real; Edge], n: i32, points: &Batch<Point, System>, pairs: \
+             &Pairs<{list}>, out: &mut [Real; Atom], weight: &mut [Real; Edge]) {{ {statements} out[i] = 0.0; }}"
+        )
+    };
+    refused(
+        &kernel("Atom", "for «(j, shift, p)» in pairs.row(i) { }"),
+        "this list does not name its entries",
+    );
+    let edges = |statements: &str| {
+        kernel("Atom, Point, Edge", &format!("for (j, s, p) in pairs.row(i) {{ {statements} }}"))
+    };
+    refused(&edges("for k in 0..n { «weight[p] = 1.0»; }"), "is written in the loop over pairs itself");
+    refused(&edges("weight[p] = 1.0; «weight[p] = 2.0»;"), "this output is written twice");
+    refused(&edges("let y = x[«p»];"), "this array has an element per `Atom`, and the index is an `Edge`");
+    refused(&edges("let y = w[«j»];"), "this array has an element per `Edge`, and the index is an `Point`");
+    refused(
+        &edges("let s = points.of(«j»);"),
+        "a pair's system is that of its row: declare `&Batch<Atom, System>`",
+    );
+}
+
+#[test]
 fn loops_have_a_trip_count() {
     body("«while» cutoff > 1.0 { }", "use `for n in lo..hi`");
     body("«loop» { }", "use `for n in lo..hi`");
@@ -117,7 +162,7 @@ fn loops_have_a_trip_count() {
     ] {
         body(
             pattern,
-            "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)` or `for k in batch.members(system)`",
+            "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift, p) in pairs.row(i)`",
         );
     }
     body("for m in 0..«charges[i]» { }", "expected an integer");
@@ -258,7 +303,8 @@ fn parameters_have_types_that_kernels_know() {
         "&[Real]",
         "Vec3",
         "&Batch<Atom>",
-        "&Pairs<Atom, Atom>",
+        "&Pairs<Atom, Atom, Atom, Atom>",
+        "&Map<Atom>",
         "&mut [Zero<Real>; Atom]",
         "&(Real, Real)",
         "&Option<Real>",
@@ -301,7 +347,7 @@ fn parameters_have_types_that_kernels_know() {
     refused(&with("fast(«n»)"), "`n` is not a differentiable parameter");
     refused(&with("fast(x), fast(«y»)"), "`y` is not a differentiable parameter");
     refused(&with("fast(«out»)"), "`out` is not a differentiable parameter");
-    refused(&with("«no_adjoint»"), "expected `fast(input, …)`");
+    refused(&with("«slow»"), "expected `fast(input, …)`");
     for item in ["struct S;", "use std::fmt;", "static X: f64 = 1.0;", "mod m {}"] {
         refused(&format!("«{item}»"), "`kernels!` holds functions only");
     }
@@ -381,16 +427,9 @@ fn functions_are_formulas() {
 /// These are found when the derivatives are formed, so they point at the kernel's name.
 #[test]
 fn some_patterns_have_no_transpose() {
-    let split = "depends on a sum of its own: split it in two kernels, the sum being an array between them";
-    in_loop(
-        "e += charges[j]; } let s = sqrt(e); for m in 0..1 { } for (k, t) in pairs.row(i) { e += charges[k] * s;",
-        split,
-    );
-    body("let mut e = 0.0; for (j, shift) in pairs.row(i) { e += charges[j]; } energy[i] = e * e;", split);
-    body("let mut e = 0.0; for k in waves.members(atoms.of(i)) { e += z[k]; } energy[i] = sqrt(e);", split);
     in_loop(
         "for (k, t) in pairs.row(i) { e += charges[j] * charges[k]; }",
-        "a loop over data inside a loop over data has no transpose: make the inner one a kernel of its own",
+        "a loop over pairs inside another loop has no transpose: put it outside",
     );
     body(
         "let mut e = 0.0; for m in 0..n { for k in waves.members(atoms.of(i)) { e += z[k]; } } energy[i] = e;",
@@ -401,5 +440,143 @@ fn some_patterns_have_no_transpose() {
          [Real; Group]) { let mut e = 0.0; for b in supers.members(i) { for k in atoms.members(b) { e += x[k]; } } out[i] \
          = e; }",
         "a loop over members",
+    );
+}
+
+#[test]
+fn local_arrays_are_small_and_their_indices_known() {
+    let range = "is out of range: the elements are 0 to 3";
+    let known = "a local array is indexed by constants and by the variables of loops with constant bounds";
+    body("let a = [0.0; 4]; let x = a[«4»];", range);
+    body("let a = [0.0; 4]; let x = a[«2 - 3»];", range);
+    body("let mut a = [0.0; 4]; for k in 0..4 { a[«k + 1»] += 1.0; }", range);
+    body("let a = [0.0; 4]; let x = a[«n»];", known);
+    body("let a = [0.0; 4]; for m in 0..n { let x = a[«m»]; }", known);
+    body("let a = [0.0; 4]; let x = a[«i»];", "expected an integer");
+    body("let a = [cutoff, 1.0]; let x = «a[0]»[1];", "this is an element already");
+    body("let a = [0.0; «n»];", "a local array has a constant number of elements, 1 to 64");
+    body("let a = [0.0; «65»];", "1 to 64");
+    body("let a = [0.0; «0»];", "1 to 64");
+    for array in ["«[]»", "«[1.0, positions[i]]»", "«[1, 2]»", "«[cutoff < 1.0; 2]»", "«[i, i]»"] {
+        body(&format!("let a = {array};"), "a local array has 1 to 64 elements of one type");
+    }
+    let unrolled = "a loop that indexes a local array is unrolled, with all loops around it that are: at most 64 iterations";
+    body("let mut a = [0.0; 4]; for k in «0..65» { a[0] += 1.0; }", unrolled);
+    body("let mut a = [0.0; 4]; for k in 0..9 { for l in «0..8» { a[0] += 1.0; } }", "not 72");
+    body("let a = [0.0; 4]; «a[1]» += 1.0;", "this is not a sum: the array is declared `let mut`");
+    body("let mut a = [0.0; 4]; «a» += 1.0;", "`a` is not a sum");
+    body("let mut a = [0.0; 4]; «a[1]» = 1.0;", "assigning to an element cannot be reversed");
+    body("let a = [0.0; 4]; let x = «a + a»;", "the operands do not fit this operator");
+    body("let a: «[Real; 3]» = [0.0; 4];", "this value is [Real;4]");
+    in_loop(
+        "let mut a = [0.0; 2]; for m in 0..n { a[0] += «a»[1]; a[1] += 1.0; }",
+        "is read inside the loop that adds to it",
+    );
+    body("let mut a = «[1; 2]»;", "a local array has 1 to 64 elements of one type");
+}
+
+const CHANNELS: &str = "i: Atom, f: &[[Real; Feature]; Atom], g: &[[Real; Wide]; Atom], w: &[Real; Feature], x: &[Real; \
+     Atom], total: &mut [[Real; Feature]; System], n: i32, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, norm: &mut \
+     [Real; Feature], out: &mut [[Real; Feature]; Atom]";
+
+/// A kernel with channels.
+fn channels(statements: &str, message: &str) {
+    let end = if statements.contains("out[i]") { "" } else { "for c in Feature { out[i][c] = 0.0; }" };
+    refused(&format!("#[kernel] fn k({CHANNELS}) {{ {statements} {end} }}"), message);
+}
+
+#[test]
+fn channels_are_indexed_by_their_loops() {
+    let which = "this has a value for each channel: index it by the variable of `for c in Feature`";
+    channels("let y = f[i][«0»];", which);
+    channels("let y = f[i][«i»];", which);
+    channels("for c in Wide { let y = f[i][«c»]; }", which);
+    channels("for c in Feature { let y = g[i][«c»]; }", "index it by the variable of `for c in Wide`");
+    channels("for c in Feature { let y = f[«c»][c]; }", "this array has an element per `Atom`");
+    channels(
+        "for c in Feature { let y = «f[i]»; }",
+        "this array has channels: `array[row][c]` in a loop `for c in Feature`",
+    );
+    channels("for c in Feature { let y = «x»[i][c]; }", "this array has no channels");
+    channels("for c in Feature { let y = x[«c»]; }", "this array has an element per `Atom`");
+    channels("for c in Feature { let y = «out[i][c]»; out[i][c] = 0.0; }", "an output cannot be read");
+    channels("let mut s = [0.0; Feature]; let y = «s»;", "`s` has a sum for each channel");
+    channels("let mut s = [0.0; Feature]; s[«0»] += 1.0;", which);
+    channels("let mut s = [0.0; Feature]; «s» += 1.0;", "`s` is not a sum");
+    channels("let s = «[0.0; Feature]»;", "a value for each channel is a sum");
+    channels("let mut s = [«1.0»; Feature];", "sums over channels begin at 0.0");
+    channels(
+        "let mut s: «[Real; Feature]» = [0.0; Feature];",
+        "the type of sums over channels is not written",
+    );
+    channels("for c in «Atom» { }", "a loop over channels goes over a dimension that is neither");
+    channels("for c in «System» { }", "loop over pairs or members");
+    channels("for «(c, d)» in Feature { }", "a loop is");
+}
+
+#[test]
+fn channels_are_the_innermost_loop() {
+    let innermost = "a loop over channels holds no other loop over data";
+    channels("for c in Feature { for d in «Wide» { } }", innermost);
+    channels("for c in Feature { for (j, s) in «pairs.row(i)» { } }", innermost);
+    let outside = "sums over channels are declared outside loops and branches";
+    channels("for m in 0..n { let mut s = «[0.0; Feature]»; }", outside);
+    channels("if n < 3 { let mut s = «[0.0; Feature]»; }", outside);
+    let carried = "`s` is read inside the loop that adds to it";
+    channels("let mut s = [0.0; Feature]; for c in Feature { s[c] += 0.5 * «s»[c]; }", carried);
+    channels(
+        "let mut s = [0.0; Feature]; let mut e = 0.0; for m in 0..n { for c in Feature { s[c] += 1.0; } for c in Feature { e += \
+         «s»[c]; } }",
+        carried,
+    );
+    channels(
+        "let mut s = [0.0; Feature]; let mut e = 0.0; for c in Feature { e += s[c]; } for c in Feature { «s[c] += 1.0»; }",
+        "`s` was read above: a sum over channels is whole before it is read",
+    );
+    let once = "an output is written once per row and channel";
+    channels("for m in 0..n { for c in Feature { «out[i][c] = 1.0»; } }", once);
+    channels("if n < 2 { for c in Feature { «out[i][c] = 1.0»; } }", once);
+    channels("for c in Feature { if w[c] > 0.0 { continue; } «out[i][c] = 1.0»; }", once);
+    channels("for c in Feature { out[i][c] = 1.0; «out[i][c] = 2.0»; }", "this output was already written");
+    channels("for (j, s) in pairs.row(i) { for c in Feature { «out[j][c] = 1.0»; } }", once);
+    channels("for c in Feature { «total[atoms.of(i)]»[c] = 1.0; }", "a row stores to its own element only");
+    channels(
+        "for c in Feature { «out[i][c] += 1.0»; }",
+        "a row writes its own element once: `output[i][c] = …`",
+    );
+    channels("for c in Feature { «f[i][c]» = 1.0; out[i][c] = 1.0; }", "this parameter is read-only");
+    channels("for c in Feature { «f[i][c]» += 1.0; }", "this parameter is read-only");
+    channels("«out»[i] = 1.0;", "this output has channels: `output[row][c] = …`");
+    channels("«total[atoms.of(i)]» += 1.0;", "this output has channels: `output[row][c] += …`");
+    let inside = "adding to an output inside a loop";
+    channels("for m in 0..n { for c in Feature { «norm[c] += 1.0»; } }", inside);
+    channels("for m in 0..n { for c in Feature { «total[atoms.of(i)][c] += 1.0»; } }", inside);
+    parameters(
+        "i: Atom, x: &[«[Real; Atom]»; Atom], out: &mut [Real; Atom]",
+        "an array with channels is `&[[Real; Feature]; Atom]`",
+    );
+    parameters("i: Atom, x: &[«[Vec3; Feature]»; Atom]", "reals, in rows of another dimension");
+    parameters("i: Atom, x: &[[Real; «3»]; Atom]", "expected the name of a dimension");
+    let many: String = ('B'..='P').map(|d| format!("{}: &[Real; {d}], ", d.to_ascii_lowercase())).collect();
+    refused(
+        &format!("#[kernel] fn «k»(i: A, {}) {{ }}", many.replace("i: &[Real; I], ", "ii: &[Real; I], ")),
+        "a kernel has at most 15 dimensions, not 16",
+    );
+}
+
+#[test]
+fn functions_are_right_where_they_are_written() {
+    let wrong = |source: &str, message: &str| {
+        let file = syn::parse_str(source).expect("a file");
+        let error = madelung_kernel::lower::lower_functions(&file).expect_err("a wrong function");
+        assert!(error.to_string().contains(message), "{error}");
+    };
+    wrong("#[func] pub fn f(x: Real) -> Vec3 { x }", "this value is Real");
+    wrong("#[func] pub fn f(x: Real) -> Real { x * y }", "there is no `y` here");
+    wrong("#[func] pub fn f(x: Real) -> Real { f(x) }", "calls itself");
+    wrong("#[func] pub fn f(x: f64) -> Real { x }", "an argument is Real, i32, Vec3 or Mat3");
+    wrong(
+        "#[func] pub fn f(x: Real) -> Real { x } #[derivative(f)] fn d(x: Real) -> Real { y }",
+        "there is no `y` here",
     );
 }

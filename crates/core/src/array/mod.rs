@@ -1,27 +1,62 @@
 //! Arrays: owned ones, and borrowed views whose length fits their shape.
 
+mod element;
+
 use crate::{Error, Result};
+use element::Element;
+use half::{bf16, f16};
 use ndarray::ArrayD;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
+    /// 16-bit floating point, IEEE 754: 11 significant bits, up to 65504.
+    F16,
+    /// 16-bit floating point with the range of f32: 8 significant bits.
+    BF16,
     /// 32-bit floating point.
     F32,
     /// 64-bit floating point.
     F64,
     /// 32-bit integer.
     I32,
+    /// 64-bit integer.
+    I64,
+}
+
+impl DType {
+    /// Bytes per element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::BF16 => 2,
+            Self::F32 | Self::I32 => 4,
+            Self::F64 | Self::I64 => 8,
+        }
+    }
+
+    /// Whether its numbers are real.
+    pub const fn is_real(self) -> bool {
+        !matches!(self, Self::I32 | Self::I64)
+    }
+
+    /// Whether kernels compute in it.
+    pub const fn is_computed(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
 }
 
 impl std::fmt::Display for DType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::F16 => "float16",
+            Self::BF16 => "bfloat16",
             Self::F32 => "float32",
             Self::F64 => "float64",
             Self::I32 => "int32",
+            Self::I64 => "int64",
         })
     }
 }
@@ -29,12 +64,18 @@ impl std::fmt::Display for DType {
 /// Row-major elements, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
+    /// 16-bit floating point.
+    F16(&'a [f16]),
+    /// 16-bit floating point with the range of f32.
+    BF16(&'a [bf16]),
     /// 32-bit floating point.
     F32(&'a [f32]),
     /// 64-bit floating point.
     F64(&'a [f64]),
     /// 32-bit integers.
     I32(&'a [i32]),
+    /// 64-bit integers.
+    I64(&'a [i64]),
 }
 
 /// Row-major elements, borrowed for writing.
@@ -56,22 +97,48 @@ pub struct View<'a> {
 /// An owned, contiguous array.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Array {
+    /// 16-bit floating point.
+    F16(ArrayD<f16>),
+    /// 16-bit floating point with the range of f32.
+    BF16(ArrayD<bf16>),
     /// 32-bit floating point.
     F32(ArrayD<f32>),
     /// 64-bit floating point.
     F64(ArrayD<f64>),
     /// 32-bit integers.
     I32(ArrayD<i32>),
+    /// 64-bit integers.
+    I64(ArrayD<i64>),
+}
+
+/// What holds for every element type.
+macro_rules! each {
+    ($enum:ident: $x:expr, $d:pat => $to:ident($e:expr)) => {
+        match $x {
+            $enum::F16($d) => $to::F16($e),
+            $enum::BF16($d) => $to::BF16($e),
+            $enum::F32($d) => $to::F32($e),
+            $enum::F64($d) => $to::F64($e),
+            $enum::I32($d) => $to::I32($e),
+            $enum::I64($d) => $to::I64($e),
+        }
+    };
+    ($enum:ident: $x:expr, $d:pat => $e:expr) => {
+        match $x {
+            $enum::F16($d) => $e,
+            $enum::BF16($d) => $e,
+            $enum::F32($d) => $e,
+            $enum::F64($d) => $e,
+            $enum::I32($d) => $e,
+            $enum::I64($d) => $e,
+        }
+    };
 }
 
 impl<'a> View<'a> {
     /// Elements in row-major order, as many as `shape` says.
     pub fn new(data: Data<'a>, shape: &[usize]) -> Result<Self> {
-        let have = match data {
-            Data::F32(d) => d.len(),
-            Data::F64(d) => d.len(),
-            Data::I32(d) => d.len(),
-        };
+        let have = each!(Data: data, d => d.len());
         let need = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
         if need != Some(have) {
             return Err(Error::argument(
@@ -106,18 +173,37 @@ impl<'a> View<'a> {
     /// The element type.
     pub fn dtype(&self) -> DType {
         match self.data {
+            Data::F16(_) => DType::F16,
+            Data::BF16(_) => DType::BF16,
             Data::F32(_) => DType::F32,
             Data::F64(_) => DType::F64,
             Data::I32(_) => DType::I32,
+            Data::I64(_) => DType::I64,
         }
     }
 
-    /// The elements as f64.
+    /// The elements as f64 (rounded, where integers are beyond 2⁵³).
     pub fn to_f64(&self) -> Vec<f64> {
+        each!(Data: self.data, d => d.iter().map(|x| x.to_f64()).collect())
+    }
+
+    /// The elements of an integer array as i32, which is what indices are inside. `argument` is its name.
+    ///
+    /// # Errors
+    /// Names the argument where it is no integer array, or the first element that is no i32.
+    pub fn to_i32(&self, argument: &str) -> Result<Cow<'a, [i32]>> {
         match self.data {
-            Data::F32(d) => d.iter().map(|x| f64::from(*x)).collect(),
-            Data::F64(d) => d.to_vec(),
-            Data::I32(d) => d.iter().map(|x| f64::from(*x)).collect(),
+            Data::I32(d) => Ok(Cow::Borrowed(d)),
+            Data::I64(d) => {
+                let narrow = |(at, x): (usize, &i64)| {
+                    i32::try_from(*x).map_err(|_| {
+                        let expected = format!("integers from {} to {}", i32::MIN, i32::MAX);
+                        Error::argument(argument, expected, format!("{x} at element {at}"))
+                    })
+                };
+                d.iter().enumerate().map(narrow).collect::<Result<Vec<_>>>().map(Cow::Owned)
+            }
+            _ => Err(Error::argument(argument, "int32 or int64", self.dtype().to_string())),
         }
     }
 
@@ -125,11 +211,8 @@ impl<'a> View<'a> {
     pub fn to_array(&self) -> Array {
         let shape = self.shape.as_slice();
         let fits = "a view's length fits its shape";
-        match self.data {
-            Data::F32(d) => Array::F32(ArrayD::from_shape_vec(shape, d.to_vec()).expect(fits)),
-            Data::F64(d) => Array::F64(ArrayD::from_shape_vec(shape, d.to_vec()).expect(fits)),
-            Data::I32(d) => Array::I32(ArrayD::from_shape_vec(shape, d.to_vec()).expect(fits)),
-        }
+        let data = self.data;
+        each!(Data: data, d => Array(ArrayD::from_shape_vec(shape, d.to_vec()).expect(fits)))
     }
 }
 
@@ -137,19 +220,18 @@ impl Array {
     /// Zeros.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
         match dtype {
+            DType::F16 => Self::F16(ArrayD::from_elem(shape, f16::ZERO)),
+            DType::BF16 => Self::BF16(ArrayD::from_elem(shape, bf16::ZERO)),
             DType::F32 => Self::F32(ArrayD::zeros(shape)),
             DType::F64 => Self::F64(ArrayD::zeros(shape)),
             DType::I32 => Self::I32(ArrayD::zeros(shape)),
+            DType::I64 => Self::I64(ArrayD::zeros(shape)),
         }
     }
 
     /// `x` everywhere, rounded to `dtype`.
     pub fn filled(dtype: DType, shape: &[usize], x: f64) -> Self {
-        match dtype {
-            DType::F32 => Self::F32(ArrayD::from_elem(shape, x as f32)),
-            DType::F64 => Self::F64(ArrayD::from_elem(shape, x)),
-            DType::I32 => Self::I32(ArrayD::from_elem(shape, x as i32)),
-        }
+        Self::F64(ArrayD::from_elem(shape, x)).cast(dtype)
     }
 
     /// Elements in row-major order, rounded to `dtype`.
@@ -157,28 +239,10 @@ impl Array {
         View::new(Data::F64(data), shape).map(|v| v.to_array().cast(dtype))
     }
 
-    /// The same numbers in another type (rounded).
-    #[must_use]
-    pub fn cast(self, dtype: DType) -> Self {
-        match (self, dtype) {
-            (Self::F64(a), DType::F32) => Self::F32(a.mapv(|x| x as f32)),
-            (Self::F32(a), DType::F64) => Self::F64(a.mapv(f64::from)),
-            (Self::F64(a), DType::I32) => Self::I32(a.mapv(|x| x as i32)),
-            (Self::F32(a), DType::I32) => Self::I32(a.mapv(|x| x as i32)),
-            (Self::I32(a), DType::F32) => Self::F32(a.mapv(|x| x as f32)),
-            (Self::I32(a), DType::F64) => Self::F64(a.mapv(f64::from)),
-            (a, _) => a,
-        }
-    }
-
     /// A view of the whole.
     pub fn view(&self) -> View<'_> {
         let contiguous = "owned arrays are contiguous";
-        let data = match self {
-            Self::F32(a) => Data::F32(a.as_slice().expect(contiguous)),
-            Self::F64(a) => Data::F64(a.as_slice().expect(contiguous)),
-            Self::I32(a) => Data::I32(a.as_slice().expect(contiguous)),
-        };
+        let data = each!(Array: self, a => Data(a.as_slice().expect(contiguous)));
         View { data, shape: self.shape().to_vec() }
     }
 
@@ -187,33 +251,28 @@ impl Array {
         match self {
             Self::F32(a) => a.as_slice_mut().map(DataMut::F32),
             Self::F64(a) => a.as_slice_mut().map(DataMut::F64),
-            Self::I32(_) => None,
+            _ => None,
         }
     }
 
     pub(crate) fn is_contiguous(&self) -> bool {
-        match self {
-            Self::F32(a) => a.is_standard_layout(),
-            Self::F64(a) => a.is_standard_layout(),
-            Self::I32(a) => a.is_standard_layout(),
-        }
+        each!(Array: self, a => a.is_standard_layout())
     }
 
     /// The shape.
     pub fn shape(&self) -> &[usize] {
-        match self {
-            Self::F32(a) => a.shape(),
-            Self::F64(a) => a.shape(),
-            Self::I32(a) => a.shape(),
-        }
+        each!(Array: self, a => a.shape())
     }
 
     /// The element type.
     pub fn dtype(&self) -> DType {
         match self {
+            Self::F16(_) => DType::F16,
+            Self::BF16(_) => DType::BF16,
             Self::F32(_) => DType::F32,
             Self::F64(_) => DType::F64,
             Self::I32(_) => DType::I32,
+            Self::I64(_) => DType::I64,
         }
     }
 
@@ -222,13 +281,52 @@ impl Array {
         self.view().to_f64()
     }
 
-    /// Applies `f` to every element, in f64.
+    /// The first element, for writing; null where the elements lie in another order.
+    pub(crate) fn pointer_mut(&mut self) -> *mut u8 {
+        each!(Array: self, a => a.as_slice_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr().cast()))
+    }
+
+    /// Fills reals with NaN; integers stay, as counts are true even where what is counted did not fit.
+    pub(crate) fn poison(&mut self) {
+        match self {
+            Self::F16(a) => a.fill(f16::NAN),
+            Self::BF16(a) => a.fill(bf16::NAN),
+            Self::F32(a) => a.fill(f32::NAN),
+            Self::F64(a) => a.fill(f64::NAN),
+            Self::I32(_) | Self::I64(_) => {}
+        }
+    }
+
+    /// Applies `f` to every element of a real array, in f64.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {
+        fn each<T: Element>(a: ArrayD<T>, f: impl Fn(f64) -> f64) -> ArrayD<T> {
+            a.mapv_into(|x| T::of_f64(f(x.to_f64())))
+        }
         match self {
-            Self::F32(a) => Self::F32(a.mapv(|x| f(f64::from(x)) as f32)),
-            Self::F64(a) => Self::F64(a.mapv(f)),
-            a @ Self::I32(_) => a,
+            Self::F16(a) => Self::F16(each(a, f)),
+            Self::BF16(a) => Self::BF16(each(a, f)),
+            Self::F32(a) => Self::F32(each(a, f)),
+            Self::F64(a) => Self::F64(each(a, f)),
+            a @ (Self::I32(_) | Self::I64(_)) => a,
+        }
+    }
+
+    /// Row r is `weights[r]` times row r of `unit`, an array of the same type and shape.
+    pub(crate) fn set_scaled_rows(&mut self, unit: &View<'_>, weights: &[f64]) {
+        let width = (unit.len() / weights.len().max(1)).max(1);
+        match (self.data_mut(), unit.data()) {
+            (Some(DataMut::F32(rows)), Data::F32(unit)) => {
+                for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
+                    *x = (weights[n / width] * f64::from(*u)) as f32;
+                }
+            }
+            (Some(DataMut::F64(rows)), Data::F64(unit)) => {
+                for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
+                    *x = weights[n / width] * u;
+                }
+            }
+            _ => unreachable!("the types are equal, and real"),
         }
     }
 
@@ -239,9 +337,12 @@ impl Array {
             return Err(Error::argument("other", show(self), show(other)));
         }
         match (self, other) {
+            (Self::F16(a), Self::F16(b)) => *a += b,
+            (Self::BF16(a), Self::BF16(b)) => *a += b,
             (Self::F32(a), Self::F32(b)) => *a += b,
             (Self::F64(a), Self::F64(b)) => *a += b,
             (Self::I32(a), Self::I32(b)) => *a += b,
+            (Self::I64(a), Self::I64(b)) => *a += b,
             _ => unreachable!("the types are equal"),
         }
         Ok(())
@@ -272,4 +373,4 @@ macro_rules! conversions {
         }
     )*};
 }
-conversions!(f32, F32; f64, F64; i32, I32);
+conversions!(f16, F16; bf16, BF16; f32, F32; f64, F64; i32, I32; i64, I64);

@@ -1,9 +1,19 @@
 //! Pairs of a neighbour list: COO, CSR and matrix as one type that borrows what the caller has.
 
+mod formats;
+mod shifts;
+mod transpose;
+
+pub use formats::{Coo, Csr, Matrix};
+pub use shifts::{Buffers, Shifts};
+pub use transpose::Transpose;
+
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use crate::batch::Batch;
+use crate::clusters::Ordered;
 use crate::{Error, Result};
 
 /// Which of the pairs within reach a list holds.
@@ -22,61 +32,64 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 enum Rows<'a> {
     /// CSR: row i is ptr\[i\]..ptr\[i+1\].
-    Ptr(Cow<'a, [i32]>),
+    Ptr(Cow<'a, [i64]>),
     /// Matrix: rows with padding behind them.
-    Padded { starts: Vec<i32>, ends: Vec<i32> },
+    Padded { starts: Vec<i64>, ends: Vec<i64> },
+}
+
+/// Where the entries of each row begin, `neighbor_ptr`: of 32 or 64 bits.
+#[derive(Clone, Debug)]
+pub struct Offsets<'a>(Cow<'a, [i64]>);
+
+impl<'a> From<Cow<'a, [i64]>> for Offsets<'a> {
+    fn from(ptr: Cow<'a, [i64]>) -> Self {
+        Self(ptr)
+    }
+}
+
+impl<'a> From<&'a [i64]> for Offsets<'a> {
+    fn from(ptr: &'a [i64]) -> Self {
+        Self(ptr.into())
+    }
+}
+
+impl From<Vec<i64>> for Offsets<'_> {
+    fn from(ptr: Vec<i64>) -> Self {
+        Self(ptr.into())
+    }
+}
+
+impl From<&[i32]> for Offsets<'_> {
+    fn from(ptr: &[i32]) -> Self {
+        Self(ptr.iter().map(|&p| i64::from(p)).collect())
+    }
+}
+
+impl From<Vec<i32>> for Offsets<'_> {
+    fn from(ptr: Vec<i32>) -> Self {
+        Self::from(&*ptr)
+    }
 }
 
 /// A checked list of pairs. The entries of row i are `starts()[i]..ends()[i]` of the flat arrays `others()` (the
 /// column j of the pair) and `shifts()` (its image S, in r_ij = r_j − r_i + S · cell).
 ///
 /// Every constructor guarantees: `0 ≤ starts[i] ≤ ends[i] ≤ others().len()`, ranges that rise and never overlap,
-/// `0 ≤ j < columns()` inside the ranges, `shifts().len() == others().len()`, no atom paired with itself at S = 0
-/// (but in a [`Kind::Directed`] list), and at most `i32::MAX` entries. The constructors for lists from outside
-/// guarantee besides that a full list is full.
+/// `0 ≤ j < columns()` inside the ranges, `shifts().len() == others().len()`, at most `i32::MAX` rows and columns, and no
+/// atom paired with itself at S = 0 (but in a [`Kind::Directed`] list). The constructors for lists from outside
+/// guarantee besides that a full list is full. There may be more than 2³¹ entries.
 #[derive(Clone, Debug)]
 pub struct PairList<'a> {
     ranges: Rows<'a>,
     others: Cow<'a, [i32]>,
-    shifts: Cow<'a, [[i32; 3]]>,
+    shifts: Shifts<'a>,
     columns: usize,
     len: usize,
     kind: Kind,
-}
-
-/// A list as CSR: row i is entries `neighbor_ptr[i]..neighbor_ptr[i+1]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Csr<'a> {
-    /// Shape (N+1,).
-    pub neighbor_ptr: Cow<'a, [i32]>,
-    /// Column of each pair, shape (P,).
-    pub others: Cow<'a, [i32]>,
-    /// Image of each pair, shape (P, 3).
-    pub shifts: Cow<'a, [[i32; 3]]>,
-}
-
-/// A list as COO, sorted by row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Coo<'a> {
-    /// Row of each pair, shape (P,).
-    pub i: Vec<i32>,
-    /// Column of each pair, shape (P,).
-    pub j: Cow<'a, [i32]>,
-    /// Image of each pair, shape (P, 3).
-    pub shifts: Cow<'a, [[i32; 3]]>,
-}
-
-/// A list as a padded matrix.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matrix {
-    /// Entries per row, M.
-    pub width: usize,
-    /// Columns of each row's pairs, then `fill_value`, shape (N, M).
-    pub neighbor_matrix: Vec<i32>,
-    /// Pairs of each row, shape (N,).
-    pub num_neighbors: Vec<i32>,
-    /// Images, zero in the padding, shape (N, M, 3).
-    pub shifts: Vec<[i32; 3]>,
+    /// Made when it is first asked for.
+    transpose: OnceLock<Arc<Transpose>>,
+    /// The order of its atoms, if it was given one.
+    pub(crate) ordered: Option<Arc<Ordered>>,
 }
 
 impl<'a> PairList<'a> {
@@ -85,13 +98,14 @@ impl<'a> PairList<'a> {
     /// # Errors
     /// `neighbor_ptr`, `neighbor_list` or `neighbor_shifts`, where one breaks what [`PairList`] guarantees.
     pub fn from_csr(
-        neighbor_ptr: impl Into<Cow<'a, [i32]>>,
+        neighbor_ptr: impl Into<Offsets<'a>>,
         others: impl Into<Cow<'a, [i32]>>,
         shifts: impl Into<Cow<'a, [[i32; 3]]>>,
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let list = Self::assemble(neighbor_ptr.into(), others.into(), shifts.into(), columns, kind)?;
+        let shifts = Shifts::Triples(shifts.into());
+        let list = Self::assemble(neighbor_ptr.into().0, others.into(), shifts, columns, kind)?;
         list.check_entries()?;
         Ok(list)
     }
@@ -113,9 +127,8 @@ impl<'a> PairList<'a> {
             let got = format!("{} rows and {} columns", i.len(), j.len());
             return Err(Error::argument("neighbor_list", "as many rows i as columns j", got));
         }
-        addressable("neighbor_list", i.len())?;
         addressable("rows", rows)?;
-        let mut ptr = vec![0i32; rows + 1];
+        let mut ptr = vec![0i64; rows + 1];
         let mut last = 0;
         for (p, &row) in i.iter().enumerate() {
             if row < last {
@@ -153,12 +166,11 @@ impl<'a> PairList<'a> {
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let (others, shifts, [rows, width]) = (matrix.into(), shifts.into(), shape);
+        let (others, shifts, [rows, width]) = (matrix.into(), Shifts::Triples(shifts.into()), shape);
         if Some(others.len()) != rows.checked_mul(width) {
             let got = format!("{} entries", others.len());
             return Err(Error::argument("neighbor_matrix", format!("{rows} rows of {width} entries"), got));
         }
-        addressable("neighbor_matrix", others.len())?;
         lengths("neighbor_matrix_shifts", &others, &shifts)?;
         if usize::try_from(fill_value).is_ok_and(|fill| fill < columns) {
             let expected = format!("a number that is not one of the {columns} indices");
@@ -173,11 +185,11 @@ impl<'a> PairList<'a> {
                 let got = format!("{} behind padding in row {r}", row[count + m]);
                 return Err(Error::argument("neighbor_matrix", "padding at the end of each row only", got));
             }
-            starts.push((r * width) as i32);
-            ends.push((r * width + count) as i32);
+            starts.push((r * width) as i64);
+            ends.push((r * width + count) as i64);
             len += count;
         }
-        let list = Self { ranges: Rows::Padded { starts, ends }, others, shifts, columns, len, kind };
+        let list = Self::new(Rows::Padded { starts, ends }, others, shifts, columns, len, kind);
         list.check_square()?;
         list.check_entries()?;
         Ok(list)
@@ -189,13 +201,13 @@ impl<'a> PairList<'a> {
     /// # Errors
     /// As [`PairList::from_csr`].
     pub fn from_search(
-        neighbor_ptr: Vec<i32>,
+        neighbor_ptr: Vec<i64>,
         others: Vec<i32>,
-        shifts: Vec<[i32; 3]>,
+        shifts: Shifts<'static>,
         columns: usize,
         kind: Kind,
     ) -> Result<PairList<'static>> {
-        let list = PairList::assemble(neighbor_ptr.into(), others.into(), shifts.into(), columns, kind)?;
+        let list = PairList::assemble(neighbor_ptr.into(), others.into(), shifts, columns, kind)?;
         // As unsigned numbers negative indices are too large ones: one maximum checks both.
         let largest = list.others.iter().fold(0, |largest, &j| largest.max(j as u32));
         if list.len > 0 && largest as usize >= columns {
@@ -205,16 +217,15 @@ impl<'a> PairList<'a> {
     }
 
     fn assemble(
-        ptr: Cow<'a, [i32]>,
+        ptr: Cow<'a, [i64]>,
         others: Cow<'a, [i32]>,
-        shifts: Cow<'a, [[i32; 3]]>,
+        shifts: Shifts<'a>,
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
         let len = others.len();
-        addressable("neighbor_list", len)?;
         lengths("neighbor_shifts", &others, &shifts)?;
-        if ptr.first() != Some(&0) || ptr[ptr.len() - 1] as usize != len {
+        if ptr.first() != Some(&0) || usize::try_from(ptr[ptr.len() - 1]) != Ok(len) {
             let got = match (ptr.first(), ptr.last()) {
                 (Some(first), Some(last)) => format!("{first} to {last}"),
                 _ => "an empty array".into(),
@@ -226,9 +237,20 @@ impl<'a> PairList<'a> {
             let got = format!("{} and then {} for row {i}", ptr[i], ptr[i + 1]);
             return Err(Error::argument("neighbor_ptr", "offsets that never fall", got));
         }
-        let list = Self { ranges: Rows::Ptr(ptr), others, shifts, columns, len, kind };
+        let list = Self::new(Rows::Ptr(ptr), others, shifts, columns, len, kind);
         list.check_square()?;
         Ok(list)
+    }
+
+    fn new(
+        ranges: Rows<'a>,
+        others: Cow<'a, [i32]>,
+        shifts: Shifts<'a>,
+        columns: usize,
+        len: usize,
+        kind: Kind,
+    ) -> Self {
+        Self { ranges, others, shifts, columns, len, kind, transpose: OnceLock::new(), ordered: None }
     }
 
     fn check_square(&self) -> Result<()> {
@@ -260,7 +282,7 @@ impl<'a> PairList<'a> {
             }
             let here_first = (i as u64).wrapping_mul(FIRST);
             let here_last = (i as u64).wrapping_mul(LAST);
-            for (&j, &s) in others.iter().zip(shifts) {
+            for (&j, s) in others.iter().zip(shifts) {
                 let there_last = u64::from(j as u32).wrapping_mul(LAST);
                 let there_first = u64::from(j as u32).wrapping_mul(FIRST);
                 // Linear in S, so that −S has the negative code.
@@ -311,6 +333,9 @@ impl<'a> PairList<'a> {
                 return Err(Error::argument("batch_idx", expected, format!("{} entries", batch.atoms())));
             }
         }
+        if rows.systems() == 1 && columns.systems() == 1 {
+            return Ok(());
+        }
         for i in 0..self.rows() {
             let b = rows.of(i);
             let members = if b < columns.systems() { columns.members(b) } else { 0..0 };
@@ -352,7 +377,7 @@ impl<'a> PairList<'a> {
     }
 
     /// First entry of each row, shape (N,).
-    pub fn starts(&self) -> &[i32] {
+    pub fn starts(&self) -> &[i64] {
         match &self.ranges {
             Rows::Ptr(ptr) => &ptr[..ptr.len() - 1],
             Rows::Padded { starts, .. } => starts,
@@ -360,7 +385,7 @@ impl<'a> PairList<'a> {
     }
 
     /// End of the entries of each row, shape (N,).
-    pub fn ends(&self) -> &[i32] {
+    pub fn ends(&self) -> &[i64] {
         match &self.ranges {
             Rows::Ptr(ptr) => &ptr[1..],
             Rows::Padded { ends, .. } => ends,
@@ -372,9 +397,23 @@ impl<'a> PairList<'a> {
         &self.others
     }
 
-    /// Image S of each entry, padding included.
-    pub fn shifts(&self) -> &[[i32; 3]] {
+    /// Image S of each entry, padding included. A copy where the list keeps them packed.
+    pub fn shifts(&self) -> Cow<'_, [[i32; 3]]> {
+        self.shifts.triples()
+    }
+
+    /// Image S of each entry, padding included, as the list keeps them.
+    pub fn stored_shifts(&self) -> &Shifts<'a> {
         &self.shifts
+    }
+
+    /// Bytes per entry that columns and images take.
+    pub fn entry_bytes(&self) -> usize {
+        size_of::<i32>()
+            + match self.shifts {
+                Shifts::Packed(_) => size_of::<i32>(),
+                Shifts::Triples(_) => size_of::<[i32; 3]>(),
+            }
     }
 
     /// The entries of row `i`, as a range of the flat arrays.
@@ -383,9 +422,9 @@ impl<'a> PairList<'a> {
     }
 
     /// Columns and images of row `i`.
-    pub fn row(&self, i: usize) -> (&[i32], &[[i32; 3]]) {
+    pub fn row(&self, i: usize) -> (&[i32], impl ExactSizeIterator<Item = [i32; 3]> + '_) {
         let range = self.range(i);
-        (&self.others[range.clone()], &self.shifts[range])
+        (&self.others[range.clone()], self.shifts.range(range))
     }
 
     /// All pairs (i, j, S), row by row.
@@ -395,155 +434,12 @@ impl<'a> PairList<'a> {
 
     fn iter_row(&self, i: usize) -> impl Iterator<Item = (usize, usize, [i32; 3])> + '_ {
         let (others, shifts) = self.row(i);
-        others.iter().zip(shifts).map(move |(&j, &s)| (i, j as usize, s))
+        others.iter().zip(shifts).map(move |(&j, s)| (i, j as usize, s))
     }
 
     /// Pairs of the longest row.
     pub fn max_row(&self) -> usize {
         (0..self.rows()).map(|i| self.range(i).len()).max().unwrap_or(0)
-    }
-
-    /// The same list, owning its arrays.
-    pub fn into_owned(self) -> PairList<'static> {
-        let ranges = match self.ranges {
-            Rows::Ptr(ptr) => Rows::Ptr(Cow::Owned(ptr.into_owned())),
-            Rows::Padded { starts, ends } => Rows::Padded { starts, ends },
-        };
-        let (others, shifts) = (Cow::Owned(self.others.into_owned()), Cow::Owned(self.shifts.into_owned()));
-        PairList { ranges, others, shifts, columns: self.columns, len: self.len, kind: self.kind }
-    }
-
-    /// As CSR; a CSR list gives its own arrays.
-    pub fn to_csr(&self) -> Csr<'_> {
-        if let Rows::Ptr(ptr) = &self.ranges {
-            return Csr {
-                neighbor_ptr: Cow::Borrowed(ptr),
-                others: Cow::Borrowed(&self.others),
-                shifts: Cow::Borrowed(&self.shifts),
-            };
-        }
-        let mut ptr = vec![0];
-        let (mut others, mut shifts) = (Vec::with_capacity(self.len), Vec::with_capacity(self.len));
-        for i in 0..self.rows() {
-            let (j, s) = self.row(i);
-            others.extend_from_slice(j);
-            shifts.extend_from_slice(s);
-            ptr.push(others.len() as i32);
-        }
-        Csr { neighbor_ptr: ptr.into(), others: others.into(), shifts: shifts.into() }
-    }
-
-    /// The arrays of [`PairList::to_csr`], handed over rather than copied where the list owns them.
-    pub fn into_csr(self) -> Csr<'static> {
-        match self.ranges {
-            Rows::Ptr(ptr) => Csr {
-                neighbor_ptr: Cow::Owned(ptr.into_owned()),
-                others: Cow::Owned(self.others.into_owned()),
-                shifts: Cow::Owned(self.shifts.into_owned()),
-            },
-            Rows::Padded { .. } => {
-                let Csr { neighbor_ptr, others, shifts } = self.to_csr();
-                Csr {
-                    neighbor_ptr: Cow::Owned(neighbor_ptr.into_owned()),
-                    others: Cow::Owned(others.into_owned()),
-                    shifts: Cow::Owned(shifts.into_owned()),
-                }
-            }
-        }
-    }
-
-    /// As COO, sorted by row; only `i` is new where the list is CSR.
-    pub fn to_coo(&self) -> Coo<'_> {
-        let mut i = Vec::with_capacity(self.len);
-        for row in 0..self.rows() {
-            i.resize(i.len() + self.range(row).len(), row as i32);
-        }
-        let Csr { others, shifts, .. } = self.to_csr();
-        Coo { i, j: others, shifts }
-    }
-
-    /// As a matrix padded with `fill_value`, of `max_neighbors` entries per row (None: as the longest row needs).
-    ///
-    /// # Errors
-    /// `max_neighbors`, with what is needed, where a row is longer, or where the matrix would have more entries
-    /// than an i32 can number; `fill_value`, where it is a valid column.
-    pub fn to_matrix(&self, max_neighbors: Option<usize>, fill_value: i32) -> Result<Matrix> {
-        let needed = self.max_row();
-        let width = max_neighbors.unwrap_or(needed);
-        if width < needed {
-            let expected = format!("at least {needed}, the neighbours of the atom that has most");
-            return Err(Error::argument("max_neighbors", expected, width.to_string()));
-        }
-        if usize::try_from(fill_value).is_ok_and(|fill| fill < self.columns) {
-            let expected = format!("a number that is not one of the {} indices", self.columns);
-            return Err(Error::argument("fill_value", expected, fill_value.to_string()));
-        }
-        let size = self.rows().saturating_mul(width);
-        addressable("max_neighbors", size)?;
-        let (mut matrix, mut shifts) = (vec![fill_value; size], vec![[0; 3]; size]);
-        let mut num_neighbors = Vec::with_capacity(self.rows());
-        for i in 0..self.rows() {
-            let (j, s) = self.row(i);
-            matrix[i * width..][..j.len()].copy_from_slice(j);
-            shifts[i * width..][..s.len()].copy_from_slice(s);
-            num_neighbors.push(j.len() as i32);
-        }
-        Ok(Matrix { width, neighbor_matrix: matrix, num_neighbors, shifts })
-    }
-
-    /// Every pair from both sides, rows ordered by i, then j, then S. A full list stays as it is.
-    ///
-    /// # Errors
-    /// `neighbor_list`, where it is directed or would pass `i32::MAX` pairs.
-    pub fn to_full(&self) -> Result<PairList<'_>> {
-        match self.kind {
-            Kind::Full => return Ok(self.borrowed()),
-            Kind::Directed => return Err(no_reverse()),
-            Kind::Half => addressable("neighbor_list", 2 * self.len)?,
-        }
-        let reverse = |(i, j, s): (usize, usize, [i32; 3])| (j, i, s.map(i32::wrapping_neg));
-        Ok(self.rebuilt(Kind::Full, || self.iter().chain(self.iter().map(reverse))))
-    }
-
-    /// Every pair once, rows ordered by i, then j, then S: i < j with every S, and i = j with the S whose first
-    /// non-zero component is positive. A half list stays as it is.
-    ///
-    /// # Errors
-    /// `neighbor_list`, where it is directed.
-    pub fn to_half(&self) -> Result<PairList<'_>> {
-        match self.kind {
-            Kind::Half => return Ok(self.borrowed()),
-            Kind::Directed => return Err(no_reverse()),
-            Kind::Full => {}
-        }
-        Ok(self.rebuilt(Kind::Half, || self.iter().filter(|&(i, j, s)| i < j || (i == j && s > [0; 3]))))
-    }
-
-    /// A list of the pairs that `pairs` walks over, each row sorted.
-    fn rebuilt<I: Iterator<Item = (usize, usize, [i32; 3])>>(
-        &self,
-        kind: Kind,
-        pairs: impl Fn() -> I,
-    ) -> PairList<'static> {
-        let rows = self.rows();
-        let mut ptr = vec![0i32; rows + 1];
-        pairs().for_each(|(i, _, _)| ptr[i + 1] += 1);
-        for i in 0..rows {
-            ptr[i + 1] += ptr[i];
-        }
-        let len = ptr[rows] as usize;
-        let mut entries = vec![(0i32, [0i32; 3]); len];
-        let mut next = ptr.clone();
-        for (i, j, s) in pairs() {
-            entries[next[i] as usize] = (j as i32, s);
-            next[i] += 1;
-        }
-        for row in ptr.windows(2) {
-            entries[row[0] as usize..row[1] as usize].sort_unstable();
-        }
-        let (others, shifts): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
-        let ranges = Rows::Ptr(ptr.into());
-        PairList { ranges, others: others.into(), shifts: shifts.into(), columns: self.columns, len, kind }
     }
 
     /// A view of this list.
@@ -552,8 +448,35 @@ impl<'a> PairList<'a> {
             Rows::Ptr(ptr) => Rows::Ptr(Cow::Borrowed(ptr)),
             Rows::Padded { starts, ends } => Rows::Padded { starts: starts.clone(), ends: ends.clone() },
         };
-        let (others, shifts) = (Cow::Borrowed(&*self.others), Cow::Borrowed(&*self.shifts));
-        PairList { ranges, others, shifts, columns: self.columns, len: self.len, kind: self.kind }
+        let (others, shifts) = (Cow::Borrowed(&*self.others), self.shifts.borrowed());
+        let (transpose, ordered) = (self.transpose.clone(), self.ordered.clone());
+        let (columns, len, kind) = (self.columns, self.len, self.kind);
+        PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
+    }
+
+    /// The same list, owning its arrays.
+    pub fn into_owned(self) -> PairList<'static> {
+        let ranges = match self.ranges {
+            Rows::Ptr(ptr) => Rows::Ptr(Cow::Owned(ptr.into_owned())),
+            Rows::Padded { starts, ends } => Rows::Padded { starts, ends },
+        };
+        let (others, shifts) = (Cow::Owned(self.others.into_owned()), self.shifts.into_owned());
+        let Self { columns, len, kind, transpose, ordered, .. } = self;
+        PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
+    }
+
+    /// The memory of the list.
+    pub fn into_buffers(self) -> Buffers {
+        let neighbor_ptr = match self.ranges {
+            Rows::Ptr(ptr) => ptr.into_owned(),
+            Rows::Padded { starts, .. } => starts,
+        };
+        let others = self.others.into_owned();
+        let (packed, triples) = match self.shifts {
+            Shifts::Packed(packed) => (packed.into_owned(), vec![]),
+            Shifts::Triples(triples) => (vec![], triples.into_owned()),
+        };
+        Buffers { neighbor_ptr, others, packed, triples }
     }
 }
 
@@ -572,13 +495,13 @@ fn hash(code: u64) -> u64 {
 
 fn addressable(argument: &str, entries: usize) -> Result<()> {
     if entries > i32::MAX as usize {
-        let expected = format!("at most {} entries, which is what 32-bit offsets can address", i32::MAX);
+        let expected = format!("at most {} points, which is what 32-bit indices can number", i32::MAX);
         return Err(Error::argument(argument, expected, entries.to_string()));
     }
     Ok(())
 }
 
-fn lengths(argument: &str, others: &[i32], shifts: &[[i32; 3]]) -> Result<()> {
+fn lengths(argument: &str, others: &[i32], shifts: &Shifts<'_>) -> Result<()> {
     if others.len() != shifts.len() {
         let expected = format!("three integers for each of the {} entries of the list", others.len());
         return Err(Error::argument(argument, expected, format!("{} triples", shifts.len())));
@@ -588,8 +511,4 @@ fn lengths(argument: &str, others: &[i32], shifts: &[[i32; 3]]) -> Result<()> {
 
 fn out_of_range(index: i32, columns: usize) -> Error {
     Error::argument("neighbor_list", format!("indices from 0 to below {columns}"), index.to_string())
-}
-
-fn no_reverse() -> Error {
-    Error::argument("neighbor_list", "a full or a half list", "a directed one, whose rows and columns differ")
 }

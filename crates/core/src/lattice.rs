@@ -1,27 +1,28 @@
-//! The lattice of one system as the search sees it: periodic axes as given, open axes made up.
+//! The lattice of one system as searches see it: periodic axes as given, open axes made up.
 
-use madelung_core::cell::Cell;
-use madelung_core::{Error, Result};
+use crate::cell::Cell;
+use crate::{Error, Result};
 
 /// Lattice vectors, and a frame of three independent vectors that contains the periodic ones.
 #[derive(Clone, Debug)]
-pub(crate) struct Lattice {
+pub struct Lattice {
     /// Lattice vectors (rows); zero along open axes, which no image ever moves along.
-    pub(crate) rows: [[f64; 3]; 3],
-    pub(crate) periodic: [bool; 3],
+    pub rows: [[f64; 3]; 3],
+    /// Which axes are periodic.
+    pub periodic: [bool; 3],
     /// Rows: the periodic vectors as they are, and unit vectors perpendicular to them for the open axes.
-    pub(crate) frame: [[f64; 3]; 3],
+    pub frame: [[f64; 3]; 3],
     /// s = r · inverse.
-    inverse: [[f64; 3]; 3],
+    pub inverse: [[f64; 3]; 3],
     /// Thickness of the frame along each axis; 1 for open axes.
-    pub(crate) heights: [f64; 3],
+    pub heights: [f64; 3],
     /// How much larger than the point itself its parts along the frame may be.
-    pub(crate) skew: f64,
+    pub skew: f64,
 }
 
 impl Lattice {
     /// No periodic axis at all.
-    pub(crate) const OPEN: Self = Self {
+    pub const OPEN: Self = Self {
         rows: [[0.0; 3]; 3],
         periodic: [false; 3],
         frame: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
@@ -31,7 +32,10 @@ impl Lattice {
     };
 
     /// From a cell whose rows along open axes may be anything finite, zero included. `whose` is said in errors.
-    pub(crate) fn new(cell: &[[f64; 3]; 3], periodic: [bool; 3], whose: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `cell`, where it is not finite or its periodic rows are not independent.
+    pub fn new(cell: &[[f64; 3]; 3], periodic: [bool; 3], whose: &str) -> Result<Self> {
         if cell.iter().flatten().any(|x| !x.is_finite()) {
             return Err(Error::argument("cell", "finite lattice vectors", format!("{cell:?}{whose}")));
         }
@@ -66,47 +70,79 @@ impl Lattice {
         })
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        !self.periodic.contains(&true)
-    }
-
     /// Coordinates along the frame.
-    pub(crate) fn fractional(&self, r: [f64; 3]) -> [f64; 3] {
+    pub fn fractional(&self, r: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|k| {
             r[0] * self.inverse[0][k] + r[1] * self.inverse[1][k] + r[2] * self.inverse[2][k]
         })
     }
 
     /// S · cell.
-    pub(crate) fn translation(&self, s: [i32; 3]) -> [f64; 3] {
+    pub fn translation(&self, s: [i32; 3]) -> [f64; 3] {
         translation(&self.rows, s)
     }
 
     /// How far a length computed from wrapped coordinates can be from the one computed from the coordinates given,
     /// where none of these passes `largest` and nothing farther than `cutoff` matters.
-    pub(crate) fn slack(&self, largest: f64, cutoff: f64) -> f64 {
+    pub fn slack(&self, largest: f64, cutoff: f64) -> f64 {
         let lengths: f64 = self.rows.iter().map(|&a| norm(a)).sum();
         (0.5f64).powi(43) * self.skew * (largest + cutoff + lengths)
     }
 }
 
+/// One lattice for all systems, or one for each. Without `pbc` all axes of a cell are periodic; without `cell` none are.
+///
+/// # Errors
+/// `cell` and `pbc`, where their number is neither 1 nor that of the systems; `cell`, where it is missing for a periodic
+/// axis, or as [`Lattice::new`].
+pub fn lattices(
+    cell: Option<&[[[f64; 3]; 3]]>,
+    pbc: Option<&[[bool; 3]]>,
+    systems: usize,
+) -> Result<Vec<Lattice>> {
+    for (name, given) in [("cell", cell.map(<[_]>::len)), ("pbc", pbc.map(<[_]>::len))] {
+        if let Some(given) = given.filter(|&given| given != 1 && given != systems) {
+            let expected = format!("one for all systems, or one for each of the {systems}");
+            return Err(Error::argument(name, expected, given.to_string()));
+        }
+    }
+    let Some(cells) = cell else {
+        if pbc.is_some_and(|pbc| pbc.iter().flatten().any(|&periodic| periodic)) {
+            return Err(Error::argument("cell", "lattice vectors for the periodic axes", "no cell"));
+        }
+        return Ok(vec![Lattice::OPEN]);
+    };
+    let pbc = pbc.unwrap_or(&[[true; 3]]);
+    if cells.is_empty() || pbc.is_empty() {
+        return Ok(vec![]); // one for each of no systems
+    }
+    (0..cells.len().max(pbc.len()))
+        .map(|b| {
+            let whose = if cells.len() > 1 { format!(" for system {b}") } else { String::new() };
+            Lattice::new(&cells[b.min(cells.len() - 1)], pbc[b.min(pbc.len() - 1)], &whose)
+        })
+        .collect()
+}
+
 /// S · cell, in the one order of operations that every part of Madelung uses.
-pub(crate) fn translation(rows: &[[f64; 3]; 3], s: [i32; 3]) -> [f64; 3] {
+pub fn translation(rows: &[[f64; 3]; 3], s: [i32; 3]) -> [f64; 3] {
     let s = s.map(f64::from);
     std::array::from_fn(|k| s[0] * rows[0][k] + s[1] * rows[1][k] + s[2] * rows[2][k])
 }
 
 /// r_ij = r_j − r_i + S · cell.
-pub(crate) fn displacement(rows: &[[f64; 3]; 3], from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> [f64; 3] {
+pub fn displacement(rows: &[[f64; 3]; 3], from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> [f64; 3] {
     let t = translation(rows, s);
     std::array::from_fn(|k| (to[k] - from[k]) + t[k])
 }
 
-pub(crate) fn squared(v: [f64; 3]) -> f64 {
+/// |v|²
+pub fn squared(v: [f64; 3]) -> f64 {
     v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
 }
 
-pub(crate) fn norm(v: [f64; 3]) -> f64 {
+/// |v|
+pub fn norm(v: [f64; 3]) -> f64 {
     // Scaled, so that very large and very small cells keep their lengths.
     let scale = v.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
     if scale == 0.0 { 0.0 } else { scale * squared(v.map(|x| x / scale)).sqrt() }

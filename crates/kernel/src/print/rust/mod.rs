@@ -1,38 +1,49 @@
 //! Rust: one generic function per part. Code outside the innermost loop over data is scalar, in f64; that loop runs
 //! on lanes of the element type, and its sums come back to f64 every so many iterations.
 
+mod channels;
+mod lanes;
+mod mesh;
+
 use super::layout::{Array, Layout, scalar_position};
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Stmt, Type, Val, accumulators};
+use crate::cluster::Clusters;
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, accumulators};
 use crate::mirror::Part;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
 /// The function `name` of a part, in the terms of the runtime module `rt`.
 pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> String {
-    let mut p = Printer {
-        kernel,
-        b: &part.body,
-        layout,
-        out: String::new(),
-        lanes: None,
-        paired: vec![HashSet::new()],
-        data_loops: HashMap::new(),
-    };
+    text(kernel, part, layout, name, None)
+}
+
+/// The second phase of a part in cluster form: what its loop sums is given, row by row, behind the last slot.
+pub fn rows_function(
+    kernel: &Kernel,
+    part: &Part,
+    clusters: &Clusters,
+    layout: &Layout,
+    name: &str,
+) -> String {
+    text(kernel, part, layout, name, Some(clusters))
+}
+
+fn text(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, given: Option<&Clusters>) -> String {
+    let mut p = Printer::new(kernel, &part.body, layout);
+    p.given = given;
     p.line("for row in lo..hi {");
+    for table in layout.tables.iter().filter(|t| part.body.constant(t.at).is_some()) {
+        p.table(*table);
+    }
     p.block(part.body.stmts());
     p.line("}");
     let body = p.out;
-    let mut head = String::new();
-    for (n, slot) in layout.slots.iter().enumerate() {
-        let ty = match slot.1 {
-            Array::Values(_) if layout.scattered.contains(slot) => "*mut f64",
-            Array::Values(_) if matches!(kernel.params[slot.0].kind, crate::ir::Kind::Ints { .. }) => {
-                "*const i32"
-            }
-            Array::Values(_) => "*mut L::Elem",
-            _ => "*const i32",
-        };
-        writeln!(head, "let p{n} = a.pointers[{n}] as {ty};").expect("a string");
+    let mut head = pointers(kernel, layout);
+    if given.is_some() {
+        writeln!(head, "let sums = a.pointers[{}] as *const f64;", layout.slots.len()).expect("a string");
+    }
+    for dim in &layout.widths {
+        writeln!(head, "let w{dim} = a.dims[{dim}] as usize;").expect("a string");
     }
     for r in 0..layout.reductions.len() {
         writeln!(head, "let mut r{r} = 0.0f64;").expect("a string");
@@ -48,40 +59,77 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
     )
 }
 
-/// What varies from lane to lane.
-struct Lanes {
-    id: LoopId,
-    full: bool,
-    varying: HashSet<Val>,
-    /// Sums that live in the loop's body and so are lanes themselves.
-    inner: HashSet<Acc>,
-    /// Sums of the loop.
-    sums: HashSet<Acc>,
-    rows_loaded: HashSet<(usize, Val)>,
+/// The launch's pointers, with their types.
+pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
+    let mut text = String::new();
+    for (n, slot) in layout.slots.iter().enumerate() {
+        let ty = match slot.1 {
+            Array::Values(_) if layout.scattered.contains(slot) => "*mut f64",
+            Array::Values(role) if kernel.is_ints(slot.0, role) => "*const i32",
+            Array::Values(_) | Array::Scratch(_) => "*mut L::Elem",
+            array if array.is_long() => "*const i64",
+            _ => "*const i32",
+        };
+        writeln!(text, "let p{n} = a.pointers[{n}] as {ty};").expect("a string");
+        if slot.1 == Array::MeshShape {
+            writeln!(text, "let g{n} = rt::mesh_shape(p{n});").expect("a string");
+        }
+    }
+    text
 }
 
-struct Printer<'a> {
+/// What varies from lane to lane.
+pub(super) struct Lanes {
+    pub(super) id: LoopId,
+    pub(super) full: bool,
+    pub(super) varying: HashSet<Val>,
+    /// Sums that live in the loop's body and so are lanes themselves.
+    pub(super) inner: HashSet<Acc>,
+    /// Sums of the loop.
+    pub(super) sums: HashSet<Acc>,
+    pub(super) rows_loaded: HashSet<(usize, Val)>,
+}
+
+pub(super) struct Printer<'a> {
     kernel: &'a Kernel,
-    b: &'a Body,
+    pub(super) b: &'a Body,
     layout: &'a Layout,
-    out: String,
-    lanes: Option<Lanes>,
+    pub(super) out: String,
+    pub(super) lanes: Option<Lanes>,
     paired: Vec<HashSet<Val>>,
     data_loops: HashMap<LoopId, Range>,
+    /// The cluster form whose first phase this is.
+    pub(super) clusters: Option<&'a Clusters>,
+    /// The cluster form whose sums are given.
+    given: Option<&'a Clusters>,
 }
 
 impl<'a> Printer<'a> {
-    fn line(&mut self, s: &str) {
+    pub(super) fn new(kernel: &'a Kernel, b: &'a Body, layout: &'a Layout) -> Self {
+        Self {
+            kernel,
+            b,
+            layout,
+            out: String::new(),
+            lanes: None,
+            paired: vec![HashSet::new()],
+            data_loops: HashMap::new(),
+            clusters: None,
+            given: None,
+        }
+    }
+
+    pub(super) fn line(&mut self, s: &str) {
         self.out.push_str(s);
         self.out.push('\n');
     }
 
-    fn varies(&self, v: Val) -> bool {
+    pub(super) fn varies(&self, v: Val) -> bool {
         self.lanes.as_ref().is_some_and(|l| l.varying.contains(&v))
     }
 
     /// A real, as lanes inside the lane loop and as f64 outside.
-    fn real(&self, v: Val) -> String {
+    pub(super) fn real(&self, v: Val) -> String {
         if let Some(x) = self.b.constant(v) {
             return if self.lanes.is_some() { format!("L::splat({x:?})") } else { format!("({x:?}f64)") };
         }
@@ -89,7 +137,7 @@ impl<'a> Printer<'a> {
     }
 
     /// A value that is the same on all lanes.
-    fn scalar(&self, v: Val) -> String {
+    pub(super) fn scalar(&self, v: Val) -> String {
         match self.b.op(v) {
             Op::Const(bits) => format!("({:?}f64)", f64::from_bits(*bits)),
             Op::Int(i) => format!("({i}i64)"),
@@ -109,20 +157,15 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn components(&self, param: usize) -> usize {
-        use crate::ir::Kind;
-        match self.kernel.params[param].kind {
-            Kind::Real { components, .. }
-            | Kind::Output { components, .. }
-            | Kind::Ints { components, .. } => components,
-            _ => 1,
-        }
-    }
-
     fn block(&mut self, stmts: &'a [Stmt]) {
         self.paired.push(HashSet::new());
+        // What is loaded in a block is known there, and in those within it.
+        let loaded = self.lanes.as_ref().map(|l| l.rows_loaded.clone());
         for s in stmts {
             self.stmt(s);
+        }
+        if let (Some(lanes), Some(loaded)) = (&mut self.lanes, loaded) {
+            lanes.rows_loaded = loaded;
         }
         self.paired.pop();
     }
@@ -141,9 +184,25 @@ impl<'a> Printer<'a> {
                 self.line(&format!("let mut m{m} = {x};"));
             }
             Stmt::Accumulate(m, v) => self.accumulate(*m, *v),
-            Stmt::Store { param, role, component, value } => {
+            Stmt::DeclareBest(m, v) => {
+                let x = self.real(*v);
+                let none = if self.lanes.is_some() { "L::splat(-1.0)" } else { "-1.0f64" };
+                self.line(&format!("let (mut m{m}, mut w{m}) = ({x}, {none});"));
+            }
+            Stmt::Raise { acc, value, place } => self.raise(*acc, *value, *place),
+            Stmt::DeclareChannels(m, dim) => {
+                let slot = self.layout.scratch(*m);
+                self.line(&format!("rt::clear(p{slot}, w{dim});"));
+            }
+            Stmt::AccumulateChannel { sum, channel, value } => {
+                self.accumulate_channel(*sum, *channel, *value)
+            }
+            Stmt::Store { param, role, channel: Some(channel), value, .. } => {
+                self.store_channel(*param, *role, *channel, *value);
+            }
+            Stmt::Store { param, role, component, value, .. } => {
                 let slot = self.layout.slot(*param, Array::Values(*role));
-                let stride = self.components(*param);
+                let stride = self.kernel.components(*param, *role);
                 let at = match stride {
                     1 => "row".to_string(),
                     s => format!("{s} * row + {component}"),
@@ -151,15 +210,31 @@ impl<'a> Printer<'a> {
                 let x = self.scalar(*value);
                 self.line(&format!("rt::put(p{slot}, {at}, {x}, a.adds({slot}));"));
             }
-            Stmt::Contribute { param, role, row, component, value } => {
+            Stmt::Contribute { param, role, row: Some(row), component, channel, value }
+                if channel.is_some() || self.is_lane(*row) =>
+            {
+                self.contribute_channel((*param, *role, *component), *row, *channel, *value);
+            }
+            Stmt::Contribute { param, role, row, component, value, .. } => {
                 if let Some(r) = self.layout.reduction(self.b, *param, *role, *component, *row) {
                     let x = self.scalar(*value);
                     self.line(&format!("r{r} += {x};"));
                     return;
                 }
                 let slot = self.layout.slot(*param, Array::Values(*role));
-                let (stride, row) = (self.components(*param), row.expect("not a reduction"));
-                if self.varies(row) {
+                let (stride, row) = (self.kernel.components(*param, *role), row.expect("not a reduction"));
+                if let Op::PairEntry(l) = *self.b.op(row) {
+                    let n = if self.lanes.as_ref().is_some_and(|l| l.full) { "L::N" } else { "n" };
+                    if self.varies(row) {
+                        let x = self.real(*value);
+                        self.line(&format!(
+                            "rt::add_entries::<L>(p{slot}, k{l}, {stride}, {component}, {x}, {n});"
+                        ));
+                    } else {
+                        let (at, x) = (self.element(Some(row), stride, *component), self.scalar(*value));
+                        self.line(&format!("rt::put(p{slot}, {at}, {x}, true);"));
+                    }
+                } else if self.varies(row) {
                     let x = self.real(*value);
                     let n = if self.lanes.as_ref().is_some_and(|l| l.full) { "L::N" } else { "n" };
                     self.line(&format!(
@@ -167,13 +242,18 @@ impl<'a> Printer<'a> {
                     ));
                 } else {
                     let (at, x) = (self.element(Some(row), stride, *component), self.scalar(*value));
-                    self.line(&format!("*p{slot}.add({at}) += {x};"));
+                    if let Some(owned) = self.owned(row) {
+                        self.line(&format!("if {owned} {{ rt::add(p{slot}, {at}, {x}); }}"));
+                        return;
+                    }
+                    self.line(&format!("rt::add(p{slot}, {at}, {x});"));
                 }
             }
             Stmt::For { id, range, body } => match range {
                 Range::Ints(lo, hi) => {
                     let (lo, hi) = (self.scalar(*lo), self.scalar(*hi));
-                    self.line(&format!("for k{id} in {lo}..{hi} {{"));
+                    self.line(&format!("let first{id} = {lo};\nfor k{id} in first{id}..{hi} {{"));
+                    self.skip_planes(*id, body);
                     self.block(body);
                     self.line("}");
                 }
@@ -227,6 +307,13 @@ impl<'a> Printer<'a> {
     }
 
     fn data_loop(&mut self, id: LoopId, range: Range, body: &'a [Stmt]) {
+        if let Some(clusters) = self.given {
+            for (n, sum) in clusters.sums.iter().enumerate() {
+                let (m, stride) = (sum.of_part, clusters.sums.len());
+                self.line(&format!("m{m} += {:?} * *sums.add({stride} * row + {n});", sum.factor));
+            }
+            return;
+        }
         self.data_loops.insert(id, range);
         let (lo, hi) = match range {
             Range::Pairs { list, row } => {
@@ -234,11 +321,17 @@ impl<'a> Printer<'a> {
                 let row = self.scalar(row);
                 (format!("*p{s}.add({row}) as usize"), format!("*p{e}.add({row}) as usize"))
             }
+            Range::Column { list, column } => {
+                let start = self.layout.slot(list, Array::ColumnStart);
+                let j = self.scalar(column);
+                (format!("*p{start}.add({j}) as usize"), format!("*p{start}.add({j} + 1) as usize"))
+            }
             Range::Members { batch, system } => {
                 let m = self.layout.slot(batch, Array::Members);
                 let b = self.scalar(system);
                 (format!("*p{m}.add({b}) as usize"), format!("*p{m}.add({b} + 1) as usize"))
             }
+            Range::Channels(dim) => ("0".into(), format!("w{dim}")),
             Range::Ints(..) => unreachable!("not a loop over data"),
         };
         let has_inner = {
@@ -249,7 +342,7 @@ impl<'a> Printer<'a> {
             any
         };
         if has_inner {
-            self.line(&format!("for k{id} in {lo}..{hi} {{"));
+            self.line(&format!("let first{id} = {lo};\nfor k{id} in first{id}..{hi} {{"));
             self.block(body);
             self.line("}");
             return;
@@ -257,18 +350,33 @@ impl<'a> Printer<'a> {
         let declared: HashSet<Acc> = {
             let mut d = HashSet::new();
             crate::ir::for_each(body, &mut |s| {
-                if let Stmt::Declare(m, _) = s {
+                if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
                     d.insert(*m);
                 }
             });
             d
         };
-        let sums: Vec<Acc> = accumulators(body).into_iter().filter(|m| !declared.contains(m)).collect();
+        let bests = {
+            let mut found = BTreeSet::new();
+            crate::ir::for_each(body, &mut |s| {
+                if let Stmt::Raise { acc, .. } = s
+                    && !declared.contains(acc)
+                {
+                    found.insert(*acc);
+                }
+            });
+            found
+        };
+        let outside = |m: &Acc| !declared.contains(m) && !bests.contains(m);
+        let sums: Vec<Acc> = accumulators(body).into_iter().filter(outside).collect();
         self.line("{");
         for v in self.outside_values(body) {
             self.line(&format!("let u{v} = L::splat(v{v});"));
         }
-        self.line(&format!("let (mut k{id}, end) = ({lo}, {hi});"));
+        self.line(&format!("let (first{id}, end) = ({lo}, {hi});\nlet mut k{id} = first{id};"));
+        for m in &bests {
+            self.line(&format!("let (mut l{m}, mut lw{m}) = (L::splat(f64::MIN), L::splat(-1.0));"));
+        }
         self.line(&format!("while k{id} < end {{"));
         self.line(&format!("let stop = end.min(k{id}.saturating_add(L::N.saturating_mul(L::FLUSH)));"));
         for m in &sums {
@@ -284,7 +392,11 @@ impl<'a> Printer<'a> {
         for m in &sums {
             self.line(&format!("m{m} += l{m}.sum();"));
         }
-        self.line("}\n}");
+        self.line("}");
+        for m in &bests {
+            self.line(&format!("(m{m}, w{m}) = rt::best(m{m}, w{m}, l{m}, lw{m});"));
+        }
+        self.line("}");
     }
 
     fn lane_body(&mut self, id: LoopId, body: &'a [Stmt], full: bool, declared: &HashSet<Acc>, sums: &[Acc]) {
@@ -304,7 +416,7 @@ impl<'a> Printer<'a> {
     }
 
     /// Reals from outside that the body of a lane loop uses.
-    fn outside_values(&self, body: &[Stmt]) -> BTreeSet<Val> {
+    pub(super) fn outside_values(&self, body: &[Stmt]) -> BTreeSet<Val> {
         let mut defined = HashSet::new();
         let mut used = BTreeSet::new();
         crate::ir::for_each(body, &mut |s| match s {
@@ -312,16 +424,19 @@ impl<'a> Printer<'a> {
                 defined.insert(*v);
                 match self.b.op(*v) {
                     // Rows and pairs are addresses; the row of a load is used as such.
-                    Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } => {}
+                    Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } | Op::MapOf { .. } => {}
                     op => op.for_each_arg(|a| {
                         used.insert(a);
                     }),
                 }
             }
-            Stmt::Declare(_, v) | Stmt::Accumulate(_, v) => {
+            Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => {
                 used.insert(*v);
             }
-            Stmt::Contribute { value, .. } => {
+            Stmt::Raise { value, place, .. } => used.extend([*value, *place]),
+            Stmt::Contribute { value, .. }
+            | Stmt::Store { value, .. }
+            | Stmt::AccumulateChannel { value, .. } => {
                 used.insert(*value);
             }
             _ => {}
@@ -331,9 +446,18 @@ impl<'a> Printer<'a> {
             .collect()
     }
 
-    fn let_scalar(&mut self, v: Val) {
+    /// The two forms of a list's shifts.
+    fn shift_slots(&self, l: LoopId) -> (usize, usize) {
+        (self.list_slot(l, Array::Shift), self.list_slot(l, Array::PackedShift))
+    }
+
+    pub(super) fn let_scalar(&mut self, v: Val) {
         use Op::*;
         if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
+            return;
+        }
+        if let Some(n) = self.packed(v) {
+            self.line(&format!("let v{v} = rt::get(mine, {n} * L::N);"));
             return;
         }
         let s = |p: &Self, v: Val| p.scalar_expr_or_name(v);
@@ -341,23 +465,46 @@ impl<'a> Printer<'a> {
             Const(_) | Int(_) | Row => return,
             LoopVar(l) => format!("k{l}"),
             PairColumn(l) => format!("*p{}.add(k{l}) as usize", self.list_slot(l, Array::Column)),
+            PairShift(_, c) if self.clusters.is_some() => format!("f64::from(run.shift[{c}])"),
             PairShift(l, c) => {
-                format!("f64::from(*p{}.add(3 * k{l} + {c}))", self.list_slot(l, Array::Shift))
+                let (triples, packed) = self.shift_slots(l);
+                format!("f64::from(rt::shift(p{triples}, p{packed}, {}, {c}))", self.entry(l))
             }
+            PairRow(l) => format!("*p{}.add(k{l}) as usize", self.list_slot(l, Array::PairRow)),
+            PairEntry(l) => self.entry(l),
+            Place(l) if matches!(self.data_loops.get(&l), Some(Range::Column { .. })) => {
+                let (start, row) = (self.list_slot(l, Array::Start), self.list_slot(l, Array::PairRow));
+                format!("({} - *p{start}.add(*p{row}.add(k{l}) as usize) as usize) as f64", self.entry(l))
+            }
+            Place(l) => format!("(k{l} - first{l}) as f64"),
+            PlaceIn { batch, row } => {
+                let of = self.layout.slot(batch, Array::SystemOf);
+                let (first, row) = (self.layout.slot(batch, Array::Members), self.scalar(row));
+                format!("({row} - *p{first}.add(*p{of}.add({row}) as usize) as usize) as f64")
+            }
+            MapOf { map, row } => {
+                let slot = self.layout.slot(map, Array::MapOf);
+                format!("*p{slot}.add({}) as usize", self.scalar(row))
+            }
+            Best(m) => format!("m{m}"),
+            BestPlace(m) => format!("w{m}"),
+            Stop(x) => s(self, x),
             SystemOf { batch, row } => {
                 let slot = self.layout.slot(batch, Array::SystemOf);
                 format!("*p{slot}.add({}) as usize", self.scalar(row))
             }
             Scalar(p) => format!("a.reals[{}]", scalar_position(self.kernel, p)),
             IntScalar(p) => format!("a.ints[{}]", scalar_position(self.kernel, p)),
-            Load { param, role, row, component } => {
+            ref op @ (SplineOrder(_) | MeshSize(..) | Spline { .. } | MeshNode { .. }) => self.mesh_op(op),
+            ReadChannel(..) => unreachable!("loops over channels run on lanes"),
+            Load { param, role, row, component, .. } => {
                 let slot = self.layout.slot(param, Array::Values(role));
-                let at = self.element(row, self.components(param), component);
+                let at = self.element(row, self.kernel.components(param, role), component);
                 format!("rt::get(p{slot}, {at})")
             }
             LoadInt { param, row, component } => {
-                let slot = self.layout.slot(param, Array::Values(crate::ir::Role::VALUE));
-                let at = self.element(Some(row), self.components(param), component);
+                let slot = self.layout.slot(param, Array::Values(Role::VALUE));
+                let at = self.element(Some(row), self.kernel.components(param, Role::VALUE), component);
                 format!("f64::from(*p{slot}.add({at}))")
             }
             Read(m) => format!("m{m}"),
@@ -391,181 +538,42 @@ impl<'a> Printer<'a> {
             }
         };
         self.line(&format!("let v{v} = {text};"));
+        for table in self.layout.tables.iter().filter(|t| t.at == v) {
+            self.table(*table);
+        }
     }
 
     fn list_slot(&self, l: LoopId, array: Array) -> usize {
         match self.data_loops[&l] {
-            Range::Pairs { list, .. } => self.layout.slot(list, array),
+            Range::Pairs { list, .. } | Range::Column { list, .. } => self.layout.slot(list, array),
             _ => unreachable!("pairs come from a loop over pairs"),
         }
     }
 
-    fn let_lanes(&mut self, v: Val) {
-        use Op::*;
-        let op = self.b.op(v).clone();
-        let lanes = self.lanes.as_ref().expect("inside a lane loop");
-        let mut varies = match op {
-            LoopVar(l) | PairColumn(l) | PairShift(l, _) => l == lanes.id,
-            Read(m) => lanes.inner.contains(&m),
-            _ => false,
-        };
-        op.for_each_arg(|a| varies |= lanes.varying.contains(&a));
-        if !varies {
-            // The same on all lanes: scalar code, and a copy on lanes for whoever needs it.
-            let lanes = self.lanes.take();
-            match op {
-                Mul(x, y) if self.layout.fused.contains(&v) => {
-                    let text = format!("{} * {}", self.scalar(x), self.scalar(y));
-                    self.line(&format!("let v{v} = {text};"));
-                }
-                Neg(x) if self.layout.subtracted.contains(&v) => {
-                    self.line(&format!("let v{v} = -{};", self.scalar(x)));
-                }
-                _ => self.let_scalar(v),
-            }
-            self.lanes = lanes;
-            if self.b.ty(v) == Type::Real && self.b.constant(v).is_none() {
-                self.line(&format!("let u{v} = L::splat(v{v});"));
-            }
+    /// The entry of the pair that a loop visits.
+    fn entry(&self, l: LoopId) -> String {
+        match self.data_loops[&l] {
+            Range::Column { .. } => format!("*p{}.add(k{l}) as usize", self.list_slot(l, Array::PairEntry)),
+            _ => format!("k{l}"),
+        }
+    }
+
+    fn raise(&mut self, m: Acc, value: Val, place: Val) {
+        let (x, at) = (self.real(value), self.real(place));
+        let Some(lanes) = &self.lanes else {
+            self.line(&format!("if {x} > m{m} {{ (m{m}, w{m}) = ({x}, {at}); }}"));
             return;
-        }
-        self.lanes.as_mut().expect("inside a lane loop").varying.insert(v);
-        if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
-            return;
-        }
-        if let Some(text) = self.lane_expr(v, &op) {
-            self.line(&format!("let v{v} = {text};"));
-        }
-    }
-
-    fn lane_expr(&mut self, v: Val, op: &Op) -> Option<String> {
-        use Op::*;
-        let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full))?;
-        let r = |p: &Self, v: Val| p.real(v);
-        let mask = |p: &Self, v: Val| {
-            if p.varies(v) { format!("v{v}") } else { format!("L::mask({})", p.scalar(v)) }
         };
-        let first = |name: &str, at: String| {
-            if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
+        let l = if lanes.inner.contains(&m) { "" } else { "l" };
+        let (best, where_) = if l.is_empty() {
+            (format!("m{m}"), format!("w{m}"))
+        } else {
+            (format!("l{m}"), format!("lw{m}"))
         };
-        Some(match *op {
-            LoopVar(_) => return None,
-            PairColumn(_) => first("index", format!("p{}.add(k{id})", self.list_slot(id, Array::Column))),
-            PairShift(_, c) => {
-                let slot = self.list_slot(id, Array::Shift);
-                let load = first("int3", format!("p{slot}.add(3 * k{id})"));
-                self.load_row(slot, usize::MAX, &load);
-                format!("s{slot}_x[{c}]")
-            }
-            Load { param, role, row: Some(row), component } => {
-                let slot = self.layout.slot(param, Array::Values(role));
-                self.lane_load(
-                    slot,
-                    row,
-                    self.components(param),
-                    component,
-                    ["load", "load3", "gather", "gather3"],
-                )
-            }
-            LoadInt { param, row, component } => {
-                let slot = self.layout.slot(param, Array::Values(crate::ir::Role::VALUE));
-                self.lane_load(slot, row, self.components(param), component, ["", "int3", "int_gather", ""])
-            }
-            Read(m) => format!("m{m}"),
-            Own { value, .. } => r(self, value),
-            Add(x, y) => match (self.is_fused(x), self.is_fused(y)) {
-                (Some((p, q)), _) => format!("{}.mul_add({}, {})", r(self, p), r(self, q), r(self, y)),
-                (None, Some((p, q))) => format!("{}.mul_add({}, {})", r(self, p), r(self, q), r(self, x)),
-                _ => format!("{} + {}", r(self, x), r(self, y)),
-            },
-            Sub(x, y) => match (self.is_fused(x), self.is_fused(y)) {
-                (_, Some((p, q))) => format!("(-{}).mul_add({}, {})", r(self, p), r(self, q), r(self, x)),
-                (Some((p, q)), None) => format!("{}.mul_add({}, -{})", r(self, p), r(self, q), r(self, y)),
-                _ => format!("{} - {}", r(self, x), r(self, y)),
-            },
-            Mul(x, y) => format!("{} * {}", r(self, x), r(self, y)),
-            Neg(x) => format!("-{}", r(self, x)),
-            Recip(x) => format!("{}.recip()", r(self, x)),
-            Nearest(x) => format!("rt::nearest({})", r(self, x)),
-            Sqrt(x) => format!("{}.sqrt()", r(self, x)),
-            Exp(x) => format!("{}.exp()", r(self, x)),
-            Ln(x) => format!("{}.ln()", r(self, x)),
-            Pow(x, y) => format!("{}.pow({})", r(self, x), r(self, y)),
-            Erfc(x) => self.paired(x, "erfc", "erfc_exp_neg_sq", 0),
-            ExpNegSq(x) => self.paired(x, "exp_neg_sq", "erfc_exp_neg_sq", 1),
-            Sin(x) => self.paired(x, "sin", "sin_cos", 0),
-            Cos(x) => self.paired(x, "cos", "sin_cos", 1),
-            Lt(x, y) => format!("{}.lt({})", r(self, x), r(self, y)),
-            Le(x, y) => format!("{}.le({})", r(self, x), r(self, y)),
-            Eq(x, y) => format!("{}.eq({})", r(self, x), r(self, y)),
-            And(x, y) => format!("L::and({}, {})", mask(self, x), mask(self, y)),
-            Or(x, y) => format!("L::or({}, {})", mask(self, x), mask(self, y)),
-            Not(x) => format!("L::not({})", mask(self, x)),
-            Select(c, x, y) => format!("L::select({}, {}, {})", mask(self, c), r(self, x), r(self, y)),
-            ref op => unreachable!("value {v} does not vary between lanes: {op:?}"),
-        })
-    }
-
-    fn is_fused(&self, v: Val) -> Option<(Val, Val)> {
-        match *self.b.op(v) {
-            Op::Mul(x, y) if self.layout.fused.contains(&v) && self.varies(v) => Some((x, y)),
-            _ => None,
-        }
-    }
-
-    /// One of two functions that share their work, where both are needed.
-    fn paired(&mut self, x: Val, alone: &str, both: &str, which: usize) -> String {
-        let arg = self.real(x);
-        if !self.layout.together.contains(&x) {
-            return format!("{arg}.{alone}()");
-        }
-        let kind = both.len();
-        let key = x * 2 + usize::from(both == "sin_cos");
-        if !self.paired.iter().any(|p| p.contains(&key)) {
-            self.paired.last_mut().expect("a block is open").insert(key);
-            self.line(&format!("let b{x}_{kind} = {arg}.{both}();"));
-        }
-        format!("b{x}_{kind}.{which}")
-    }
-
-    /// A row of three is loaded once, whichever of its components comes first.
-    fn load_row(&mut self, slot: usize, row: Val, load: &str) {
-        let lanes = self.lanes.as_mut().expect("inside a lane loop");
-        if lanes.rows_loaded.insert((slot, row)) {
-            let name = if row == usize::MAX { "x".to_string() } else { row.to_string() };
-            self.line(&format!("let s{slot}_{name} = {load};"));
-        }
-    }
-
-    fn lane_load(
-        &mut self,
-        slot: usize,
-        row: Val,
-        stride: usize,
-        component: usize,
-        names: [&str; 4],
-    ) -> String {
-        let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full)).expect("inside a lane loop");
-        let contiguous = matches!(self.b.op(row), Op::LoopVar(_));
-        let first = |name: &str, at: String| {
-            if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
-        };
-        match (contiguous, stride) {
-            (true, 1) if !names[0].is_empty() => first(names[0], format!("p{slot}.add(k{id})")),
-            (true, 3) => {
-                let load = first(names[1], format!("p{slot}.add(3 * k{id})"));
-                self.load_row(slot, row, &load);
-                format!("s{slot}_{row}[{component}]")
-            }
-            (false, 3) if !names[3].is_empty() => {
-                self.load_row(slot, row, &format!("L::{}(p{slot}, v{row})", names[3]));
-                format!("s{slot}_{row}[{component}]")
-            }
-            (false, _) => format!("L::{}(p{slot}, v{row}, {stride}, {component})", names[2]),
-            (true, _) => {
-                let n = if full { "L::N" } else { "n" };
-                format!("L::{}(p{slot}, rt::consecutive::<L>(k{id}, {n}), {stride}, {component})", names[2])
-            }
-        }
+        let larger = format!("{best}.lt({x})");
+        let larger = if lanes.full { larger } else { format!("L::and(active, {larger})") };
+        self.line(&format!(
+            "let larger = {larger};\n({best}, {where_}) = (L::select(larger, {x}, {best}), L::select(larger, {at}, {where_}));"
+        ));
     }
 }

@@ -1,0 +1,158 @@
+//! The types that elements are stored in, and how they become each other.
+
+use super::{Array, DType, Data};
+use half::{bf16, f16};
+use ndarray::ArrayD;
+
+/// A type that elements are stored in.
+pub(super) trait Element: Copy {
+    fn to_f64(self) -> f64;
+    /// Rounded to nearest, ties to even; integers are cut and saturate.
+    fn of_f64(x: f64) -> Self;
+}
+
+macro_rules! elements {
+    ($($t:ty: $to:expr, $of:expr;)*) => {$(
+        impl Element for $t {
+            fn to_f64(self) -> f64 {
+                $to(self)
+            }
+
+            fn of_f64(x: f64) -> Self {
+                $of(x)
+            }
+        }
+    )*};
+}
+elements! {
+    f16: f16::to_f64, |x| f16::from_f32(odd(x));
+    bf16: bf16::to_f64, |x| bf16::from_f32(odd(x));
+    f32: f64::from, |x| x as f32;
+    f64: |x| x, |x| x;
+    i32: f64::from, |x| x as i32;
+    i64: |x| x as f64, |x| x as i64;
+}
+
+/// `x` rounded to odd: cut where it is no f32, with the last bit set to say so. Rounding that to a type with two bits
+/// less or fewer gives what rounding `x` would; rounding to nearest twice does not.
+fn odd(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) == x || x.is_nan() {
+        return near;
+    }
+    let cut = if f64::from(near).abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(cut | 1)
+}
+
+impl Data<'_> {
+    /// The position and value of the first element that is no finite number.
+    pub(crate) fn not_finite(self) -> Option<(usize, f64)> {
+        fn first<T: Element>(d: &[T], finite: impl Fn(&T) -> bool) -> Option<(usize, f64)> {
+            d.iter().position(|x| !finite(x)).map(|at| (at, d[at].to_f64()))
+        }
+        match self {
+            Data::F16(d) => first(d, |x| x.is_finite()),
+            Data::BF16(d) => first(d, |x| x.is_finite()),
+            Data::F32(d) => first(d, |x| x.is_finite()),
+            Data::F64(d) => first(d, |x| x.is_finite()),
+            Data::I32(_) | Data::I64(_) => None,
+        }
+    }
+}
+
+impl Array {
+    /// The same numbers in another type: rounded to nearest, ties to even, and infinite beyond its range; integers are
+    /// cut and saturate.
+    #[must_use]
+    pub fn cast(self, dtype: DType) -> Self {
+        if self.dtype() == dtype {
+            return self;
+        }
+        fn to<A: Element, B: Element>(a: &ArrayD<A>) -> ArrayD<B> {
+            a.map(|x| B::of_f64(x.to_f64()))
+        }
+        fn from<A: Element>(a: &ArrayD<A>, dtype: DType) -> Array {
+            match dtype {
+                DType::F16 => Array::F16(to(a)),
+                DType::BF16 => Array::BF16(to(a)),
+                DType::F32 => Array::F32(to(a)),
+                DType::F64 => Array::F64(to(a)),
+                DType::I32 => Array::I32(to(a)),
+                DType::I64 => Array::I64(to(a)),
+            }
+        }
+        match &self {
+            Self::F16(a) => from(a, dtype),
+            Self::BF16(a) => from(a, dtype),
+            Self::F32(a) => from(a, dtype),
+            Self::F64(a) => from(a, dtype),
+            Self::I32(a) => from(a, dtype),
+            // f64 does not have every i64.
+            Self::I64(a) if dtype == DType::I32 => {
+                Self::I32(a.map(|x| (*x).clamp(i32::MIN.into(), i32::MAX.into()) as i32))
+            }
+            Self::I64(a) => from(a, dtype),
+        }
+    }
+
+    /// Copies the numbers of `from`, an array of as many elements, in this array's own type, as [`Array::cast`] does.
+    pub(crate) fn set_cast(&mut self, from: Data<'_>) {
+        fn copy<A: Element, B: Element>(to: &mut [A], from: &[B]) {
+            for (a, b) in to.iter_mut().zip(from) {
+                *a = A::of_f64(b.to_f64());
+            }
+        }
+        fn fill<A: Element>(to: Option<&mut [A]>, from: Data<'_>) {
+            let Some(to) = to else { return };
+            match from {
+                Data::F16(d) => copy(to, d),
+                Data::BF16(d) => copy(to, d),
+                Data::F32(d) => copy(to, d),
+                Data::F64(d) => copy(to, d),
+                Data::I32(d) => copy(to, d),
+                Data::I64(d) => copy(to, d),
+            }
+        }
+        match self {
+            Self::F16(a) => fill(a.as_slice_mut(), from),
+            Self::BF16(a) => fill(a.as_slice_mut(), from),
+            Self::F32(a) => fill(a.as_slice_mut(), from),
+            Self::F64(a) => fill(a.as_slice_mut(), from),
+            Self::I32(a) => fill(a.as_slice_mut(), from),
+            Self::I64(a) => fill(a.as_slice_mut(), from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Between two neighbouring numbers of the narrow type, everything below the middle goes down and everything above
+    /// it up, and the middle to the one whose last bit is 0.
+    fn halves<T: Element + PartialEq + std::fmt::Debug>(from_bits: impl Fn(u16) -> T, infinity: u16) {
+        for bits in 0..infinity - 1 {
+            let (low, high) = (from_bits(bits), from_bits(bits + 1));
+            let middle = 0.5 * (low.to_f64() + high.to_f64());
+            let even = if bits % 2 == 0 { low } else { high };
+            for (x, want) in [(middle.next_down(), low), (middle, even), (middle.next_up(), high)] {
+                assert_eq!(T::of_f64(x), want, "{x:e}");
+                assert_eq!(T::of_f64(-x).to_f64(), -want.to_f64(), "{x:e}");
+            }
+            assert_eq!(T::of_f64(low.to_f64()), low);
+        }
+        // Half a step beyond the largest number.
+        let (below, largest) = (from_bits(infinity - 2).to_f64(), from_bits(infinity - 1).to_f64());
+        let border = largest + 0.5 * (largest - below);
+        assert_eq!(T::of_f64(border.next_down()).to_f64(), largest);
+        assert_eq!(T::of_f64(border).to_f64(), f64::INFINITY);
+        assert_eq!(T::of_f64(f64::MAX).to_f64(), f64::INFINITY);
+        assert!(T::of_f64(f64::NAN).to_f64().is_nan());
+    }
+
+    #[test]
+    fn narrowing_rounds_to_nearest_even() {
+        halves(f16::from_bits, 0x7c00);
+        halves(bf16::from_bits, 0x7f80);
+    }
+}

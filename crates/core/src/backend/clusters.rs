@@ -1,0 +1,119 @@
+//! The cluster form of a part, as `kernels!` generates it: every unordered pair of a full list once, over clusters of
+//! atoms as wide as the lanes. The list side of it is [`crate::clusters`].
+
+use super::kernel::{EntryPoints, Launch};
+use crate::clusters::{Entry, Run};
+
+/// The cluster form of a part. Its first phase sums over clusters; its second is the part with its sums given.
+#[derive(Debug)]
+pub struct ClusterForm {
+    /// The pair list.
+    pub list: usize,
+    /// The positions, which the pairs depend on by r_j − r_i + S · cell alone.
+    pub positions: usize,
+    /// The cell; `None` where images play no part.
+    pub cell: Option<usize>,
+    /// What a pair needs to know of its two atoms, in order.
+    pub packed: &'static [Packed],
+    /// Sums per atom.
+    pub sums: usize,
+    /// The first phase.
+    pub pairs: ClusterEntryPoints,
+    /// The second phase. The sums are behind the last slot: `sums` f64 for each row.
+    pub rows: EntryPoints,
+}
+
+/// One component of an array over atoms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// The parameter.
+    pub param: usize,
+    /// Which of its arrays.
+    pub role: u8,
+    /// The component.
+    pub component: usize,
+}
+
+/// What the first phase works on: part of a system's runs, and copies of the clusters that they touch, numbered by
+/// themselves. Arrays over clusters hold, for each cluster, each component (or sum) for all its lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterPiece {
+    /// Components of the atoms, in the element type of the launch.
+    pub packed: *const u8,
+    /// Where columns add, in that type.
+    pub columns: *mut u8,
+    /// Where rows add. For f64 the same as `columns`.
+    pub sums: *mut f64,
+    /// Runs.
+    pub runs: *const Run,
+    /// Entries of all runs.
+    pub entries: *const Entry,
+}
+
+/// Runs `lo..hi` of a piece.
+///
+/// # Safety
+/// The launch's pointers are valid for the part's slots, those of the piece for its runs and entries, and no other
+/// thread touches its sums.
+pub type RunClusters = unsafe fn(&Launch, &ClusterPiece, usize, usize);
+
+/// The first phase by [`crate::math::Isa`], with the number of lanes, which is the number of atoms of a cluster.
+#[derive(Clone, Copy)]
+pub struct ClusterEntryPoints {
+    /// For f32 arrays.
+    pub f32: [(RunClusters, usize); 3],
+    /// For f64 arrays.
+    pub f64: [(RunClusters, usize); 3],
+}
+
+impl std::fmt::Debug for ClusterEntryPoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClusterEntryPoints")
+    }
+}
+
+/// Instantiates the two generated functions of a cluster form: the first for every lane type, the second, which has
+/// no loop over data, for lanes of one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cluster_entry_points {
+    ($f:ident) => {{
+        macro_rules! plain {
+            ($lane:ident) => {
+                ($f::<rt::math::$lane> as rt::RunClusters, <rt::math::$lane as rt::Lane>::N)
+            };
+        }
+        #[cfg(target_arch = "x86_64")]
+        macro_rules! with {
+            ($features:literal, $lane:ident) => {{
+                // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
+                #[target_feature(enable = $features)]
+                unsafe fn run(a: &rt::Launch, piece: &rt::ClusterPiece, lo: usize, hi: usize) {
+                    // SAFETY: the caller's promises are the callee's.
+                    unsafe { $f::<rt::math::$lane>(a, piece, lo, hi) }
+                }
+                (run as rt::RunClusters, <rt::math::$lane as rt::Lane>::N)
+            }};
+        }
+        #[cfg(target_arch = "x86_64")]
+        const RUN: rt::ClusterEntryPoints = rt::ClusterEntryPoints {
+            f32: [
+                plain!(Portable32),
+                with!("avx2,fma", Avx2F32),
+                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F32),
+            ],
+            f64: [
+                plain!(Portable64),
+                with!("avx2,fma", Avx2F64),
+                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F64),
+            ],
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        const RUN: rt::ClusterEntryPoints =
+            rt::ClusterEntryPoints { f32: [plain!(Portable32); 3], f64: [plain!(Portable64); 3] };
+        RUN
+    }};
+    ($f:ident, rows) => {
+        rt::EntryPoints { f32: [$f::<f32> as rt::Run; 3], f64: [$f::<f64> as rt::Run; 3] }
+    };
+}

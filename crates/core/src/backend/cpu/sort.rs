@@ -1,0 +1,171 @@
+//! A stable radix sort, one byte at a time from the lowest, and the segments of sorted keys.
+
+use crate::array::{Array, DType};
+use crate::backend::Context;
+use crate::backend::pool::{Pool, map_tasks};
+use crate::{Error, Result};
+
+/// An unsigned key.
+pub(super) trait Radix: Copy + Ord + Send + Sync + std::fmt::Display + 'static {
+    /// Its size.
+    const BYTES: usize;
+    /// As the widest one.
+    fn wide(self) -> u64;
+    /// Room for `n` of them.
+    fn room(context: &Context<'_>, n: usize) -> Array;
+    /// The keys in it.
+    fn keys(room: &mut Array) -> &mut [Self];
+}
+
+impl Radix for u32 {
+    const BYTES: usize = 4;
+
+    fn wide(self) -> u64 {
+        self.into()
+    }
+
+    fn room(context: &Context<'_>, n: usize) -> Array {
+        context.allocator.zeros(DType::I32, &[n])
+    }
+
+    fn keys(room: &mut Array) -> &mut [Self] {
+        let Array::I32(a) = room else { unreachable!("made above") };
+        let ints = a.as_slice_mut().expect("a new array is contiguous");
+        // SAFETY: i32 and u32 have the same size and alignment, and any bits are one of either.
+        unsafe { std::slice::from_raw_parts_mut(ints.as_mut_ptr().cast(), ints.len()) }
+    }
+}
+
+impl Radix for u64 {
+    const BYTES: usize = 8;
+
+    fn wide(self) -> u64 {
+        self
+    }
+
+    fn room(context: &Context<'_>, n: usize) -> Array {
+        context.allocator.zeros(DType::F64, &[n])
+    }
+
+    fn keys(room: &mut Array) -> &mut [Self] {
+        let Array::F64(a) = room else { unreachable!("made above") };
+        let reals = a.as_slice_mut().expect("a new array is contiguous");
+        const { assert!(align_of::<u64>() <= align_of::<f64>()) };
+        // SAFETY: f64 and u64 have the same size, the alignment fits, and any bits are one of either.
+        unsafe { std::slice::from_raw_parts_mut(reals.as_mut_ptr().cast(), reals.len()) }
+    }
+}
+
+/// Keys per block: a block's counts of 256 digits must cost little beside it.
+const BLOCK: usize = 1 << 14;
+
+/// Sorts `keys`, and `payload` with them.
+pub(super) fn sort<K: Radix>(context: &Context<'_>, keys: &mut [K], payload: &mut [u32]) {
+    // A pass over the keys is about 3 ns for each, and there are half as many as the key has bytes, or more.
+    let pool = &context.threads_for(keys.len() * 6);
+    let mut spare_keys = K::room(context, keys.len());
+    let mut spare_payload = u32::room(context, keys.len());
+    radix(pool, keys, payload, K::keys(&mut spare_keys), u32::keys(&mut spare_payload));
+    context.allocator.recycle(spare_keys);
+    context.allocator.recycle(spare_payload);
+}
+
+/// Where tasks write, each at places of its own.
+struct Shared<T>(*mut T);
+// SAFETY: see `pass`: no two tasks write to one place, and nobody reads meanwhile.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+fn radix<K: Radix>(
+    pool: &dyn Pool,
+    keys: &mut [K],
+    payload: &mut [u32],
+    spare_keys: &mut [K],
+    spare_payload: &mut [u32],
+) {
+    let n = keys.len();
+    // A stable order is one order, however many blocks there are.
+    let blocks = n.div_ceil(BLOCK).min(4 * pool.threads());
+    let block = |b: usize| n * b / blocks..n * (b + 1) / blocks;
+    let Some(first) = keys.first().map(|k| k.wide()) else { return };
+    let keys_now = &*keys;
+    let differing =
+        map_tasks(pool, blocks, |b| keys_now[block(b)].iter().fold(0, |bits, k| bits | (k.wide() ^ first)));
+    let differing = differing.iter().fold(0, |a, b| a | b);
+    let (mut from, mut to) = ((keys, payload), (spare_keys, spare_payload));
+    let mut swapped = false;
+    for byte in 0..K::BYTES {
+        // A byte in which no two keys differ moves nothing.
+        if differing >> (8 * byte) & 255 != 0 {
+            pass(pool, 8 * byte, blocks, &block, (&*from.0, &*from.1), (&mut *to.0, &mut *to.1));
+            std::mem::swap(&mut from, &mut to);
+            swapped = !swapped;
+        }
+    }
+    if swapped {
+        to.0.copy_from_slice(from.0);
+        to.1.copy_from_slice(from.1);
+    }
+}
+
+fn pass<K: Radix>(
+    pool: &dyn Pool,
+    shift: usize,
+    blocks: usize,
+    block: &(impl Fn(usize) -> std::ops::Range<usize> + Sync),
+    from: (&[K], &[u32]),
+    to: (&mut [K], &mut [u32]),
+) {
+    assert!(to.0.len() == from.0.len() && to.1.len() == from.0.len() && from.1.len() == from.0.len());
+    let digit = |k: K| (k.wide() >> shift & 255) as usize;
+    let mut places = map_tasks(pool, blocks, |b| {
+        let mut counts = [0usize; 256];
+        for k in &from.0[block(b)] {
+            counts[digit(*k)] += 1;
+        }
+        counts
+    });
+    // Digit by digit, and block by block within a digit.
+    let mut at = 0;
+    for d in 0..256 {
+        for counts in &mut places {
+            at += std::mem::replace(&mut counts[d], at);
+        }
+    }
+    let (keys, payload) = (Shared(to.0.as_mut_ptr()), Shared(to.1.as_mut_ptr()));
+    pool.run(blocks, &|b| {
+        let (keys, payload) = (&keys, &payload);
+        let mut places = places[b];
+        for (k, p) in from.0[block(b)].iter().zip(&from.1[block(b)]) {
+            let place = &mut places[digit(*k)];
+            // SAFETY: the places of a block's digit begin after all keys of lower digits and after those of this digit
+            // in earlier blocks, and there are as many as the block has such keys: every key has its own place, below
+            // the number of keys.
+            unsafe {
+                keys.0.add(*place).write(*k);
+                payload.0.add(*place).write(*p);
+            }
+            *place += 1;
+        }
+    });
+}
+
+/// For each offset s, the number of keys below s.
+pub(super) fn bounds<K: Radix>(keys: &[K], offsets: &mut [i32]) -> Result<()> {
+    let segments = offsets.len() - 1;
+    if let Some(at) = keys.windows(2).position(|w| w[0] > w[1]) {
+        let got = format!("{} and then {} at {}", keys[at], keys[at + 1], at + 1);
+        return Err(Error::argument("keys", "sorted keys", got));
+    }
+    if let Some(last) = keys.last().filter(|k| k.wide() >= segments as u64) {
+        return Err(Error::argument("keys", format!("keys below {segments}"), last.to_string()));
+    }
+    let mut at = 0;
+    for (s, offset) in offsets.iter_mut().enumerate() {
+        while at < keys.len() && keys[at].wide() < s as u64 {
+            at += 1;
+        }
+        // There are no more keys than an i32 counts: see `Context::segment_bounds`.
+        *offset = at as i32;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Integer arrays of either width at the edge of a call: batches and pair lists from i32 or i64. Inside, indices are
+//! i32; what does not fit is an error that names the argument, and never wraps.
+
+use crate::array::{Data, View};
+use crate::batch::Batch;
+use crate::pairs::{Kind, Offsets, PairList};
+use crate::{Error, Result};
+use std::borrow::Cow;
+
+/// A view's shape, where it has as many axes as `expected` says.
+fn shape<'v, const N: usize>(view: &'v View<'_>, argument: &str, expected: &str) -> Result<&'v [usize; N]> {
+    let wrong = || Error::argument(argument, format!("shape {expected}"), format!("{:?}", view.shape()));
+    view.shape().try_into().map_err(|_| wrong())
+}
+
+/// Triples of integers, from an array whose last axis has three.
+fn triples<'a>(view: &View<'a>, argument: &str) -> Result<Cow<'a, [[i32; 3]]>> {
+    if view.shape().last() != Some(&3) {
+        let got = format!("shape {:?}", view.shape());
+        return Err(Error::argument(argument, "three integers per pair", got));
+    }
+    Ok(match view.to_i32(argument)? {
+        Cow::Borrowed(d) => Cow::Borrowed(d.as_chunks().0),
+        Cow::Owned(d) => Cow::Owned(d.as_chunks().0.to_vec()),
+    })
+}
+
+impl<'a> Batch<'a> {
+    /// [`Batch::from_idx`] of an i32 or i64 array (N,).
+    ///
+    /// # Errors
+    /// `batch_idx`, as there, and where its dtype or shape is another, or an entry does not fit in an i32.
+    pub fn from_idx_array(batch_idx: &View<'a>, systems: Option<usize>) -> Result<Self> {
+        shape::<1>(batch_idx, "batch_idx", "(N,)")?;
+        Self::from_idx(batch_idx.to_i32("batch_idx")?, systems)
+    }
+
+    /// [`Batch::from_ptr`] of an i32 or i64 array (B+1,).
+    ///
+    /// # Errors
+    /// `batch_ptr`, as there, and where its dtype or shape is another, or an entry does not fit in an i32.
+    pub fn from_ptr_array(batch_ptr: &View<'a>) -> Result<Self> {
+        shape::<1>(batch_ptr, "batch_ptr", "(B + 1,)")?;
+        Self::from_ptr(batch_ptr.to_i32("batch_ptr")?)
+    }
+}
+
+impl<'a> PairList<'a> {
+    /// [`PairList::from_csr`] of i32 or i64 arrays: `neighbor_ptr` (N+1,), `others` (P,), `shifts` (P, 3).
+    ///
+    /// # Errors
+    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    pub fn from_csr_arrays(
+        neighbor_ptr: &View<'a>,
+        others: &View<'a>,
+        shifts: &View<'a>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        shape::<1>(neighbor_ptr, "neighbor_ptr", "(N + 1,)")?;
+        shape::<1>(others, "neighbor_list", "(P,)")?;
+        shape::<2>(shifts, "neighbor_shifts", "(P, 3)")?;
+        let ptr = match neighbor_ptr.data() {
+            Data::I64(ptr) => Offsets::from(ptr),
+            _ => Offsets::from(&*neighbor_ptr.to_i32("neighbor_ptr")?),
+        };
+        Self::from_csr(
+            ptr,
+            others.to_i32("neighbor_list")?,
+            triples(shifts, "neighbor_shifts")?,
+            columns,
+            kind,
+        )
+    }
+
+    /// [`PairList::from_coo`] of i32 or i64 arrays: `neighbor_list` (2, P), `shifts` (P, 3).
+    ///
+    /// # Errors
+    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    pub fn from_coo_arrays(
+        neighbor_list: &View<'a>,
+        shifts: &View<'a>,
+        rows: usize,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let [two, pairs] = *shape::<2>(neighbor_list, "neighbor_list", "(2, P)")?;
+        if two != 2 {
+            let got = format!("{:?}", neighbor_list.shape());
+            return Err(Error::argument("neighbor_list", "shape (2, P)", got));
+        }
+        shape::<2>(shifts, "neighbor_shifts", "(P, 3)")?;
+        let shifts = triples(shifts, "neighbor_shifts")?;
+        match neighbor_list.to_i32("neighbor_list")? {
+            Cow::Borrowed(list) => {
+                let (i, j) = list.split_at(pairs);
+                Self::from_coo(i, j, shifts, rows, columns, kind)
+            }
+            Cow::Owned(list) => {
+                let (i, j) = list.split_at(pairs);
+                Self::from_coo(i, j.to_vec(), shifts, rows, columns, kind)
+            }
+        }
+    }
+
+    /// [`PairList::from_matrix`] of i32 or i64 arrays: `matrix` (N, M), `shifts` (N, M, 3).
+    ///
+    /// # Errors
+    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    pub fn from_matrix_arrays(
+        matrix: &View<'a>,
+        shifts: &View<'a>,
+        fill_value: i64,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let size = *shape::<2>(matrix, "neighbor_matrix", "(N, M)")?;
+        shape::<3>(shifts, "neighbor_matrix_shifts", "(N, M, 3)")?;
+        let fill = i32::try_from(fill_value).map_err(|_| {
+            let expected = format!("an integer from {} to {}", i32::MIN, i32::MAX);
+            Error::argument("fill_value", expected, fill_value.to_string())
+        })?;
+        let shifts = triples(shifts, "neighbor_matrix_shifts")?;
+        Self::from_matrix(matrix.to_i32("neighbor_matrix")?, size, shifts, fill, columns, kind)
+    }
+}

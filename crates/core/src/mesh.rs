@@ -1,0 +1,103 @@
+//! Periodic meshes, one for each system of a batch, all of the same sizes.
+
+use crate::backend::primitives::half_spectrum;
+use crate::{Error, Result};
+
+/// The largest order of a spline.
+pub const MAX_SPLINE_ORDER: usize = 10;
+
+/// A mesh of K₁ × K₂ × K₃ nodes along the cell vectors of each system, and the order p of the cardinal B-splines that
+/// join atoms to it. Nodes are numbered system by system, the third index fastest; waves of the half spectrum
+/// (0 ≤ k₃ ≤ K₃/2) likewise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mesh {
+    /// K₁, K₂, K₃ and p, and all planes, as kernels read them.
+    shape: [i32; 6],
+    systems: usize,
+}
+
+impl Mesh {
+    /// Meshes for `systems` systems.
+    ///
+    /// # Errors
+    /// `spline_order`, where it is not 2 to 10; `mesh`, where a size is below the order (a spline would meet itself) or
+    /// there are more nodes than an i32 can number.
+    pub fn new(mesh: [usize; 3], spline_order: usize, systems: usize) -> Result<Self> {
+        if !(2..=MAX_SPLINE_ORDER).contains(&spline_order) {
+            let expected = format!("2 to {MAX_SPLINE_ORDER}");
+            return Err(Error::argument("spline_order", expected, spline_order.to_string()));
+        }
+        if mesh.iter().any(|k| *k < spline_order) {
+            let expected = format!("three sizes ≥ the spline order, {spline_order}");
+            return Err(Error::argument("mesh", expected, format!("{mesh:?}")));
+        }
+        // With the order at least 2, there are no more waves than nodes.
+        let nodes = mesh.iter().try_fold(systems, |n, k| n.checked_mul(*k));
+        if nodes.and_then(|n| i32::try_from(n).ok()).is_none() {
+            let expected = format!("at most {} nodes in all", i32::MAX);
+            return Err(Error::argument("mesh", expected, format!("{mesh:?} for {systems} systems")));
+        }
+        let shape = [mesh[0], mesh[1], mesh[2], spline_order].map(i32::try_from);
+        let [Ok(k1), Ok(k2), Ok(k3), Ok(p)] = shape else {
+            return Err(Error::argument(
+                "mesh",
+                format!("sizes of at most {}", i32::MAX),
+                format!("{mesh:?}"),
+            ));
+        };
+        Ok(Self { shape: [k1, k2, k3, p, 0, i32::MAX], systems })
+    }
+
+    /// K₁, K₂, K₃.
+    pub fn dimensions(&self) -> [usize; 3] {
+        [0, 1, 2].map(|axis| self.shape[axis] as usize)
+    }
+
+    /// p: a spline covers p nodes of each axis.
+    pub fn spline_order(&self) -> usize {
+        self.shape[3] as usize
+    }
+
+    /// K₁, K₂, K₃ and p, as kernels read them, and the range of planes that a launch adds to: all.
+    pub fn shape(&self) -> &[i32; 6] {
+        &self.shape
+    }
+
+    /// B.
+    pub fn systems(&self) -> usize {
+        self.systems
+    }
+
+    /// B · K₁ · K₂ · K₃
+    pub fn nodes(&self) -> usize {
+        self.dimensions().iter().fold(self.systems, |n, k| n * k)
+    }
+
+    /// B · K₁ · K₂ · (K₃/2 + 1)
+    pub fn waves(&self) -> usize {
+        self.systems * half_spectrum(self.dimensions()).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_checked() {
+        let mesh = Mesh::new([4, 5, 6], 4, 3).unwrap();
+        assert_eq!((mesh.nodes(), mesh.waves()), (360, 240));
+        assert_eq!(Mesh::new([4, 4, 4], 4, 0).unwrap().nodes(), 0);
+        for (sizes, order, systems, name) in [
+            ([4, 4, 3], 4, 1, "`mesh`"),
+            ([0, 4, 4], 4, 1, "`mesh`"),
+            ([1 << 11; 3], 4, 1, "`mesh`"),
+            ([usize::MAX; 3], 4, 1, "`mesh`"),
+            ([4, 4, 4], 1, 1, "`spline_order`"),
+            ([20, 20, 20], 11, 1, "`spline_order`"),
+        ] {
+            let error = Mesh::new(sizes, order, systems).unwrap_err().to_string();
+            assert!(error.starts_with(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A declaration against its kernels.
+
+use super::declare::{ArgKind, Op, Step};
+use super::size::Size;
+use crate::array::DType;
+use crate::backend::kernel::{Kernel, ParamKind};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// An array is whole before it is read, and outputs are not read: the backward pass finds every value as the forward
+/// pass used it.
+pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
+    let buffers = &step.buffers;
+    let wrong = |b: usize, expected: &str, got: &str| {
+        Err(Error::argument(
+            format!("{}::{}::{}", op.full_name(), step.name(), op.buffer_name(b)),
+            expected,
+            got,
+        ))
+    };
+    for (n, b) in buffers.iter().enumerate() {
+        let kind = step.params()[n].kind;
+        let output = matches!(kind, ParamKind::Output { .. } | ParamKind::Integers { output: true, .. });
+        if output && (step.reads(*b) || buffers[..n].contains(b)) {
+            return wrong(*b, "one parameter that writes it, and none that reads it", "several");
+        }
+        if output && op.steps.iter().any(|s| s.reads(*b)) {
+            return wrong(
+                *b,
+                "an array that no earlier step has read",
+                "one that was read before it was whole",
+            );
+        }
+        if step.reads(*b) && op.is_output(*b) {
+            return wrong(
+                *b,
+                "an argument or scratch array to read from",
+                "an output (hand on a scratch array)",
+            );
+        }
+        if step.reads(*b) && *b >= op.args.len() && !op.steps.iter().any(|s| s.writes(*b)) {
+            return wrong(*b, "an array that an earlier step wrote", "one that none has");
+        }
+    }
+    Ok(())
+}
+
+/// A parameter fits its buffer, and the kernel's dimensions mean the same in all of them.
+pub(super) fn check_kind(
+    op: &Op,
+    kernel: &Kernel,
+    param: &str,
+    kind: ParamKind,
+    at: usize,
+    dims: &mut BTreeMap<usize, Size>,
+) -> Result<()> {
+    let wrong = |expected: String| {
+        let got = match op.args.get(at) {
+            Some(a) => format!("{:?}", a.kind),
+            None => format!("an array {:?}", op.shape_of(at)),
+        };
+        Err(Error::argument(format!("{}::{}::{param}", op.full_name(), kernel.name), expected, got))
+    };
+    let mut same = |dim: usize, size: &Size| dims.entry(dim).or_insert_with(|| size.clone()) == size;
+    let components_of = |shape: &[Size]| {
+        shape.iter().try_fold(1, |n, s| if let Size::Const(c) = s { Some(n * c) } else { None })
+    };
+    let is_arg = at < op.args.len();
+    let arg = op.args.get(at).map(|a| &a.kind);
+    match kind {
+        ParamKind::Real { dim, components, width, .. } | ParamKind::Output { dim, components, width } => {
+            let output = matches!(kind, ParamKind::Output { .. });
+            let zero = matches!(kind, ParamKind::Real { zero: true, .. });
+            if is_arg && (output || !matches!(arg, Some(ArgKind::Real { zero: z, .. }) if *z == zero)) {
+                return wrong(format!("a real array, zero: {zero}, output: {output}"));
+            }
+            let shape = if op.integer(at).is_some() { &[] } else { op.shape_of(at).unwrap_or(&[]) };
+            let (rows, rest) = match dim {
+                Some(_) => shape.split_first().map_or((None, shape), |(r, rest)| (Some(r), rest)),
+                None => (None, shape),
+            };
+            let rows_fit = match (dim, rows) {
+                (Some(d), Some(r)) => same(d, r),
+                (None, None) => true,
+                _ => false,
+            };
+            let rest_fits = match (width, rest) {
+                (Some(w), [size]) => same(w, size),
+                (Some(_), _) => false,
+                (None, rest) => components_of(rest) == Some(components),
+            };
+            if !rows_fit || !rest_fits {
+                let per_row = width.map_or_else(|| components.to_string(), |w| kernel.dims[w].to_string());
+                return wrong(format!("{per_row} components per row of {:?}", dim.map(|d| kernel.dims[d])));
+            }
+        }
+        ParamKind::Ints { dim, components } => {
+            let shape = op.shape_of(at).filter(|_| op.integer(at) == Some(DType::I32)).unwrap_or(&[]);
+            let rows_fit = shape.first().is_some_and(|r| same(dim, r));
+            if !rows_fit || components_of(&shape[1..]) != Some(components) {
+                return wrong(format!("{components} int32 per row of {}", kernel.dims[dim]));
+            }
+        }
+        ParamKind::Integers { dim, components, wide, output } => {
+            let dtype = if wide { DType::I64 } else { DType::I32 };
+            let shape = op.shape_of(at).filter(|_| op.integer(at) == Some(dtype));
+            let fits = shape.is_some_and(|shape| match (dim, shape.split_first()) {
+                (Some(d), Some((rows, rest))) => same(d, rows) && components_of(rest) == Some(components),
+                (None, _) => components_of(shape) == Some(components),
+                _ => false,
+            });
+            if !fits || (is_arg && output) {
+                let rows = dim.map(|d| kernel.dims[d]);
+                return wrong(format!("{components} {dtype} per row of {rows:?}, output: {output}"));
+            }
+        }
+        ParamKind::Batch { rows, systems } => match arg {
+            Some(ArgKind::Batch { rows: r, systems: s })
+                if same(rows, &Size::Dim(r.clone())) && same(systems, &Size::Dim(s.clone())) => {}
+            _ => return wrong(format!("a batch of {} in {}", kernel.dims[rows], kernel.dims[systems])),
+        },
+        ParamKind::Pairs { rows, columns, entries } => match arg {
+            Some(ArgKind::Pairs { rows: r, columns: c, entries: e })
+                if same(rows, &Size::Dim(r.clone()))
+                    && same(columns, &Size::Dim(c.clone()))
+                    && entries
+                        .is_none_or(|dim| e.as_ref().is_some_and(|e| same(dim, &Size::Dim(e.clone())))) => {}
+            _ => {
+                let entries = entries.map_or(String::new(), |e| format!(", entries {}", kernel.dims[e]));
+                return wrong(format!(
+                    "pairs of {} and {}{entries}",
+                    kernel.dims[rows], kernel.dims[columns]
+                ));
+            }
+        },
+        ParamKind::Map { rows, into } => match arg {
+            Some(ArgKind::Map { rows: r, into: i })
+                if same(rows, &Size::Dim(r.clone())) && same(into, &Size::Dim(i.clone())) => {}
+            _ => return wrong(format!("a map of {} into {}", kernel.dims[rows], kernel.dims[into])),
+        },
+        ParamKind::Mesh { systems, nodes } => match arg {
+            Some(ArgKind::Mesh { systems: s, nodes: n, .. })
+                if same(systems, &Size::Dim(s.clone())) && same(nodes, &Size::Dim(n.clone())) => {}
+            _ => return wrong(format!("meshes of {} for {}", kernel.dims[nodes], kernel.dims[systems])),
+        },
+        ParamKind::Scalar if matches!(arg, Some(ArgKind::Scalar)) => {}
+        ParamKind::IntScalar if matches!(arg, Some(ArgKind::IntScalar)) => {}
+        ParamKind::Scalar | ParamKind::IntScalar => return wrong("an attribute".into()),
+    }
+    Ok(())
+}

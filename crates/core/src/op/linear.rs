@@ -1,0 +1,252 @@
+//! Steps that are linear maps: their derivative along a direction is the map itself, their gradient its transpose,
+//! and there is nothing of second order.
+
+use super::declare::{ArgKind, Op};
+use super::evaluate::{Run, Slot};
+use super::request::Arg;
+use super::size::Size;
+use crate::array::{Array, View};
+use crate::backend::kernel::{Member, Param, ParamKind, role};
+use crate::backend::primitives::Waves;
+use crate::{Error, Result};
+
+/// A linear map between buffers, with the parameters that [`super::OpBuilder::linear`] binds, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linear {
+    /// `mesh`, `values` (nodes,) → `re` and `im` (waves,): the Fourier transform of each system's mesh, half spectrum,
+    /// no factor. See [`crate::backend::Context::real_fft`].
+    RealFft,
+    /// `mesh`, `re` and `im` (waves,) → `values` (nodes,): K₁·K₂·K₃ times its inverse. Of waves that are their own
+    /// partners only the real part counts.
+    InverseRealFft,
+    /// `batch`, `values` (rows, …) → `sums` (systems, …): sums over each system's rows.
+    SegmentedSum,
+    /// `batch`, `values` (systems, …) → `rows` (rows, …): each system's element to all of its rows.
+    SegmentedBroadcast,
+    /// `values` (rows, …) → `sum` (…): the sum of all rows.
+    Sum,
+    /// `value` (…) → `rows` (rows, …): one element to all rows.
+    Broadcast,
+}
+
+const fn real(name: &'static str) -> Param {
+    Param { name, kind: ParamKind::Real { dim: Some(0), components: 1, zero: false, width: None } }
+}
+
+const fn output(name: &'static str) -> Param {
+    Param { name, kind: ParamKind::Output { dim: Some(1), components: 1, width: None } }
+}
+
+const MESH: Param = Param { name: "mesh", kind: ParamKind::Mesh { systems: 2, nodes: 0 } };
+const BATCH: Param = Param { name: "batch", kind: ParamKind::Batch { rows: 0, systems: 1 } };
+
+impl Linear {
+    /// Its parameters.
+    pub fn params(self) -> &'static [Param] {
+        match self {
+            Self::RealFft => const { &[MESH, real("values"), output("re"), output("im")] },
+            Self::InverseRealFft => const { &[MESH, real("re"), real("im"), output("values")] },
+            Self::SegmentedSum => const { &[BATCH, real("values"), output("sums")] },
+            Self::SegmentedBroadcast => const { &[BATCH, real("values"), output("rows")] },
+            Self::Sum => const { &[real("values"), output("sum")] },
+            Self::Broadcast => const { &[real("value"), output("rows")] },
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::RealFft => "real_fft",
+            Self::InverseRealFft => "inverse_real_fft",
+            Self::SegmentedSum => "segmented_sum",
+            Self::SegmentedBroadcast => "segmented_broadcast",
+            Self::Sum => "sum",
+            Self::Broadcast => "broadcast",
+        }
+    }
+
+    /// The shapes of its buffers fit each other.
+    pub(super) fn check(self, op: &Op, buffers: &[usize]) -> Result<()> {
+        let shape = |n: usize| op.shape_of(buffers[n]).unwrap_or(&[]);
+        let wrong = |n: usize, expected: String| {
+            let got = match op.args.get(buffers[n]) {
+                Some(arg) => format!("{:?}", arg.kind),
+                None => format!("an array {:?}", shape(n)),
+            };
+            let param = format!("{}::{}::{}", op.full_name(), self.name(), self.params()[n].name);
+            Err(Error::argument(param, expected, got))
+        };
+        for (n, param) in self.params().iter().enumerate() {
+            let arg = op.args.get(buffers[n]).map(|a| &a.kind);
+            match param.kind {
+                ParamKind::Output { .. } if arg.is_some() => {
+                    return wrong(n, "an output or scratch array".into());
+                }
+                ParamKind::Real { .. } if !matches!(arg, None | Some(ArgKind::Real { zero: false, .. })) => {
+                    return wrong(n, "a real array".into());
+                }
+                _ => {}
+            }
+        }
+        let first = op.args.get(buffers[0]).map(|a| &a.kind);
+        // What each buffer's shape begins with, where the rest is that of the first array.
+        let (heads, arrays): (Vec<Option<Size>>, _) = match (self, first) {
+            (Self::RealFft, Some(ArgKind::Mesh { nodes, waves, .. })) => {
+                let [n, w] = [nodes, waves].map(|d| Some(Size::Dim(d.clone())));
+                (vec![n, w.clone(), w], 1)
+            }
+            (Self::InverseRealFft, Some(ArgKind::Mesh { nodes, waves, .. })) => {
+                let [n, w] = [nodes, waves].map(|d| Some(Size::Dim(d.clone())));
+                (vec![w.clone(), w, n], 1)
+            }
+            (Self::SegmentedSum, Some(ArgKind::Batch { rows, systems })) => {
+                (vec![Some(Size::Dim(rows.clone())), Some(Size::Dim(systems.clone()))], 1)
+            }
+            (Self::SegmentedBroadcast, Some(ArgKind::Batch { rows, systems })) => {
+                (vec![Some(Size::Dim(systems.clone())), Some(Size::Dim(rows.clone()))], 1)
+            }
+            (Self::Sum, _) => (vec![shape(0).first().cloned(), None], 0),
+            (Self::Broadcast, _) => (vec![None, shape(1).first().cloned()], 0),
+            (Self::RealFft | Self::InverseRealFft, _) => return wrong(0, "a mesh".into()),
+            (Self::SegmentedSum | Self::SegmentedBroadcast, _) => return wrong(0, "a batch".into()),
+        };
+        let rest = |n: usize| {
+            let skip = usize::from(heads[n].is_some());
+            shape(arrays + n).get(skip..).unwrap_or(&[])
+        };
+        for (n, head) in heads.iter().enumerate() {
+            let is_mesh = matches!(self, Self::RealFft | Self::InverseRealFft);
+            let head_fits = head.as_ref().is_none_or(|h| shape(arrays + n).first() == Some(h));
+            let lacks_rows = head.is_none() && matches!((self, n), (Self::Sum, 0) | (Self::Broadcast, 1));
+            if !head_fits || lacks_rows || rest(n) != rest(0) || (is_mesh && !rest(n).is_empty()) {
+                let rest = if is_mesh { &[] } else { rest(0) };
+                return wrong(
+                    arrays + n,
+                    format!("the shape {:?}", head.iter().chain(rest).collect::<Vec<_>>()),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The buffers whose values or tangents a member reads.
+    pub(super) fn reads(self, member: Member, buffers: &[usize]) -> Vec<usize> {
+        match member {
+            Member::Gradient | Member::GradientTangent => vec![],
+            _ => self.sides(buffers).0,
+        }
+    }
+
+    /// The buffers it reads, and those it writes.
+    fn sides(self, buffers: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let of = |output: bool| {
+            let fits = move |kind: ParamKind| match kind {
+                ParamKind::Real { .. } => !output,
+                ParamKind::Output { .. } => output,
+                _ => false,
+            };
+            self.params().iter().zip(buffers).filter(|(p, _)| fits(p.kind)).map(|(_, b)| *b).collect()
+        };
+        (of(false), of(true))
+    }
+}
+
+impl Run<'_, '_> {
+    /// Applies a linear step, forwards to values and tangents, transposed to cotangents.
+    pub(super) fn apply(
+        &mut self,
+        map: Linear,
+        buffers: &[usize],
+        member: Member,
+        wanted: &dyn Fn(&Self, usize, u8) -> bool,
+    ) -> Result<()> {
+        let (inputs, outputs) = map.sides(buffers);
+        let roles: &[u8] = match member {
+            Member::Value => &[role::VALUE],
+            Member::Tangent => &[role::VALUE, role::FIRST],
+            Member::SecondTangent => &[role::VALUE, role::FIRST, role::SECOND, role::FIRST | role::SECOND],
+            Member::Gradient => &[role::VALUE, role::COTANGENT],
+            Member::GradientTangent => &[role::COTANGENT, role::COTANGENT | role::FIRST],
+        };
+        for r in roles {
+            let transposed = r & role::COTANGENT != 0;
+            let (from, to) = if transposed { (&outputs, &inputs) } else { (&inputs, &outputs) };
+            // What is absent is zero, and so is what a linear map makes of it.
+            if !to.iter().any(|b| wanted(self, *b, *r)) || !from.iter().any(|b| self.has(*b, *r)) {
+                continue;
+            }
+            for b in from {
+                self.make_readable(*b, *r, false)?;
+            }
+            let mut made = to.iter().map(|b| self.zeros(*b)).collect::<Result<Vec<_>>>()?;
+            let views: Vec<View<'_>> = from.iter().map(|b| self.readable(*b, *r, false)).collect();
+            self.map(map, transposed, buffers[0], &views, &mut made)?;
+            for (b, array) in to.iter().zip(made) {
+                if !wanted(self, *b, *r) {
+                    self.context.allocator.recycle(array);
+                    continue;
+                }
+                match &mut self.store[*b][usize::from(*r)] {
+                    Slot::Owned(sum) => {
+                        sum.add(&array)?;
+                        self.context.allocator.recycle(array);
+                    }
+                    slot => *slot = Slot::Owned(array),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was made readable.
+    pub(super) fn readable(&self, buffer: usize, r: u8, uniform: bool) -> View<'_> {
+        match (&self.store[buffer][usize::from(r)], &self.spread[buffer]) {
+            (Slot::Borrowed(view), _) => view.clone(),
+            (Slot::Uniform(_), Some(array)) if !uniform => array.view(),
+            (Slot::Owned(array) | Slot::Uniform(array), _) => array.view(),
+            (Slot::Absent, _) => unreachable!("made readable before"),
+        }
+    }
+
+    fn map(
+        &self,
+        map: Linear,
+        transposed: bool,
+        first: usize,
+        from: &[View<'_>],
+        to: &mut [Array],
+    ) -> Result<()> {
+        let context = self.context;
+        match (map, self.args.get(first), from, to) {
+            (Linear::RealFft | Linear::InverseRealFft, Some(Arg::Mesh(mesh)), from, to) => {
+                // Transposing exchanges the two transforms and keeps how waves count.
+                let waves = if map == Linear::RealFft { Waves::Kept } else { Waves::All };
+                match (from, to) {
+                    ([values], [re, im]) => context.real_fft(mesh.dimensions(), waves, values, [re, im]),
+                    ([re, im], [values]) => {
+                        context.inverse_real_fft(mesh.dimensions(), waves, [re, im], values)
+                    }
+                    _ => unreachable!("a transform has three arrays"),
+                }
+            }
+            (Linear::SegmentedSum | Linear::SegmentedBroadcast, Some(Arg::Batch(batch)), [from], [to]) => {
+                if (map == Linear::SegmentedSum) != transposed {
+                    context.segmented_sum(from, batch.ptr(), to)
+                } else {
+                    context.segmented_broadcast(from, batch.ptr(), to)
+                }
+            }
+            (Linear::Sum | Linear::Broadcast, _, [from], [to]) => {
+                if (map == Linear::Sum) != transposed {
+                    return context.sum(from, to);
+                }
+                let rows = to.shape()[0];
+                let last = i32::try_from(rows).map_err(|_| {
+                    Error::argument("rows", format!("at most {}", i32::MAX), rows.to_string())
+                })?;
+                let shape: Vec<usize> = std::iter::once(1).chain(from.shape().iter().copied()).collect();
+                context.segmented_broadcast(&View::new(from.data(), &shape)?, &[0, last], to)
+            }
+            _ => unreachable!("checked when the op was built, and its arguments when it was called"),
+        }
+    }
+}

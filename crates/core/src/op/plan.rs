@@ -1,0 +1,148 @@
+//! What a pass over an op's steps needs, and the form of each kernel that does it.
+
+use super::declare::Work;
+use super::evaluate::Run;
+use super::request::Arg;
+use crate::backend::Launching;
+use crate::backend::kernel::{Array as ArrayOf, Form, Kernel, Lists, Member, ParamKind, role};
+use crate::pairs::PairList;
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+
+impl<'r> Run<'r, '_> {
+    /// The buffers that depend on an argument whose gradient is wanted.
+    pub(super) fn active(&self, gradients: &[usize]) -> BTreeSet<usize> {
+        let mut active: BTreeSet<usize> = gradients.iter().copied().collect();
+        for step in &self.op.steps {
+            let depends = step
+                .params()
+                .iter()
+                .zip(&step.buffers)
+                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
+            if depends {
+                let written = step.params().iter().zip(&step.buffers);
+                active.extend(
+                    written.filter(|(p, _)| matches!(p.kind, ParamKind::Output { .. })).map(|(_, b)| *b),
+                );
+            }
+        }
+        active
+    }
+
+    pub(super) fn written(&self, step: usize) -> impl Iterator<Item = usize> + use<'r> {
+        let step = &self.op.steps[step];
+        let params = step.params().iter().zip(&step.buffers);
+        let written =
+            |kind| matches!(kind, ParamKind::Output { .. } | ParamKind::Integers { output: true, .. });
+        params.filter(move |(p, _)| written(p.kind)).map(|(_, b)| *b)
+    }
+
+    /// The arrays that backward passes read and that some step must make first.
+    pub(super) fn needed(
+        &self,
+        gradient: Member,
+        value: Member,
+        active: &BTreeSet<usize>,
+    ) -> Result<BTreeSet<usize>> {
+        let first_made = self.op.args.len() + self.op.outputs.len();
+        let mut needed = BTreeSet::new();
+        for s in (0..self.op.steps.len()).rev() {
+            let step = &self.op.steps[s];
+            let inputs_active = step
+                .params()
+                .iter()
+                .zip(&step.buffers)
+                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
+            if inputs_active && step.has_real_outputs() {
+                needed.extend(self.reads(s, gradient, active)?);
+            }
+            let makes = |b: usize| value != Member::Value || !self.given(b, role::VALUE);
+            if self.written(s).any(|b| needed.contains(&b) && makes(b)) {
+                needed.extend(self.reads(s, value, active)?);
+            }
+        }
+        needed.retain(|b| *b >= first_made);
+        Ok(needed)
+    }
+
+    /// The buffers whose values or tangents a member reads.
+    pub(super) fn reads(&self, s: usize, member: Member, active: &BTreeSet<usize>) -> Result<Vec<usize>> {
+        let step = &self.op.steps[s];
+        let kernel = match step.work {
+            Work::Kernel(kernel) => kernel,
+            Work::Linear(map) => return Ok(map.reads(member, &step.buffers)),
+        };
+        let form = self.form(s, kernel, member, active, false)?;
+        let mut reads = vec![];
+        for part in form.parts {
+            for (n, slot) in part.slots.iter().enumerate() {
+                if let ArrayOf::Values(r) = slot.array
+                    && r & (role::COTANGENT | role::HIDDEN) == 0
+                    && !part.written.contains(&n)
+                    && matches!(
+                        kernel.params[slot.param].kind,
+                        ParamKind::Real { .. } | ParamKind::Ints { .. } | ParamKind::Integers { .. }
+                    )
+                {
+                    reads.push(step.buffers[slot.param]);
+                }
+            }
+        }
+        Ok(reads)
+    }
+
+    /// The cheapest form that does what is asked.
+    pub(super) fn form(
+        &self,
+        step: usize,
+        kernel: &'static Kernel,
+        member: Member,
+        active: &BTreeSet<usize>,
+        uniform: bool,
+    ) -> Result<&'static Form> {
+        let step = &self.op.steps[step];
+        let scatter = self.context.scatter;
+        let has = |lists: Lists| kernel.forms.iter().any(|f| f.member == member && f.lists == lists);
+        let (has_any, has_scatter) = (has(Lists::Any), has(Lists::Scatter));
+        let lists_full = Launching::lists_are_full(&self.pair_lists(&step.buffers, kernel.params.len()));
+        let covers = |form: &Form| match form.gradients {
+            None => true,
+            Some(given) => (0..step.buffers.len()).all(|p| {
+                !matches!(kernel.params[p].kind, ParamKind::Real { .. })
+                    || !active.contains(&step.buffers[p])
+                    || given.contains(&p)
+            }),
+        };
+        kernel
+            .forms
+            .iter()
+            .filter(|f| {
+                let list = match f.lists {
+                    Lists::Any => !scatter || !has_scatter,
+                    Lists::Full => lists_full && !scatter,
+                    Lists::Scatter => scatter || !has_any,
+                };
+                f.member == member && list && (!f.uniform || uniform)
+            })
+            .find(|f| covers(f))
+            .ok_or_else(|| {
+                let (name, plain) = (kernel.name, !kernel.is_differentiable());
+                Error::Unsupported(if has(Lists::Full) && !has_any {
+                    format!("{name}: its gradient can be had for full lists only")
+                } else if plain {
+                    format!("{name}: no form for {member:?}: it is not differentiated")
+                } else {
+                    format!("{name}: no form for {member:?}")
+                })
+            })
+    }
+
+    pub(super) fn pair_lists(&self, buffers: &[usize], params: usize) -> Vec<(usize, &'r PairList<'r>)> {
+        (0..params)
+            .filter_map(|p| match self.args.get(buffers[p]) {
+                Some(Arg::Pairs(list)) => Some((p, *list)),
+                _ => None,
+            })
+            .collect()
+    }
+}

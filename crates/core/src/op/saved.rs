@@ -1,0 +1,181 @@
+//! What a call of F₀ keeps for the backward pass, and how the backward pass uses it.
+//!
+//! There are two kinds. A *saved array* is one that steps hand on to each other: given back, the steps that made it
+//! are not run again. A *saved gradient* belongs to an op whose output is one number per system: with E_b of system b,
+//! ∂/∂xᵢ Σ_b w_b E_b = w_b(i) ∂E_b(i)/∂xᵢ, so the gradient for any cotangent is a scale of the one for cotangents of 1.
+
+use super::declare::{ArgKind, Op, OutputSpec};
+use super::evaluate::{Run, Slot};
+use super::request::{Arg, Cotangent, Evaluated, Request};
+use super::size::Size;
+use crate::array::Array;
+use crate::backend::kernel::{Member, role};
+use crate::{Error, Result};
+
+impl Op {
+    /// What a call of F₀ can save, in order: the arrays declared by [`super::OpBuilder::saved`], then the gradients
+    /// declared by [`super::OpBuilder::saved_gradients`].
+    pub fn saved(&self) -> Vec<OutputSpec> {
+        let arrays = self.scratch.iter().filter(|s| s.saved).cloned();
+        let gradients = self.saved_gradients.iter().filter_map(|name| {
+            let shape = self.shape_of(self.arg(name)?)?.to_vec();
+            Some(OutputSpec { saved: true, ..OutputSpec::new(&format!("gradient by {name}"), shape) })
+        });
+        arrays.chain(gradients).collect()
+    }
+
+    /// The buffers of the saved arrays, in order.
+    fn saved_buffers(&self) -> Vec<usize> {
+        let first = self.args.len() + self.outputs.len();
+        (0..self.scratch.len()).filter(|n| self.scratch[*n].saved).map(|n| first + n).collect()
+    }
+
+    /// The arguments whose gradients are saved, in order.
+    fn saved_args(&self) -> Vec<usize> {
+        self.saved_gradients.iter().filter_map(|name| self.arg(name)).collect()
+    }
+
+    /// The gradient by a row depends on the cotangent of that row's system alone.
+    pub(super) fn check_saved_gradients(&self) -> Result<()> {
+        if self.saved_gradients.is_empty() {
+            return Ok(());
+        }
+        let wrong = |name: &str, expected: &str, got: String| {
+            Err(Error::argument(format!("saved_gradients of {}: {name}", self.full_name()), expected, got))
+        };
+        let [OutputSpec { shape, .. }] = self.outputs.as_slice() else {
+            return wrong("outputs", "one output", self.outputs.len().to_string());
+        };
+        let [Size::Dim(system)] = shape.as_slice() else {
+            return wrong(&self.outputs[0].name, "one number per system", format!("{shape:?}"));
+        };
+        let of_a_system = |dim: &str| {
+            let batched = |kind: &ArgKind| matches!(kind, ArgKind::Batch { rows, systems } if rows == dim && systems == system);
+            dim == system || self.args.iter().any(|a| batched(&a.kind))
+        };
+        let rows_of = |shape: &[Size]| matches!(shape.first(), Some(Size::Dim(d)) if of_a_system(d));
+        for name in &self.saved_gradients {
+            match self.arg(name).map(|n| &self.args[n].kind) {
+                Some(ArgKind::Real { shape, .. }) if rows_of(shape) => {}
+                other => {
+                    return wrong(name, "a real argument whose rows belong to systems", format!("{other:?}"));
+                }
+            }
+        }
+        if let Some(joins) = self.scratch.iter().find(|s| !rows_of(&s.shape)) {
+            return wrong(&joins.name, "an array whose rows belong to systems", format!("{:?}", joins.shape));
+        }
+        let list = |kind: &ArgKind| match kind {
+            ArgKind::Pairs { rows, columns, .. } => {
+                [rows, columns].iter().any(|d| *d == system || !of_a_system(d))
+            }
+            // Nothing says that a row and the element it refers to belong to one system.
+            ArgKind::Map { .. } => true,
+            _ => false,
+        };
+        match self.args.iter().find(|a| list(&a.kind)) {
+            Some(arg) => wrong(&arg.name, "pairs within systems, and no maps", format!("{:?}", arg.kind)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'a> Run<'_, 'a> {
+    /// Checks what was saved, and puts the arrays where steps look for them.
+    pub(super) fn set_saved(&mut self, request: &Request<'_, 'a>) -> Result<()> {
+        if let Some(by) = request.save {
+            if !request.cotangents.is_empty() || !request.directions.is_empty() {
+                return Err(Error::argument("save", "a call of F₀ alone", "directions or cotangents"));
+            }
+            if let Some(n) = by.iter().find(|n| **n >= self.op.args.len() || !self.op.is_differentiable(**n))
+            {
+                return Err(Error::argument("save", "positions of differentiable arguments", n.to_string()));
+            }
+        }
+        let specs = self.op.saved();
+        if !request.saved.is_empty() && request.saved.len() != specs.len() {
+            let expected = format!("{} arrays, or none", specs.len());
+            return Err(Error::argument("saved", expected, request.saved.len().to_string()));
+        }
+        let buffers = self.op.saved_buffers();
+        let all = buffers.iter().copied().chain(self.op.saved_args());
+        for (n, (buffer, view)) in all.zip(request.saved).enumerate() {
+            let Some(view) = view else { continue };
+            self.fits(&format!("saved {}", specs[n].name), buffer, self.dtype, view)?;
+            if n < buffers.len() {
+                self.store[buffer][usize::from(role::VALUE)] = Slot::Borrowed(view.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// F₀, and what the backward pass by some of `by` can use again.
+    pub(super) fn forward_saving(&mut self, by: &[usize]) -> Result<Evaluated> {
+        let saved_args = self.op.saved_args();
+        let by: Vec<usize> = saved_args.iter().copied().filter(|n| by.contains(n)).collect();
+        let mut evaluated = if by.is_empty() {
+            self.forward(Member::Value, role::VALUE)?
+        } else {
+            let output = self.op.args.len();
+            let one = Array::filled(self.dtype, &[1], 1.0);
+            self.store[output][usize::from(role::COTANGENT)] = Slot::Uniform(one);
+            self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
+        };
+        for buffer in self.op.saved_buffers() {
+            evaluated.saved.push(Some(self.take(buffer, role::VALUE)?));
+        }
+        let mut gradients = std::mem::take(&mut evaluated.gradients).into_iter();
+        for n in saved_args {
+            evaluated.saved.push(if by.contains(&n) { gradients.next() } else { None });
+        }
+        Ok(evaluated)
+    }
+
+    /// G₀ from saved gradients, where there is one for every argument that is asked for.
+    pub(super) fn scaled(&self, request: &Request<'_, 'a>) -> Result<Option<Evaluated>> {
+        let saved_args = self.op.saved_args();
+        let first = request.saved.len().saturating_sub(saved_args.len());
+        let saved = |n: &usize| {
+            let at = saved_args.iter().position(|a| a == n)?;
+            request.saved.get(first + at)?.as_ref()
+        };
+        let (true, false, [Some(cotangent)]) =
+            (request.directions.is_empty(), request.values, request.cotangents)
+        else {
+            return Ok(None);
+        };
+        let Some(saved) = request.gradients.iter().map(saved).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let mut gradients = vec![];
+        for (n, unit) in request.gradients.iter().zip(saved) {
+            let rows = unit.shape().first().copied().unwrap_or(1);
+            let weights = match cotangent {
+                Cotangent::Uniform(w) => vec![*w; rows],
+                Cotangent::Array(w) => {
+                    let w = w.to_f64();
+                    self.systems_of(*n).map_or(w.clone(), |of| of.iter().map(|b| w[*b as usize]).collect())
+                }
+            };
+            let mut gradient = self.zeros(*n)?;
+            gradient.set_scaled_rows(unit, &weights);
+            gradients.push(gradient);
+        }
+        Ok(Some(Evaluated { gradients, ..Evaluated::default() }))
+    }
+
+    /// The system of each row of an argument; None where its rows are the systems.
+    fn systems_of(&self, arg: usize) -> Option<&'a [i32]> {
+        let Some([Size::Dim(dim), ..]) = self.op.shape_of(arg) else { return None };
+        let [Size::Dim(system)] = self.op.outputs[0].shape.as_slice() else { return None };
+        if dim == system {
+            return None;
+        }
+        self.op.args.iter().zip(self.args).find_map(|(spec, arg)| match (&spec.kind, arg) {
+            (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) if rows == dim && systems == system => {
+                Some(batch.idx())
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Storage types: arrays whose dtype is not the one that kernels compute in are widened or narrowed once, at the edge
+//! of a call, to nearest and ties to even.
+
+use super::check::describe_view;
+use super::declare::{ArgKind, ArgSpec, Op};
+use super::evaluate::{Run, Slot};
+use super::request::{Arg, Evaluated, Request};
+use crate::array::{Array, DType, Data, View};
+use crate::{Error, Result};
+
+impl Op {
+    /// What is stored is a real array, and what follows it is an output of the user's.
+    pub(super) fn check_stored(&self) -> Result<()> {
+        let name = |of: &str| format!("{}::{of}", self.full_name());
+        if let Some(a) = self.args.iter().find(|a| a.stored && !matches!(a.kind, ArgKind::Real { .. })) {
+            return Err(Error::argument(name(&a.name), "a real array to be stored", format!("{:?}", a.kind)));
+        }
+        for output in &self.outputs {
+            let Some(follows) = &output.stored_as else { continue };
+            if !self.args.iter().any(|a| a.name == *follows && a.stored) {
+                return Err(Error::argument(
+                    name(&output.name),
+                    "the dtype of a stored argument",
+                    format!("that of `{follows}`"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Run<'_, 'a> {
+    /// The dtype in which the caller has a buffer: its cotangents, directions and gradients have the same.
+    pub(super) fn dtype_of(&self, buffer: usize) -> DType {
+        let stored = match (self.op.args.get(buffer), buffer.checked_sub(self.op.args.len())) {
+            (Some(spec), _) => spec.stored.then_some(buffer),
+            (None, Some(n)) => self.op.outputs.get(n).and_then(|o| self.op.arg(o.stored_as.as_ref()?)),
+            (None, None) => None,
+        };
+        match stored.map(|n| &self.args[n]) {
+            Some(Arg::Array(view)) => view.dtype(),
+            _ => self.dtype,
+        }
+    }
+
+    /// An argument as kernels want it.
+    pub(super) fn computed(&self, spec: &ArgSpec, view: &View<'a>) -> Result<Slot<'a>> {
+        if let Data::I64(_) = view.data() {
+            let narrow = view.to_i32(&spec.name)?;
+            let mut array = self.context.allocator.zeros(DType::I32, view.shape());
+            array.set_cast(Data::I32(&narrow));
+            return Ok(Slot::Owned(array));
+        }
+        let slot = if view.dtype().is_real() { self.widened(view) } else { Slot::Borrowed(view.clone()) };
+        match &slot {
+            Slot::Owned(array) if array.view().data().not_finite().is_some() => {
+                let expected = format!("numbers within the range of {}, the others' dtype", self.dtype);
+                Err(Error::argument(&spec.name, expected, describe_view(view)))
+            }
+            _ => Ok(slot),
+        }
+    }
+
+    /// A real array in the dtype that kernels compute in.
+    pub(super) fn widened(&self, view: &View<'a>) -> Slot<'a> {
+        if view.dtype() == self.dtype {
+            return Slot::Borrowed(view.clone());
+        }
+        let mut array = self.context.allocator.zeros(self.dtype, view.shape());
+        array.set_cast(view.data());
+        Slot::Owned(array)
+    }
+
+    /// Results in the caller's dtypes.
+    pub(super) fn narrow(&self, evaluated: &mut Evaluated, request: &Request<'_, '_>) -> Result<()> {
+        let outputs = self.op.args.len()..;
+        for (buffer, array) in outputs.zip(&mut evaluated.values) {
+            self.narrow_one(self.op.buffer_name(buffer), buffer, array)?;
+        }
+        for (arg, array) in request.gradients.iter().zip(&mut evaluated.gradients) {
+            self.narrow_one(&format!("gradient by {}", self.op.args[*arg].name), *arg, array)?;
+        }
+        Ok(())
+    }
+
+    fn narrow_one(&self, name: &str, buffer: usize, array: &mut Array) -> Result<()> {
+        let dtype = self.dtype_of(buffer);
+        if dtype == self.dtype {
+            return Ok(());
+        }
+        let mut narrow = self.context.allocator.zeros(dtype, array.shape());
+        narrow.set_cast(array.view().data());
+        let mut both = array.to_f64().into_iter().zip(narrow.to_f64()).enumerate();
+        if let Some((at, (x, _))) = both.find(|(_, (x, y))| x.is_finite() && !y.is_finite()) {
+            let got = format!("{x:e} at element {at}");
+            return Err(Error::argument(name, format!("results within the range of {dtype}"), got));
+        }
+        self.context.allocator.recycle(std::mem::replace(array, narrow));
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! The images of pairs: three integers each, or packed into one.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::math::packed::unpack;
+
+/// The image S of each entry of a list.
+#[derive(Clone, Debug)]
+pub enum Shifts<'a> {
+    /// One integer each ([`pack`](crate::math::packed::pack)): what the search makes.
+    Packed(Cow<'a, [i32]>),
+    /// Three integers each: what comes from outside, and shifts that are too large to be packed.
+    Triples(Cow<'a, [[i32; 3]]>),
+}
+
+impl Shifts<'_> {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.len(),
+            Self::Triples(triples) => triples.len(),
+        }
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The shift of entry `p`.
+    pub fn at(&self, p: usize) -> [i32; 3] {
+        match self {
+            Self::Packed(packed) => unpack(packed[p]),
+            Self::Triples(triples) => triples[p],
+        }
+    }
+
+    /// The shifts of some entries.
+    pub fn range(&self, entries: Range<usize>) -> impl ExactSizeIterator<Item = [i32; 3]> + '_ {
+        entries.map(|p| self.at(p))
+    }
+
+    /// Where they are packed, one integer for each entry.
+    pub fn packed(&self) -> Option<&[i32]> {
+        match self {
+            Self::Packed(packed) => Some(packed),
+            Self::Triples(_) => None,
+        }
+    }
+
+    /// Where they are not packed, three integers for each entry.
+    pub fn as_triples(&self) -> Option<&[[i32; 3]]> {
+        match self {
+            Self::Packed(_) => None,
+            Self::Triples(triples) => Some(triples),
+        }
+    }
+
+    /// Three integers for each entry, shape (P, 3); a copy only where they are packed.
+    pub fn triples(&self) -> Cow<'_, [[i32; 3]]> {
+        match self {
+            Self::Packed(packed) => packed.iter().map(|&packed| unpack(packed)).collect(),
+            Self::Triples(triples) => Cow::Borrowed(triples),
+        }
+    }
+
+    /// [`Shifts::triples`], handed over.
+    pub fn into_triples(self) -> Vec<[i32; 3]> {
+        match self {
+            Self::Packed(packed) => packed.iter().map(|&packed| unpack(packed)).collect(),
+            Self::Triples(triples) => triples.into_owned(),
+        }
+    }
+
+    /// A view of these.
+    pub fn borrowed(&self) -> Shifts<'_> {
+        match self {
+            Self::Packed(packed) => Shifts::Packed(Cow::Borrowed(packed)),
+            Self::Triples(triples) => Shifts::Triples(Cow::Borrowed(triples)),
+        }
+    }
+
+    /// The same, owned.
+    pub fn into_owned(self) -> Shifts<'static> {
+        match self {
+            Self::Packed(packed) => Shifts::Packed(Cow::Owned(packed.into_owned())),
+            Self::Triples(triples) => Shifts::Triples(Cow::Owned(triples.into_owned())),
+        }
+    }
+}
+
+/// The memory of a list that is no longer needed, for the next one.
+#[derive(Clone, Debug, Default)]
+pub struct Buffers {
+    /// Of `neighbor_ptr`.
+    pub neighbor_ptr: Vec<i64>,
+    /// Of the columns.
+    pub others: Vec<i32>,
+    /// Of shifts that are packed.
+    pub packed: Vec<i32>,
+    /// Of shifts that are not.
+    pub triples: Vec<[i32; 3]>,
+}

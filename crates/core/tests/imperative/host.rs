@@ -1,0 +1,150 @@
+//! The CUDA text through the host's C++ compiler (`$CXX`, or `c++`), as a backend.
+#![expect(
+    unsafe_code,
+    reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
+)]
+
+use libloading::Library;
+use madelung_core::Result;
+use madelung_core::array::{Array, DType, Data};
+use madelung_core::backend::cpu::Cpu;
+use madelung_core::backend::kernel::{Array as ArrayOf, Launch, PRELUDE};
+use madelung_core::backend::launch::Backend;
+use madelung_core::backend::primitives::Primitives;
+use madelung_core::backend::{Bound, Context, Launching};
+use std::fmt::Write;
+use std::process::Command;
+use std::sync::OnceLock;
+
+type Function = unsafe extern "C" fn(*const Launch, i64, bool);
+
+/// A thread after the other; the last block reaches beyond the rows.
+const LAUNCH: &str = "
+template <class Kernel> static void launch(Kernel kernel, const Launch* a, long long rows, bool backwards) {
+  blockDim.x = 32;
+  const unsigned blocks = unsigned((rows + blockDim.x - 1) / blockDim.x), threads = blocks * blockDim.x;
+  for (unsigned n = 0; n < threads; ++n) {
+    const unsigned thread = backwards ? threads - 1 - n : n;
+    blockIdx.x = thread / blockDim.x;
+    threadIdx.x = thread % blockDim.x;
+    kernel(*a, 0, rows, nullptr);
+  }
+}
+";
+
+pub(crate) struct Host {
+    dtype: DType,
+    library: &'static Library,
+    backwards: bool,
+}
+
+impl Host {
+    pub(crate) fn new(dtype: DType, backwards: bool) -> Self {
+        static LIBRARIES: [OnceLock<Library>; 2] = [const { OnceLock::new() }; 2];
+        let library = LIBRARIES[usize::from(dtype == DType::F32)].get_or_init(|| compile(dtype));
+        Self { dtype, library, backwards }
+    }
+}
+
+fn compile(dtype: DType) -> Library {
+    let real = if dtype == DType::F32 { "float" } else { "double" };
+    let mut text = format!("#define MADELUNG_HOST\n#define REAL {real}\n{PRELUDE}{LAUNCH}");
+    for kernel in super::kernels::all().into_iter().chain(madelung_core::hash_grid::kernels()) {
+        let cuda = kernel.forms[0].parts[0].cuda;
+        let name = cuda.name;
+        writeln!(
+            text,
+            "{}\nextern \"C\" void host_{name}(const Launch* a, long long rows, bool backwards) {{ launch({name}, a, rows, \
+             backwards); }}",
+            cuda.text
+        )
+        .expect("a string");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, made) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));
+    std::fs::write(&source, text).expect("a file in the temporary folder");
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let mut words = compiler.split_whitespace();
+    let done = Command::new(words.next().unwrap_or("c++"))
+        .args(words)
+        // As in `tests/cuda_text`: no contraction, which would be the host's choice.
+        .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&made)
+        .output()
+        .unwrap_or_else(|e| panic!("the tests need a C++ compiler, as $CXX or c++; `{compiler}`: {e}"));
+    let log = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "`{compiler}` refused the CUDA text:\n{log}");
+    // SAFETY: the library has no initialisers but those of the C++ runtime.
+    unsafe { Library::new(&made) }.expect("the library that was just made")
+}
+
+impl Backend for Host {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn primitives(&self) -> Result<&dyn Primitives> {
+        const CPU: &Cpu = &Cpu::new();
+        CPU.primitives()
+    }
+
+    fn run(&self, _: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+        launch.check()?;
+        assert_eq!(launch.dtype, self.dtype);
+        let mut bound = Launch::new(launch);
+        for (n, slot) in launch.part.slots.iter().enumerate() {
+            let (batch, pairs) = (launch.batch(slot.param), launch.pair_list(slot.param));
+            let ints = |d: &[i32]| d.as_ptr().cast_mut().cast();
+            let longs = |d: &[i64]| d.as_ptr().cast_mut().cast();
+            bound.pointers[n] = match slot.array {
+                ArrayOf::Values(role) => {
+                    let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
+                    match found.map(|(_, bound)| bound) {
+                        Some(Bound::Input(view)) => match view.data() {
+                            Data::F32(d) => d.as_ptr().cast_mut().cast(),
+                            Data::F64(d) => d.as_ptr().cast_mut().cast(),
+                            Data::I32(d) => d.as_ptr().cast_mut().cast(),
+                            Data::I64(d) => d.as_ptr().cast_mut().cast(),
+                            Data::F16(_) | Data::BF16(_) => panic!("kernels compute in 32 or 64 bits"),
+                        },
+                        Some(Bound::Output { array, .. }) => pointer(array),
+                        _ => panic!("nothing is unwanted here"),
+                    }
+                }
+                ArrayOf::SystemOf => ints(batch.expect("a batch").idx()),
+                ArrayOf::Members => ints(batch.expect("a batch").ptr()),
+                ArrayOf::Start => longs(pairs.expect("a list").starts()),
+                ArrayOf::End => longs(pairs.expect("a list").ends()),
+                ArrayOf::Column => ints(pairs.expect("a list").others()),
+                ArrayOf::Shift => {
+                    let triples = pairs.expect("a list").stored_shifts().as_triples();
+                    triples.map_or(std::ptr::null_mut(), |d| ints(d.as_flattened()))
+                }
+                ArrayOf::PackedShift => {
+                    pairs.expect("a list").stored_shifts().packed().map_or(std::ptr::null_mut(), ints)
+                }
+                array => panic!("{array:?} is not of these kernels"),
+            };
+        }
+        // SAFETY: `compile` gives this function this signature, and the launch was checked.
+        unsafe {
+            let name = format!("host_{}", launch.part.cuda.name);
+            let function = self.library.get::<Function>(&name).expect("one function per kernel");
+            function(&bound, launch.rows() as i64, self.backwards);
+        }
+        Ok(())
+    }
+}
+
+fn pointer(array: &mut Array) -> *mut u8 {
+    let contiguous = "owned arrays are contiguous";
+    match array {
+        Array::F32(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
+        Array::F64(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
+        Array::I32(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
+        Array::I64(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
+        Array::F16(_) | Array::BF16(_) => panic!("kernels compute in 32 or 64 bits"),
+    }
+}

@@ -1,0 +1,139 @@
+//! Kernels that are not differentiated, on the CPU with one thread and several, and as CUDA text through the host's
+//! C++ compiler: every test runs all of them and wants the same numbers.
+
+mod grid;
+mod host;
+mod kernels;
+mod launches;
+mod ops;
+
+use host::Host;
+use madelung_core::array::{Array, DType, View};
+use madelung_core::backend::cpu::Cpu;
+use madelung_core::backend::kernel::{Kernel, ParamKind, role};
+use madelung_core::backend::launch::Backend;
+use madelung_core::backend::pool::{Pool, Serial, Threads};
+use madelung_core::backend::status::Word;
+use madelung_core::backend::{Bound, Context, Launching};
+use madelung_core::batch::Batch;
+use madelung_core::pairs::PairList;
+use madelung_core::{Error, Result};
+use std::collections::BTreeMap;
+
+/// What a kernel is called with, by name.
+#[derive(Clone, Default)]
+struct Call<'a> {
+    dtype: Option<DType>,
+    dims: BTreeMap<&'static str, usize>,
+    inputs: BTreeMap<&'static str, Array>,
+    outputs: BTreeMap<&'static str, Array>,
+    batches: BTreeMap<&'static str, Batch<'a>>,
+    pairs: BTreeMap<&'static str, PairList<'a>>,
+    reals: Vec<f64>,
+    ints: Vec<i64>,
+}
+
+impl<'a> Call<'a> {
+    fn dim(mut self, name: &'static str, size: usize) -> Self {
+        self.dims.insert(name, size);
+        self
+    }
+
+    fn input<'v>(mut self, name: &'static str, array: impl Into<View<'v>>) -> Self {
+        self.inputs.insert(name, array.into().to_array());
+        self
+    }
+
+    fn output(mut self, name: &'static str, dtype: DType, shape: &[usize]) -> Self {
+        self.outputs.insert(name, Array::zeros(dtype, shape));
+        self
+    }
+
+    fn ints(mut self, ints: &[i64]) -> Self {
+        self.ints = ints.to_vec();
+        self
+    }
+
+    fn reals(mut self, reals: &[f64]) -> Self {
+        self.reals = reals.to_vec();
+        self
+    }
+
+    /// The outputs, and the error that the status word stands for.
+    fn on(
+        &self,
+        kernel: &'static Kernel,
+        backend: &dyn Backend,
+        pool: &dyn Pool,
+    ) -> Result<(BTreeMap<&'static str, Array>, Option<Error>)> {
+        let mut outputs = self.outputs.clone();
+        let dims: Vec<usize> =
+            kernel.dims.iter().map(|d| self.dims.get(d).copied().unwrap_or_else(|| panic!("{d}?"))).collect();
+        let param = |name: &str| kernel.params.iter().position(|p| p.name == name).expect("a parameter");
+        let inputs = self.inputs.iter().map(|(n, a)| ((param(n), role::VALUE), Bound::Input(a.view())));
+        let mut arrays: Vec<_> = inputs.collect();
+        for (name, array) in &mut outputs {
+            arrays.push(((param(name), role::VALUE), Bound::Output { array, adds: false }));
+        }
+        let word = Word::default();
+        let mut launch = Launching {
+            kernel,
+            part: &kernel.forms[0].parts[0],
+            dtype: self.dtype.unwrap_or(DType::F64),
+            dims: &dims,
+            arrays,
+            batches: self.batches.iter().map(|(n, b)| (param(n), b)).collect(),
+            pairs: self.pairs.iter().map(|(n, l)| (param(n), l)).collect(),
+            maps: vec![],
+            meshes: vec![],
+            reals: self.reals.clone(),
+            ints: self.ints.clone(),
+            status: &word,
+        };
+        backend.run(&Context::default().with_pool(pool), &mut launch)?;
+        let raised = launch.raised();
+        drop(launch);
+        Ok((outputs, raised))
+    }
+
+    /// The same from everyone: one thread, four, and the CUDA text with its threads in either order.
+    fn everywhere(&self, kernel: &'static Kernel) -> (BTreeMap<&'static str, Array>, Option<Error>) {
+        let first = self.on(kernel, &Cpu::new(), &Serial).expect("a launch");
+        let threads = Threads::new(4);
+        assert_eq!(self.on(kernel, &Cpu::new(), &threads).expect("a launch"), first, "threads");
+        let dtype = self.dtype.unwrap_or(DType::F64);
+        for backwards in [false, true] {
+            let host = Host::new(dtype, backwards);
+            assert_eq!(self.on(kernel, &host, &Serial).expect("a launch"), first, "CUDA text {backwards}");
+        }
+        first
+    }
+
+    /// [`Call::everywhere`] where nothing is wrong.
+    fn outputs(&self, kernel: &'static Kernel) -> BTreeMap<&'static str, Array> {
+        let (outputs, raised) = self.everywhere(kernel);
+        assert_eq!(raised, None);
+        outputs
+    }
+
+    /// The error of a run, the same everywhere.
+    fn error(&self, kernel: &'static Kernel) -> String {
+        self.everywhere(kernel).1.expect("an error").to_string()
+    }
+}
+
+fn ints(a: &Array) -> Vec<i64> {
+    match a {
+        Array::I32(a) => a.iter().map(|x| i64::from(*x)).collect(),
+        Array::I64(a) => a.iter().copied().collect(),
+        a => panic!("{a:?}"),
+    }
+}
+
+#[test]
+fn they_have_one_form() {
+    for kernel in kernels::all() {
+        assert!(!kernel.is_differentiable() && kernel.forms.len() == 1, "{}", kernel.name);
+        assert!(kernel.params.iter().all(|p| !matches!(p.kind, ParamKind::Real { zero: true, .. })));
+    }
+}

@@ -1,0 +1,467 @@
+//! The cluster form of a pair loop: every unordered pair once, for both of its atoms (the idea of Páll and Hess,
+//! Comput. Phys. Commun. 184, 2641 (2013)).
+//!
+//! In a full list, what the pair (j, i, −S) adds to the sums of row j is what (i, j, S) adds to those of row i with
+//! the two exchanged. So one visit of a pair gives both, and most of the values are shared. Atoms that are close to
+//! each other lie together in clusters as wide as the lanes: a row meets whole clusters, their data are loaded as they
+//! lie, and nothing is gathered.
+//!
+//! The form has two phases: the sums of all rows over clusters of columns, and then what follows the loop, row by row.
+
+use crate::ir::{
+    Acc, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators,
+};
+use crate::mirror::Part;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// The first phase of a part in cluster form. The second is the part itself with its sums given.
+#[derive(Clone, Debug)]
+pub struct Clusters {
+    /// A loop over pairs that adds to the sums of the row and of the column.
+    pub pair: Part,
+    /// That loop.
+    pub loop_id: LoopId,
+    /// Its list.
+    pub list: ParamId,
+    /// The sums, in order.
+    pub sums: Vec<Sum>,
+    /// What a pair needs to know of its column, in order.
+    pub packed: Vec<Packed>,
+    /// The positions: a pair depends on them by r_j − r_i + S · cell alone, so atoms may be moved by lattice vectors.
+    pub positions: ParamId,
+    /// The cell; None where images play no part.
+    pub cell: Option<ParamId>,
+}
+
+/// A sum of the part, and the accumulators of the pair that make it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum {
+    /// In the part.
+    pub of_part: Acc,
+    /// What the row gets.
+    pub row: Acc,
+    /// What the column gets; None where it makes no difference which of the two does.
+    pub column: Option<Acc>,
+    /// What both are to be multiplied by.
+    pub factor: f64,
+}
+
+/// One component of an array over atoms.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Packed {
+    /// The parameter.
+    pub param: ParamId,
+    /// Which of its arrays.
+    pub role: Role,
+    /// The component.
+    pub component: usize,
+}
+
+impl Clusters {
+    /// The position of a component among those that are packed.
+    pub(crate) fn place(&self, param: ParamId, role: Role, component: usize) -> Option<usize> {
+        self.packed.binary_search(&Packed { param, role, component }).ok()
+    }
+}
+
+/// The cluster form of a part for full lists, if it has one: a single loop over the row's pairs that only sums, over
+/// values of the row, the column, their system and the vector between them.
+pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
+    let src = &part.body;
+    let (loop_id, list, body) = only_loop(kernel, part)?;
+    let mut pair = Pair::new(src, part.index, loop_id);
+    let mut sums = BTreeMap::new();
+    let mut additions: HashMap<Acc, usize> = HashMap::new();
+    for s in body {
+        if let Stmt::Accumulate(m, _) = s {
+            *additions.entry(*m).or_default() += 1;
+        }
+    }
+    for m in accumulators(body) {
+        let (row, column) = (pair.b.new_acc(), pair.b.new_acc());
+        let column = (!is_pooled(src, m)).then_some(column);
+        sums.insert(m, Sum { of_part: m, row, column, factor: 1.0 });
+    }
+    let row = pair.b.emit(Op::Row, Type::Index(part.index));
+    pair.b.open(true);
+    for s in body {
+        if let Stmt::Accumulate(m, v) = s {
+            let (mut mine, mut theirs) = (pair.value(*v, false)?, pair.value(*v, true)?);
+            let sum = sums.get_mut(m)?;
+            match sum.column {
+                Some(column) => {
+                    if additions[m] == 1 {
+                        (sum.factor, mine, theirs) = without_factor(&mut pair.b, mine, theirs);
+                    }
+                    pair.b.push(Stmt::Accumulate(column, theirs));
+                }
+                None => mine = pair.b.real_op(Op::Add(mine, theirs)),
+            }
+            pair.b.push(Stmt::Accumulate(sum.row, mine));
+        }
+    }
+    let mut b = pair.b;
+    let body = b.close();
+    let used = used(&b, &body);
+    b.push(Stmt::For { id: loop_id, range: Range::Pairs { list, row }, body });
+    let kept = only_used(b.stmts(), &used, row);
+    b.set_stmts(kept);
+    let (positions, cell) = pair_vector(kernel, part.index, &b, &used)?;
+    let packed: BTreeSet<Packed> = used
+        .iter()
+        .filter_map(|v| match *b.op(*v) {
+            Op::Load { param, role, row: Some(r), component, .. } if is_column(&b, r) => {
+                Some(Packed { param, role, component })
+            }
+            Op::LoadInt { param, row, component } if is_column(&b, row) => {
+                Some(Packed { param, role: Role::VALUE, component })
+            }
+            _ => None,
+        })
+        .collect();
+    Some(Clusters {
+        pair: Part { index: part.index, body: b },
+        loop_id,
+        list,
+        sums: sums.into_values().collect(),
+        packed: packed.into_iter().collect(),
+        positions,
+        cell,
+    })
+}
+
+fn is_column(b: &Body, row: Val) -> bool {
+    matches!(b.op(row), Op::PairColumn(_))
+}
+
+/// The one loop over data of the part, if it is over the row's pairs, outermost, and only adds to sums.
+fn only_loop<'a>(kernel: &Kernel, part: &'a Part) -> Option<(LoopId, ParamId, &'a [Stmt])> {
+    let src = &part.body;
+    let mut loops = 0;
+    let mut scatters = false;
+    src.for_each_stmt(&mut |s| match s {
+        Stmt::For { range, .. } => loops += usize::from(range.is_data()),
+        Stmt::Contribute { row: Some(r), .. } => scatters |= !matches!(src.op(*r), Op::SystemOf { .. }),
+        _ => {}
+    });
+    let found = src.stmts().iter().find_map(|s| match s {
+        Stmt::For { id, range: Range::Pairs { list, row }, body } if matches!(src.op(*row), Op::Row) => {
+            Some((*id, *list, body.as_slice()))
+        }
+        _ => None,
+    });
+    let (id, list, body) = found?;
+    let sums_only = body.iter().all(|s| matches!(s, Stmt::Let(_) | Stmt::Accumulate(..)));
+    let square = matches!(
+        kernel.params[list].kind,
+        Kind::Pairs { rows, columns, .. } if (rows, columns) == (part.index, part.index)
+    );
+    (loops == 1 && !scatters && sums_only && square).then_some((id, list, body))
+}
+
+/// Whether a sum ends in sums over all rows of the system alone, each row's counting the same: then the row may as
+/// well be given what belongs to the column.
+fn is_pooled(src: &Body, m: Acc) -> bool {
+    let mut depends = HashSet::new();
+    for s in src.stmts() {
+        match s {
+            Stmt::Let(v) => {
+                let fits = match src.op(*v) {
+                    Op::Read(n) if *n == m => {
+                        depends.insert(*v);
+                        continue;
+                    }
+                    Op::Neg(_) | Op::Add(..) | Op::Sub(..) => true,
+                    Op::Mul(x, y) => [(x, y), (y, x)].iter().any(|(x, y)| {
+                        depends.contains(*x) && !depends.contains(*y) && is_same_for_rows(src, **y)
+                    }),
+                    _ => false,
+                };
+                let mut reads = false;
+                src.op(*v).for_each_arg(|a| reads |= depends.contains(&a));
+                if reads {
+                    if !fits {
+                        return false;
+                    }
+                    depends.insert(*v);
+                }
+            }
+            Stmt::Contribute { .. } | Stmt::DeclareChannels(..) => {}
+            Stmt::For { range: Range::Pairs { .. }, .. } => {}
+            Stmt::Declare(_, v)
+            | Stmt::DeclareBest(_, v)
+            | Stmt::Accumulate(_, v)
+            | Stmt::AccumulateChannel { value: v, .. }
+            | Stmt::Raise { value: v, .. }
+            | Stmt::Store { value: v, .. } => {
+                if depends.contains(v) {
+                    return false;
+                }
+            }
+            Stmt::For { body, .. } => {
+                if reads_any(src, body, m, &depends) {
+                    return false;
+                }
+            }
+            Stmt::If { condition, then, otherwise } => {
+                if depends.contains(condition)
+                    || reads_any(src, then, m, &depends)
+                    || reads_any(src, otherwise, m, &depends)
+                {
+                    return false;
+                }
+            }
+        }
+    }
+    true
+}
+
+fn reads_any(src: &Body, stmts: &[Stmt], m: Acc, values: &HashSet<Val>) -> bool {
+    let mut any = false;
+    crate::ir::for_each(stmts, &mut |s| match s {
+        Stmt::Let(v) => {
+            any |= matches!(src.op(*v), Op::Read(n) if *n == m);
+            src.op(*v).for_each_arg(|a| any |= values.contains(&a));
+        }
+        Stmt::Declare(_, v)
+        | Stmt::DeclareBest(_, v)
+        | Stmt::Accumulate(_, v)
+        | Stmt::AccumulateChannel { value: v, .. }
+        | Stmt::Raise { value: v, .. }
+        | Stmt::Store { value: v, .. }
+        | Stmt::Contribute { value: v, .. } => any |= values.contains(v),
+        Stmt::If { condition, .. } => any |= values.contains(condition),
+        Stmt::For { .. } | Stmt::DeclareChannels(..) => {}
+    });
+    any
+}
+
+/// Whether a value is the same for all rows of a system.
+fn is_same_for_rows(src: &Body, v: Val) -> bool {
+    match src.op(v) {
+        Op::Row | Op::PlaceIn { .. } | Op::MapOf { .. } => false,
+        Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
+        op if op.of_loop().is_some() || op.of_acc().is_some() => false,
+        op => {
+            let mut same = true;
+            op.for_each_arg(|a| same &= is_same_for_rows(src, a));
+            same
+        }
+    }
+}
+
+/// Copies what a pair adds, as it is or with its two sides exchanged.
+struct Pair<'a> {
+    src: &'a Body,
+    b: Body,
+    index: Dim,
+    id: LoopId,
+    known: [HashMap<Val, Val>; 2],
+}
+
+impl<'a> Pair<'a> {
+    fn new(src: &'a Body, index: Dim, id: LoopId) -> Self {
+        let mut b = Body::new(Some(src));
+        b.canonical_signs = true;
+        Self { src, b, index, id, known: [HashMap::new(), HashMap::new()] }
+    }
+
+    /// None where the value is not one of the row, the column, their system and the image.
+    fn value(&mut self, v: Val, exchanged: bool) -> Option<Val> {
+        if let Some(n) = self.known[usize::from(exchanged)].get(&v) {
+            return Some(*n);
+        }
+        let op = self.src.op(v).clone();
+        let index = Type::Index(self.index);
+        let n = match op {
+            Op::Const(bits) => self.b.real(f64::from_bits(bits)),
+            Op::Int(i) => self.b.op_value(Op::Int(i)),
+            Op::Row if exchanged => self.b.emit(Op::PairColumn(self.id), index),
+            Op::PairColumn(l) if l == self.id && exchanged => self.b.emit(Op::Row, index),
+            Op::Row => self.b.emit(Op::Row, index),
+            Op::PairColumn(l) if l == self.id => self.b.emit(op, index),
+            Op::PairShift(l, _) if l == self.id => {
+                let shift = self.b.real_op(op);
+                if exchanged { self.b.real_op(Op::Neg(shift)) } else { shift }
+            }
+            Op::SystemOf { batch, row } if matches!(self.src.op(row), Op::Row) => {
+                let row = self.b.emit(Op::Row, index);
+                self.b.emit(Op::SystemOf { batch, row }, self.src.ty(v))
+            }
+            Op::SystemOf { .. } | Op::PlaceIn { .. } | Op::MapOf { .. } => return None,
+            ref op if op.of_loop().is_some() || op.of_acc().is_some() => return None,
+            Op::Load { role, .. } if role.has(Role::HIDDEN) => return None,
+            op => {
+                let mut whole = true;
+                let op = op.map_args(|a| match self.value(a, exchanged) {
+                    Some(n) => n,
+                    None => {
+                        whole = false;
+                        a
+                    }
+                });
+                if !whole {
+                    return None;
+                }
+                self.b.copy_op(op, self.src.ty(v))
+            }
+        };
+        self.known[usize::from(exchanged)].insert(v, n);
+        Some(n)
+    }
+}
+
+/// The values that the sums need.
+fn used(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
+    fn need(b: &Body, v: Val, used: &mut BTreeSet<Val>) {
+        if used.insert(v) {
+            b.op(v).for_each_arg(|a| need(b, a, used));
+        }
+    }
+    let mut used = BTreeSet::new();
+    for s in body {
+        if let Stmt::Accumulate(_, v) = s {
+            need(b, *v, &mut used);
+        }
+    }
+    used
+}
+
+/// The statements without the values that nothing needs.
+fn only_used(stmts: &[Stmt], used: &BTreeSet<Val>, row: Val) -> Vec<Stmt> {
+    let needed = |s: &&Stmt| !matches!(s, Stmt::Let(v) if *v != row && !used.contains(v));
+    let kept = stmts.iter().filter(needed).cloned();
+    kept.map(|s| match s {
+        Stmt::For { id, range, body } => Stmt::For { id, range, body: only_used(&body, used, row) },
+        s => s,
+    })
+    .collect()
+}
+
+/// A power of two that both sides of a pair are multiplied by may wait for the sums: no bit changes.
+fn without_factor(b: &mut Body, mine: Val, theirs: Val) -> (f64, Val, Val) {
+    fn split(b: &Body, v: Val) -> Option<(f64, Val)> {
+        match *b.op(v) {
+            Op::Neg(x) => split(b, x).map(|(factor, x)| (-factor, x)),
+            Op::Mul(x, y) => {
+                let (factor, rest) =
+                    b.constant(x).map(|c| (c, y)).or_else(|| b.constant(y).map(|c| (c, x)))?;
+                let is_power = factor.to_bits().trailing_zeros() >= 52 && factor.is_normal();
+                is_power.then_some((factor, rest))
+            }
+            _ => None,
+        }
+    }
+    match (split(b, mine), split(b, theirs)) {
+        (Some((f, x)), Some((g, y))) if f.abs() == g.abs() => {
+            let mut signed = |f: f64, x: Val| if f < 0.0 { b.real_op(Op::Neg(x)) } else { x };
+            (f.abs(), signed(f, x), signed(g, y))
+        }
+        _ => (1.0, mine, theirs),
+    }
+}
+
+/// A term of a sum of coordinates.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Term {
+    /// Of the row's own element.
+    Row(ParamId, usize),
+    /// Of the column's element.
+    Column(ParamId, usize),
+    /// A component of the image times one of a 3×3 array of the system.
+    Image(usize, ParamId, usize),
+}
+
+type Linear = BTreeMap<Term, f64>;
+
+/// A value as a sum of coordinates and image vectors, if it is one.
+fn linear(kernel: &Kernel, b: &Body, v: Val) -> Option<Linear> {
+    let sum = |x: Linear, y: Linear, sign: f64| {
+        let mut sum = x;
+        for (term, factor) in y {
+            *sum.entry(term).or_default() += sign * factor;
+        }
+        sum.retain(|_, factor| *factor != 0.0);
+        sum
+    };
+    let of = |v: Val| linear(kernel, b, v);
+    match *b.op(v) {
+        Op::Load { param, role: Role::VALUE, row: Some(row), component, .. }
+            if matches!(kernel.params[param].kind, Kind::Real { components: 3, .. }) =>
+        {
+            match b.op(row) {
+                Op::Row => Some(Linear::from([(Term::Row(param, component), 1.0)])),
+                Op::PairColumn(_) => Some(Linear::from([(Term::Column(param, component), 1.0)])),
+                _ => None,
+            }
+        }
+        Op::Add(x, y) => Some(sum(of(x)?, of(y)?, 1.0)),
+        Op::Sub(x, y) => Some(sum(of(x)?, of(y)?, -1.0)),
+        Op::Neg(x) => Some(sum(Linear::new(), of(x)?, -1.0)),
+        Op::Mul(x, y) => [(x, y), (y, x)].iter().find_map(|(x, y)| match (b.op(*x), b.op(*y)) {
+            (Op::PairShift(_, k), Op::Load { param, role: Role::VALUE, row, component, .. }) => {
+                let of_system = row.is_none_or(|r| matches!(b.op(r), Op::SystemOf { .. }));
+                of_system.then(|| Linear::from([(Term::Image(*k, *param, *component), 1.0)]))
+            }
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
+/// The positions and the cell of r_j − r_i + S · cell, if the pair depends on positions and image by this alone.
+fn pair_vector(
+    kernel: &Kernel,
+    index: Dim,
+    b: &Body,
+    used: &BTreeSet<Val>,
+) -> Option<(ParamId, Option<ParamId>)> {
+    // What enters anything but a sum of coordinates.
+    let mut ends = BTreeSet::new();
+    for v in used {
+        if linear(kernel, b, *v).is_none() {
+            b.op(*v).for_each_arg(|a| {
+                ends.insert(a);
+            });
+        }
+    }
+    b.for_each_stmt(&mut |s| {
+        if let Stmt::Accumulate(_, v) = s {
+            ends.insert(*v);
+        }
+    });
+    if ends.iter().any(|v| matches!(b.op(*v), Op::PairShift(..))) {
+        return None;
+    }
+    let ends: Vec<Linear> = ends.into_iter().filter_map(|v| linear(kernel, b, v)).collect();
+    let terms = || ends.iter().flat_map(BTreeMap::keys);
+    let cell = terms().find_map(|t| if let Term::Image(_, cell, _) = t { Some(*cell) } else { None });
+    let is_square = |p: ParamId| matches!(kernel.params[p].kind, Kind::Real { components: 9, .. });
+    if cell.is_some_and(|cell| !is_square(cell)) {
+        return None;
+    }
+    let vector = |positions: ParamId, c: usize, sign: f64| -> Linear {
+        let mut vector = Linear::from([(Term::Row(positions, c), -sign), (Term::Column(positions, c), sign)]);
+        if let Some(cell) = cell {
+            vector.extend((0..3).map(|k| (Term::Image(k, cell, 3 * k + c), sign)));
+        }
+        vector
+    };
+    let is_vector =
+        |end: &Linear, p: ParamId| (0..3).any(|c| *end == vector(p, c, 1.0) || *end == vector(p, c, -1.0));
+    // Where coordinates of several kinds differ by i and j, the first that a pair vector is made of.
+    let over_atoms =
+        |p: ParamId| matches!(kernel.params[p].kind, Kind::Real { dim: Some(d), .. } if d == index);
+    let positions = ends.iter().find_map(|end| {
+        end.keys().find_map(|t| match t {
+            Term::Column(p, _) if over_atoms(*p) && is_vector(end, *p) => Some(*p),
+            _ => None,
+        })
+    })?;
+    let concerns = |t: &Term| match t {
+        Term::Row(p, _) | Term::Column(p, _) => *p == positions,
+        Term::Image(..) => true,
+    };
+    let alone = ends.iter().filter(|end| end.keys().any(concerns)).all(|end| is_vector(end, positions));
+    alone.then_some((positions, cell))
+}

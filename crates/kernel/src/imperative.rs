@@ -1,0 +1,300 @@
+//! Kernels that are not differentiated, in the form that the printers read: scalar variables, structured control flow,
+//! one operation per statement.
+//!
+//! Integers are 64-bit and wrap; reals are f64. Every element that a computed number names is checked first
+//! ([`Stmt::Check`]), and every access to an output is a relaxed atomic one, as other rows may touch it at any time.
+
+use crate::ir::{Dim, Kernel, Kind, ParamId, Role};
+use crate::print::layout::{Array, Slot};
+use std::collections::BTreeSet;
+
+/// A variable, by number.
+pub type Var = usize;
+
+/// The type of a variable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// A real number, in f64.
+    Real,
+    /// A 64-bit integer, or a row.
+    Int,
+    /// A condition.
+    Bool,
+}
+
+/// Why a row raises the status word: the numbers of its bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// An index is out of range.
+    Index = 0,
+    /// Two points coincide.
+    Coincident = 1,
+    /// There is more than there is room for.
+    Capacity = 2,
+    /// A number is infinite or NaN.
+    NotFinite = 3,
+    /// An integer does not fit its array.
+    Overflow = 4,
+    /// An integer was divided by zero.
+    Division = 5,
+}
+
+/// An operation on one variable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unary {
+    /// −a, by type.
+    Neg,
+    /// not a; bit by bit for integers.
+    Not,
+    /// √a
+    Sqrt,
+    /// eᵃ
+    Exp,
+    /// ln a
+    Ln,
+    /// erfc a
+    Erfc,
+    /// sin a
+    Sin,
+    /// cos a
+    Cos,
+    /// The nearest integer, ties to even, as a real.
+    Nearest,
+    /// The largest integer that is not above, as a real.
+    Floor,
+    /// |a|, of reals.
+    Abs,
+    /// An integer as a real.
+    ToReal,
+    /// A real without its fraction as an integer: the nearest one there is, and 0 for NaN.
+    ToInt,
+    /// Whether a real is a finite number.
+    IsFinite,
+}
+
+/// An operation on two variables of one type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Binary {
+    /// a + b
+    Add,
+    /// a − b
+    Sub,
+    /// a · b
+    Mul,
+    /// a / b; of integers towards zero (b is checked).
+    Div,
+    /// The remainder of that division of integers (b is checked).
+    Rem,
+    /// Bits of both.
+    And,
+    /// Bits of either.
+    Or,
+    /// Bits of one alone.
+    Xor,
+    /// a · 2ᵇ, b modulo 64.
+    Shl,
+    /// ⌊a / 2ᵇ⌋, b modulo 64.
+    Shr,
+    /// aᵇ, of reals.
+    Pow,
+    /// a < b
+    Lt,
+    /// a ≤ b
+    Le,
+    /// a = b
+    Eq,
+    /// a ≠ b
+    Ne,
+}
+
+/// What an atomic operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atomic {
+    /// Adds.
+    Add,
+    /// Keeps the larger.
+    Max,
+    /// Keeps the smaller.
+    Min,
+}
+
+/// What a statement computes.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expr {
+    /// A constant.
+    Real(f64),
+    /// A constant.
+    Int(i64),
+    /// A constant.
+    Bool(bool),
+    /// Another variable's value now.
+    Copy(Var),
+    /// The row that runs.
+    Row,
+    /// A real or integer attribute.
+    Attribute(ParamId),
+    /// The number of rows of a dimension.
+    Rows(Dim),
+    /// An operation.
+    Unary(Unary, Var),
+    /// An operation.
+    Binary(Binary, Var, Var),
+    /// One component of an element of an array; `row` is `None` for an array of one element.
+    Load {
+        /// The parameter.
+        param: ParamId,
+        /// The element.
+        row: Option<Var>,
+        /// The component.
+        component: usize,
+    },
+    /// An atomic change of an integer output; gives the value before.
+    Atomic {
+        /// What it does.
+        op: Atomic,
+        /// The parameter.
+        param: ParamId,
+        /// The element.
+        row: Option<Var>,
+        /// The other operand.
+        value: Var,
+    },
+    /// An entry of a batch or a pair list.
+    Entry {
+        /// The parameter.
+        param: ParamId,
+        /// Which of its arrays.
+        array: Array,
+        /// The row, system or pair.
+        at: Var,
+        /// The component of a shift; otherwise how far behind `at`.
+        component: usize,
+    },
+}
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stmt {
+    /// Declares a variable.
+    Let(Var, Expr),
+    /// Gives a variable the value of another.
+    Set(Var, Var),
+    /// A branch.
+    If {
+        /// The condition.
+        condition: Var,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        otherwise: Vec<Stmt>,
+    },
+    /// A loop without an end of its own.
+    Loop(Vec<Stmt>),
+    /// Leaves the innermost loop.
+    Break,
+    /// Begins the innermost loop's next turn.
+    Continue,
+    /// Ends the row.
+    Return,
+    /// Ends the row with [`Reason::Index`] where a number is not a row of a dimension.
+    Check {
+        /// The number.
+        index: Var,
+        /// The dimension.
+        dim: Dim,
+        /// The array that is indexed.
+        param: ParamId,
+    },
+    /// Writes one component of an element of an output.
+    Store {
+        /// The parameter.
+        param: ParamId,
+        /// The element.
+        row: Option<Var>,
+        /// The component.
+        component: usize,
+        /// What is written.
+        value: Var,
+    },
+    /// Raises a bit of the status word, for an array or for none.
+    Raise(Reason, Option<ParamId>),
+}
+
+/// The body of a kernel.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Body {
+    /// The types of its variables.
+    pub types: Vec<Type>,
+    /// What it does.
+    pub stmts: Vec<Stmt>,
+}
+
+/// What a launch of a body is given.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Pointers, in order.
+    pub slots: Vec<Slot>,
+    /// Those of outputs.
+    pub written: Vec<usize>,
+    /// Whether rows loop.
+    pub loops: bool,
+}
+
+impl Layout {
+    /// Reads a body.
+    pub fn new(kernel: &Kernel, body: &Body) -> Self {
+        let (mut slots, mut loops) = (BTreeSet::new(), false);
+        visit(&body.stmts, &mut |s| match s {
+            Stmt::Let(_, Expr::Load { param, .. } | Expr::Atomic { param, .. })
+            | Stmt::Store { param, .. } => {
+                slots.insert((*param, Array::Values(Role::VALUE)));
+            }
+            Stmt::Let(_, Expr::Entry { param, array, .. }) => {
+                slots.insert((*param, *array));
+                if *array == Array::Shift {
+                    slots.insert((*param, Array::PackedShift));
+                }
+            }
+            Stmt::Loop(_) => loops = true,
+            _ => {}
+        });
+        let slots: Vec<Slot> = slots.into_iter().collect();
+        let written = (0..slots.len()).filter(|n| is_output(kernel.params[slots[*n].0].kind)).collect();
+        Self { slots, written, loops }
+    }
+
+    /// The position of an array among the pointers.
+    pub fn slot(&self, param: ParamId, array: Array) -> usize {
+        self.slots.binary_search(&(param, array)).expect("every array of the body has a slot")
+    }
+}
+
+/// Whether a kernel writes a parameter.
+pub fn is_output(kind: Kind) -> bool {
+    matches!(kind, Kind::Output { .. } | Kind::Integers { output: true, .. })
+}
+
+/// The elements that an array has per row.
+pub fn components(kind: Kind) -> usize {
+    match kind {
+        Kind::Real { components, .. }
+        | Kind::Output { components, .. }
+        | Kind::Ints { components, .. }
+        | Kind::Integers { components, .. } => components,
+        _ => 1,
+    }
+}
+
+fn visit(stmts: &[Stmt], f: &mut dyn FnMut(&Stmt)) {
+    for s in stmts {
+        f(s);
+        match s {
+            Stmt::If { then, otherwise, .. } => {
+                visit(then, f);
+                visit(otherwise, f);
+            }
+            Stmt::Loop(body) => visit(body, f),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! What values are.
+
+use super::*;
+
+/// What a value is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// A real constant, by its bits.
+    Const(u64),
+    /// An integer constant.
+    Int(i64),
+    /// The row this instance of the kernel runs for.
+    Row,
+    /// The variable of a `lo..hi` loop, the row that a loop over a batch's members visits, or a channel.
+    LoopVar(LoopId),
+    /// The column of the pair that a loop over a pair list visits.
+    PairColumn(LoopId),
+    /// A component of that pair's image shift, as a real.
+    PairShift(LoopId, usize),
+    /// The row of the pair that a loop over the pairs of a column visits.
+    PairRow(LoopId),
+    /// The entry of that pair in arrays that have an element per pair.
+    PairEntry(LoopId),
+    /// How many pairs of the same row, or members of the same system, come before the one that a loop visits.
+    Place(LoopId),
+    /// How many members of the same system come before a row.
+    PlaceIn {
+        /// The batch.
+        batch: ParamId,
+        /// A row of the batch.
+        row: Val,
+    },
+    /// The element that a map gives to a row.
+    MapOf {
+        /// The map.
+        map: ParamId,
+        /// A row.
+        row: Val,
+    },
+    /// The system that a row of a batch belongs to.
+    SystemOf {
+        /// The batch.
+        batch: ParamId,
+        /// A row of the batch.
+        row: Val,
+    },
+    /// A real attribute (no derivative).
+    Scalar(ParamId),
+    /// An integer attribute.
+    IntScalar(ParamId),
+    /// The order of a mesh's splines.
+    SplineOrder(ParamId),
+    /// The nodes of a mesh along an axis.
+    MeshSize(ParamId, usize),
+    /// The d-th derivative of the cardinal B-spline M_p(`at` − k) for k = ⌊`at`⌋ − `node`, where 0 ≤ `node` < p and `at`
+    /// is a coordinate in units of the mesh.
+    Spline {
+        /// The mesh.
+        mesh: ParamId,
+        /// Its axis.
+        axis: usize,
+        /// The coordinate.
+        at: Val,
+        /// Which of the p nodes.
+        node: Val,
+        /// d
+        derivative: usize,
+    },
+    /// The node with the indices ⌊`at`⌋ − `node`, wrapped, in the mesh of a system.
+    MeshNode {
+        /// The mesh.
+        mesh: ParamId,
+        /// The system.
+        system: Val,
+        /// The coordinates, by axis.
+        at: [Val; 3],
+        /// Which of the p nodes of each axis.
+        node: [Val; 3],
+    },
+    /// One component of one element of a real array; `row` is `None` for an array of one element.
+    Load {
+        /// The parameter.
+        param: ParamId,
+        /// Which of its arrays.
+        role: Role,
+        /// The element.
+        row: Option<Val>,
+        /// The component.
+        component: usize,
+        /// The channel, of an array that has them.
+        channel: Option<Val>,
+    },
+    /// The same of an integer array, as a real.
+    LoadInt {
+        /// The parameter.
+        param: ParamId,
+        /// The element.
+        row: Val,
+        /// The component.
+        component: usize,
+    },
+    /// The accumulator's sum so far.
+    Read(Acc),
+    /// The same of one channel.
+    ReadChannel(Acc, Val),
+    /// The largest of the values that a loop has seen ([`Stmt::Raise`]); no derivative.
+    Best(Acc),
+    /// The [`Op::Place`] at which it was, the first one if there are several; −1 for the initial value.
+    BestPlace(Acc),
+    /// The value, with no derivative.
+    Stop(Val),
+    /// `value`, whose partial derivatives are given by a template and not by its own expression.
+    Own {
+        /// What it evaluates to.
+        value: Val,
+        /// The template in [`Body::templates`].
+        template: usize,
+        /// The arguments.
+        args: Vec<Val>,
+    },
+    /// a + b
+    Add(Val, Val),
+    /// a − b
+    Sub(Val, Val),
+    /// a · b
+    Mul(Val, Val),
+    /// −a
+    Neg(Val),
+    /// 1 / a
+    Recip(Val),
+    /// √a
+    Sqrt(Val),
+    /// eᵃ
+    Exp(Val),
+    /// ln a
+    Ln(Val),
+    /// aᵇ
+    Pow(Val, Val),
+    /// erfc a
+    Erfc(Val),
+    /// exp(−a²)
+    ExpNegSq(Val),
+    /// sin a
+    Sin(Val),
+    /// cos a
+    Cos(Val),
+    /// The nearest integer (no derivative).
+    Nearest(Val),
+    /// An integer as a real.
+    FromInt(Val),
+    /// a + b, integers
+    IAdd(Val, Val),
+    /// a − b, integers
+    ISub(Val, Val),
+    /// a · b, integers
+    IMul(Val, Val),
+    /// a < b, reals
+    Lt(Val, Val),
+    /// a ≤ b, reals
+    Le(Val, Val),
+    /// a = b, reals
+    Eq(Val, Val),
+    /// a < b, integers
+    ILt(Val, Val),
+    /// a = b, integers
+    IEq(Val, Val),
+    /// a and b
+    And(Val, Val),
+    /// a or b
+    Or(Val, Val),
+    /// not a
+    Not(Val),
+    /// if a then b else c, both evaluated
+    Select(Val, Val, Val),
+}
+
+impl Op {
+    /// The loop whose iteration the op belongs to.
+    pub fn of_loop(&self) -> Option<LoopId> {
+        match *self {
+            Op::LoopVar(l)
+            | Op::PairColumn(l)
+            | Op::PairShift(l, _)
+            | Op::PairRow(l)
+            | Op::PairEntry(l)
+            | Op::Place(l) => Some(l),
+            _ => None,
+        }
+    }
+
+    /// The same of another loop.
+    #[must_use]
+    pub fn with_loop(&self, l: LoopId) -> Op {
+        match *self {
+            Op::LoopVar(_) => Op::LoopVar(l),
+            Op::PairColumn(_) => Op::PairColumn(l),
+            Op::PairShift(_, c) => Op::PairShift(l, c),
+            Op::PairRow(_) => Op::PairRow(l),
+            Op::PairEntry(_) => Op::PairEntry(l),
+            Op::Place(_) => Op::Place(l),
+            _ => self.clone(),
+        }
+    }
+
+    /// The accumulator that the op reads.
+    pub fn of_acc(&self) -> Option<Acc> {
+        match *self {
+            Op::Read(m) | Op::ReadChannel(m, _) | Op::Best(m) | Op::BestPlace(m) => Some(m),
+            _ => None,
+        }
+    }
+
+    /// The same of another accumulator.
+    #[must_use]
+    pub fn with_acc(&self, m: Acc) -> Op {
+        match *self {
+            Op::Read(_) => Op::Read(m),
+            Op::ReadChannel(_, c) => Op::ReadChannel(m, c),
+            Op::Best(_) => Op::Best(m),
+            Op::BestPlace(_) => Op::BestPlace(m),
+            _ => self.clone(),
+        }
+    }
+
+    /// Calls `f` on every value the op reads.
+    pub fn for_each_arg(&self, mut f: impl FnMut(Val)) {
+        let _ = self.map_args(|v| {
+            f(v);
+            v
+        });
+    }
+
+    /// The op with its arguments replaced.
+    #[must_use]
+    pub fn map_args(&self, mut f: impl FnMut(Val) -> Val) -> Op {
+        use Op::*;
+        match self {
+            Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | PairRow(_)
+            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | SplineOrder(_) | MeshSize(..)
+            | Read(_) | Best(_) | BestPlace(_) => self.clone(),
+            Spline { mesh, axis, at, node, derivative } => {
+                Spline { mesh: *mesh, axis: *axis, at: f(*at), node: f(*node), derivative: *derivative }
+            }
+            MeshNode { mesh, system, at, node } => {
+                let system = f(*system);
+                MeshNode { mesh: *mesh, system, at: at.map(&mut f), node: node.map(f) }
+            }
+            SystemOf { batch, row } => SystemOf { batch: *batch, row: f(*row) },
+            PlaceIn { batch, row } => PlaceIn { batch: *batch, row: f(*row) },
+            MapOf { map, row } => MapOf { map: *map, row: f(*row) },
+            Stop(a) => Stop(f(*a)),
+            ReadChannel(m, c) => ReadChannel(*m, f(*c)),
+            Load { param, role, row, component, channel } => {
+                let (row, channel) = (row.map(&mut f), channel.map(f));
+                Load { param: *param, role: *role, row, component: *component, channel }
+            }
+            LoadInt { param, row, component } => {
+                LoadInt { param: *param, row: f(*row), component: *component }
+            }
+            Own { value, template, args } => {
+                Own { value: f(*value), template: *template, args: args.iter().map(|a| f(*a)).collect() }
+            }
+            Add(a, b) => Add(f(*a), f(*b)),
+            Sub(a, b) => Sub(f(*a), f(*b)),
+            Mul(a, b) => Mul(f(*a), f(*b)),
+            Pow(a, b) => Pow(f(*a), f(*b)),
+            IAdd(a, b) => IAdd(f(*a), f(*b)),
+            ISub(a, b) => ISub(f(*a), f(*b)),
+            IMul(a, b) => IMul(f(*a), f(*b)),
+            Lt(a, b) => Lt(f(*a), f(*b)),
+            Le(a, b) => Le(f(*a), f(*b)),
+            Eq(a, b) => Eq(f(*a), f(*b)),
+            ILt(a, b) => ILt(f(*a), f(*b)),
+            IEq(a, b) => IEq(f(*a), f(*b)),
+            And(a, b) => And(f(*a), f(*b)),
+            Or(a, b) => Or(f(*a), f(*b)),
+            Neg(a) => Neg(f(*a)),
+            Recip(a) => Recip(f(*a)),
+            Sqrt(a) => Sqrt(f(*a)),
+            Exp(a) => Exp(f(*a)),
+            Ln(a) => Ln(f(*a)),
+            Erfc(a) => Erfc(f(*a)),
+            ExpNegSq(a) => ExpNegSq(f(*a)),
+            Sin(a) => Sin(f(*a)),
+            Cos(a) => Cos(f(*a)),
+            Nearest(a) => Nearest(f(*a)),
+            FromInt(a) => FromInt(f(*a)),
+            Not(a) => Not(f(*a)),
+            Select(c, a, b) => Select(f(*c), f(*a), f(*b)),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Small arrays of constant size, arrays with channels, and loops over channels.
+
+use super::{Loop, Lower, Value, err};
+use crate::ir::{Acc, Dim, Kind, Op, ParamId, Role, Stmt, Type, Val};
+use proc_macro2::{Delimiter, TokenTree};
+use quote::ToTokens;
+use std::collections::HashMap;
+use syn::{Expr, ExprIndex, Result};
+
+/// The most elements of a local array, and the most iterations of a loop that is unrolled for one.
+const UNROLLED: i64 = 64;
+
+impl Lower<'_> {
+    /// `[a, b, c]`
+    pub(super) fn array(&mut self, a: &syn::ExprArray) -> Result<Value> {
+        let elements = a.elems.iter().map(|e| self.expr(e)).collect::<Result<_>>()?;
+        self.array_of(elements, a)
+    }
+
+    /// `[x; 4]`
+    pub(super) fn repeat(&mut self, r: &syn::ExprRepeat) -> Result<Value> {
+        if self.dimension(&r.len).is_some() {
+            return err(r, "a value for each channel is a sum: `let mut s = [0.0; Feature]`");
+        }
+        let n = self.int(&r.len)?;
+        match self.constant_int(n) {
+            Some(n) if (1..=UNROLLED).contains(&n) => {
+                let x = self.expr(&r.expr)?;
+                self.array_of(vec![x; n as usize], r)
+            }
+            _ => err(&r.len, format!("a local array has a constant number of elements, 1 to {UNROLLED}")),
+        }
+    }
+
+    fn array_of(&mut self, elements: Vec<Value>, at: &impl ToTokens) -> Result<Value> {
+        let is_element = |v: &Value| match v {
+            Value::Scalar(v) => self.b.ty(*v) == Type::Real,
+            Value::Vec3(_) | Value::Mat3(_) | Value::Array(_) => true,
+            _ => false,
+        };
+        let types: Vec<String> = elements.iter().map(|v| self.type_of(v)).collect();
+        if elements.is_empty()
+            || elements.len() > UNROLLED as usize
+            || !elements.iter().all(is_element)
+            || types.iter().any(|t| *t != types[0])
+        {
+            let message = format!(
+                "a local array has 1 to {UNROLLED} elements of one type: Real, Vec3, Mat3 or an array of these"
+            );
+            return err(at, message);
+        }
+        Ok(Value::Array(elements))
+    }
+
+    /// The number that an integer always is.
+    pub(super) fn constant_int(&self, v: Val) -> Option<i64> {
+        match *self.b.op(v) {
+            Op::Int(n) => Some(n),
+            Op::IAdd(a, b) => self.constant_int(a)?.checked_add(self.constant_int(b)?),
+            Op::ISub(a, b) => self.constant_int(a)?.checked_sub(self.constant_int(b)?),
+            Op::IMul(a, b) => self.constant_int(a)?.checked_mul(self.constant_int(b)?),
+            _ => None,
+        }
+    }
+
+    /// What an expression names that begins with a local array: the array, an element of it, or a sum.
+    pub(super) fn element(&mut self, e: &Expr) -> Result<Option<Value>> {
+        match e {
+            Expr::Path(p) => {
+                let named = p.path.get_ident().and_then(|name| self.lookup(&name.to_string()));
+                Ok(named.filter(|v| matches!(v, Value::Array(_))))
+            }
+            Expr::Index(ix) => match self.element(&ix.expr)? {
+                None => Ok(None),
+                Some(Value::Array(elements)) => {
+                    let at = self.int(&ix.index)?;
+                    match self.constant_int(at) {
+                        Some(n) if n < 0 || n as usize >= elements.len() => {
+                            let last = elements.len() - 1;
+                            err(&ix.index, format!("index {n} is out of range: the elements are 0 to {last}"))
+                        }
+                        Some(n) => Ok(Some(elements[n as usize].clone())),
+                        None => err(
+                            &ix.index,
+                            "a local array is indexed by constants and by the variables of loops with constant bounds (`for k \
+                             in 0..4`): hand on an array parameter, or select with `if`",
+                        ),
+                    }
+                }
+                Some(_) => err(&ix.expr, "this is an element already, not an array"),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// The value of what has been named: sums are read.
+    pub(super) fn read(&mut self, v: Value, at: &Expr) -> Value {
+        match v {
+            Value::Sum(first, n) => {
+                self.note_read(first, at);
+                let (depth, sum) = self.sum(first);
+                let mut read = |c: usize| self.b.read_at(sum + c, depth);
+                if n == 1 { Value::Scalar(read(0)) } else { Value::Vec3([read(0), read(1), read(2)]) }
+            }
+            Value::Array(elements) => Value::Array(elements.into_iter().map(|v| self.read(v, at)).collect()),
+            v => v,
+        }
+    }
+
+    fn note_read(&mut self, sum: Acc, at: &Expr) {
+        let (name, span) = first_name(at);
+        for l in &mut self.loops[self.declared_in[&sum]..] {
+            l.read.push((sum, name.clone(), span));
+        }
+    }
+
+    /// A loop with constant bounds that indexes a local array, written out. Not every loop is: `false`.
+    pub(super) fn unroll(&mut self, f: &syn::ExprForLoop) -> Result<bool> {
+        let (Expr::Range(r), syn::Pat::Ident(name)) = (&*f.expr, &*f.pat) else { return Ok(false) };
+        let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_)) = (&r.start, &r.end, &r.limits) else {
+            return Ok(false);
+        };
+        if !self.indexes_local(f.body.to_token_stream()) {
+            return Ok(false);
+        }
+        let (lo, hi) = (self.int(lo)?, self.int(hi)?);
+        let (Some(lo), Some(hi)) = (self.constant_int(lo), self.constant_int(hi)) else { return Ok(false) };
+        let times = hi.saturating_sub(lo).max(0).saturating_mul(self.unrolled);
+        if times > UNROLLED {
+            let message = format!(
+                "a loop that indexes a local array is unrolled, with all loops around it that are: at most {UNROLLED} \
+                 iterations, not {times}"
+            );
+            return err(&f.expr, message);
+        }
+        let before = std::mem::replace(&mut self.unrolled, times.max(1));
+        self.loops.push(Loop::default());
+        for k in lo..hi {
+            let k = self.b.op_value(Op::Int(k));
+            self.names.push(HashMap::from([(name.ident.to_string(), Value::Scalar(k))]));
+            self.block(&f.body.stmts)?;
+            self.names.pop();
+        }
+        // Straight-line code: sums may be read between additions.
+        self.loops.pop();
+        self.unrolled = before;
+        Ok(true)
+    }
+
+    /// Whether a name that is no parameter (nor a sum over channels) is indexed in these tokens.
+    fn indexes_local(&self, tokens: proc_macro2::TokenStream) -> bool {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        (0..tokens.len()).any(|n| match &tokens[n] {
+            TokenTree::Group(g) if g.delimiter() == Delimiter::Bracket && n > 0 => {
+                let local =
+                    |name: &str| !matches!(self.lookup(name), Some(Value::Param(_) | Value::Channels(..)));
+                matches!(&tokens[n - 1], TokenTree::Ident(i) if local(&i.to_string()))
+                    || self.indexes_local(g.stream())
+            }
+            TokenTree::Group(g) => self.indexes_local(g.stream()),
+            _ => false,
+        })
+    }
+
+    /// The dimension that an expression names.
+    fn dimension(&self, e: &Expr) -> Option<Dim> {
+        let Expr::Path(p) = e else { return None };
+        let name = p.path.get_ident()?.to_string();
+        if self.lookup(&name).is_some() { None } else { self.dims.iter().position(|d| *d == name) }
+    }
+
+    /// The dimension of `for c in Feature`.
+    pub(super) fn channels(&self, e: &Expr) -> Result<Option<Dim>> {
+        let Some(dim) = self.dimension(e) else { return Ok(None) };
+        let has_rows = dim == self.index
+            || self.params.iter().any(|p| match p.kind {
+                Kind::Batch { rows, systems } => rows == dim || systems == dim,
+                Kind::Pairs { rows, columns, entries } => {
+                    rows == dim || columns == dim || entries == Some(dim)
+                }
+                Kind::Map { rows, into } => rows == dim || into == dim,
+                Kind::Mesh { systems, nodes } => systems == dim || nodes == dim,
+                _ => false,
+            });
+        if has_rows {
+            let name = self.dim_name(dim);
+            let message = format!(
+                "a loop over channels goes over a dimension that is neither the kernel's own nor in a batch, map, mesh or pair list; \
+                 `{name}` is: loop over pairs or members"
+            );
+            return err(e, message);
+        }
+        Ok(Some(dim))
+    }
+
+    /// `let mut s = [0.0; Feature]`: a sum for each channel. None where it is something else.
+    pub(super) fn channel_sums(&mut self, e: &Expr) -> Result<Option<Value>> {
+        let Expr::Repeat(r) = e else { return Ok(None) };
+        let Some(dim) = self.dimension(&r.len) else { return Ok(None) };
+        self.channels(&r.len)?;
+        if !matches!(self.expr(&r.expr)?, Value::Scalar(v) if self.b.constant(v) == Some(0.0)) {
+            return err(&r.expr, "sums over channels begin at 0.0");
+        }
+        if !self.loops.is_empty() || self.branches > 0 {
+            return err(e, "sums over channels are declared outside loops and branches");
+        }
+        let sum = self.b.new_acc();
+        self.b.push(Stmt::DeclareChannels(sum, dim));
+        self.declared_in.insert(sum, 0);
+        Ok(Some(Value::Channels(sum, dim)))
+    }
+
+    fn named_channels(&self, e: &Expr) -> Option<(Acc, Dim)> {
+        let Expr::Path(p) = e else { return None };
+        match self.lookup(&p.path.get_ident()?.to_string()) {
+            Some(Value::Channels(sum, dim)) => Some((sum, dim)),
+            _ => None,
+        }
+    }
+
+    /// The variable of a loop over channels of this dimension.
+    fn channel(&mut self, dim: Dim, e: &Expr) -> Result<Val> {
+        let c = self.index(e)?;
+        if self.b.ty(c) == Type::Index(dim) {
+            return Ok(c);
+        }
+        let name = self.dim_name(dim);
+        err(e, format!("this has a value for each channel: index it by the variable of `for c in {name}`"))
+    }
+
+    /// `s[c]` and `features[j][c]`. None where there are no channels.
+    pub(super) fn channel_value(&mut self, ix: &ExprIndex) -> Result<Option<Value>> {
+        if let Some((sum, dim)) = self.named_channels(&ix.expr) {
+            let c = self.channel(dim, &ix.index)?;
+            self.note_read(sum, &ix.expr);
+            self.channels_read.insert(sum);
+            return Ok(Some(Value::Scalar(self.b.emit(Op::ReadChannel(sum, c), Type::Real))));
+        }
+        if !matches!(&*ix.expr, Expr::Index(_)) {
+            return Ok(None);
+        }
+        let (param, row, c) = self.channel_place(ix)?;
+        if matches!(self.params[param].kind, Kind::Output { .. }) {
+            return err(ix, "an output cannot be read: its old value is gone in the backward pass");
+        }
+        let load = Op::Load { param, role: Role::VALUE, row: Some(row), component: 0, channel: Some(c) };
+        Ok(Some(Value::Scalar(self.b.real_op(load))))
+    }
+
+    /// Parameter, row and channel of `features[j][c]`.
+    fn channel_place(&mut self, ix: &ExprIndex) -> Result<(ParamId, Val, Val)> {
+        let Expr::Index(inner) = &*ix.expr else {
+            return err(&ix.expr, "expected `array[row][channel]`");
+        };
+        let param = self.param_named(&inner.expr)?;
+        let (Kind::Real { dim: Some(dim), width: Some(width), .. }
+        | Kind::Output { dim: Some(dim), width: Some(width), .. }) = self.params[param].kind
+        else {
+            return err(
+                &inner.expr,
+                "this array has no channels: one that has is `&[[Real; Feature]; Atom]`",
+            );
+        };
+        let row = self.index(&inner.index)?;
+        self.check_row(dim, row, &inner.index)?;
+        Ok((param, row, self.channel(width, &ix.index)?))
+    }
+
+    /// `s[c] += x`, `total[system][c] += x`. False where there are no channels.
+    pub(super) fn add_to_channel(
+        &mut self,
+        ix: &ExprIndex,
+        value: &Value,
+        at: &syn::ExprBinary,
+    ) -> Result<bool> {
+        if let Some((sum, dim)) = self.named_channels(&ix.expr) {
+            let channel = self.channel(dim, &ix.index)?;
+            // (Where it was read in a loop that is open, that loop says so.)
+            let in_open_loop = self.loops.iter().any(|l| l.read.iter().any(|r| r.0 == sum));
+            if self.channels_read.contains(&sum) && !in_open_loop {
+                let (name, _) = first_name(&ix.expr);
+                let message = format!(
+                    "`{name}` was read above: a sum over channels is whole before it is read (use a second one)"
+                );
+                return err(at, message);
+            }
+            let value = self.components(value, 1, &at.right)?[0];
+            self.b.push(Stmt::AccumulateChannel { sum, channel, value });
+            for l in &mut self.loops {
+                l.changed.push(sum);
+            }
+            return Ok(true);
+        }
+        if !matches!(&*ix.expr, Expr::Index(_)) {
+            return Ok(false);
+        }
+        let (param, row, c) = self.channel_place(ix)?;
+        if !matches!(self.params[param].kind, Kind::Output { .. }) {
+            return err(&at.left, "this parameter is read-only: declare it `&mut`");
+        }
+        if self.is_row(row) {
+            return err(at, "a row writes its own element once: `output[i][c] = …`");
+        }
+        if self.loops.len() > 1 {
+            return err(
+                at,
+                "adding to an output inside a loop over data: sum into a `let mut` and add once after the loop",
+            );
+        }
+        let value = self.components(value, 1, &at.right)?[0];
+        let (role, row, channel) = (Role::VALUE, Some(row), Some(c));
+        self.b.push(Stmt::Contribute { param, role, row, component: 0, channel, value });
+        self.stored.insert(param);
+        Ok(true)
+    }
+
+    /// `out[i][c] = x`
+    pub(super) fn assign_channel(&mut self, a: &syn::ExprAssign, ix: &ExprIndex) -> Result<()> {
+        let (param, row, c) = self.channel_place(ix)?;
+        if !matches!(self.params[param].kind, Kind::Output { .. }) {
+            return err(&a.left, "this parameter is read-only: declare it `&mut`");
+        }
+        if self.loops.len() != 1 || self.branches > 0 {
+            return err(
+                a,
+                "an output is written once per row and channel: in a loop over channels that stands in no other loop or \
+                 branch",
+            );
+        }
+        if !self.is_row(row) {
+            return err(&ix.expr, "a row stores to its own element only; add to shared ones with `+=`");
+        }
+        if !self.stored.insert(param) {
+            return err(a, "this output was already written: its first value would be lost");
+        }
+        let value = self.expr(&a.right)?;
+        let value = self.components(&value, 1, &a.right)?[0];
+        self.b.push(Stmt::Store { param, role: Role::VALUE, component: 0, channel: Some(c), value });
+        Ok(())
+    }
+}
+
+fn first_name(e: &Expr) -> (String, proc_macro2::Span) {
+    match e.to_token_stream().into_iter().next() {
+        Some(TokenTree::Ident(name)) => (name.to_string(), name.span()),
+        _ => (String::new(), proc_macro2::Span::call_site()),
+    }
+}

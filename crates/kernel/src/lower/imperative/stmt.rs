@@ -1,0 +1,345 @@
+//! Statements.
+
+use super::place::conversion;
+use super::{Lower, Name, Value, err, type_name};
+use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary};
+use crate::ir::Kind;
+use crate::print::layout::Array;
+use syn::{BinOp, Expr, Pat, Result};
+
+impl Lower<'_> {
+    pub(super) fn block(&mut self, stmts: &[syn::Stmt]) -> Result<()> {
+        for s in stmts {
+            match s {
+                syn::Stmt::Local(local) => self.local(local)?,
+                syn::Stmt::Expr(e, _) => self.statement(e)?,
+                other => return err(other, STATEMENTS),
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, e: &Expr) -> Result<()> {
+        match e {
+            Expr::ForLoop(f) => self.for_loop(f),
+            Expr::While(w) => {
+                no_label(w.label.as_ref())?;
+                let (body, ()) = self.loop_body(|l| {
+                    l.leave_unless(&w.cond)?;
+                    l.block(&w.body.stmts)
+                })?;
+                self.push(Stmt::Loop(body));
+                Ok(())
+            }
+            Expr::Loop(w) => {
+                no_label(w.label.as_ref())?;
+                let (body, ()) = self.loop_body(|l| l.block(&w.body.stmts))?;
+                self.push(Stmt::Loop(body));
+                Ok(())
+            }
+            Expr::If(f) => self.if_else(f),
+            Expr::Block(b) => {
+                no_label(b.label.as_ref())?;
+                let (body, ()) = self.nested(|l| l.block(&b.block.stmts))?;
+                body.into_iter().for_each(|s| self.push(s));
+                Ok(())
+            }
+            Expr::Break(b) => {
+                no_label(b.label.as_ref())?;
+                if let Some(value) = &b.expr {
+                    return err(value, "a loop has no value: assign it to a variable before `break`");
+                }
+                self.in_loop(b, Stmt::Break)
+            }
+            Expr::Continue(c) => {
+                no_label(c.label.as_ref())?;
+                self.in_loop(c, Stmt::Continue)
+            }
+            Expr::Return(r) => match &r.expr {
+                Some(value) => err(value, "a kernel returns nothing: it writes to its `&mut` parameters"),
+                None => {
+                    self.push(Stmt::Return);
+                    Ok(())
+                }
+            },
+            Expr::Assign(a) => self.assign(a),
+            Expr::Binary(b) if compound(&b.op).is_some() => self.compound(b),
+            Expr::Call(c) => self.call_statement(c),
+            other => err(other, STATEMENTS),
+        }
+    }
+
+    fn in_loop(&mut self, at: &impl quote::ToTokens, s: Stmt) -> Result<()> {
+        if self.loops == 0 {
+            return err(at, "there is no loop here to leave or go on with: `return` ends the row");
+        }
+        self.push(s);
+        Ok(())
+    }
+
+    fn loop_body(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<(Vec<Stmt>, ())> {
+        self.loops += 1;
+        let body = self.nested(f)?;
+        self.loops -= 1;
+        Ok(body)
+    }
+
+    /// Leaves the loop where a condition does not hold.
+    fn leave_unless(&mut self, condition: &Expr) -> Result<()> {
+        let condition = self.boolean(condition)?;
+        self.push(Stmt::If { condition, then: vec![], otherwise: vec![Stmt::Break] });
+        Ok(())
+    }
+
+    fn local(&mut self, local: &syn::Local) -> Result<()> {
+        let pat = match &local.pat {
+            Pat::Type(t) => &*t.pat,
+            p => p,
+        };
+        let (name, mutable) = match pat {
+            Pat::Ident(name) => (name.ident.to_string(), name.mutability.is_some()),
+            Pat::Wild(_) => ("_".into(), false),
+            _ => return err(&local.pat, "`let` binds one plain name"),
+        };
+        let Some(init) = &local.init else {
+            return err(local, "`let` needs a value: there are no uninitialised variables");
+        };
+        if let Some((token, _)) = &init.diverge {
+            return err(token, "`let` binds one plain name: there is nothing that could fail");
+        }
+        let value = self.expr(&init.expr)?;
+        if let Pat::Type(t) = &local.pat {
+            self.fits(&value, &t.ty)?;
+        }
+        let name_of = if mutable {
+            let copy = self.copied(value);
+            Name::Variable(copy)
+        } else {
+            Name::Value(value)
+        };
+        self.bind(name, name_of);
+        Ok(())
+    }
+
+    /// Whether a value has the type that is written.
+    pub(super) fn fits(&self, value: &Value, ty: &syn::Type) -> Result<()> {
+        let (want, have) = (type_name(ty), self.type_of(value));
+        if want == have {
+            return Ok(());
+        }
+        if want == "i32" {
+            return err(ty, "integers are 64-bit here: write `i64` (arrays may have i32 elements)");
+        }
+        err(ty, format!("this value is {have}"))
+    }
+
+    fn if_else(&mut self, f: &syn::ExprIf) -> Result<()> {
+        let condition = self.boolean(&f.cond)?;
+        let (then, ()) = self.nested(|l| l.block(&f.then_branch.stmts))?;
+        let otherwise = match &f.else_branch {
+            None => vec![],
+            Some((_, e)) => self.nested(|l| l.statement(e))?.0,
+        };
+        self.push(Stmt::If { condition, then, otherwise });
+        Ok(())
+    }
+
+    fn assign(&mut self, a: &syn::ExprAssign) -> Result<()> {
+        let target = match &*a.left {
+            Expr::Path(p) => Some(self.variable(p)?),
+            Expr::Field(f) => {
+                return err(f, "components are not assigned one by one: `v = vec3(x, y, z)`");
+            }
+            _ => None,
+        };
+        match target {
+            Some(target) => {
+                let value = self.expr(&a.right)?;
+                self.set(target, value, &a.right)
+            }
+            None => {
+                // As in Rust: first the value, then the place.
+                let value = self.expr(&a.right)?;
+                let place = self.target(&a.left)?;
+                self.store(place, value, &a.right)
+            }
+        }
+    }
+
+    fn variable(&self, p: &syn::ExprPath) -> Result<Value> {
+        let name = p.path.require_ident()?.to_string();
+        match self.lookup(&name) {
+            Some(Name::Variable(v)) => Ok(v),
+            Some(Name::Param(id)) if self.is_output(id) => err(
+                p,
+                format!("say which element of it: `{name}[row] = …`, or `*{name} = …` where there is one"),
+            ),
+            Some(_) => err(p, format!("`{name}` does not change: declare it with `let mut {name} = …`")),
+            None => err(p, format!("there is no `{name}` here: declare it with `let mut {name} = …`")),
+        }
+    }
+
+    fn set(&mut self, target: Value, value: Value, source: &Expr) -> Result<()> {
+        let (want, have) = (self.type_of(&target), self.type_of(&value));
+        if want != have {
+            return err(
+                source,
+                format!("the variable is {want}, and this is {have}{}", conversion(want, have)),
+            );
+        }
+        for (v, x) in target.vars().into_iter().zip(value.vars()) {
+            self.push(Stmt::Set(v, x));
+        }
+        Ok(())
+    }
+
+    fn compound(&mut self, b: &syn::ExprBinary) -> Result<()> {
+        let op = compound(&b.op).expect("seen before");
+        if let Expr::Path(p) = &*b.left {
+            let target = self.variable(p)?;
+            let value = self.expr(&b.right)?;
+            let now = self.copied(target);
+            let result = self.operate(op, now, value, b)?;
+            return self.set(target, result, &b.right);
+        }
+        let value = self.expr(&b.right)?;
+        let place = self.target(&b.left)?;
+        if !place.own {
+            return err(
+                b,
+                "another row may change this element in between: `atomic_add(array[k], n)` for integers; for reals, write \
+                 one element per row and sum these",
+            );
+        }
+        let now = self.load(place.param, place.row);
+        let result = self.operate(op, now, value, b)?;
+        self.store(place, result, &b.right)
+    }
+
+    fn for_loop(&mut self, f: &syn::ExprForLoop) -> Result<()> {
+        no_label(f.label.as_ref())?;
+        let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)` or `for k in batch.members(system)`";
+        let names = match &*f.pat {
+            Pat::Ident(_) | Pat::Wild(_) => vec![&*f.pat],
+            Pat::Tuple(t) => t.elems.iter().collect(),
+            p => return err(p, forms),
+        };
+        let names = names
+            .into_iter()
+            .map(|p| match p {
+                Pat::Ident(i) if i.mutability.is_none() => Ok(i.ident.to_string()),
+                Pat::Wild(_) => Ok("_".into()),
+                p => err(p, forms),
+            })
+            .collect::<Result<Vec<String>>>()?;
+        let (lo, hi, over) = match &*f.expr {
+            Expr::Range(r) => {
+                let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_), 1) =
+                    (&r.start, &r.end, &r.limits, names.len())
+                else {
+                    return err(&f.expr, forms);
+                };
+                (self.int(lo)?, self.int(hi)?, None)
+            }
+            Expr::MethodCall(m) => {
+                let param = self.param_named(&m.receiver)?;
+                let args: Vec<&Expr> = m.args.iter().collect();
+                let [arg] = args.as_slice() else { return err(m, forms) };
+                match (self.params[param].kind, m.method.to_string().as_str(), names.len()) {
+                    (Kind::Pairs { entries: None, .. }, "row", 3) => {
+                        return err(
+                            &f.pat,
+                            "this list does not name its entries: `&Pairs<Rows, Columns, Entries>`, and arrays `&[T; Entries]`",
+                        );
+                    }
+                    (Kind::Pairs { rows, .. }, "row", 2 | 3) => {
+                        let at = self.row(arg, rows, param)?;
+                        let [lo, hi] = [Array::Start, Array::End].map(|array| {
+                            self.emit(Type::Int, Computed::Entry { param, array, at, component: 0 })
+                        });
+                        (lo, hi, Some(param))
+                    }
+                    (Kind::Batch { systems, .. }, "members", 1) => {
+                        let at = self.row(arg, systems, param)?;
+                        let array = Array::Members;
+                        let [lo, hi] = [0, 1].map(|component| {
+                            self.emit(Type::Int, Computed::Entry { param, array, at, component })
+                        });
+                        (lo, hi, Some(param))
+                    }
+                    _ => return err(m, forms),
+                }
+            }
+            e => return err(e, forms),
+        };
+        let next = self.emit(Type::Int, Computed::Copy(lo));
+        let (body, ()) = self.loop_body(|l| {
+            let goes_on = l.emit(Type::Bool, Computed::Binary(Binary::Lt, next, hi));
+            l.push(Stmt::If { condition: goes_on, then: vec![], otherwise: vec![Stmt::Break] });
+            let k = l.emit(Type::Int, Computed::Copy(next));
+            let one = l.emit(Type::Int, Computed::Int(1));
+            let after = l.emit(Type::Int, Computed::Binary(Binary::Add, next, one));
+            l.push(Stmt::Set(next, after));
+            match over.map(|param| (param, l.params[param].kind)) {
+                Some((param, Kind::Pairs { columns, entries, .. })) => {
+                    let entry = |array, component| Computed::Entry { param, array, at: k, component };
+                    let j = l.emit(Type::Int, entry(Array::Column, 0));
+                    let shift = [0, 1, 2].map(|c| l.emit(Type::Int, entry(Array::Shift, c)));
+                    l.bind(names[0].clone(), Name::Value(Value::Row(j, columns)));
+                    l.bind(names[1].clone(), Name::Value(Value::IVec3(shift)));
+                    if let (Some(name), Some(entries)) = (names.get(2), entries) {
+                        l.bind(name.clone(), Name::Value(Value::Row(k, entries)));
+                    }
+                }
+                Some((_, Kind::Batch { rows, .. })) => {
+                    l.bind(names[0].clone(), Name::Value(Value::Row(k, rows)));
+                }
+                _ => l.bind(names[0].clone(), Name::Value(Value::Int(k))),
+            }
+            l.block(&f.body.stmts)
+        })?;
+        self.push(Stmt::Loop(body));
+        Ok(())
+    }
+
+    /// A new variable of the same value.
+    pub(super) fn copied(&mut self, value: Value) -> Value {
+        value.with(|v| self.emit(self.types[v], Computed::Copy(v)))
+    }
+
+    pub(super) fn negated(&mut self, v: Value, at: &Expr) -> Result<Value> {
+        if matches!(v, Value::Bool(_) | Value::Row(..)) {
+            return err(at, format!("a {} has no sign", self.type_of(&v)));
+        }
+        Ok(v.with(|x| self.emit(self.types[x], Computed::Unary(Unary::Neg, x))))
+    }
+}
+
+const STATEMENTS: &str = "this statement is not part of the kernel language: there are `let`, `let mut`, `x = …`, `+=` and \
+     the like, `if`, `for`, `while`, `loop`, `break`, `continue`, `return`, `output[row] = …`, `atomic_add(output[row], n)` \
+     and `raise(REASON)`";
+
+fn no_label(label: Option<&impl quote::ToTokens>) -> Result<()> {
+    match label {
+        Some(label) => err(label, "there are no labels: let a variable say that the outer loop is done"),
+        None => Ok(()),
+    }
+}
+
+/// What a compound assignment does.
+fn compound(op: &BinOp) -> Option<BinOp> {
+    let parse = |text: &str| syn::parse_str::<BinOp>(text).ok();
+    match op {
+        BinOp::AddAssign(_) => parse("+"),
+        BinOp::SubAssign(_) => parse("-"),
+        BinOp::MulAssign(_) => parse("*"),
+        BinOp::DivAssign(_) => parse("/"),
+        BinOp::RemAssign(_) => parse("%"),
+        BinOp::BitXorAssign(_) => parse("^"),
+        BinOp::BitAndAssign(_) => parse("&"),
+        BinOp::BitOrAssign(_) => parse("|"),
+        BinOp::ShlAssign(_) => parse("<<"),
+        BinOp::ShrAssign(_) => parse(">>"),
+        _ => None,
+    }
+}

@@ -1,0 +1,68 @@
+//! Loops over the nodes of a mesh around a point.
+
+use super::{Block, Loop, Lower, Value, err};
+use crate::ir::{Kind, Op, Range, Stmt, Type};
+use std::collections::HashMap;
+use syn::{Pat, Result};
+
+impl Lower<'_> {
+    /// `for (node, weight) in mesh.around(system, u)`: a loop over the splines of each axis, of which the weight is the
+    /// product.
+    pub(super) fn mesh_loop(&mut self, f: &syn::ExprForLoop, m: &syn::ExprMethodCall) -> Result<()> {
+        let form = "a loop over a mesh is `for (node, weight) in mesh.around(system, u)`, u: Vec3 being the fractional \
+                    coordinates";
+        let Pat::Tuple(pattern) = &*f.pat else { return err(&f.pat, form) };
+        let mut names = vec![];
+        for e in &pattern.elems {
+            match e {
+                Pat::Ident(i) => names.push(i.ident.to_string()),
+                Pat::Wild(_) => names.push("_".into()),
+                e => return err(e, form),
+            }
+        }
+        let args: Vec<_> = m.args.iter().collect();
+        let (&[of, point], [node_name, weight_name]) = (args.as_slice(), names.as_slice()) else {
+            return err(m, form);
+        };
+        let mesh = self.param_named(&m.receiver)?;
+        let Kind::Mesh { systems, nodes } = self.params[mesh].kind else { return err(m, form) };
+        if !self.loops.is_empty() || self.branches > 0 {
+            return err(&f.expr, "a loop over a mesh stands outside other loops and branches");
+        }
+        let system = self.index(of)?;
+        self.check_row(systems, system, of)?;
+        let Value::Vec3(u) = self.expr(point)? else {
+            return err(point, "expected the fractional coordinates, a Vec3");
+        };
+        let at = [0, 1, 2].map(|axis| {
+            let size = self.b.op_value(Op::MeshSize(mesh, axis));
+            let size = self.b.real_op(Op::FromInt(size));
+            self.b.real_op(Op::Mul(u[axis], size))
+        });
+        let (none, order) = (self.b.op_value(Op::Int(0)), self.b.op_value(Op::SplineOrder(mesh)));
+        let mut ids = [0; 3];
+        let node = [0, 1, 2].map(|axis| {
+            ids[axis] = self.b.new_loop();
+            self.b.open(true);
+            self.blocks.push(Block { is_loop: true, ..Block::default() });
+            self.loops.push(Loop { id: ids[axis], mesh: true, ..Loop::default() });
+            self.b.emit(Op::LoopVar(ids[axis]), Type::Int)
+        });
+        let [x, y, z] = [0, 1, 2].map(|axis| {
+            self.b.real_op(Op::Spline { mesh, axis, at: at[axis], node: node[axis], derivative: 0 })
+        });
+        let xy = self.b.real_op(Op::Mul(x, y));
+        let weight = self.b.real_op(Op::Mul(xy, z));
+        let node = self.b.emit(Op::MeshNode { mesh, system, at, node }, Type::Index(nodes));
+        self.names.push(HashMap::new());
+        self.bind(node_name.clone(), Value::Scalar(node));
+        self.bind(weight_name.clone(), Value::Scalar(weight));
+        self.block(&f.body.stmts)?;
+        self.names.pop();
+        for id in ids.into_iter().rev() {
+            let body = self.close_loop()?;
+            self.b.push(Stmt::For { id, range: Range::Ints(none, order), body });
+        }
+        Ok(())
+    }
+}

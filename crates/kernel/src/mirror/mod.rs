@@ -1,0 +1,550 @@
+//! From scatter to gather: the transposes of the access patterns.
+//!
+//! An adjoint adds to the arrays that its loop reads: to the partner `j` of a pair, or to the members of a system.
+//! Rows run at the same time, so such additions collide. But every pattern has a transpose:
+//!
+//! * **Pairs of a full list.** The pair (i, j, S) has its partner (j, i, −S), so what others add to row i is what
+//!   row i's own pairs give with i and j exchanged: the loop gathers it in the same pass.
+//! * **Pairs of any list** (half, between two sets of points, with arrays of their own). The list's transpose tells
+//!   each column its pairs: a launch over the columns gathers.
+//! * **Rows × members of a system.** The loops are exchanged: each member visits all rows of its system.
+//! * **A system × its own members.** Each member has one row that visits it.
+//!
+//! Nodes of a mesh get what atoms add around them, forwards (spreading) and backwards (the transpose of gathering): that
+//! stays an addition to shared elements, which backends do in a fixed order.
+
+mod columns;
+mod exchange;
+
+use columns::{Visit, columns_part};
+use exchange::{Exchange, Exchanged};
+
+use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Map, Op, ParamId, Range, Role, Stmt, Type, Val};
+use crate::rewrite::mapped;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// One launch of a form: the dimension it runs over and what it does for a row.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Index dimension.
+    pub index: Dim,
+    /// The code.
+    pub body: Body,
+}
+
+/// How contributions to the partners of pairs reach them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Partners {
+    /// Gathered by symmetry: the list is full.
+    Symmetric,
+    /// Gathered in a launch over the columns, through the list's transpose.
+    Transposed,
+    /// Added where they belong: rows collide.
+    Scattered,
+}
+
+/// Own contributions as plain stores, those to members and, as `partners` says, to the columns of pairs as launches
+/// of their own. The error says why a kernel cannot be transposed.
+pub fn parts(kernel: &Kernel, src: &Body, partners: Partners) -> Result<Vec<Part>, String> {
+    let mut m = Mirror::new(kernel, src, partners);
+    m.block(src.stmts())?;
+    m.store_own();
+    let mut hidden = Hidden::default();
+    let mut columns = vec![];
+    for (list, dim) in pair_loops(kernel, src, partners)? {
+        let visit = Visit::Pairs { list, symmetric: partners == Partners::Symmetric };
+        columns.push(Part { index: dim, body: columns_part(kernel, src, visit, dim, &mut hidden)? });
+    }
+    for (batch, dim) in member_loops(kernel, src)? {
+        let visit = Visit::Members { batch };
+        columns.push(Part { index: dim, body: columns_part(kernel, src, visit, dim, &mut hidden)? });
+    }
+    m.store_hidden(&hidden);
+    let mut parts = vec![Part { index: kernel.index, body: m.b }];
+    // What goes to nodes is a launch of its own: there each thread has planes of the mesh, and visits all rows.
+    let meshed = meshed(&parts[0].body);
+    if !meshed.is_empty() {
+        let mut nodes = parts[0].clone();
+        parts[0].body.retain(&|param, role| !meshed.contains(&(param, role)));
+        nodes.body.retain(&|param, role| meshed.contains(&(param, role)));
+        parts.push(nodes);
+    }
+    parts.extend(columns);
+    for part in &mut parts {
+        part.body.remove_unused();
+    }
+    parts.retain(|p| !p.body.stmts().is_empty());
+    Ok(parts)
+}
+
+/// Values of rows that depend on the sums of their loops. Whoever needs those of another row finds them in an array
+/// that the first launch leaves.
+#[derive(Default)]
+struct Hidden {
+    numbers: BTreeMap<Val, usize>,
+    /// Sums over channels, in arrays with channels.
+    channels: BTreeMap<Acc, (usize, Dim)>,
+}
+
+impl Hidden {
+    fn next(&self) -> usize {
+        self.numbers.len() + self.channels.len()
+    }
+
+    fn number(&mut self, v: Val) -> usize {
+        let next = self.next();
+        *self.numbers.entry(v).or_insert(next)
+    }
+
+    fn channel_number(&mut self, sum: Acc, width: Dim) -> usize {
+        let next = self.next();
+        self.channels.entry(sum).or_insert((next, width)).0
+    }
+}
+
+/// What elements with channels get: the sums that hold it.
+type ChannelSums = BTreeMap<(ParamId, Role), Acc>;
+
+/// The sum of what an element gets in each channel, declared before everything that is open.
+fn channel_sum(kernel: &Kernel, b: &mut Body, sums: &mut ChannelSums, target: (ParamId, Role)) -> Acc {
+    *sums.entry(target).or_insert_with(|| {
+        let sum = b.new_acc();
+        let width = kernel.width(target.0, target.1).expect("it has channels");
+        b.push_at(0, Stmt::DeclareChannels(sum, width));
+        sum
+    })
+}
+
+/// Stores each channel of a sum to the row's own element.
+fn store_channels(b: &mut Body, (param, role): (ParamId, Role), sum: Acc, width: Dim) {
+    let id = b.new_loop();
+    b.open(true);
+    let c = b.emit(Op::LoopVar(id), Type::Index(width));
+    let value = b.emit(Op::ReadChannel(sum, c), Type::Real);
+    b.push(Stmt::Store { param, role, component: 0, channel: Some(c), value });
+    let body = b.close();
+    b.push(Stmt::For { id, range: Range::Channels(width), body });
+}
+
+/// Whether a value depends on an accumulator.
+fn depends_on_sums(b: &Body, v: Val) -> bool {
+    let mut any = b.op(v).of_acc().is_some();
+    b.op(v).for_each_arg(|a| any |= depends_on_sums(b, a));
+    any
+}
+
+/// Whether what a loop gives to the columns of its pairs depends on a sum from outside, or on where the pair stands in
+/// its list.
+fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
+    let mut inner = HashSet::new();
+    let mut values = vec![];
+    crate::ir::for_each(body, &mut |s| match s {
+        Stmt::Declare(m, v) => {
+            inner.insert(*m);
+            values.push(*v);
+        }
+        // Sums within the body may go to the columns: all of them count.
+        Stmt::Accumulate(m, v) if inner.contains(m) => values.push(*v),
+        Stmt::Contribute { row: Some(r), value, .. } if *src.op(*r) == Op::PairColumn(id) => {
+            values.push(*value)
+        }
+        _ => {}
+    });
+    let (mut sums, mut entry, mut seen) = (false, false, HashSet::new());
+    while let Some(v) = values.pop() {
+        if seen.insert(v) {
+            let op = src.op(v);
+            sums |= op.of_acc().is_some_and(|m| !inner.contains(&m));
+            entry |= matches!(op, Op::PairEntry(l) | Op::Place(l) if *l == id);
+            op.for_each_arg(|a| values.push(a));
+        }
+    }
+    (sums, entry)
+}
+
+/// The lists whose columns get contributions in a launch of their own, with their column dimension.
+fn pair_loops(kernel: &Kernel, src: &Body, partners: Partners) -> Result<BTreeMap<ParamId, Dim>, String> {
+    let mut found = BTreeMap::new();
+    if partners == Partners::Scattered {
+        return Ok(found);
+    }
+    let outermost: Vec<LoopId> = src
+        .stmts()
+        .iter()
+        .filter_map(|s| if let Stmt::For { id, .. } = s { Some(*id) } else { None })
+        .collect();
+    let mut error = None;
+    src.for_each_stmt(&mut |s| {
+        let Stmt::For { id, range: Range::Pairs { list, .. }, body } = s else { return };
+        let mut gives = false;
+        crate::ir::for_each(body, &mut |s| {
+            if let Stmt::Contribute { row: Some(r), .. } = s {
+                gives |= *src.op(*r) == Op::PairColumn(*id);
+            }
+        });
+        if !gives {
+            return;
+        }
+        let Kind::Pairs { rows, columns, .. } = kernel.params[*list].kind else { return };
+        let (sums, entry) = column_needs(src, *id, body);
+        if partners == Partners::Symmetric {
+            if rows != columns || entry {
+                error = Some("what a pair gives to its column is not the same from both sides".to_string());
+            }
+            if !sums {
+                return;
+            }
+        }
+        if !outermost.contains(id) {
+            error = Some("a loop over pairs inside another loop has no transpose: put it outside".into());
+        }
+        found.insert(*list, columns);
+    });
+    error.map_or(Ok(found), Err)
+}
+
+/// The arrays that get contributions at nodes of a mesh.
+fn meshed(b: &Body) -> BTreeSet<(ParamId, Role)> {
+    let mut found = BTreeSet::new();
+    b.for_each_stmt(&mut |s| {
+        if let Stmt::Contribute { param, role, row: Some(row), .. } = s
+            && matches!(b.op(*row), Op::MeshNode { .. })
+        {
+            found.insert((*param, *role));
+        }
+    });
+    found
+}
+
+/// Whether any contribution goes to the partner of a pair.
+pub fn has_partners(src: &Body) -> bool {
+    let mut any = false;
+    src.for_each_stmt(&mut |s| {
+        if let Stmt::Contribute { row: Some(r), .. } = s {
+            any |= matches!(src.op(*r), Op::PairColumn(_));
+        }
+    });
+    any
+}
+
+/// The batches whose members get contributions, with their row dimension.
+fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, String> {
+    let mut loops = HashMap::new();
+    let outermost: Vec<LoopId> = src
+        .stmts()
+        .iter()
+        .filter_map(|s| if let Stmt::For { id, .. } = s { Some(*id) } else { None })
+        .collect();
+    let mut found = BTreeMap::new();
+    let mut error = None;
+    src.for_each_stmt(&mut |s| match s {
+        Stmt::For { id, range: Range::Members { batch, system }, .. } => {
+            loops.insert(*id, (*batch, *system));
+        }
+        Stmt::Contribute { row: Some(r), .. } => {
+            if let Op::LoopVar(l) = src.op(*r)
+                && let Some((batch, system)) = loops.get(l)
+            {
+                let own = match src.op(*system) {
+                    Op::Row => true,
+                    Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
+                    _ => false,
+                };
+                if !own {
+                    error = Some("a loop over members must go over those of the row's own system".into());
+                }
+                if !outermost.contains(l) {
+                    error = Some(
+                        "a loop over members inside another loop has no transpose: put it outside".into(),
+                    );
+                }
+                if let Kind::Batch { rows, .. } = kernel.params[*batch].kind {
+                    found.insert(*batch, rows);
+                }
+            }
+        }
+        _ => {}
+    });
+    error.map_or(Ok(found), Err)
+}
+
+type Target = (ParamId, Role, usize);
+
+struct Mirror<'a> {
+    kernel: &'a Kernel,
+    src: &'a Body,
+    b: Body,
+    map: Map,
+    partners: Partners,
+    /// What the pairs that the open loops visit get, summed at the end of the loop's body.
+    entries: Vec<BTreeMap<(Target, Val), Val>>,
+    /// What the row's own elements get, summed at the end.
+    own: BTreeMap<Target, Vec<Val>>,
+    /// The same, channel by channel.
+    own_channels: ChannelSums,
+    /// Sums of loops within loops that go there too, when all is done.
+    inner: Vec<(Acc, Target)>,
+}
+
+impl<'a> Mirror<'a> {
+    fn new(kernel: &'a Kernel, src: &'a Body, partners: Partners) -> Self {
+        let mut b = Body::new(Some(src));
+        b.canonical_signs = true;
+        Self {
+            kernel,
+            src,
+            b,
+            map: Map::new(),
+            partners,
+            entries: vec![],
+            own: BTreeMap::new(),
+            own_channels: BTreeMap::new(),
+            inner: vec![],
+        }
+    }
+
+    fn value(&mut self, v: Val) -> Val {
+        mapped(self.src, &mut self.b, &self.map, v)
+    }
+
+    fn block(&mut self, stmts: &[Stmt]) -> Result<(), String> {
+        for s in stmts {
+            match s {
+                Stmt::Let(v) => {
+                    let op = self.src.op(*v).map_args(|a| self.value(a));
+                    let n = self.b.copy_op(op, self.src.ty(*v));
+                    self.map.insert(*v, n);
+                }
+                Stmt::Declare(m, v) => {
+                    let v = self.value(*v);
+                    self.b.push(Stmt::Declare(*m, v));
+                }
+                Stmt::Accumulate(m, v) => {
+                    let v = self.value(*v);
+                    self.b.push(Stmt::Accumulate(*m, v));
+                }
+                Stmt::DeclareBest(m, v) => {
+                    let v = self.value(*v);
+                    self.b.push(Stmt::DeclareBest(*m, v));
+                }
+                Stmt::Raise { acc, value, place } => {
+                    let (value, place) = (self.value(*value), self.value(*place));
+                    self.b.push(Stmt::Raise { acc: *acc, value, place });
+                }
+                Stmt::DeclareChannels(m, dim) => self.b.push(Stmt::DeclareChannels(*m, *dim)),
+                Stmt::AccumulateChannel { sum, channel, value } => {
+                    let (channel, value) = (self.value(*channel), self.value(*value));
+                    self.b.push(Stmt::AccumulateChannel { sum: *sum, channel, value });
+                }
+                Stmt::Store { param, role, component, channel, value } => {
+                    let (channel, value) = (channel.map(|c| self.value(c)), self.value(*value));
+                    let (param, role, component) = (*param, *role, *component);
+                    self.b.push(Stmt::Store { param, role, component, channel, value });
+                }
+                Stmt::Contribute { param, role, row, component, channel, value } => {
+                    self.contribute((*param, *role, *component), *row, *channel, *value);
+                }
+                Stmt::For { id, range, body } => {
+                    let new_range = range.map_args(|a| self.value(a));
+                    let mut sums = vec![];
+                    self.b.open(true);
+                    self.entries.push(BTreeMap::new());
+                    self.block(body)?;
+                    let pairs = matches!(range, Range::Pairs { .. });
+                    if pairs && self.partners == Partners::Symmetric && !column_needs(self.src, *id, body).0 {
+                        sums = self.partner(*id, body)?;
+                    }
+                    self.give_to_entries();
+                    let body = self.b.close();
+                    let zero = self.b.real(0.0);
+                    for (m, _) in &sums {
+                        self.b.push_at(0, Stmt::Declare(*m, zero));
+                    }
+                    if self.b.depth() > 0 {
+                        self.inner.append(&mut sums);
+                    }
+                    let same: Vec<_> = sums.iter().map(|(m, _)| self.same_sum(&body, *m)).collect();
+                    self.b.push(Stmt::For { id: *id, range: new_range, body });
+                    for ((m, target), same) in sums.into_iter().zip(same) {
+                        let (m, negative) = same.unwrap_or((m, false));
+                        let mut sum = self.b.emit(Op::Read(m), Type::Real);
+                        if negative {
+                            sum = self.b.real_op(Op::Neg(sum));
+                        }
+                        self.own.entry(target).or_default().push(sum);
+                    }
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    let condition = self.value(*condition);
+                    self.b.open(false);
+                    self.block(then)?;
+                    let then = self.b.close();
+                    self.b.open(false);
+                    self.block(otherwise)?;
+                    let otherwise = self.b.close();
+                    self.b.push(Stmt::If { condition, then, otherwise });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn contribute(&mut self, target: Target, row: Option<Val>, channel: Option<Val>, value: Val) {
+        let (param, role, component) = target;
+        let gather = self.partners != Partners::Scattered;
+        let whose = row.map(|r| self.src.op(r).clone());
+        match whose {
+            // Their own launch (a channel has none: every row adds to it).
+            Some(Op::LoopVar(l)) if !is_channel(self.src, l) => {}
+            // The partner's copy lands here instead, or they have a launch of their own.
+            Some(Op::PairColumn(_)) if gather => {}
+            Some(Op::PairEntry(_)) if channel.is_none() => {
+                let row = row.map_or(0, |r| self.value(r));
+                let value = self.value(value);
+                let key = (target, row);
+                let before = self.entries.last().and_then(|e| e.get(&key)).copied();
+                let sum = before.map_or(value, |b| self.b.real_op(Op::Add(b, value)));
+                self.entries.last_mut().expect("a pair has a loop").insert(key, sum);
+            }
+            Some(Op::Row) if !self.is_scattered(param, role) => {
+                let value = self.value(value);
+                match channel {
+                    Some(channel) => {
+                        let channel = self.value(channel);
+                        let target = (param, role);
+                        let sum = channel_sum(self.kernel, &mut self.b, &mut self.own_channels, target);
+                        self.b.push(Stmt::AccumulateChannel { sum, channel, value });
+                    }
+                    None => self.own.entry(target).or_default().push(value),
+                }
+            }
+            _ => {
+                let (row, channel) = (row.map(|r| self.value(r)), channel.map(|c| self.value(c)));
+                let value = self.value(value);
+                self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
+            }
+        }
+    }
+
+    fn give_to_entries(&mut self) {
+        for (((param, role, component), row), value) in self.entries.pop().unwrap_or_default() {
+            let (row, channel) = (Some(row), None);
+            self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
+        }
+    }
+
+    /// The values that later launches need.
+    fn store_hidden(&mut self, hidden: &Hidden) {
+        for (v, n) in &hidden.numbers {
+            let value = self.value(*v);
+            self.b.push(Stmt::Store { param: *n, role: Role::HIDDEN, component: 0, channel: None, value });
+        }
+        for (sum, (n, width)) in &hidden.channels {
+            store_channels(&mut self.b, (*n, Role::hidden_channels(*width)), *sum, *width);
+        }
+    }
+
+    /// Whether the array also gets contributions through a mesh, or through pairs that are not gathered.
+    fn is_scattered(&self, param: ParamId, role: Role) -> bool {
+        let mut any = false;
+        self.src.for_each_stmt(&mut |s| {
+            if let Stmt::Contribute { param: p, role: r, row: Some(row), .. } = s {
+                let shared = match self.src.op(*row) {
+                    Op::PairColumn(_) => self.partners == Partners::Scattered,
+                    Op::MeshNode { .. } => true,
+                    _ => false,
+                };
+                any |= (*p, *r) == (param, role) && shared;
+            }
+        });
+        any
+    }
+
+    /// The loop's body with i and j exchanged, inside the loop that is open.
+    fn partner(&mut self, id: LoopId, body: &[Stmt]) -> Result<Vec<(Acc, Target)>, String> {
+        let row = self.b.emit(Op::Row, Type::Index(self.kernel.index));
+        let column = self.b.emit(Op::PairColumn(id), Type::Index(self.kernel.index));
+        let exchange = Exchange {
+            row: column,
+            member: row,
+            loop_id: id,
+            new: Some((id, true)),
+            place: None,
+            column: None,
+        };
+        let mut e = Exchanged::new(self.kernel, self.src, &mut self.b, exchange, Some(self.map.clone()));
+        e.channel_sums = std::mem::take(&mut self.own_channels);
+        e.block(body)?;
+        let (sums, channel_sums) = (e.sums, e.channel_sums);
+        self.own_channels = channel_sums;
+        Ok(sums)
+    }
+
+    /// Where both sides of a pair get the same (or the opposite), one sum serves both: an earlier one that the loop
+    /// adds the same value to, or its opposite, and nothing else.
+    fn same_sum(&self, body: &[Stmt], m: Acc) -> Option<(Acc, bool)> {
+        let added = |m: Acc| {
+            let mut values = vec![];
+            crate::ir::for_each(body, &mut |s| {
+                if let Stmt::Accumulate(n, v) = s
+                    && *n == m
+                {
+                    values.push(*v);
+                }
+            });
+            (values.len() == 1).then(|| values[0])
+        };
+        let zero = |m: Acc| {
+            let (mut declared, mut added_before) = (false, false);
+            for s in self.b.open_stmts() {
+                match s {
+                    Stmt::Declare(n, v) if *n == m => declared = self.b.constant(*v) == Some(0.0),
+                    Stmt::Accumulate(n, _) => added_before |= *n == m,
+                    Stmt::For { .. } | Stmt::If { .. } => {
+                        added_before |= crate::ir::accumulators(std::slice::from_ref(s)).contains(&m);
+                    }
+                    _ => {}
+                }
+            }
+            declared && !added_before
+        };
+        let v = added(m)?;
+        let opposite = |a: Val, b: Val| matches!(self.b.op(a), Op::Neg(x) if *x == b);
+        body.iter().find_map(|s| match s {
+            Stmt::Accumulate(n, _) if *n < m && zero(*n) => {
+                let w = added(*n)?;
+                let negative = opposite(v, w) || opposite(w, v);
+                (v == w || negative).then_some((*n, negative))
+            }
+            _ => None,
+        })
+    }
+
+    fn store_own(&mut self) {
+        for (m, target) in std::mem::take(&mut self.inner) {
+            let sum = self.b.emit(Op::Read(m), Type::Real);
+            self.own.entry(target).or_default().push(sum);
+        }
+        for ((param, role, component), values) in std::mem::take(&mut self.own) {
+            let mut values = values.into_iter();
+            let Some(mut sum) = values.next() else { continue };
+            for v in values {
+                sum = self.b.real_op(Op::Add(sum, v));
+            }
+            self.b.push(Stmt::Store { param, role, component, channel: None, value: sum });
+        }
+        for (target, sum) in std::mem::take(&mut self.own_channels) {
+            let width = self.kernel.width(target.0, target.1).expect("it has channels");
+            store_channels(&mut self.b, target, sum, width);
+        }
+    }
+}
+
+/// Whether a loop goes over channels.
+fn is_channel(src: &Body, id: LoopId) -> bool {
+    let mut found = false;
+    src.for_each_stmt(&mut |s| {
+        found |= matches!(s, Stmt::For { id: l, range: Range::Channels(_), .. } if *l == id);
+    });
+    found
+}

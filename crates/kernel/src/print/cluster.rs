@@ -1,0 +1,172 @@
+//! The first phase of a cluster form as Rust: runs of one row against clusters of columns at one image.
+
+use super::layout::Layout;
+use super::rust::{Lanes, Printer, pointers};
+use crate::cluster::Clusters;
+use crate::ir::{Acc, Body, Kernel, Op, Role, Stmt, Val};
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// The function `name`, given the layout of the part that the form is of: its launch is bound as for the part.
+pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &str) -> String {
+    let body = &clusters.pair.body;
+    let mut layout = Layout::new(kernel, &clusters.pair);
+    layout.slots.clone_from(&of_part.slots);
+    let mut p = Printer::new(kernel, body, &layout);
+    p.clusters = Some(clusters);
+    let (columns, sums) = (clusters.packed.len(), clusters.sums.len());
+    let place = |m: Acc| clusters.sums.iter().position(|s| s.row == m || s.column == Some(m));
+    let is_column = |m: Acc| clusters.sums.iter().any(|s| s.column == Some(m));
+
+    let mut stmts: Vec<&Stmt> = vec![];
+    for s in body.stmts() {
+        match s {
+            Stmt::For { body, .. } => stmts.extend(body),
+            s => stmts.push(s),
+        }
+    }
+    let varying = varying(body, &stmts);
+    p.line("for run in lo..hi {");
+    p.line("let run = &*piece.runs.add(run);");
+    p.line("let row = run.row as usize;");
+    p.line(&format!("let mine = packed.add((run.cluster as usize * {columns}) * L::N + run.lane as usize);"));
+    let mut inner = vec![];
+    for s in stmts {
+        match s {
+            Stmt::Let(v) if !varying.contains(v) => uniform(&mut p, &layout, *v),
+            s => inner.push(s.clone()),
+        }
+    }
+    p.lanes = Some(Lanes {
+        id: clusters.loop_id,
+        full: true,
+        varying,
+        inner: HashSet::new(),
+        sums: HashSet::new(),
+        rows_loaded: HashSet::new(),
+    });
+    for v in p.outside_values(&inner) {
+        p.line(&format!("let u{v} = L::splat(v{v});"));
+    }
+    for s in &clusters.sums {
+        p.line(&format!("let mut m{} = 0.0f64;", s.row));
+    }
+    p.line("let (mut k, end) = (run.start as usize, run.end as usize);");
+    p.line("while k < end {");
+    p.line("let stop = end.min(k.saturating_add(L::FLUSH));");
+    for s in &clusters.sums {
+        p.line(&format!("let mut l{} = L::splat(0.0);", s.row));
+    }
+    p.line("while k < stop {");
+    p.line("let entry = &*piece.entries.add(k);");
+    p.line(&format!("let theirs = packed.add(entry.cluster as usize * ({columns} * L::N));"));
+    p.line(&format!("let columns = columns.add(entry.cluster as usize * ({sums} * L::N));"));
+    p.line("let active = L::bits(entry.mask);");
+    let mut open = HashSet::new();
+    for s in &inner {
+        match s {
+            Stmt::Let(v) if !layout.fused.contains(v) && !layout.subtracted.contains(v) => {
+                if let Some(text) = p.lane_expr(*v, body.op(*v)) {
+                    p.line(&format!("let v{v} = {text};"));
+                }
+            }
+            Stmt::Accumulate(m, v) => {
+                let n = place(*m).expect("every accumulator of a pair is one of the sums");
+                if is_column(*m) && open.insert(*m) {
+                    p.line(&format!("let mut l{m} = L::load(columns.add({n} * L::N));"));
+                }
+                let text = added(&p, &layout, *v, &format!("l{m}"));
+                p.line(&format!("l{m} = L::select(active, {text}, l{m});"));
+            }
+            _ => {}
+        }
+    }
+    for (n, s) in clusters.sums.iter().enumerate() {
+        if let Some(m) = s.column {
+            p.line(&format!("l{m}.store(columns.add({n} * L::N));"));
+        }
+    }
+    p.line("k += 1;\n}");
+    for s in &clusters.sums {
+        p.line(&format!("m{0} += l{0}.sum();", s.row));
+    }
+    p.line("}");
+    p.line(&format!(
+        "let sums = piece.sums.add((run.cluster as usize * {sums}) * L::N + run.lane as usize);"
+    ));
+    for (n, s) in clusters.sums.iter().enumerate() {
+        p.line(&format!("*sums.add({n} * L::N) += m{};", s.row));
+    }
+    p.line("}");
+    let mut head = pointers(kernel, of_part);
+    writeln!(head, "let packed = piece.packed as *mut L::Elem;").expect("a string");
+    writeln!(head, "let columns = piece.columns as *mut L::Elem;").expect("a string");
+    format!(
+        "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::Launch, piece: &rt::ClusterPiece, lo: usize, hi: \
+         usize) {{\n// SAFETY: `rt::Launch` and `rt::ClusterPiece` are made by the backend alone: the first as for the \
+         part,\n// the second with room for every cluster that its runs and entries name; it is this call's own.\n\
+         unsafe {{\n{head}{}}}\n}}\n",
+        p.out
+    )
+}
+
+/// The values that differ between the lanes: those that depend on the column.
+fn varying(b: &Body, stmts: &[&Stmt]) -> HashSet<Val> {
+    let mut varying = HashSet::new();
+    for s in stmts {
+        if let Stmt::Let(v) = s {
+            let mut varies = matches!(b.op(*v), Op::PairColumn(_));
+            b.op(*v).for_each_arg(|a| varies |= varying.contains(&a));
+            if varies {
+                varying.insert(*v);
+            }
+        }
+    }
+    varying
+}
+
+/// A value of the row, its system and the image.
+fn uniform(p: &mut Printer<'_>, layout: &Layout, v: Val) {
+    match *p.b.op(v) {
+        Op::Mul(x, y) if layout.fused.contains(&v) => {
+            let text = format!("{} * {}", p.scalar(x), p.scalar(y));
+            p.line(&format!("let v{v} = {text};"));
+        }
+        Op::Neg(x) if layout.subtracted.contains(&v) => {
+            let text = format!("-{}", p.scalar(x));
+            p.line(&format!("let v{v} = {text};"));
+        }
+        _ => p.let_scalar(v),
+    }
+}
+
+/// What a sum becomes when a value is added to it.
+fn added(p: &Printer<'_>, layout: &Layout, v: Val, sum: &str) -> String {
+    let (v, sign) = match p.b.op(v) {
+        Op::Neg(x) if layout.subtracted.contains(&v) && p.varies(v) => (*x, "-"),
+        _ => (v, "+"),
+    };
+    match p.is_fused(v) {
+        Some((x, y)) => {
+            let minus = if sign == "-" { "-" } else { "" };
+            format!("({minus}{}).mul_add({}, {sum})", p.real(x), p.real(y))
+        }
+        None => format!("{sum} {sign} {}", p.real(v)),
+    }
+}
+
+impl Printer<'_> {
+    /// The place of an atom's component among those that lie packed in clusters.
+    pub(super) fn packed(&self, v: Val) -> Option<usize> {
+        let of_atom = |row: Val| matches!(self.b.op(row), Op::Row | Op::PairColumn(_));
+        match *self.b.op(v) {
+            Op::Load { param, role, row: Some(row), component, .. } if of_atom(row) => {
+                self.clusters?.place(param, role, component)
+            }
+            Op::LoadInt { param, row, component } if of_atom(row) => {
+                self.clusters?.place(param, Role::VALUE, component)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Printers of kernels that are not differentiated.
+
+pub mod cuda;
+pub mod rust;

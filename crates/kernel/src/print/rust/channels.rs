@@ -1,0 +1,77 @@
+//! Channels: innermost loops whose elements lie side by side, so that lanes load and store them as they are.
+
+use super::Printer;
+use crate::ir::{Acc, Op, ParamId, Role, Val};
+use crate::print::layout::Array;
+
+impl Printer<'_> {
+    /// Whether the variable of the loop on lanes is meant.
+    pub(super) fn is_lane(&self, v: Val) -> bool {
+        self.lanes.as_ref().is_some_and(|l| *self.b.op(v) == Op::LoopVar(l.id))
+    }
+
+    /// The variable of the loop on lanes, and what the names of functions on whole vectors and on parts of them need.
+    fn lane_loop(&self, channel: Val) -> (usize, &'static str, &'static str) {
+        let lanes = self.lanes.as_ref().expect("loops over channels run on lanes");
+        debug_assert!(self.is_lane(channel), "channels are those of the innermost loop");
+        if lanes.full { (lanes.id, "", "") } else { (lanes.id, "_first", ", n") }
+    }
+
+    /// The position of a row's first channel.
+    fn first_channel(&self, row: &str, channel: Val) -> String {
+        format!("{row} * w{}", self.b.width(channel))
+    }
+
+    pub(super) fn load_channel(&self, param: ParamId, role: Role, row: Option<Val>, channel: Val) -> String {
+        let (k, first, n) = self.lane_loop(channel);
+        let slot = self.layout.slot(param, Array::Values(role));
+        let at = row.map_or_else(|| "0".into(), |r| self.first_channel(&self.scalar(r), channel));
+        format!("L::load{first}(p{slot}.add({at} + k{k}){n})")
+    }
+
+    pub(super) fn read_channel(&self, sum: Acc, channel: Val) -> String {
+        let (k, first, n) = self.lane_loop(channel);
+        format!("L::load{first}(p{}.add(k{k}){n})", self.layout.scratch(sum))
+    }
+
+    pub(super) fn accumulate_channel(&mut self, sum: Acc, channel: Val, value: Val) {
+        let (k, first, n) = self.lane_loop(channel);
+        let at = format!("p{}.add(k{k})", self.layout.scratch(sum));
+        let before = format!("L::load{first}({at}{n})");
+        let after = match self.is_fused(value) {
+            Some((x, y)) => format!("{}.mul_add({}, {before})", self.real(x), self.real(y)),
+            None => format!("({before} + {})", self.real(value)),
+        };
+        self.line(&format!("{after}.store{first}({at}{n});"));
+    }
+
+    pub(super) fn store_channel(&mut self, param: ParamId, role: Role, channel: Val, value: Val) {
+        let (k, _, n) = self.lane_loop(channel);
+        let n = if n.is_empty() { "L::N" } else { "n" };
+        let slot = self.layout.slot(param, Array::Values(role));
+        let (at, x) = (self.first_channel("row", channel), self.real(value));
+        self.line(&format!("rt::put_lanes::<L>(p{slot}, {at} + k{k}, {x}, {n}, a.adds({slot}));"));
+    }
+
+    /// To a channel of what rows share: an element's, or an element of an array with one per channel.
+    pub(super) fn contribute_channel(
+        &mut self,
+        (param, role, component): (ParamId, Role, usize),
+        row: Val,
+        channel: Option<Val>,
+        value: Val,
+    ) {
+        let (k, _, n) = self.lane_loop(channel.unwrap_or(row));
+        let n = if n.is_empty() { "L::N" } else { "n" };
+        let slot = self.layout.slot(param, Array::Values(role));
+        let first = channel.map_or_else(|| "0".into(), |c| self.first_channel(&self.scalar(row), c));
+        let (stride, x) = (self.kernel.components(param, role), self.real(value));
+        if matches!(self.b.op(row), Op::PairEntry(_)) {
+            self.line(&format!("rt::put_lanes::<L>(p{slot}, {first} + k{k}, {x}, {n}, true);"));
+            return;
+        }
+        self.line(&format!(
+            "rt::scatter_lanes::<L>(p{slot}, {first} + k{k}, {stride}, {component}, {x}, {n});"
+        ));
+    }
+}

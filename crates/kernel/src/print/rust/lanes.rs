@@ -1,0 +1,241 @@
+//! The innermost loop over data, on lanes.
+
+use super::super::layout::Array;
+use super::Printer;
+use crate::ir::{LoopId, Op, Range, Role, Type, Val};
+
+impl Printer<'_> {
+    pub(super) fn let_lanes(&mut self, v: Val) {
+        use Op::*;
+        let op = self.b.op(v).clone();
+        let lanes = self.lanes.as_ref().expect("inside a lane loop");
+        let mut varies =
+            op.of_loop() == Some(lanes.id) || op.of_acc().is_some_and(|m| lanes.inner.contains(&m));
+        op.for_each_arg(|a| varies |= lanes.varying.contains(&a));
+        if !varies {
+            // The same on all lanes: scalar code, and a copy on lanes for whoever needs it.
+            let lanes = self.lanes.take();
+            match op {
+                Mul(x, y) if self.layout.fused.contains(&v) => {
+                    let text = format!("{} * {}", self.scalar(x), self.scalar(y));
+                    self.line(&format!("let v{v} = {text};"));
+                }
+                Neg(x) if self.layout.subtracted.contains(&v) => {
+                    self.line(&format!("let v{v} = -{};", self.scalar(x)));
+                }
+                _ => self.let_scalar(v),
+            }
+            self.lanes = lanes;
+            if self.b.ty(v) == Type::Real && self.b.constant(v).is_none() {
+                self.line(&format!("let u{v} = L::splat(v{v});"));
+            }
+            return;
+        }
+        self.lanes.as_mut().expect("inside a lane loop").varying.insert(v);
+        if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
+            return;
+        }
+        if let Some(text) = self.lane_expr(v, &op) {
+            self.line(&format!("let v{v} = {text};"));
+        }
+    }
+
+    pub(in crate::print) fn lane_expr(&mut self, v: Val, op: &Op) -> Option<String> {
+        use Op::*;
+        let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full))?;
+        let r = |p: &Self, v: Val| p.real(v);
+        let mask = |p: &Self, v: Val| {
+            if p.varies(v) { format!("v{v}") } else { format!("L::mask({})", p.scalar(v)) }
+        };
+        let first = |name: &str, at: String| {
+            if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
+        };
+        if let Some(n) = self.packed(v) {
+            return Some(format!("L::load(theirs.add({n} * L::N))"));
+        }
+        Some(match *op {
+            LoopVar(_) => return None,
+            PairColumn(_) if self.clusters.is_some() => return None,
+            PairEntry(_) if !self.transposed(id) => return None,
+            PairEntry(_) => {
+                self.load_entry(id);
+                format!("e{id}")
+            }
+            PairColumn(_) => first("index", format!("p{}.add(k{id})", self.list_slot(id, Array::Column))),
+            PairRow(_) => first("index", format!("p{}.add(k{id})", self.list_slot(id, Array::PairRow))),
+            MapOf { map, row } => {
+                let slot = self.layout.slot(map, Array::MapOf);
+                match self.b.op(row) {
+                    PairEntry(_) if self.transposed(id) => {
+                        self.load_entry(id);
+                        format!("rt::lookup::<L>(p{slot}, e{id})")
+                    }
+                    LoopVar(_) | PairEntry(_) => first("index", format!("p{slot}.add(k{id})")),
+                    _ => format!("rt::lookup::<L>(p{slot}, v{row})"),
+                }
+            }
+            Place(_) if self.transposed(id) => {
+                let load = |array| first("index", format!("p{}.add(k{id})", self.list_slot(id, array)));
+                let (rows, entries) = (load(Array::PairRow), load(Array::PairEntry));
+                format!("rt::places_in::<L>(p{}, {rows}, {entries})", self.list_slot(id, Array::Start))
+            }
+            Place(_) => format!("rt::places::<L>(k{id} - first{id})"),
+            PairShift(_, c) => {
+                let (triples, packed) = self.shift_slots(id);
+                let arrays = format!("p{triples}, p{packed}");
+                let load = if self.transposed(id) {
+                    self.load_entry(id);
+                    format!("rt::shifts_at::<L>({arrays}, e{id})")
+                } else if full {
+                    format!("rt::shifts::<L>({arrays}, k{id})")
+                } else {
+                    format!("rt::shifts_first::<L>({arrays}, k{id}, n)")
+                };
+                self.load_row(triples, usize::MAX, &load);
+                format!("s{triples}_x[{c}]")
+            }
+            ReadChannel(m, c) => self.read_channel(m, c),
+            Load { param, role, row, channel: Some(c), .. } => self.load_channel(param, role, row, c),
+            Load { param, role, row: Some(row), component, .. } => {
+                let slot = self.layout.slot(param, Array::Values(role));
+                self.lane_load(
+                    slot,
+                    row,
+                    self.kernel.components(param, role),
+                    component,
+                    ["load", "load3", "gather", "gather3"],
+                )
+            }
+            LoadInt { param, row, component } => {
+                let slot = self.layout.slot(param, Array::Values(Role::VALUE));
+                self.lane_load(
+                    slot,
+                    row,
+                    self.kernel.components(param, Role::VALUE),
+                    component,
+                    ["", "int3", "int_gather", ""],
+                )
+            }
+            Read(m) | Best(m) => format!("m{m}"),
+            BestPlace(m) => format!("w{m}"),
+            Stop(x) => r(self, x),
+            Own { value, .. } => r(self, value),
+            Add(x, y) => match (self.is_fused(x), self.is_fused(y)) {
+                (Some((p, q)), _) => format!("{}.mul_add({}, {})", r(self, p), r(self, q), r(self, y)),
+                (None, Some((p, q))) => format!("{}.mul_add({}, {})", r(self, p), r(self, q), r(self, x)),
+                _ => format!("{} + {}", r(self, x), r(self, y)),
+            },
+            Sub(x, y) => match (self.is_fused(x), self.is_fused(y)) {
+                (_, Some((p, q))) => format!("(-{}).mul_add({}, {})", r(self, p), r(self, q), r(self, x)),
+                (Some((p, q)), None) => format!("{}.mul_add({}, -{})", r(self, p), r(self, q), r(self, y)),
+                _ => format!("{} - {}", r(self, x), r(self, y)),
+            },
+            Mul(x, y) => format!("{} * {}", r(self, x), r(self, y)),
+            Neg(x) => format!("-{}", r(self, x)),
+            Recip(x) => format!("{}.recip()", r(self, x)),
+            Nearest(x) => format!("rt::nearest({})", r(self, x)),
+            Sqrt(x) => format!("{}.sqrt()", r(self, x)),
+            Exp(x) => format!("special::exp({})", r(self, x)),
+            Ln(x) => format!("special::ln({})", r(self, x)),
+            Pow(x, y) => format!("special::pow({}, {})", r(self, x), r(self, y)),
+            Erfc(x) => self.paired(x, "erfc", "erfc_exp_neg_sq", 0),
+            ExpNegSq(x) => self.paired(x, "exp_neg_sq", "erfc_exp_neg_sq", 1),
+            Sin(x) => self.paired(x, "sin", "sin_cos", 0),
+            Cos(x) => self.paired(x, "cos", "sin_cos", 1),
+            Lt(x, y) => format!("{}.lt({})", r(self, x), r(self, y)),
+            Le(x, y) => format!("{}.le({})", r(self, x), r(self, y)),
+            Eq(x, y) => format!("{}.eq({})", r(self, x), r(self, y)),
+            And(x, y) => format!("L::and({}, {})", mask(self, x), mask(self, y)),
+            Or(x, y) => format!("L::or({}, {})", mask(self, x), mask(self, y)),
+            Not(x) => format!("L::not({})", mask(self, x)),
+            Select(c, x, y) => format!("L::select({}, {}, {})", mask(self, c), r(self, x), r(self, y)),
+            ref op => unreachable!("value {v} does not vary between lanes: {op:?}"),
+        })
+    }
+
+    pub(in crate::print) fn is_fused(&self, v: Val) -> Option<(Val, Val)> {
+        match *self.b.op(v) {
+            Op::Mul(x, y) if self.layout.fused.contains(&v) && self.varies(v) => Some((x, y)),
+            _ => None,
+        }
+    }
+
+    /// One of two functions that share their work, where both are needed.
+    fn paired(&mut self, x: Val, alone: &str, both: &str, which: usize) -> String {
+        let arg = self.real(x);
+        if !self.layout.together.contains(&x) {
+            return format!("special::{alone}({arg})");
+        }
+        let kind = both.len();
+        let key = x * 2 + usize::from(both == "sin_cos");
+        if !self.paired.iter().any(|p| p.contains(&key)) {
+            self.paired.last_mut().expect("a block is open").insert(key);
+            self.line(&format!("let b{x}_{kind} = special::{both}({arg});"));
+        }
+        format!("b{x}_{kind}.{which}")
+    }
+
+    fn transposed(&self, id: LoopId) -> bool {
+        matches!(self.data_loops[&id], Range::Column { .. })
+    }
+
+    /// The entries of pairs that the transpose lists are loaded once.
+    fn load_entry(&mut self, id: LoopId) {
+        let entries = self.list_slot(id, Array::PairEntry);
+        let lanes = self.lanes.as_mut().expect("inside a lane loop");
+        let load = if lanes.full { "index" } else { "index_first" };
+        let n = if lanes.full { "" } else { ", n" };
+        if lanes.rows_loaded.insert((usize::MAX, id)) {
+            self.line(&format!("let e{id} = L::{load}(p{entries}.add(k{id}){n});"));
+        }
+    }
+
+    /// A row of three is loaded once, whichever of its components comes first.
+    fn load_row(&mut self, slot: usize, row: Val, load: &str) {
+        let lanes = self.lanes.as_mut().expect("inside a lane loop");
+        if lanes.rows_loaded.insert((slot, row)) {
+            let name = if row == usize::MAX { "x".to_string() } else { row.to_string() };
+            self.line(&format!("let s{slot}_{name} = {load};"));
+        }
+    }
+
+    fn lane_load(
+        &mut self,
+        slot: usize,
+        row: Val,
+        stride: usize,
+        component: usize,
+        names: [&str; 4],
+    ) -> String {
+        let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full)).expect("inside a lane loop");
+        let (is_entry, transposed) = (matches!(self.b.op(row), Op::PairEntry(_)), self.transposed(id));
+        let contiguous = matches!(self.b.op(row), Op::LoopVar(_)) || (is_entry && !transposed);
+        let row_name = if is_entry { format!("e{id}") } else { format!("v{row}") };
+        if is_entry && transposed {
+            self.load_entry(id);
+        }
+        let first = |name: &str, at: String| {
+            if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
+        };
+        match (contiguous, stride) {
+            (true, 1) if !names[0].is_empty() => first(names[0], format!("p{slot}.add(k{id})")),
+            (true, 3) => {
+                let load = first(names[1], format!("p{slot}.add(3 * k{id})"));
+                self.load_row(slot, row, &load);
+                format!("s{slot}_{row}[{component}]")
+            }
+            (false, 3) if !names[3].is_empty() => {
+                self.load_row(slot, row, &format!("L::{}(p{slot}, {row_name})", names[3]));
+                format!("s{slot}_{row}[{component}]")
+            }
+            (false, _) => format!("L::{}(p{slot}, {row_name}, {stride}, {component})", names[2]),
+            (true, _) => {
+                let n = if full { "L::N" } else { "n" };
+                format!(
+                    "L::{}(p{slot}.add({stride} * k{id}), rt::consecutive::<L>({n}), {stride}, {component})",
+                    names[2]
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which kernels have a cluster form, and what it is made of.
+
+use madelung_kernel::cluster::{Clusters, clusters};
+use madelung_kernel::forms::{Form, Lists, Member, forms};
+use madelung_kernel::ir::{Kernel, Role};
+use madelung_kernel::lower::lower_block;
+
+/// The kernel of a loop body over pairs and what follows it, and its forms.
+fn kernel(in_loop: &str, after: &str) -> (Kernel, Vec<Form>) {
+    let source = format!(
+        "#[kernel(fast(positions), fast(positions, strain))] fn k(i: Atom, positions: &[Vec3; Atom], velocities: \
+         &[Vec3; Atom], charges: &[Real; Atom], kinds: &[i32; Atom], cell: &[Mat3; System], strain: &[Zero<Mat3>; \
+         System], cutoff: Real, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, energy: &mut [Real; Atom], total: \
+         &mut [Real; System]) {{ let b = atoms.of(i); let mut e = 0.0; let mut f = 0.0; for (j, shift) in \
+         pairs.row(i) {{ let d = positions[j] - positions[i] + shift * cell[b]; let d = d + d * strain[b]; let r = \
+         length(d); {in_loop} }} {after} }}"
+    );
+    let file = syn::parse_str(&source).expect("a file");
+    let source = lower_block(&file).expect("a kernel").remove(0);
+    let forms = forms(&source.kernel, &source.fast, source.scatter).expect("forms");
+    (source.kernel, forms)
+}
+
+fn of_value(in_loop: &str, after: &str) -> Option<Clusters> {
+    let (kernel, forms) = kernel(in_loop, after);
+    let value = forms.iter().find(|f| f.member == Member::Value).expect("values");
+    clusters(&kernel, &value.parts[0])
+}
+
+const ENERGY: &str = "energy[i] = charges[i] * e; total[b] += 2.0 * f;";
+
+#[test]
+fn sums_over_the_pair_vector_have_one() {
+    let found = of_value("if r < cutoff { e += charges[j] / r; f += kinds[i] * d.x; }", ENERGY);
+    let found = found.expect("a cluster form");
+    // Positions by component, the charge, the kind.
+    let packed: Vec<_> = found.packed.iter().map(|p| (p.param, p.component)).collect();
+    assert_eq!(packed, [(0, 0), (0, 1), (0, 2), (2, 0), (3, 0)]);
+    assert!(found.packed.iter().all(|p| p.role == Role::VALUE));
+    assert_eq!((found.positions, found.cell), (0, Some(4)));
+    // The energy belongs to an atom, the other sum to the system, whichever atom brings it.
+    let columns: Vec<_> = found.sums.iter().map(|s| s.column.is_some()).collect();
+    assert_eq!(columns, [true, false]);
+}
+
+#[test]
+fn gradients_have_one() {
+    let (kernel, forms) = kernel("if r < cutoff { e += charges[j] / r; }", ENERGY);
+    let fast: Vec<&Form> = forms.iter().filter(|f| f.gradients.is_some() && f.lists == Lists::Full).collect();
+    assert_eq!(fast.len(), 2);
+    for (form, sums) in fast.iter().zip([4, 13]) {
+        let found = clusters(&kernel, &form.parts[0]).expect("a cluster form");
+        assert_eq!(found.sums.len(), sums);
+        // Energy and force of each atom; the strain's nine sums are the system's.
+        assert_eq!(found.sums.iter().filter(|s| s.column.is_some()).count(), 4);
+    }
+}
+
+#[test]
+fn a_sum_that_rows_weigh_is_their_own() {
+    for after in [
+        "total[b] += charges[i] * f;",
+        "total[b] += f * f;",
+        "if charges[i] < 0.0 { total[b] += f; }",
+        "energy[i] = f;",
+    ] {
+        let found = of_value("f += r;", after).expect("a cluster form");
+        assert!(found.sums[0].column.is_some(), "{after}");
+    }
+    let found = of_value("f += r;", "total[b] -= 0.5 * f * cutoff;").expect("a cluster form");
+    assert!(found.sums[0].column.is_none());
+}
+
+#[test]
+fn others_have_none() {
+    for in_loop in [
+        // The image, or a position, apart from the vector between the two.
+        "e += shift.x * r;",
+        "e += positions[j].x * r;",
+        "e += dot(positions[i], d);",
+        "e += length(positions[j] - positions[i]) + r;",
+        "e += length(d + shift * cell[b]);",
+        // Another loop.
+        "for k in 0..3 { e += r * (k as Real); }",
+    ] {
+        assert!(of_value(in_loop, ENERGY).is_none(), "{in_loop}");
+    }
+    // What other vectors of atoms do is of no account.
+    assert!(of_value("e += dot(velocities[j] + velocities[i], d);", ENERGY).is_some());
+    // A second loop.
+    let twice = "for (j, shift) in pairs.row(i) { e += charges[j]; } energy[i] = e;";
+    assert!(of_value("e += r;", twice).is_none());
+}

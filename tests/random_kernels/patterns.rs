@@ -1,0 +1,151 @@
+//! Kernels over every pattern of access, with formulas by chance.
+
+use crate::generator::Random;
+
+const FUNCTIONS: &str = "#[func] fn bell(u: Real, v: Real) -> Real { exp(-0.2 * u * u) * v }
+    #[derivative(bell)] fn dbell(u: Real, v: Real) -> (Real, Real) { (-0.4 * u * bell(u, v), bell(u, 1.0)) }";
+
+struct Writer(Random);
+
+impl Writer {
+    fn pick(&mut self, n: usize) -> usize {
+        (self.0.next() * n as f64) as usize
+    }
+
+    fn one_of(&mut self, of: &[&str]) -> String {
+        of[self.pick(of.len())].to_string()
+    }
+
+    /// A smooth formula of what there is, of moderate size.
+    fn formula(&mut self, depth: usize, leaves: &[&str]) -> String {
+        if depth == 0 {
+            return self.one_of(leaves);
+        }
+        let (u, below) = (self.formula(depth - 1, leaves), self.pick(depth));
+        let v = self.formula(below, leaves);
+        match self.pick(9) {
+            0 => format!("sin({u})"),
+            1 => format!("cos(0.5 * ({u}) + {v})"),
+            2 => format!("bell({u}, {v})"),
+            3 => format!("sqrt(1.5 + ({u}) * ({u}))"),
+            4 => format!("(({u}) / (1.5 + ({v}) * ({v})))"),
+            5 => format!("erfc(0.3 * ({u}))"),
+            6 => format!("log(2.0 + pow({u}, 2))"),
+            7 => format!("({u} - ({v}))"),
+            _ => format!("(0.5 * ({u}) * ({v}))"),
+        }
+    }
+}
+
+/// The kernel of this number.
+pub(crate) fn kernel(seed: u64) -> String {
+    let mut w = Writer(Random::new(seed));
+    w.0.next();
+    let text = match seed % 5 {
+        0 => near(&mut w),
+        1 => bonds(&mut w),
+        2 => segments(&mut w),
+        3 => members(&mut w),
+        _ => normalised(&mut w),
+    };
+    format!("{FUNCTIONS} {text}")
+}
+
+/// Points near atoms: arrays of pairs in and out, sums that are used nonlinearly.
+fn near(w: &mut Writer) -> String {
+    let inside = ["x[j]", "a[i]", "r", "factor[p]", "d.y", "sigma", "dot(direction[p], d)", "0.7"];
+    let (e, f, g) = (w.formula(2, &inside), w.formula(2, &inside), w.formula(1, &inside));
+    let after = ["e", "f", "a[i]", "sigma"];
+    let (out, total) = (w.formula(2, &after), w.formula(1, &after));
+    let skip = w.one_of(&["if r > 2.2 { continue; }", "", "if kind[j] > 1.5 { continue; }"]);
+    format!(
+        "#[kernel] fn k(i: Atom, positions: &[Vec3; Atom], points: &[Vec3; Point], x: &[Real; Point], a: &[Real; Atom], \
+         factor: &[Real; Edge], direction: &[Vec3; Edge], kind: &[i32; Point], cell: &[Mat3; System], strain: \
+         &[Zero<Mat3>; System], sigma: &Real, atoms: &Batch<Atom, System>, those: &Batch<Point, System>, near: \
+         &Pairs<Atom, Point, Edge>, out: &mut [Real; Atom], weight: &mut [Real; Edge], total: &mut [Real; System]) {{ \
+         let s = atoms.of(i); let mut e = 0.1; let mut f = a[i]; for (j, shift, p) in near.row(i) {{ let d = points[j] - \
+         positions[i] + shift * cell[s]; let d = d + d * strain[s]; let r = length(d); {skip} e += 0.3 * {e}; f += 0.2 * \
+         {f}; weight[p] = {g}; }} out[i] = {out}; total[s] += 0.3 * {total}; }}"
+    )
+}
+
+/// Pairs of a list that holds each once, with parameters by type of atom and factors by pair.
+fn bonds(w: &mut Writer) -> String {
+    let inside = [
+        "x[j]",
+        "x[i]",
+        "r",
+        "epsilon[element.of(i)]",
+        "epsilon[element.of(j)]",
+        "factor[p]",
+        "d.z",
+        "alpha[s]",
+    ];
+    let (e, f) = (w.formula(2, &inside), w.formula(2, &inside));
+    let after = ["e", "epsilon[element.of(i)]", "x[i]"];
+    let out = w.formula(2, &after);
+    let list = w.one_of(&["half", "pairs"]);
+    format!(
+        "#[kernel] fn k(i: Atom, positions: &[Vec3; Atom], x: &[Real; Atom], epsilon: &[Real; Element], factor: &[Real; \
+         Bond], alpha: &[Real; System], cell: &[Mat3; System], element: &Map<Atom, Element>, atoms: &Batch<Atom, System>, \
+         {list}: &Pairs<Atom, Atom, Bond>, out: &mut [Real; Atom], one: &mut Real) {{ let s = atoms.of(i); let mut e = \
+         0.0; let mut f = 0.5; for (j, shift, p) in {list}.row(i) {{ let d = positions[j] - positions[i] + shift * \
+         cell[s]; let r = length(d); if r < 2.1 {{ e += 0.3 * {e}; }} else {{ f += 0.2 * {f}; }} }} out[i] = {out} + f; \
+         *one += 0.1 * e; }}"
+    )
+}
+
+/// Sorted segments: sums, the largest and the smallest of each, and what depends on them.
+fn segments(w: &mut Writer) -> String {
+    let rows = ["x[k]", "a[k]", "alpha[s]", "x[k] * a[k]", "0.4"];
+    let (score, term, again) = (w.formula(2, &rows), w.formula(2, &rows), w.formula(1, &rows));
+    let after = ["m", "e", "alpha[s]", "log(w)"];
+    let out = w.formula(2, &after);
+    let pick = w.one_of(&["max", "min"]);
+    format!(
+        "#[kernel] fn k(s: System, x: &[Real; Atom], a: &[Real; Atom], alpha: &[Real; System], atoms: &Batch<Atom, \
+         System>, out: &mut [Real; System]) {{ let mut m = alpha[s]; let mut e = 0.0; for k in atoms.members(s) {{ m = \
+         {pick}(m, {score}); e += 0.3 * {term}; }} let mut w = 1.0; for k in atoms.members(s) {{ w += exp(-0.1 * ({again} \
+         - m) * ({again} - m)); }} out[s] = {out} + w; }}"
+    )
+}
+
+/// Every row with every member of its system.
+fn members(w: &mut Writer) -> String {
+    let inside = ["x[k]", "y[i]", "u[k].x", "dot(u[k], u[k])", "alpha[s]", "y[i] * x[k]"];
+    let (e, f) = (w.formula(2, &inside), w.formula(2, &inside));
+    let after = ["e", "y[i]", "alpha[s]", "f"];
+    let (out, total) = (w.formula(2, &after), w.formula(1, &after));
+    format!(
+        "#[kernel] fn k(i: Wave, y: &[Real; Wave], x: &[Real; Atom], u: &[Vec3; Atom], alpha: &[Real; System], n: i32, \
+         atoms: &Batch<Atom, System>, waves: &Batch<Wave, System>, out: &mut [Real; Wave], total: &mut [Real; System]) {{ \
+         let s = waves.of(i); let mut e = 0.0; let mut f = 0.2; for k in atoms.members(s) {{ let mut t = 0.0; for m in \
+         1..n {{ t += sin(x[k] * (m as Real)); }} e += 0.2 * {e} + 0.1 * t; f += 0.1 * {f}; }} out[i] = {out}; total[s] \
+         += 0.2 * {total}; }}"
+    )
+}
+
+/// Softmax and normalised sums, of a full list or of points nearby.
+fn normalised(w: &mut Writer) -> String {
+    let (score, value) = (["x[j]", "x[i]", "r", "alpha[s]"], ["x[j]", "d.x", "r", "alpha[s]", "x[i]"]);
+    let (score, value) = (w.formula(1, &score), w.formula(2, &value));
+    let shifted = w.pick(2) == 0;
+    let (find, top) = if shifted {
+        let loop_ = format!(
+            "let mut m = -1.0e30; for (j, shift) in pairs.row(i) {{ let d = positions[j] - positions[i] + shift * cell[s]; \
+             let r = length(d); m = max(m, {score}); }} let top = stop_gradient(m);"
+        );
+        // What is subtracted cancels, but for a floor of the weights' sum.
+        (loop_, " - top")
+    } else {
+        (String::new(), "")
+    };
+    let floor = if shifted { "1.0e-30" } else { "0.01" };
+    format!(
+        "#[kernel] fn k(i: Atom, positions: &[Vec3; Atom], x: &[Real; Atom], alpha: &[Real; System], cell: &[Mat3; \
+         System], atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, out: &mut [Real; Atom]) {{ let s = atoms.of(i); \
+         {find} let mut f = 0.0; let mut w = 0.0; for (j, shift) in pairs.row(i) {{ let d = positions[j] - positions[i] + \
+         shift * cell[s]; let r = length(d); let t = exp({score}{top}); w += t; f += t * {value}; }} out[i] = f / (w + \
+         {floor}) * x[i]; }}"
+    )
+}

@@ -1,0 +1,57 @@
+//! The real-space sum in clusters against the same row by row, for every set of gradients that has a form of its own.
+
+use crate::common::numeric::{assert_close_rms, rms};
+use crate::common::systems::{left_handed_cell, random_system, triclinic_cell};
+use crate::support::Arrays;
+use madelung::array::DType;
+use madelung::backend::cpu::Cpu;
+use madelung::backend::pool::{Serial, Threads};
+use madelung::backend::{Context, PairLoops};
+use madelung::math::Isa;
+use madelung::{Energies, Options, Reduction, ewald_real_space};
+
+const CUTOFF: f64 = 8.0;
+
+#[test]
+fn clusters_agree_with_rows() {
+    let small = random_system(1, 40, triclinic_cell(500.0), 0.3, 1.2);
+    let large = random_system(2, 300, left_handed_cell(4000.0), 0.0, 1.2);
+    let unwrapped = large.unwrapped(3, 2);
+    let asked = [
+        Options::default(),
+        Options::forces(),
+        Options { compute_virial: true, ..Options::forces() },
+        Options::everything(),
+        Options { energy_reduction: Reduction::System, ..Options::everything() },
+    ];
+    for dtype in [DType::F64, DType::F32] {
+        // In f32, coordinates two cells away have lost more than forces may.
+        let far = if dtype == DType::F64 { &unwrapped } else { &large };
+        let arrays = Arrays::new(&[&small, &large, far], dtype);
+        let system = arrays.system();
+        // With a skin.
+        let pairs = system.neighbor_list(CUTOFF + 0.5, &Serial).expect("a list");
+        let results = |context: &Context<'_>, options: &Options| {
+            let Energies { energies, forces, charge_gradients, virial } =
+                ewald_real_space(context, &system, &[0.4], &pairs, CUTOFF, options).expect("a sum");
+            [Some(energies), forces, charge_gradients, virial].map(|a| a.map(|a| a.to_f64()))
+        };
+        for options in &asked {
+            let rows = Context { pair_loops: PairLoops::Rows, ..Context::default() };
+            let reference = results(&rows, options);
+            for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+                let backend = Cpu::at_most(isa);
+                let context =
+                    Context { backend: &backend, pair_loops: PairLoops::Clusters, ..Context::default() };
+                let clusters = results(&context, options);
+                for (x, y) in clusters.iter().zip(&reference) {
+                    let (Some(x), Some(y)) = (x, y) else { continue };
+                    let bound = if dtype == DType::F64 { 1e-13 } else { 1e-5 };
+                    assert_close_rms(x, y, bound, rms(y).max(0.1));
+                }
+                let three = Threads::new(3);
+                assert_eq!(clusters, results(&context.with_pool(&three), options));
+            }
+        }
+    }
+}
