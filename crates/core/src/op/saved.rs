@@ -66,7 +66,7 @@ impl Op {
             return wrong(&joins.name, "an array whose rows belong to systems", format!("{:?}", joins.shape));
         }
         let list = |kind: &ArgKind| match kind {
-            ArgKind::Pairs { rows, columns, .. } => {
+            ArgKind::Pairs { rows, columns, .. } | ArgKind::Grid { rows, columns, .. } => {
                 [rows, columns].iter().any(|d| *d == system || !of_a_system(d))
             }
             // Nothing says that a row and the element it refers to belong to one system.
