@@ -43,8 +43,8 @@ pub enum ArgKind {
         /// The dimension of arrays that have an element per entry of the list, padding included.
         entries: Option<String>,
     },
-    /// A grid of points that kernels query around rows, once for each call: the values of its entries are those of a
-    /// pair list between the two.
+    /// A grid of points that kernels query around rows: what is found, once for each call, they see as a pair list
+    /// between the two.
     Grid {
         /// The rows that it is queried around.
         rows: String,

@@ -33,7 +33,7 @@ impl Op {
         request: &Request<'_, '_>,
     ) -> Result<Evaluated> {
         let mut bound = bind(self, args)?;
-        let found = self.search(context, args, &mut bound)?;
+        let found = self.search(context, args, request, &mut bound)?;
         let mut run = Run::new(self, context, args, bound, &found)?;
         let evaluated = run.evaluate(request)?;
         for slot in std::mem::take(&mut run.store).into_iter().flatten() {

@@ -2,7 +2,7 @@
 
 use super::check::BoundArgs;
 use super::declare::{ArgKind, ArgSpec, Op, Step};
-use super::request::Arg;
+use super::request::{Arg, Request};
 use super::size::Size;
 use crate::array::{Array, DType};
 use crate::backend::Context;
@@ -114,13 +114,16 @@ impl Op {
         &self,
         context: &Context<'_>,
         args: &[Arg<'_>],
+        request: &Request<'_, '_>,
         bound: &mut BoundArgs,
     ) -> Result<Found> {
+        // Saved gradients are only scaled.
+        let needed = self.scales(request).is_none();
         let mut found: Found = args.iter().map(|_| None).collect();
         for (n, arg) in args.iter().enumerate() {
             let (Arg::Grid(grid), spec) = (arg, &self.args[n]) else { continue };
             self.check_points(spec, grid, args)?;
-            let Some(query) = self.query_of(n) else { continue };
+            let Some(query) = self.query_of(n).filter(|_| needed) else { continue };
             let list = self.search_one(context, args, spec, grid, query)?;
             if let ArgKind::Grid { entries: Some(entries), .. } = &spec.kind {
                 let pairs = list.len();

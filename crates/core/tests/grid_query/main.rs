@@ -16,9 +16,10 @@ use madelung_core::hash_grid::HashGrid;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{
-    Arguments, FEATURES, Inputs, NAMES, QUERIES, RADIUS, array, batches, blur_op, grid, inputs, near,
+    Arguments, BLUR_GRID, BLUR_PAIRS, FEATURES, Inputs, NAMES, QUERIES, RADIUS, array, batches, blur_op,
+    grid, inputs, near,
 };
-use support::{shapes, wiggles};
+use support::{POINTS, shapes, wiggles};
 
 /// Values, gradients, Hessian-vector products and derivatives along the direction.
 #[derive(Debug, PartialEq)]
@@ -156,6 +157,22 @@ fn a_query_is_the_loop_over_the_list_that_the_grid_gives() {
     }
 }
 
+/// So it is tested where those of lists are: by a C++ compiler, and on GPUs.
+#[test]
+fn its_cuda_text_is_that_of_the_loop_over_a_list() {
+    assert_eq!(BLUR_GRID.forms.len(), BLUR_PAIRS.forms.len());
+    for (grid, pairs) in BLUR_GRID.forms.iter().zip(BLUR_PAIRS.forms) {
+        assert_eq!(
+            (grid.member, grid.lists, grid.parts.len()),
+            (pairs.member, pairs.lists, pairs.parts.len())
+        );
+        for (grid, pairs) in grid.parts.iter().zip(pairs.parts) {
+            assert_eq!(grid.slots, pairs.slots);
+            assert_eq!(grid.cuda.text.replace("blur_grid", "blur_pairs"), pairs.cuda.text);
+        }
+    }
+}
+
 #[test]
 fn f32_is_as_good_as_f32_is() {
     let inputs = inputs();
@@ -217,6 +234,19 @@ madelung_core::kernels! {
         let mut s = 0.0;
         for (j, shift, p) in grid.query(x[i], radius) { s += weight[p] * charge[j]; }
         out[i] = s / (norm[i] + 0.1);
+    }
+
+    #[kernel(small)]
+    fn energies(
+        i: Query, x: &[Vec3; Query], r: &[Vec3; Point], radius: Real, queries: &Batch<Query, System>,
+        points: &Batch<Point, System>, grid: &HashGrid<Query, Point>, energy: &mut [Real; System],
+    ) {
+        let mut e = 0.0;
+        for (j, shift) in grid.query(x[i], radius) {
+            let d = r[j] - x[i];
+            e += pow(1.0 - dot(d, d) / (radius * radius), 6);
+        }
+        energy[queries.of(i)] += e;
     }
 
     /// The points are the queries.
@@ -321,6 +351,45 @@ fn arrays_of_the_pairs_that_are_found() {
         assert!((got - sum / norm).abs() < 1e-14, "{i}: {pairs} pairs: {got} {}", sum / norm);
     }
     check_gradient(&inputs, &gradient, |inputs| run(inputs, &Context::default()).0);
+}
+
+/// A gradient that was saved is scaled, and nothing is searched for.
+#[test]
+fn saved_gradients_need_no_search() {
+    let op = Op::new("test", "energies", 1)
+        .real("x", &["Query", "3"])
+        .real("r", &["Point", "3"])
+        .scalar("radius")
+        .batch("queries", "Query", "System")
+        .batch("points", "Point", "System")
+        .grid("grid", "Query", "Point", "r")
+        .output("energy", &["System"])
+        .saved_gradients(&["x"])
+        .step(&ENERGIES)
+        .build()
+        .unwrap();
+    let (inputs, [queries, points]) = (inputs(), batches());
+    let r = array(DType::F64, &[POINTS[3] as usize, 3], &inputs[1]);
+    let x = array(DType::F64, &[QUERIES[3] as usize, 3], &inputs[0]);
+    let context = Context::default();
+    let grid = HashGrid::build(&context, &r.view(), 1.0, None, None, points.clone()).unwrap();
+    let arrays = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(RADIUS)];
+    let args = [&arrays[..], &[Arg::Batch(&queries), Arg::Batch(&points), Arg::Grid(&grid)]].concat();
+    let saved =
+        op.evaluate(&context, &args, &Request { save: Some(&[0]), ..Request::default() }).unwrap().saved;
+    let saved: Vec<Option<View<'_>>> = saved.iter().map(|a| a.as_ref().map(Array::view)).collect();
+    let w = array(DType::F64, &[3], &[0.5, -2.0, 3.0]);
+    let gradient = |saved: &[Option<View<'_>>]| {
+        let counting = Counting::default();
+        let cotangents = [Some(Cotangent::Array(w.view()))];
+        let request = Request { cotangents: &cotangents, gradients: &[0], saved, ..Request::default() };
+        let context = Context { backend: &counting, ..Context::default() };
+        let gradient = op.evaluate(&context, &args, &request).unwrap().gradients[0].to_f64();
+        (gradient, counting.searches.into_inner())
+    };
+    let ((scaled, none), (computed, one)) = (gradient(&saved), gradient(&[]));
+    assert_eq!((none, one), (0, 1));
+    assert!(scaled.iter().zip(&computed).all(|(a, b)| (a - b).abs() < 1e-13) && dot(&scaled, &scaled) > 1.0);
 }
 
 #[test]
