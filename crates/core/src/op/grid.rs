@@ -6,7 +6,7 @@ use super::request::{Arg, Request};
 use super::size::Size;
 use crate::array::{Array, DType};
 use crate::backend::Context;
-use crate::backend::kernel::Kernel;
+use crate::backend::kernel::{Kernel, Query};
 use crate::batch::Batch;
 use crate::hash_grid::HashGrid;
 use crate::pairs::PairList;
@@ -58,9 +58,9 @@ impl Op {
 
     /// The queries of a step are made with arguments, and those of one grid in all steps with the same ones.
     pub(super) fn check_queries(&self, kernel: &Kernel, step: &Step) -> Result<()> {
-        for query in kernel.queries {
-            let [grid, positions, radius] =
-                [query.grid, query.positions, query.radius].map(|p| step.buffers[p]);
+        let bound = |q: &Query| [q.grid, q.positions, q.radius].map(|p| step.buffers[p]);
+        for (n, query) in kernel.queries.iter().enumerate() {
+            let [grid, positions, radius] = bound(query);
             let name = |param: usize| {
                 format!("{}::{}::{}", self.full_name(), kernel.name, kernel.params[param].name)
             };
@@ -74,18 +74,13 @@ impl Op {
             let named = |(positions, radius): (usize, usize)| {
                 format!("`{}` and `{}`", self.buffer_name(positions), self.buffer_name(radius))
             };
-            match self.query_of(grid) {
-                Some(before) if before != (positions, radius) => {
-                    return Err(Error::argument(
-                        name(query.grid),
-                        format!(
-                            "a grid queried with {}, as an earlier step does (or a second one)",
-                            named(before)
-                        ),
-                        named((positions, radius)),
-                    ));
-                }
-                _ => {}
+            // Two parameters of a kernel may be one grid.
+            let here = kernel.queries[..n].iter().map(bound).find(|q| q[0] == grid);
+            let before = self.query_of(grid).or(here.map(|[_, positions, radius]| (positions, radius)));
+            if let Some(before) = before.filter(|before| *before != (positions, radius)) {
+                let expected =
+                    format!("a grid queried with {} alone, as it is before (or a second one)", named(before));
+                return Err(Error::argument(name(query.grid), expected, named((positions, radius))));
             }
         }
         Ok(())

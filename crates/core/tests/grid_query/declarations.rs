@@ -15,6 +15,17 @@ madelung_core::kernels! {
     #[kernel(small)]
     fn moved(i: Query, x: &[Vec3; Query], y: &mut [Vec3; Query]) { y[i] = 2.0 * x[i]; }
 
+    #[kernel(small)]
+    fn shell(
+        i: Query, x: &[Vec3; Query], radius: Real, wide: Real, inner: &HashGrid<Query, Point>,
+        outer: &HashGrid<Query, Point>, shell: &mut [Real; Query],
+    ) {
+        let mut n = 0.0;
+        for (j, shift) in outer.query(x[i], wide) { n += 1.0; }
+        for (j, shift) in inner.query(x[i], radius) { n -= 1.0; }
+        shell[i] = n;
+    }
+
     /// An element for each pair that is found.
     #[kernel(small)]
     fn edges(i: Query, x: &[Vec3; Query], radius: Real, grid: &HashGrid<Query, Point, Edge>, out: &mut [Real; Edge]) {
@@ -59,14 +70,24 @@ fn declarations() {
     for (other, named) in [("x", "z"), ("radius", "wide")] {
         let twice =
             counting().grid("grid", "Query", "Point", "r").step(&COUNT).step_as(&COUNT, &[(other, named)]);
-        says(
-            twice.build(),
-            &["count::grid", "queried with `x` and `radius`, as an earlier step does", named],
-        );
+        says(twice.build(), &["count::grid", "queried with `x` and `radius` alone, as it is before", named]);
         let second =
             counting().grid("grid", "Query", "Point", "r").grid("same", "Query", "Point", "r").step(&COUNT);
         assert!(second.step_as(&COUNT, &[(other, named), ("grid", "same")]).build().is_ok());
     }
+    let shells = |grids: &[(&str, &str)]| {
+        let op = Op::new("test", "shell", 1).real("x", &["Query", "3"]).real("r", &["Point", "3"]);
+        let op = op.scalar("radius").scalar("wide").output("shell", &["Query"]);
+        op.grid("grid", "Query", "Point", "r")
+            .grid("same", "Query", "Point", "r")
+            .step_as(&SHELL, grids)
+            .build()
+    };
+    assert!(shells(&[("inner", "grid"), ("outer", "same")]).is_ok());
+    says(
+        shells(&[("inner", "grid"), ("outer", "grid")]),
+        &["shell::outer", "queried with `x` and `radius` alone, as it is before", "`x` and `wide`"],
+    );
     // A list is no grid, and a grid no list.
     let list = counting().pairs_between("grid", "Query", "Point", "Edge").step(&COUNT);
     says(list.build(), &["count::grid", "a grid for queries: rows Query and Point", "Pairs"]);
