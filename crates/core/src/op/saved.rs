@@ -36,7 +36,6 @@ impl Op {
     }
 
     /// The cotangent and the saved gradients that make a call of G₀, where nothing else does.
-    #[expect(clippy::type_complexity, reason = "what a request lends")]
     pub(super) fn scales<'q, 'a>(
         &self,
         request: &'q Request<'_, 'a>,
