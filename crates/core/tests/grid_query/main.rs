@@ -421,24 +421,29 @@ fn points_that_are_the_queries() {
     check_gradient(&inputs, &gradient, |inputs| run(inputs).0);
 }
 
-/// A radius is inclusive, zero counts, and so do kernels without derivatives.
+/// A radius is inclusive, zero counts, and so do kernels without derivatives; positions may be stored as they like.
 #[test]
 fn counting() {
-    let op = Op::new("test", "count", 1)
-        .real("x", &["Query", "3"])
-        .real("r", &["Point", "3"])
-        .scalar("radius")
-        .grid("grid", "Query", "Point", "r")
-        .integer_output("found", &["Query"], DType::I32)
-        .integer_output("images", &["Query"], DType::I32)
-        .step(&COUNT)
-        .build()
-        .unwrap();
+    let op = |stored: bool| {
+        let op = Op::new("test", "count", 1).real("x", &["Query", "3"]);
+        if stored { op.stored() } else { op }
+            .real("r", &["Point", "3"])
+            .scalar("radius")
+            .grid("grid", "Query", "Point", "r")
+            .integer_output("found", &["Query"], DType::I32)
+            .integer_output("images", &["Query"], DType::I32)
+            .step(&COUNT)
+            .build()
+            .unwrap()
+    };
     let x = array(DType::F64, &[3, 3], &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 5.0, 0.0, 0.0]);
     let r = array(DType::F64, &[2, 3], &[0.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
     let found = |grid: &HashGrid, radius: f64| {
         let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(radius), Arg::Grid(grid)];
-        let found = op.value(&Context::default(), &args).unwrap();
+        let found = op(false).value(&Context::default(), &args).unwrap();
+        let half = x.clone().cast(DType::F16);
+        let args = [Arg::Array(half.view()), args[1].clone(), args[2].clone(), args[3].clone()];
+        assert_eq!(op(true).value(&Context::default(), &args).unwrap(), found);
         [found[0].to_f64(), found[1].to_f64()]
     };
     let free = open(&r);
