@@ -14,6 +14,7 @@ use madelung_core::backend::{Context, Launching};
 use madelung_core::batch::Batch;
 use madelung_core::hash_grid::HashGrid;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::pairs::{Kind, PairList};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{
     Arguments, BLUR_GRID, BLUR_PAIRS, FEATURES, Inputs, NAMES, QUERIES, RADIUS, array, batches, blur_op,
@@ -249,6 +250,21 @@ madelung_core::kernels! {
         energy[queries.of(i)] += e;
     }
 
+    /// A gradient that only full lists have, beside a query.
+    #[kernel(small)]
+    fn crowded(
+        i: Atom, x: &[Vec3; Atom], charge: &[Real; Atom], radius: Real, pairs: &Pairs<Atom>,
+        grid: &HashGrid<Atom, Point>, out: &mut [Real; Atom],
+    ) {
+        let mut n = 0.0;
+        for (j, shift) in grid.query(x[i], radius) { n += 1.0; }
+        let mut e = 0.0;
+        for k in 0..2 {
+            for (j, shift) in pairs.row(i) { e += (1.0 + (k as Real)) * charge[j]; }
+        }
+        out[i] = n + e;
+    }
+
     /// The points are the queries.
     #[kernel(small)]
     fn density(i: Atom, x: &[Vec3; Atom], radius: Real, grid: &HashGrid<Atom, Atom>, out: &mut [Real; Atom]) {
@@ -419,6 +435,36 @@ fn points_that_are_the_queries() {
         assert!(sum >= 1.0 && (got - sum * sum).abs() < 1e-13, "{i}: {got} {sum}");
     }
     check_gradient(&inputs, &gradient, |inputs| run(inputs).0);
+}
+
+/// What a query finds is no full list, and leaves the lists beside it what they are.
+#[test]
+fn a_grid_beside_a_full_list() {
+    let op = Op::new("test", "crowded", 1)
+        .real("x", &["Atom", "3"])
+        .real("r", &["Point", "3"])
+        .real("charge", &["Atom"])
+        .scalar("radius")
+        .pairs("pairs", "Atom")
+        .grid("grid", "Atom", "Point", "r")
+        .output("out", &["Atom"])
+        .step(&CROWDED)
+        .build()
+        .unwrap();
+    let x = array(DType::F64, &[3, 3], &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
+    let r = array(DType::F64, &[2, 3], &[0.0, 0.0, 0.0, 1.5, 0.0, 0.0]);
+    let charge = array(DType::F64, &[3], &[1.0, 10.0, 100.0]);
+    let (rows, columns) = ([0, 1, 1, 2], vec![1, 0, 2, 1]);
+    let pairs = PairList::from_coo(&rows, columns, vec![[0; 3]; 4], 3, 3, Kind::Full).unwrap();
+    let grid = open(&r);
+    let arrays = [&x, &r, &charge].map(|a| Arg::Array(a.view()));
+    let args = [&arrays[..], &[Arg::Real(1.0), Arg::Pairs(&pairs), Arg::Grid(&grid)]].concat();
+    // 1, 2 and 1 points; neighbours count three times.
+    assert_eq!(op.value(&Context::default(), &args).unwrap()[0].to_f64(), [31.0, 305.0, 31.0]);
+    let cotangents = [Some(Cotangent::Uniform(1.0))];
+    let request = Request { cotangents: &cotangents, gradients: &[2], ..Request::default() };
+    let gradient = op.evaluate(&Context::default(), &args, &request).unwrap().gradients[0].to_f64();
+    assert_eq!(gradient, [3.0, 6.0, 3.0]);
 }
 
 /// A radius is inclusive, zero counts, and so do kernels without derivatives; positions may be stored as they like.
