@@ -80,6 +80,7 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
                     set(entries, list.others().len())?;
                 }
             }
+            (ArgKind::Grid { columns, .. }, Arg::Grid(grid)) => set(columns, grid.len())?,
             (ArgKind::Map { rows, into }, Arg::Map(map)) => {
                 set(rows, map.rows())?;
                 set(into, map.into_len())?;
@@ -97,6 +98,7 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
             (ArgKind::Ints { .. }, _) => return wrong("an int32 or int64 array"),
             (ArgKind::Batch { .. }, _) => return wrong("a batch"),
             (ArgKind::Pairs { .. }, _) => return wrong("a pair list"),
+            (ArgKind::Grid { .. }, _) => return wrong("a grid of points"),
             (ArgKind::Map { .. }, _) => return wrong("a map"),
             (ArgKind::Mesh { .. }, _) => return wrong("a mesh"),
             (ArgKind::Scalar, _) => return wrong("a real attribute, finite"),
@@ -237,6 +239,7 @@ fn describe(arg: &Arg<'_>) -> String {
         Arg::Array(view) => describe_view(view),
         Arg::Batch(_) => "a batch".into(),
         Arg::Pairs(list) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
+        Arg::Grid(grid) => format!("a grid of {} points", grid.len()),
         Arg::Map(_) => "a map".into(),
         Arg::Mesh(_) => "a mesh".into(),
         Arg::Real(x) => format!("the real {x}"),

@@ -2,6 +2,7 @@
 
 use super::check::{BoundArgs, bind, check_finite, check_room, describe_view};
 use super::declare::{Op, Work};
+use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use crate::array::{Array, DType, View};
 use crate::backend::kernel::{Array as ArrayOf, Kernel, Member, ParamKind, role};
@@ -31,7 +32,9 @@ impl Op {
         args: &[Arg<'_>],
         request: &Request<'_, '_>,
     ) -> Result<Evaluated> {
-        let mut run = Run::new(self, context, args)?;
+        let mut bound = bind(self, args)?;
+        let found = self.search(context, args, request, &mut bound)?;
+        let mut run = Run::new(self, context, args, bound, &found)?;
         let evaluated = run.evaluate(request)?;
         for slot in std::mem::take(&mut run.store).into_iter().flatten() {
             if let Slot::Owned(array) = slot {
@@ -52,6 +55,8 @@ pub(super) struct Run<'r, 'a> {
     pub(super) op: &'r Op,
     pub(super) context: &'r Context<'r>,
     pub(super) args: &'r [Arg<'a>],
+    /// The pairs that grids among the arguments found.
+    pub(super) found: &'r Found,
     pub(super) dtype: DType,
     dims: BTreeMap<String, usize>,
     attrs: BTreeMap<String, i64>,
@@ -63,13 +68,18 @@ pub(super) struct Run<'r, 'a> {
 }
 
 impl<'r, 'a> Run<'r, 'a> {
-    fn new(op: &'r Op, context: &'r Context<'r>, args: &'r [Arg<'a>]) -> Result<Self> {
-        let bound = bind(op, args)?;
+    fn new(
+        op: &'r Op,
+        context: &'r Context<'r>,
+        args: &'r [Arg<'a>],
+        bound: BoundArgs,
+        found: &'r Found,
+    ) -> Result<Self> {
         let store: Vec<[Slot<'a>; 8]> =
             (0..op.buffers()).map(|_| std::array::from_fn(|_| Slot::Absent)).collect();
         let spread = store.iter().map(|_| None).collect();
         let BoundArgs { dtype, dims, attrs } = bound;
-        let mut run = Self { op, context, args, dtype, dims, attrs, store, spread, raised: false };
+        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, spread, raised: false };
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 run.store[n][0] = run.computed(&op.args[n], view)?;
@@ -461,7 +471,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     }
                 }
                 ParamKind::Pairs { rows, columns, entries } => {
-                    if let Some(Arg::Pairs(list)) = self.args.get(*buffer) {
+                    if let Some(list) = self.pair_list(*buffer) {
                         (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
                         if let Some(entries) = entries {
                             sizes[entries] = list.others().len();

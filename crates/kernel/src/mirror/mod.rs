@@ -213,7 +213,7 @@ fn pair_loops(kernel: &Kernel, src: &Body, partners: Partners) -> Result<BTreeMa
         let Kind::Pairs { rows, columns, .. } = kernel.params[*list].kind else { return };
         let (sums, entry) = column_needs(src, *id, body);
         if partners == Partners::Symmetric {
-            if rows != columns || entry {
+            if rows != columns || entry || kernel.is_queried(*list) {
                 error = Some("what a pair gives to its column is not the same from both sides".to_string());
             }
             if !sums {
