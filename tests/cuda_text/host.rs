@@ -1,12 +1,16 @@
 //! The CUDA text of every kernel, compiled by the host's C++ compiler, as a backend.
 //!
-//! The C++ compiler is `$CXX`, or `c++`. It gets the prelude with `MADELUNG_HOST` defined, every text as it stands,
+//! The C++ compiler gets the prelude with `MADELUNG_HOST` defined, every text as it stands,
 //! and for each function a loop over blocks and threads in place of a launch.
 #![expect(
     unsafe_code,
     reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
 )]
 
+#[path = "../common/cplusplus.rs"]
+mod cplusplus;
+
+use cplusplus::compiled;
 use libloading::Library;
 use madelung::Result;
 use madelung::array::{Array, DType, Data};
@@ -15,7 +19,6 @@ use madelung::backend::launch::Backend;
 use madelung::backend::{Bound, Context, Launching};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
-use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs rows `lo..hi`; the last argument is the order of the threads.
@@ -116,25 +119,7 @@ impl Texts {
     /// # Panics
     /// Where there is no C++ compiler, or it refuses the text.
     pub(crate) fn new(kernels: &[&'static Kernel], types: Types) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (source_path, library_path) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));
-        std::fs::write(&source_path, source(kernels, types)).expect("a file in the temporary folder");
-        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
-        let mut words = compiler.split_whitespace();
-        let done = Command::new(words.next().unwrap_or("c++"))
-            .args(words)
-            // No contraction: a fused product and sum would be the host's choice, not the text's, and results would
-            // differ between processors.
-            .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off"])
-            .arg(&source_path)
-            .arg("-o")
-            .arg(&library_path)
-            .output()
-            .unwrap_or_else(|e| panic!("the tests need a C++ compiler, as $CXX or c++; `{compiler}`: {e}"));
-        let log = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "`{compiler}` refused the CUDA text:\n{log}");
-        // SAFETY: the library has no initialisers but those of the C++ runtime.
-        let library = unsafe { Library::new(&library_path) }.expect("the library that was just made");
+        let library = compiled(&source(kernels, types));
         let functions = parts_of(kernels.iter().copied())
             .map(|(_, part)| {
                 // SAFETY: `source` gives this function this signature.

@@ -223,7 +223,7 @@ pub(crate) struct Piece {
 
 /// Runs after which sums in f32 go to f64: a column gets one term from each run at most (but for pairs that the list
 /// has twice).
-pub(crate) const BLOCK: usize = 32;
+pub(crate) const BLOCK: usize = 64;
 /// Pairs for each piece, about: few enough for threads to share the work evenly, many enough for the clusters at its
 /// rim not to count.
 const PIECE: usize = 280_000;

@@ -1,9 +1,13 @@
-//! The CUDA text through the host's C++ compiler (`$CXX`, or `c++`), as a backend.
+//! The CUDA text through the host's C++ compiler, as a backend.
 #![expect(
     unsafe_code,
     reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
 )]
 
+#[path = "../../../../tests/common/cplusplus.rs"]
+mod cplusplus;
+
+use cplusplus::compiled;
 use libloading::Library;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, Data};
@@ -13,7 +17,6 @@ use madelung_core::backend::launch::Backend;
 use madelung_core::backend::primitives::Primitives;
 use madelung_core::backend::{Bound, Context, Launching};
 use std::fmt::Write;
-use std::process::Command;
 use std::sync::OnceLock;
 
 type Function = unsafe extern "C" fn(*const Launch, i64, bool);
@@ -60,24 +63,7 @@ fn compile(dtype: DType) -> Library {
         )
         .expect("a string");
     }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (source, made) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));
-    std::fs::write(&source, text).expect("a file in the temporary folder");
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
-    let mut words = compiler.split_whitespace();
-    let done = Command::new(words.next().unwrap_or("c++"))
-        .args(words)
-        // As in `tests/cuda_text`: no contraction, which would be the host's choice.
-        .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused"])
-        .arg(&source)
-        .arg("-o")
-        .arg(&made)
-        .output()
-        .unwrap_or_else(|e| panic!("the tests need a C++ compiler, as $CXX or c++; `{compiler}`: {e}"));
-    let log = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "`{compiler}` refused the CUDA text:\n{log}");
-    // SAFETY: the library has no initialisers but those of the C++ runtime.
-    unsafe { Library::new(&made) }.expect("the library that was just made")
+    compiled(&text)
 }
 
 impl Backend for Host {

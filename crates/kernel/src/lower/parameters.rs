@@ -1,8 +1,8 @@
 //! The parameters of a kernel.
 
-use super::grid::{check_rows, is_grid};
+use super::grid::{Grids, check_rows, is_grid};
 use super::{Lower, Value, err, type_name};
-use crate::ir::{Kind, Op, Param};
+use crate::ir::{Kind, Op, Param, ParamId};
 use syn::{FnArg, Pat, Result};
 
 const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), \
@@ -10,6 +10,29 @@ const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&
      `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, `&mut [Mat3; Dim]`, `&mut [[Real; Feature]; Dim]`, `&mut Real` (outputs), \
      `&Batch<Rows, Systems>`, `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`, \
      `&Mesh<Systems, Nodes>`; T may be `Zero<T>`";
+
+/// Adds a parameter of some kind, where there is room for it.
+pub(super) fn declared(
+    params: &mut Vec<Param>,
+    grids: &mut Grids,
+    name: &syn::PatIdent,
+    ty: &syn::Type,
+    kind: Kind,
+) -> Result<ParamId> {
+    let same = params.iter().filter(|p| p.kind == kind).count();
+    match kind {
+        Kind::Scalar if same == 8 => {
+            return err(name, "a kernel has at most 8 real attributes: hand on an array");
+        }
+        Kind::IntScalar if same == 4 => return err(name, "a kernel has at most 4 integer attributes"),
+        _ => {}
+    }
+    params.push(Param { name: name.ident.to_string(), kind });
+    if is_grid(ty) {
+        grids.declare(params.len() - 1, &name.ident);
+    }
+    Ok(params.len() - 1)
+}
 
 impl Lower<'_> {
     pub(super) fn parameter(&mut self, arg: &FnArg) -> Result<()> {
@@ -30,19 +53,7 @@ impl Lower<'_> {
             );
             return err(&typed.ty, message);
         }
-        let same = self.params.iter().filter(|p| p.kind == kind).count();
-        match kind {
-            Kind::Scalar if same == 8 => {
-                return err(name, "a kernel has at most 8 real attributes: hand on an array");
-            }
-            Kind::IntScalar if same == 4 => return err(name, "a kernel has at most 4 integer attributes"),
-            _ => {}
-        }
-        let id = self.params.len();
-        self.params.push(Param { name: name.ident.to_string(), kind });
-        if is_grid(&typed.ty) {
-            self.grids.declare(id, &name.ident);
-        }
+        let id = declared(&mut self.params, &mut self.grids, name, &typed.ty, kind)?;
         let value = match kind {
             Kind::Scalar => Value::Scalar(self.b.real_op(Op::Scalar(id))),
             Kind::IntScalar => Value::Scalar(self.b.op_value(Op::IntScalar(id))),

@@ -124,6 +124,13 @@ impl Worst {
     }
 }
 
+/// A kernel as it was written.
+fn source_of(number: usize) -> &'static str {
+    let all = include_str!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+    let from = |n: usize| all.find(&format!("pub mod k{n} ")).unwrap_or(all.len());
+    &all[from(number)..from(number + 1)]
+}
+
 fn texts() -> &'static Texts {
     static TEXTS: OnceLock<Texts> = OnceLock::new();
     let types = Types { storage: DType::F64, real: DType::F64, sums: DType::F64 };
@@ -166,9 +173,11 @@ fn check(number: usize, kernel: &'static Kernel, worst: &mut Worst) {
         ("CUDA text", Context { backend: &host, ..scalar }),
         ("scattered", Context { scatter: true, ..scalar }),
     ];
+    // Adding up n terms one after the other rounds n times; nothing that moves the inputs shows it.
+    let bound = f64::max(1e-14, 0.5 * f64::EPSILON * w.terms(source_of(number)) as f64);
     for (what, context) in &others {
         for ((got, want), s) in members(&q, context, &w).iter().zip(&exact).zip(&sensitivity) {
-            worst.close((what, number, 1e-14), got, want, 0.1 + s / world::JITTER);
+            worst.close((what, number, bound), got, want, 0.1 + s / world::JITTER);
         }
     }
     let (x, u, v) = (&w.arrays, &w.first, &w.second);
@@ -205,10 +214,7 @@ fn every_form_of_every_kernel() {
         if World::is_tame(number, kernel) {
             match catch_unwind(AssertUnwindSafe(|| check(number, kernel, &mut worst))) {
                 Ok(()) => checked += 1,
-                Err(_) => {
-                    eprintln!("  in {}", kernel.name);
-                    failed.push(kernel.name)
-                }
+                Err(_) => failed.push(kernel.name),
             }
         }
     }

@@ -219,6 +219,40 @@ impl World {
         w
     }
 
+    /// How many terms a row adds up at the most: those of each `+=` and `-=` of the kernel, in all loops around it.
+    pub(crate) fn terms(&self, source: &str) -> usize {
+        let row = self.lists.values().map(|l| l.max_row()).max().unwrap_or(1);
+        let members = ATOMS.iter().chain(&WAVES).chain(&POINTS).copied().max().unwrap_or(1);
+        let channels = self.dims.get("Feature").copied().unwrap_or(1);
+        let (mut open, mut head, mut terms) = (vec![1], String::new(), 0);
+        for token in source.replace('{', " { ").replace('}', " } ").split_whitespace() {
+            match token {
+                "{" => {
+                    let times = match head.split_once("for ").map(|(_, head)| head) {
+                        Some(head) if head.contains(".row(") => row,
+                        Some(head) if head.contains(".members(") => members,
+                        Some(head) if head.contains("Feature") => channels,
+                        Some(_) => 4,
+                        None => 1,
+                    };
+                    open.push(open[open.len() - 1] * times);
+                    head.clear();
+                }
+                "}" => {
+                    open.pop();
+                    head.clear();
+                }
+                token => {
+                    if matches!(token, "+=" | "-=") {
+                        terms += open[open.len() - 1];
+                    }
+                    head = if token.ends_with(';') { String::new() } else { head + token + " " };
+                }
+            }
+        }
+        terms
+    }
+
     pub(crate) fn shape(&self, op: &Op, buffer: usize) -> Vec<usize> {
         let sizes = match buffer.checked_sub(op.args.len()) {
             Some(output) => &op.outputs[output].shape,

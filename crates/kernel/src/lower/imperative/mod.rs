@@ -11,7 +11,8 @@ mod stmt;
 
 pub(super) use func::check_function;
 
-use super::grid::{Grids, check_rows, is_grid};
+use super::grid::{Grids, check_rows};
+use super::parameters::declared;
 use super::{Functions, Source, docs, err, type_name};
 use crate::imperative::{Body, Expr, Layout, Stmt, Type, Var, is_output};
 use crate::ir::{self, Dim, Kernel, Kind, Param, ParamId};
@@ -237,19 +238,7 @@ impl Lower<'_> {
         if self.lookup(&name.ident.to_string()).is_some() {
             return err(name, format!("there are two parameters `{}`", name.ident));
         }
-        let same = self.params.iter().filter(|p| p.kind == kind).count();
-        match kind {
-            Kind::Scalar if same == 8 => {
-                return err(name, "a kernel has at most 8 real attributes: hand on an array");
-            }
-            Kind::IntScalar if same == 4 => return err(name, "a kernel has at most 4 integer attributes"),
-            _ => {}
-        }
-        let id = self.params.len();
-        self.params.push(Param { name: name.ident.to_string(), kind });
-        if is_grid(&typed.ty) {
-            self.grids.declare(id, &name.ident);
-        }
+        let id = declared(&mut self.params, &mut self.grids, name, &typed.ty, kind)?;
         let value = match kind {
             Kind::Scalar => Name::Value(Value::Real(self.emit(Type::Real, Expr::Attribute(id)))),
             Kind::IntScalar => Name::Value(Value::Int(self.emit(Type::Int, Expr::Attribute(id)))),

@@ -1,8 +1,9 @@
 //! CUDA: one `extern "C"` function, a thread per row, in plain C-like text. Reals are double, but in their arrays.
 
-use crate::imperative::{Atomic, Binary, Body, Expr, Layout, Stmt, Type, Unary, Var, components, is_output};
-use crate::ir::{Kernel, Kind, ParamId, Role};
-use crate::print::layout::{Array, scalar_position};
+use super::{Language, Printer};
+use crate::imperative::{Binary, Body, Layout, Reason, Type, Unary, Var, is_output};
+use crate::ir::{Kernel, Kind};
+use crate::print::layout::Array;
 
 /// The function `name` of a body.
 pub fn function(kernel: &Kernel, body: &Body, layout: &Layout, name: &str) -> String {
@@ -25,172 +26,95 @@ pub fn function(kernel: &Kernel, body: &Body, layout: &Layout, name: &str) -> St
         let plain = ty.trim_end_matches(" __restrict__");
         p.line(&format!("{ty} p{n} = ({plain})a.pointers[{n}];"));
     }
-    p.block(&body.stmts);
+    p.block::<Cuda>(&body.stmts);
     p.line("}");
     p.out
 }
 
-struct Printer<'a> {
-    kernel: &'a Kernel,
-    body: &'a Body,
-    layout: &'a Layout,
-    out: String,
-}
+struct Cuda;
 
-impl Printer<'_> {
-    fn line(&mut self, s: &str) {
-        self.out.push_str(s);
-        self.out.push('\n');
+impl Language for Cuda {
+    const RUNTIME: &'static str = "";
+    const LOOP: &'static str = "for (;;)";
+    const RETURN: &'static str = "return;";
+
+    fn declare(ty: Type, v: Var, value: &str) -> String {
+        let ty = match ty {
+            Type::Real => "double",
+            Type::Int => "long long",
+            Type::Bool => "bool",
+        };
+        format!("{ty} v{v} = {value};")
     }
-
-    fn address(&self, param: ParamId, row: Option<Var>, component: usize) -> String {
-        let slot = self.layout.slot(param, Array::Values(Role::VALUE));
-        match (row, components(self.kernel.params[param].kind)) {
+    fn condition(v: Var) -> String {
+        format!("(v{v})")
+    }
+    fn outside(index: Var, dim: usize) -> String {
+        format!("(v{index} < 0 || v{index} >= a.dims[{dim}])")
+    }
+    fn reason(reason: Reason) -> String {
+        (reason as u32).to_string()
+    }
+    fn stored_real(v: Var) -> String {
+        format!("REAL(v{v})")
+    }
+    fn address(slot: usize, stride: usize, row: Option<Var>, component: usize) -> String {
+        match (row, stride) {
             (None, _) => format!("p{slot} + {component}"),
             (Some(r), 1) => format!("p{slot} + v{r}"),
             (Some(r), stride) => format!("p{slot} + ({stride} * v{r} + {component})"),
         }
     }
-
-    fn block(&mut self, stmts: &[Stmt]) {
-        for s in stmts {
-            self.stmt(s);
+    fn load(kind: Kind, at: &str) -> String {
+        if is_output(kind) { format!("load({at})") } else { format!("*({at})") }
+    }
+    fn entry(slot: usize, packed: Option<usize>, at: Var, component: usize) -> String {
+        match packed {
+            Some(packed) => format!("shift(p{slot}, p{packed}, v{at}, {component})"),
+            None => format!("p{slot}[v{at} + {component}]"),
         }
     }
-
-    fn stmt(&mut self, s: &Stmt) {
-        match s {
-            Stmt::Let(v, e) => {
-                let ty = match self.body.types[*v] {
-                    Type::Real => "double",
-                    Type::Int => "long long",
-                    Type::Bool => "bool",
-                };
-                let text = self.expr(e);
-                self.line(&format!("{ty} v{v} = {text};"));
-            }
-            Stmt::Set(v, x) => self.line(&format!("v{v} = v{x};")),
-            Stmt::If { condition, then, otherwise } => {
-                self.line(&format!("if (v{condition}) {{"));
-                self.block(then);
-                if !otherwise.is_empty() {
-                    self.line("} else {");
-                    self.block(otherwise);
-                }
-                self.line("}");
-            }
-            Stmt::Loop(body) => {
-                self.line("for (;;) {");
-                self.block(body);
-                self.line("}");
-            }
-            Stmt::Break => self.line("break;"),
-            Stmt::Continue => self.line("continue;"),
-            Stmt::Return => self.line("return;"),
-            Stmt::Check { index, dim, param } => self.line(&format!(
-                "if (v{index} < 0 || v{index} >= a.dims[{dim}]) {{ raise(a, 0, {}); return; }}",
-                param + 1
-            )),
-            Stmt::Store { param, row, component, value } => {
-                let at = self.address(*param, *row, *component);
-                match self.kernel.params[*param].kind {
-                    Kind::Output { .. } => self.line(&format!("store({at}, REAL(v{value}));")),
-                    _ => self.line(&format!("store_int(a, {at}, v{value}, {});", param + 1)),
-                }
-            }
-            Stmt::Raise(reason, param) => {
-                self.line(&format!("raise(a, {}, {});", *reason as u32, param.map_or(0, |p| p + 1)));
-            }
+    fn real(x: f64) -> String {
+        format!("{x:?}")
+    }
+    fn int(i: i64) -> String {
+        if i == i64::MIN { "(-9223372036854775807LL - 1)".into() } else { format!("{i}LL") }
+    }
+    fn row() -> &'static str {
+        "row"
+    }
+    fn unary(op: Unary, ty: Type, x: Var) -> String {
+        match (op, ty) {
+            (Unary::Neg, Type::Int) => format!("wrap_sub(0, v{x})"),
+            (Unary::Neg, _) => format!("-v{x}"),
+            (Unary::Not, Type::Int) => format!("~v{x}"),
+            (Unary::Not, _) => format!("!v{x}"),
+            (Unary::Sqrt, _) => format!("sqrt(v{x})"),
+            (Unary::Exp, _) => format!("exp(v{x})"),
+            (Unary::Ln, _) => format!("log(v{x})"),
+            (Unary::Erfc, _) => format!("erfc(v{x})"),
+            (Unary::Sin, _) => format!("sin(v{x})"),
+            (Unary::Cos, _) => format!("cos(v{x})"),
+            (Unary::Nearest, _) => format!("rint(v{x})"),
+            (Unary::Floor, _) => format!("floor(v{x})"),
+            (Unary::Abs, _) => format!("fabs(v{x})"),
+            (Unary::ToReal, _) => format!("double(v{x})"),
+            (Unary::ToInt, _) => format!("to_int(v{x})"),
+            (Unary::IsFinite, _) => format!("is_finite(v{x})"),
         }
     }
-
-    fn expr(&self, e: &Expr) -> String {
-        match e {
-            Expr::Real(x) => format!("{x:?}"),
-            Expr::Int(i64::MIN) => "(-9223372036854775807LL - 1)".into(),
-            Expr::Int(i) => format!("{i}LL"),
-            Expr::Bool(b) => b.to_string(),
-            Expr::Copy(v) => format!("v{v}"),
-            Expr::Row => "row".into(),
-            Expr::Attribute(p) => {
-                let list = if self.kernel.params[*p].kind == Kind::Scalar { "reals" } else { "ints" };
-                format!("a.{list}[{}]", scalar_position(self.kernel, *p))
-            }
-            Expr::Rows(dim) => format!("a.dims[{dim}]"),
-            Expr::Unary(op, x) => unary(*op, self.body.types[*x], *x),
-            Expr::Binary(op, x, y) => binary(*op, self.body.types[*x], *x, *y),
-            Expr::Load { param, row, component } => {
-                let at = self.address(*param, *row, *component);
-                if is_output(self.kernel.params[*param].kind) {
-                    format!("load({at})")
-                } else {
-                    format!("*({at})")
-                }
-            }
-            Expr::Atomic { op, param, row, value } => {
-                let name = match op {
-                    Atomic::Add => "atomic_add",
-                    Atomic::Max => "atomic_max",
-                    Atomic::Min => "atomic_min",
-                };
-                let at = self.address(*param, *row, 0);
-                format!("{name}(a, {at}, v{value}, {})", param + 1)
-            }
-            Expr::Entry { param, array, at, component } => {
-                let slot = self.layout.slot(*param, *array);
-                if *array == Array::Shift {
-                    let packed = self.layout.slot(*param, Array::PackedShift);
-                    return format!("shift(p{slot}, p{packed}, v{at}, {component})");
-                }
-                format!("p{slot}[v{at} + {component}]")
-            }
+    fn binary(op: Binary, ty: Type, x: Var, y: Var) -> Option<String> {
+        let call = |name: &str| Some(format!("{name}(v{x}, v{y})"));
+        match (op, ty) {
+            (Binary::Add, Type::Int) => call("wrap_add"),
+            (Binary::Sub, Type::Int) => call("wrap_sub"),
+            (Binary::Mul, Type::Int) => call("wrap_mul"),
+            (Binary::Div, Type::Int) => call("int_div"),
+            (Binary::Rem, _) => call("int_rem"),
+            (Binary::Shl, _) => call("shift_left"),
+            (Binary::Shr, _) => Some(format!("v{x} >> (v{y} & 63)")),
+            (Binary::Pow, _) => call("pow"),
+            _ => None,
         }
-    }
-}
-
-fn unary(op: Unary, ty: Type, x: Var) -> String {
-    match (op, ty) {
-        (Unary::Neg, Type::Int) => format!("wrap_sub(0, v{x})"),
-        (Unary::Neg, _) => format!("-v{x}"),
-        (Unary::Not, Type::Int) => format!("~v{x}"),
-        (Unary::Not, _) => format!("!v{x}"),
-        (Unary::Sqrt, _) => format!("sqrt(v{x})"),
-        (Unary::Exp, _) => format!("exp(v{x})"),
-        (Unary::Ln, _) => format!("log(v{x})"),
-        (Unary::Erfc, _) => format!("erfc(v{x})"),
-        (Unary::Sin, _) => format!("sin(v{x})"),
-        (Unary::Cos, _) => format!("cos(v{x})"),
-        (Unary::Nearest, _) => format!("rint(v{x})"),
-        (Unary::Floor, _) => format!("floor(v{x})"),
-        (Unary::Abs, _) => format!("fabs(v{x})"),
-        (Unary::ToReal, _) => format!("double(v{x})"),
-        (Unary::ToInt, _) => format!("to_int(v{x})"),
-        (Unary::IsFinite, _) => format!("is_finite(v{x})"),
-    }
-}
-
-fn binary(op: Binary, ty: Type, x: Var, y: Var) -> String {
-    let call = |name: &str| format!("{name}(v{x}, v{y})");
-    let symbol = |s: &str| format!("v{x} {s} v{y}");
-    match (op, ty) {
-        (Binary::Add, Type::Int) => call("wrap_add"),
-        (Binary::Sub, Type::Int) => call("wrap_sub"),
-        (Binary::Mul, Type::Int) => call("wrap_mul"),
-        (Binary::Div, Type::Int) => call("int_div"),
-        (Binary::Rem, _) => call("int_rem"),
-        (Binary::Shl, _) => call("shift_left"),
-        (Binary::Shr, _) => format!("v{x} >> (v{y} & 63)"),
-        (Binary::Pow, _) => call("pow"),
-        (Binary::Add, _) => symbol("+"),
-        (Binary::Sub, _) => symbol("-"),
-        (Binary::Mul, _) => symbol("*"),
-        (Binary::Div, _) => symbol("/"),
-        (Binary::And, _) => symbol("&"),
-        (Binary::Or, _) => symbol("|"),
-        (Binary::Xor, _) => symbol("^"),
-        (Binary::Lt, _) => symbol("<"),
-        (Binary::Le, _) => symbol("<="),
-        (Binary::Eq, _) => symbol("=="),
-        (Binary::Ne, _) => symbol("!="),
     }
 }
