@@ -60,24 +60,31 @@ enum Made<'a> {
 
 /// Runs a member.
 pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> {
-    let tensors = tensors.into_iter().enumerate();
-    let looked: Vec<Looked> =
-        tensors.map(|(n, tensor)| tensor.look(&|| entry.name(n))).collect::<Result<_>>()?;
-    let given = looked.len() - entry.member.extra_tensors(entry.counts);
-    let (given, extra) = looked.split_at(given);
-    let made = make(entry, given, numbers)?;
-    let args = arguments(entry, given, numbers, &made)?;
-    let flags = numbers.len() - usize::from(entry.member.has_mask()) - usize::from(entry.member.has_want());
-    let flags = &numbers[flags..];
+    let flags = usize::from(entry.member.has_mask()) + usize::from(entry.member.has_want());
+    let (numbers, flags) = numbers.split_at(numbers.len() - flags);
+    let mask = if entry.member.has_mask() { flags[0] } else { 0 };
+    let want = if entry.member.has_want() { flags[flags.len() - 1] } else { 0 };
+    let count = tensors.len() - entry.member.extra_tensors(entry.counts);
+    let mut tensors = tensors.into_iter().enumerate();
+    let look = |(n, tensor): (usize, Tensor)| tensor.look(&|| entry.name(n));
+    let given: Vec<Looked> = tensors.by_ref().take(count).map(look).collect::<Result<_>>()?;
+    // What stands for zero is not looked at.
+    let extra = tensors.map(|(n, tensor)| {
+        let there = mask >> (n - count) & 1 != 0;
+        there.then(|| look((n, tensor))).transpose()
+    });
+    let extra: Vec<Option<Looked>> = extra.collect::<Result<_>>()?;
+    let made = make(entry, &given, numbers)?;
+    let args = arguments(entry, &given, numbers, &made)?;
     let context = match shim().threads() {
         Some(threads) => Context::default().with_max_threads(threads),
         None => Context::default(),
     };
     let rows = |n: usize| match entry.op.outputs[n].shape.as_slice() {
-        [Size::Dim(dim)] => size_of(entry, given, numbers, dim).ok(),
+        [Size::Dim(dim)] => size_of(entry, &given, numbers, dim).ok(),
         _ => None,
     };
-    evaluate(entry, &context, &args, extra, flags, &rows)
+    evaluate(entry, &context, &args, &extra, want, &rows)
 }
 
 /// The tensors and numbers of each argument, in order.
@@ -271,15 +278,13 @@ fn evaluate(
     entry: &Entry,
     context: &Context<'_>,
     args: &[Arg<'_>],
-    extra: &[Looked],
-    flags: &[u64],
+    extra: &[Option<Looked>],
+    want: u64,
     rows: &dyn Fn(usize) -> Option<usize>,
 ) -> Result<Vec<Tensor>> {
     let (op, reals) = (&entry.op, &entry.reals);
     let Counts { outputs, .. } = entry.counts;
-    let mask = if entry.member.has_mask() { flags[0] } else { 0 };
-    let want = if entry.member.has_want() { flags[flags.len() - 1] } else { 0 };
-    let view = |n: usize| (mask >> n & 1 != 0).then(|| extra[n].view()).transpose();
+    let view = |n: usize| extra[n].as_ref().map(Looked::view).transpose();
     // The direction whose tangents begin at `from`.
     let direction = |from: usize| -> Result<Vec<Option<View<'_>>>> {
         let mut tangents = vec![None; op.args.len()];

@@ -50,9 +50,13 @@ fn cpu() -> i32 {
 pub(crate) struct Looked {
     _tensor: Tensor,
     data: *const u8,
-    shape: Vec<usize>,
+    sizes: [usize; AXES],
+    axes: usize,
     dtype: DType,
 }
+
+/// More axes than any argument has; a tensor with as many is not one of ours.
+const AXES: usize = 4;
 
 impl Tensor {
     /// # Safety
@@ -83,8 +87,13 @@ impl Tensor {
     /// A new contiguous tensor on the CPU, and its memory, which holds anything.
     pub(crate) fn empty(dtype: DType, shape: &[usize]) -> Result<(Self, *mut u8)> {
         let s = shim();
-        let mut strides = vec![1i64; shape.len()];
-        let sizes: Vec<i64> = shape.iter().map(|n| *n as i64).collect();
+        if shape.len() > AXES {
+            return Err(Error::Unsupported(format!(
+                "PyTorch: a result of more than {AXES} axes ({shape:?})"
+            )));
+        }
+        let (mut sizes, mut strides) = ([0i64; AXES], [1i64; AXES]);
+        sizes.iter_mut().zip(shape).for_each(|(size, n)| *size = *n as i64);
         for axis in (1..shape.len()).rev() {
             strides[axis - 1] = strides[axis] * sizes[axis].max(1);
         }
@@ -93,7 +102,7 @@ impl Tensor {
         // SAFETY: the arrays have as many elements as is said; the results go to variables of their own.
         unsafe {
             let made = (s.aoti_torch_empty_strided)(
-                sizes.len() as i64,
+                shape.len() as i64,
                 sizes.as_ptr(),
                 strides.as_ptr(),
                 number,
@@ -132,29 +141,38 @@ impl Tensor {
             let expected = "a tensor of floating-point numbers or of int32 or int64";
             return Err(Error::argument(name(), expected, "one of another dtype"));
         };
-        let mut shape = self.sizes()?;
-        if !self.is_contiguous(&shape)? {
+        let (mut sizes, axes) = self.sizes(name)?;
+        if !self.is_contiguous(&sizes[..axes])? {
             self = self.contiguous()?;
-            shape = self.sizes()?;
+            (sizes, _) = self.sizes(name)?;
         }
         let data: *const u8 = self.read(s.aoti_torch_get_data_ptr, std::ptr::null_mut())?.cast_const().cast();
-        let elements: usize = shape.iter().product();
+        let elements: usize = sizes[..axes].iter().product();
         if elements > 0 && (data.is_null() || !data.addr().is_multiple_of(dtype.size())) {
             let expected = "a tensor whose memory is there and aligned (`.clone()` makes one)";
             return Err(Error::argument(name(), expected, format!("one at address {:#x}", data.addr())));
         }
-        Ok(Looked { _tensor: self, data, shape, dtype: *dtype })
+        Ok(Looked { _tensor: self, data, sizes, axes, dtype: *dtype })
     }
 
-    fn sizes(&self) -> Result<Vec<usize>> {
+    fn sizes(&self, name: &dyn Fn() -> String) -> Result<([usize; AXES], usize)> {
         let s = shim();
         let axes = self.read(s.aoti_torch_get_dim, 0)? as usize;
-        let sizes = self.read(s.aoti_torch_get_sizes, std::ptr::null_mut())?;
-        if axes == 0 {
-            return Ok(vec![]);
+        let from = self.read(s.aoti_torch_get_sizes, std::ptr::null_mut())?;
+        let mut sizes = [0; AXES];
+        if axes > 0 {
+            // SAFETY: a tensor has a size for each axis, at an address that is good while it lives.
+            let from = unsafe { std::slice::from_raw_parts(from, axes) };
+            if axes > AXES {
+                return Err(Error::argument(
+                    name(),
+                    format!("at most {AXES} axes"),
+                    format!("shape {from:?}"),
+                ));
+            }
+            sizes.iter_mut().zip(from).for_each(|(size, n)| *size = *n as usize);
         }
-        // SAFETY: a tensor has a size for each axis, at an address that is good while it lives.
-        Ok(unsafe { std::slice::from_raw_parts(sizes, axes) }.iter().map(|n| *n as usize).collect())
+        Ok((sizes, axes))
     }
 
     fn is_contiguous(&self, shape: &[usize]) -> Result<bool> {
@@ -200,7 +218,7 @@ fn pointer(data: Data<'_>) -> *const u8 {
 
 impl Looked {
     pub(crate) fn shape(&self) -> &[usize] {
-        &self.shape
+        &self.sizes[..self.axes]
     }
 
     pub(crate) fn dtype(&self) -> DType {
@@ -209,7 +227,7 @@ impl Looked {
 
     /// Whether it stands for nothing.
     pub(crate) fn is_absent(&self) -> bool {
-        self.shape == [0]
+        self.shape() == [0]
     }
 
     pub(crate) fn view(&self) -> Result<View<'_>> {
@@ -221,13 +239,13 @@ impl Looked {
             DType::I32 => Data::I32(self.elements()),
             DType::I64 => Data::I64(self.elements()),
         };
-        View::new(data, &self.shape)
+        View::new(data, self.shape())
     }
 
     /// The elements as what the dtype says they are.
     fn elements<T>(&self) -> &[T] {
         debug_assert_eq!(size_of::<T>(), self.dtype.size());
-        match self.shape.iter().product() {
+        match self.shape().iter().product() {
             0 => &[],
             // SAFETY: `look` found the memory contiguous, aligned and of this dtype; it lives as long as the handle.
             n => unsafe { std::slice::from_raw_parts(self.data.cast(), n) },

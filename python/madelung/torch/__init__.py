@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-try:
-    import torch as _torch
-except ImportError as error:
-    raise ImportError("madelung.torch needs PyTorch 2.7 or newer: pip install 'madelung[torch]'") from error
+import importlib.util
 
-from madelung.torch import _ops
+if importlib.util.find_spec("torch") is None:
+    raise ImportError("madelung.torch needs PyTorch 2.7 or newer: pip install 'madelung[torch]'")
+
+from madelung.torch import _ops as _ops
 
 __all__: list[str] = []

@@ -4,8 +4,8 @@ F_k(x; u₁…u_k) is the k-th directional derivative of the outputs, G_k(x; w; 
 member by x adds a direction; transposing F_k in a direction gives G_{k−1}, transposing G_k in w gives F_{k+1}.
 F₀, F₁, F₂, G₀ and G₁ exist.
 
-`Call` holds a call of a member: the inputs of the op, cotangents w (none for F), and directions, each with a tangent per
-differentiable input. None stands for zero.
+`Call` holds a call of a member: the inputs of the op, cotangents w (none for F), and directions, each with a tangent
+per differentiable input. None stands for zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ Tangents = tuple[Any, ...]
 # the outputs (F) or of all differentiable inputs (G), None where nothing was wanted.
 Run = Callable[[str, Sequence[Any], Sequence[Any], int], Sequence[Any]]
 
-_MEMBERS = {(False, 0): VALUE, (False, 1): TANGENT, (False, 2): SECOND, (True, 0): GRADIENT, (True, 1): GRADIENT_TANGENT}
+_MEMBERS = {
+    (False, 0): VALUE,
+    (False, 1): TANGENT,
+    (False, 2): SECOND,
+    (True, 0): GRADIENT,
+    (True, 1): GRADIENT_TANGENT,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
 from madelung.torch._family import Call, bits
+from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE, Op
 from madelung.torch._vmap import batched
 
 _is_compiling = torch.compiler.is_compiling
+# A private name of PyTorch, the same from 2.7 to 2.15, like `_current_level` below and the imports from `_library`.
 _transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _grad_enabled = torch.is_grad_enabled
 
 # Stands for a tensor that is zero. Never written to, and never part of a graph.
 _ABSENT = torch.empty(0)
+_NOTHING = _ABSENT.shape
 
 
 class Member:
@@ -47,7 +51,13 @@ class Member:
         self.single = len(op.outputs if not self.is_gradient else op.reals) == 1
         # Inputs that may carry derivatives: whoever else does is an integer.
         self.carriers = [*op.reals, *range(end, end + self.extras)]
-        self.eager, self.functional = _eager(self), _functional(self)
+        self.no_tangents = (
+            f"{op!r}{member}: PyTorch would drop the tangents of this op without a word. Call it by its function in "
+            "`madelung.torch`, and take forward mode outside of `torch.compile` and exported graphs (or leave the call "
+            "out of the graph: `torch.compiler.disable`)"
+        )
+        self.eager = _eager_value(self) if member == VALUE else _eager(self)
+        self.functional = _functional(self)
 
     def run_private(self, args: Sequence[Any], want: int) -> Sequence[Any]:
         """The kernel, with None for zero among what follows the inputs."""
@@ -82,7 +92,7 @@ class Member:
         if _grad_enabled():
             for n in self.carriers:
                 if args[n] is not None and args[n].requires_grad:
-                    return self.eager.apply(*args, want)
+                    return self.eager.apply(*args) if self.member == VALUE else self.eager.apply(*args, want)
         return self.run_private(args, want)
 
 
@@ -91,8 +101,10 @@ class Family:
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        self.members = {name: Member(op, name, self) for name in op.members if name != SAVING}
+        self.gradient = op.overload(GRADIENT, private=True) if GRADIENT in op.members else None
         self.saving = op.overload(SAVING, private=True) if SAVING in op.members else None
+        self.one_gradient = len(op.reals) == 1
+        self.members = {name: Member(op, name, self) for name in op.members if name != SAVING}
 
     def run(self, member: str, flat: Sequence[Any], extra: Sequence[Any], want: int) -> Sequence[Any]:
         """A member, eagerly."""
@@ -108,9 +120,9 @@ def _needed(flags: Sequence[bool], args: Sequence[Any]) -> list[bool]:
     return [need and x is not None for need, x in zip(flags, args)]
 
 
-def _keep(m: Member, ctx: Any, args: Sequence[Any], saved: Sequence[Any] = ()) -> None:
+def _keep(m: Member, ctx: Any, args: Sequence[Any]) -> None:
     """What the rules need later."""
-    ctx.save_for_backward(*[args[n] for n in m.tensors], *saved)
+    ctx.save_for_backward(*[args[n] for n in m.tensors])
     ctx.numbers = [args[n] for n in m.numbers]
     ctx.want = args[-1]
     ctx.set_materialize_grads(False)
@@ -136,53 +148,108 @@ def _cotangents(m: Member, v: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(v) if m.is_gradient else tuple(x if n in m.op.smooth else None for n, x in enumerate(v))
 
 
-def _eager(m: Member) -> type[Function]:
-    """The function of ordinary eager calls."""
-    count = len(m.op.tensors) + m.extras
+def _eager_value(m: Member) -> type[Function]:
+    """The function of ordinary eager calls of F₀, the one that small systems feel: nothing is computed twice."""
+    op, family = m.op, m.family
+    n, outputs, saving = len(op.inputs), len(op.outputs), family.saving
+    places = [(at, 1 << bit) for bit, at in enumerate(op.reals)]
+    tensors, numbers = op.tensors, op.numbers
+    count = len(tensors)
+    # The inputs again, from the tensors and the numbers.
+    order = [0] * n
+    for k, at in enumerate([*tensors, *numbers]):
+        order[at] = k
+    mark = len(op.smooth) != outputs
+    integers = [k for k in range(outputs) if k not in op.smooth]
 
     class Eager(Function):
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            saved: Sequence[Any] = ()
-            saving = m.family.saving
-            if saving is not None and m.member == VALUE:
-                want = bits([ctx.needs_input_grad[n] for n in m.op.reals])
-                outputs = len(m.op.outputs)
-                results = saving(*args[:-1], want)
-                results, saved = results[:outputs], results[outputs:]
+            needs = ctx.needs_input_grad
+            want = 0
+            for at, bit in places:
+                if needs[at]:
+                    want |= bit
+            if saving is None:
+                results = m.private(*args)
+                results = (results,) if m.single else results
+                ctx.save_for_backward(*[args[at] for at in tensors])
             else:
-                results = m.run_private(args[:-1], args[-1])
-            _keep(m, ctx, args, saved)
-            _mark(m, ctx, results)
+                results = saving(*args, want)
+                saved = results[outputs:]
+                ctx.there = [x.shape != _NOTHING for x in saved]
+                ctx.save_for_backward(*[args[at] for at in tensors], *[x for x in saved if x.shape != _NOTHING])
+                results = results[:outputs]
+            ctx.numbers = [args[at] for at in numbers]
+            ctx.set_materialize_grads(False)
+            if mark:
+                ctx.mark_non_differentiable(*[results[k] for k in integers])
             return tuple(results)
 
         @staticmethod
         def backward(ctx: Any, *v: Any) -> Any:
-            tensors = ctx.saved_tensors
-            args = _kept(m, ctx, tensors)
+            kept = (*ctx.saved_tensors, *ctx.numbers)
+            if saving is None:
+                flat, saved = [kept[k] for k in order], []
+            else:
+                # What was saved lies between the tensors and the numbers.
+                left = iter(kept[count : len(kept) - len(numbers)])
+                saved = [next(left) if there else None for there in ctx.there]
+                tail = len(kept) - n
+                flat = [kept[k if k < count else k + tail] for k in order]
+            grads: list[Any] = [None] * n
+            mask = want = 0
+            for k, x in enumerate(v):
+                if x is not None:
+                    mask |= 1 << k
+            if not mask:
+                return tuple(grads)
+            needs = ctx.needs_input_grad
+            for at, bit in places:
+                if needs[at]:
+                    want |= bit
+            if _grad_enabled() or _transforms_active() or _forward_ad._current_level >= 0:
+                gradients = family.run(GRADIENT, flat, [*v, *saved], want)
+            else:
+                for k, x in enumerate(saved):
+                    if x is not None:
+                        mask |= 1 << outputs + k
+                given = [_ABSENT if x is None else x for x in (*v, *saved)]
+                gradients = family.gradient(*flat, *given, mask, want)
+                if family.one_gradient:
+                    gradients = (gradients,)
+            for (at, bit), g in zip(places, gradients):
+                if want & bit:
+                    grads[at] = g
+            return tuple(grads)
+
+    Eager.__name__ = Eager.__qualname__ = op.name
+    return Eager
+
+
+def _eager(m: Member) -> type[Function]:
+    """The function of ordinary eager calls of the other members."""
+
+    class Eager(Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            results = m.run_private(args[:-1], args[-1])
+            _keep(m, ctx, args)
+            return tuple(results)
+
+        @staticmethod
+        def backward(ctx: Any, *v: Any) -> Any:
+            args = _kept(m, ctx, ctx.saved_tensors)
             call = Call.parse(m.op, m.member, args, ctx.want)
             needs = _needed(ctx.needs_input_grad, args)
-            saved = tuple(tensors[count:])
-            run = m.family.run
-            if not saved:
-                return (*call.backward(run, _cotangents(m, v), needs), None)
-            if all(x is None for x in v):
-                return (None,) * (len(args) + 1)
-            # What was saved belongs to the values as they were: the gradient is a scale of it.
-            want = [needs[n] for n in m.op.reals]
-            present = [x if x.shape != (0,) else None for x in saved]
-            gradients = run(GRADIENT, call.flat, [*_cotangents(m, v), *present], bits(want))
-            grads: list[Any] = [None] * (len(args) + 1)
-            for n, g in zip(m.op.reals, gradients):
-                grads[n] = g
-            return tuple(grads)
+            return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
 
     Eager.__name__ = Eager.__qualname__ = f"{m.op.name}{m.member}"
     return Eager
 
 
 def _functional(m: Member) -> type[Function]:
-    """The function under transforms."""
+    """The function under transforms. Around a graph that was broken for one, its rules are not compiled either."""
 
     class Functional(Function):
         @staticmethod
@@ -196,6 +263,7 @@ def _functional(m: Member) -> type[Function]:
             _mark(m, ctx, output)
 
         @staticmethod
+        @torch.compiler.disable
         def backward(ctx: Any, *v: Any) -> Any:
             args = _kept(m, ctx, ctx.saved_tensors)
             call = Call.parse(m.op, m.member, args, ctx.want)
@@ -203,12 +271,14 @@ def _functional(m: Member) -> type[Function]:
             return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
 
         @staticmethod
+        @torch.compiler.disable
         def jvp(ctx: Any, *tangents: Any) -> Any:
             args = _kept(m, ctx, ctx.saved_tensors)
             call = Call.parse(m.op, m.member, args, ctx.want)
             return tuple(call.tangent(m.family.run, tangents))
 
         @staticmethod
+        @torch.compiler.disable
         def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
             return batched(m.op, lambda *a: m(a[:-1], a[-1]), info.batch_size, in_dims, args)
 
@@ -216,9 +286,9 @@ def _functional(m: Member) -> type[Function]:
     return Functional
 
 
-def register_autograd(m: Member) -> None:
-    """The formula of the op that graphs see."""
-    op, n = m.op, len(m.op.inputs)
+def _register_public(m: Member, library: torch.library.Library) -> None:
+    """What PyTorch has to know of the op that graphs see: its formula for autograd, and for `vmap`."""
+    op, n, public = m.op, len(m.op.inputs), m.public
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         mask = inputs[n + m.extras] if m.extras else 0
@@ -234,35 +304,66 @@ def register_autograd(m: Member) -> None:
         needs = _needed(ctx.needs_input_grad, args)
         return (*call.backward(m.family.run_public, _cotangents(m, v), needs), *(None,) * ctx.trailing)
 
-    torch.library.register_autograd(f"{op.namespace}::{op.name}{m.member}", backward, setup_context=setup_context)
+    formula = make_autograd_impl(public, Info(backward, setup_context))
+
+    def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        if _forward_ad._current_level >= 0 and any(_has_tangent(args[k]) for k in m.carriers):
+            raise NotImplementedError(m.no_tangents)
+        return formula(keyset, *args, **kwargs)
+
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        def call(*args: Any) -> Any:
+            results = public(*args)
+            return (results,) if m.single else results
+
+        results, out_dims = batched(op, call, info.batch_size, in_dims, args)
+        return (results[0], out_dims[0]) if m.single else (results, out_dims)
+
+    name = f"{op.name}{m.member}"
+    library.impl(name, autograd, "Autograd", with_keyset=True)
+    torch.library.register_vmap(f"{op.namespace}::{name}", vmap, lib=library)
 
 
-def callable_of(op: Op) -> Callable[..., Any]:
+def _has_tangent(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and _forward_ad.unpack_dual(x).tangent is not None
+
+
+def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
     """The function that calls an op, whatever is going on around it."""
     family = Family(op)
     value = family.members[VALUE]
     for m in family.members.values():
-        register_autograd(m)
-    private, public, single = value.private, value.public, value.single
+        _register_public(m, library)
+    private, public, single, no_tangents = value.private, value.public, value.single, value.no_tangents
     eager, functional, reals = value.eager, value.functional, op.reals
+    lists = Lists(op)
+    columns = [n + 1 for n in lists.starts]
 
     def call(*args: Any) -> Any:
         if _is_compiling():
             if _forward_ad._current_level >= 0:
-                raise NotImplementedError(
-                    f"{op!r}: PyTorch drops the tangents of custom ops in compiled graphs; take forward mode outside of "
-                    "`torch.compile`, or leave this call out of the graph (`torch.compiler.disable`)"
-                )
+                raise NotImplementedError(no_tangents)
             return public(*args)
         if _transforms_active() or _forward_ad._current_level >= 0:
             results = functional.apply(*args, 0)
             return results[0] if single else results
-        if _grad_enabled():
-            for n in reals:
-                if args[n].requires_grad:
-                    results = eager.apply(*args, 0)
-                    return results[0] if single else results
-        return private(*args)
+        try:
+            pending = None
+            for n in columns:
+                if args[n].numel() >= MANY:
+                    args, pending = lists.mark(args)
+                    break
+            if _grad_enabled() and any([args[n].requires_grad for n in reals]):
+                results = eager.apply(*args)
+                results = results[0] if single else results
+            else:
+                results = private(*args)
+        except (AttributeError, IndexError, TypeError, RuntimeError):
+            op.check_kinds(args)
+            raise
+        if pending:
+            remember(pending)
+        return results
 
     call.__name__ = call.__qualname__ = op.short
     call.__doc__ = f"`{op!r}`: {', '.join(i.name for i in op.inputs)}."

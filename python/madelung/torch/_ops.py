@@ -34,7 +34,7 @@ def _register(op: Op) -> Callable[..., Any]:
             if private:
                 # Autograd passes by: it is done with where a private op is called.
                 fragment.impl(name, torch.library.fallthrough_kernel, "Autograd")
-    return _functions.callable_of(op)
+    return _functions.callable_of(op, fragment)
 
 
 # Without these objects torch would forget what was registered through them.

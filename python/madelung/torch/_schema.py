@@ -151,6 +151,15 @@ class Op:
             return next(flat[n].dtype for n in self.reals if self.inputs[n].name == output["stored_as"])
         return self.dtype(flat)
 
+    def check_kinds(self, args: Sequence[Any]) -> None:
+        """Whether there are as many arguments as inputs, and tensors where they have to be."""
+        names = [i.name for i in self.inputs]
+        if len(args) != len(names):
+            raise TypeError(f"{self!r}: expected {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+        for n in self.tensors:
+            if not isinstance(args[n], torch.Tensor):
+                raise TypeError(f"`{names[n]}`: expected a tensor, got {type(args[n]).__name__}")
+
     def check(self, flat: Sequence[Any]) -> None:
         """Errors that tracing would otherwise bury: the kernel finds the same ones, and more, when it runs."""
         first = flat[self.reals[0]] if self.reals else flat[self.tensors[0]]
@@ -161,8 +170,8 @@ class Op:
             absent = bool(arg.get("zero")) and tensor.dim() == 1
             if tensor.device != first.device:
                 raise ValueError(
-                    f"`{i.name}`: expected a tensor on {first.device} like `{self._first}` (`.to({str(first.device)!r})`"
-                    f" moves it), got one on {tensor.device}"
+                    f"`{i.name}`: expected a tensor on {first.device} like `{self._first}` (`.to(…)` moves it), got "
+                    f"one on {tensor.device}"
                 )
             if i.part == "real" and not absent:
                 allowed = _STORED if arg["stored"] else (torch.float32, torch.float64)
