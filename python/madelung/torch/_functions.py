@@ -148,6 +148,11 @@ def _cotangents(m: Member, v: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(v) if m.is_gradient else tuple(x if n in m.op.smooth else None for n, x in enumerate(v))
 
 
+def _function(name: str, **rules: Callable[..., Any]) -> type[Function]:
+    """A function under a name that graphs show."""
+    return type(name, (Function,), {rule: staticmethod(f) for rule, f in rules.items()})
+
+
 def _eager_value(m: Member) -> type[Function]:
     """The function of ordinary eager calls of F₀, the one that small systems feel: nothing is computed twice."""
     op, family = m.op, m.family
@@ -162,128 +167,120 @@ def _eager_value(m: Member) -> type[Function]:
     mark = len(op.smooth) != outputs
     integers = [k for k in range(outputs) if k not in op.smooth]
 
-    class Eager(Function):
-        @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
-            needs = ctx.needs_input_grad
-            want = 0
-            for at, bit in places:
-                if needs[at]:
-                    want |= bit
-            if saving is None:
-                results = m.private(*args)
-                results = (results,) if m.single else results
-                ctx.save_for_backward(*[args[at] for at in tensors])
-            else:
-                results = saving(*args, want)
-                saved = results[outputs:]
-                ctx.there = [x.shape != _NOTHING for x in saved]
-                ctx.save_for_backward(*[args[at] for at in tensors], *[x for x in saved if x.shape != _NOTHING])
-                results = results[:outputs]
-            ctx.numbers = [args[at] for at in numbers]
-            ctx.set_materialize_grads(False)
-            if mark:
-                ctx.mark_non_differentiable(*[results[k] for k in integers])
-            return tuple(results)
+    def forward(ctx: Any, *args: Any) -> Any:
+        needs = ctx.needs_input_grad
+        want = 0
+        for at, bit in places:
+            if needs[at]:
+                want |= bit
+        if saving is None:
+            results = m.private(*args)
+            results = (results,) if m.single else results
+            ctx.save_for_backward(*[args[at] for at in tensors])
+        else:
+            results = saving(*args, want)
+            saved = results[outputs:]
+            ctx.there = [x.shape != _NOTHING for x in saved]
+            ctx.save_for_backward(*[args[at] for at in tensors], *[x for x in saved if x.shape != _NOTHING])
+            results = results[:outputs]
+        ctx.numbers = [args[at] for at in numbers]
+        ctx.set_materialize_grads(False)
+        if mark:
+            ctx.mark_non_differentiable(*[results[k] for k in integers])
+        return tuple(results)
 
-        @staticmethod
-        def backward(ctx: Any, *v: Any) -> Any:
-            kept = (*ctx.saved_tensors, *ctx.numbers)
-            if saving is None:
-                flat, saved = [kept[k] for k in order], []
-            else:
-                # What was saved lies between the tensors and the numbers.
-                left = iter(kept[count : len(kept) - len(numbers)])
-                saved = [next(left) if there else None for there in ctx.there]
-                tail = len(kept) - n
-                flat = [kept[k if k < count else k + tail] for k in order]
-            grads: list[Any] = [None] * n
-            mask = want = 0
-            for k, x in enumerate(v):
-                if x is not None:
-                    mask |= 1 << k
-            if not mask:
-                return tuple(grads)
-            needs = ctx.needs_input_grad
-            for at, bit in places:
-                if needs[at]:
-                    want |= bit
-            if _grad_enabled() or _transforms_active() or _forward_ad._current_level >= 0:
-                gradients = family.run(GRADIENT, flat, [*v, *saved], want)
-            else:
-                for k, x in enumerate(saved):
-                    if x is not None:
-                        mask |= 1 << outputs + k
-                given = [_ABSENT if x is None else x for x in (*v, *saved)]
-                gradients = family.gradient(*flat, *given, mask, want)
-                if family.one_gradient:
-                    gradients = (gradients,)
-            for (at, bit), g in zip(places, gradients):
-                if want & bit:
-                    grads[at] = g
+    def backward(ctx: Any, *v: Any) -> Any:
+        kept = (*ctx.saved_tensors, *ctx.numbers)
+        if saving is None:
+            flat, saved = [kept[k] for k in order], []
+        else:
+            # What was saved lies between the tensors and the numbers.
+            left = iter(kept[count : len(kept) - len(numbers)])
+            saved = [next(left) if there else None for there in ctx.there]
+            tail = len(kept) - n
+            flat = [kept[k if k < count else k + tail] for k in order]
+        grads: list[Any] = [None] * n
+        mask = want = 0
+        for k, x in enumerate(v):
+            if x is not None:
+                mask |= 1 << k
+        if not mask:
             return tuple(grads)
+        needs = ctx.needs_input_grad
+        for at, bit in places:
+            if needs[at]:
+                want |= bit
+        if _grad_enabled() or _transforms_active() or _forward_ad._current_level >= 0:
+            gradients = family.run(GRADIENT, flat, [*v, *saved], want)
+        else:
+            for k, x in enumerate(saved):
+                if x is not None:
+                    mask |= 1 << outputs + k
+            given = [_ABSENT if x is None else x for x in (*v, *saved)]
+            gradients = family.gradient(*flat, *given, mask, want)
+            if family.one_gradient:
+                gradients = (gradients,)
+        for (at, bit), g in zip(places, gradients):
+            if want & bit:
+                grads[at] = g
+        return tuple(grads)
 
-    Eager.__name__ = Eager.__qualname__ = op.name
-    return Eager
+    return _function(op.name, forward=forward, backward=backward)
 
 
 def _eager(m: Member) -> type[Function]:
     """The function of ordinary eager calls of the other members."""
 
-    class Eager(Function):
-        @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
-            results = m.run_private(args[:-1], args[-1])
-            _keep(m, ctx, args)
-            return tuple(results)
+    def forward(ctx: Any, *args: Any) -> Any:
+        results = m.run_private(args[:-1], args[-1])
+        _keep(m, ctx, args)
+        return tuple(results)
 
-        @staticmethod
-        def backward(ctx: Any, *v: Any) -> Any:
-            args = _kept(m, ctx, ctx.saved_tensors)
-            call = Call.parse(m.op, m.member, args, ctx.want)
-            needs = _needed(ctx.needs_input_grad, args)
-            return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
+    def backward(ctx: Any, *v: Any) -> Any:
+        args = _kept(m, ctx, ctx.saved_tensors)
+        call = Call.parse(m.op, m.member, args, ctx.want)
+        needs = _needed(ctx.needs_input_grad, args)
+        return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
 
-    Eager.__name__ = Eager.__qualname__ = f"{m.op.name}{m.member}"
-    return Eager
+    return _function(f"{m.op.name}{m.member}", forward=forward, backward=backward)
 
 
 def _functional(m: Member) -> type[Function]:
     """The function under transforms. Around a graph that was broken for one, its rules are not compiled either."""
 
-    class Functional(Function):
-        @staticmethod
-        def forward(*args: Any) -> Any:
-            return tuple(m.run_private(args[:-1], args[-1]))
+    def forward(*args: Any) -> Any:
+        return tuple(m.run_private(args[:-1], args[-1]))
 
-        @staticmethod
-        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            _keep(m, ctx, inputs)
-            ctx.save_for_forward(*[inputs[n] for n in m.tensors])
-            _mark(m, ctx, output)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(m, ctx, inputs)
+        ctx.save_for_forward(*[inputs[n] for n in m.tensors])
+        _mark(m, ctx, output)
 
-        @staticmethod
-        @torch.compiler.disable
-        def backward(ctx: Any, *v: Any) -> Any:
-            args = _kept(m, ctx, ctx.saved_tensors)
-            call = Call.parse(m.op, m.member, args, ctx.want)
-            needs = _needed(ctx.needs_input_grad, args)
-            return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
+    @torch.compiler.disable
+    def backward(ctx: Any, *v: Any) -> Any:
+        args = _kept(m, ctx, ctx.saved_tensors)
+        call = Call.parse(m.op, m.member, args, ctx.want)
+        needs = _needed(ctx.needs_input_grad, args)
+        return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
 
-        @staticmethod
-        @torch.compiler.disable
-        def jvp(ctx: Any, *tangents: Any) -> Any:
-            args = _kept(m, ctx, ctx.saved_tensors)
-            call = Call.parse(m.op, m.member, args, ctx.want)
-            return tuple(call.tangent(m.family.run, tangents))
+    @torch.compiler.disable
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        args = _kept(m, ctx, ctx.saved_tensors)
+        call = Call.parse(m.op, m.member, args, ctx.want)
+        return tuple(call.tangent(m.family.run, tangents))
 
-        @staticmethod
-        @torch.compiler.disable
-        def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-            return batched(m.op, lambda *a: m(a[:-1], a[-1]), info.batch_size, in_dims, args)
+    @torch.compiler.disable
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        return batched(m.op, lambda *a: m(a[:-1], a[-1]), info.batch_size, in_dims, args)
 
-    Functional.__name__ = Functional.__qualname__ = f"{m.op.name}{m.member}"
-    return Functional
+    return _function(
+        f"{m.op.name}{m.member}",
+        forward=forward,
+        setup_context=setup_context,
+        backward=backward,
+        jvp=jvp,
+        vmap=vmap,
+    )
 
 
 def _register_public(m: Member, library: torch.library.Library) -> None:
