@@ -14,6 +14,12 @@ from madelung.torch import _ops
 SYSTEMS, ROWS = 2, 4
 
 
+def number(out: Any) -> torch.Tensor:
+    """A number that depends on every element of an op's results, not linearly."""
+    out = out if isinstance(out, tuple) else (out,)
+    return sum((x * x * torch.arange(1, x.numel() + 1).reshape(x.shape)).sum() for x in out)
+
+
 @dataclass
 class Case:
     """An op with arguments that fit its declaration: two small systems, a full list with images, and so on."""
@@ -54,9 +60,7 @@ class Case:
 
     def scalar(self, *xs: Any) -> torch.Tensor:
         """A number that depends on every output, not linearly."""
-        out = self.at(*xs)
-        out = out if isinstance(out, tuple) else (out,)
-        return sum((x * x * torch.arange(1, x.numel() + 1).reshape(x.shape)).sum() for x in out)
+        return number(self.at(*xs))
 
     def energy(self, positions: torch.Tensor) -> torch.Tensor:
         """The same, of the first argument alone."""
