@@ -60,7 +60,7 @@ const INPUTS: &str = "Tensor x, Tensor y, Tensor weight, Tensor strain, Tensor q
 #[test]
 fn schemas() {
     let registry = registry();
-    let described = describe(&[&registry]).remove(0);
+    let described = describe(&[&registry]).expect("a description").remove(0);
     let of = |suffix: &str| {
         let found = described.schemas.iter().find(|(s, _)| *s == suffix);
         found.map(|(_, schema)| schema.clone()).expect("a member")
@@ -82,7 +82,7 @@ fn schemas() {
 #[test]
 fn numbers_stand_for_what_no_array_has() {
     let registry = registry();
-    let described = describe(&[&registry]).remove(0);
+    let described = describe(&[&registry]).expect("a description").remove(0);
     let numbers: Vec<(&str, Part)> = described
         .inputs
         .iter()
@@ -106,7 +106,7 @@ fn counts_fit_the_schemas() {
     let own = registry();
     let mut registries = madelung::registries();
     registries.push(&own);
-    for described in describe(&registries) {
+    for described in describe(&registries).expect("a description") {
         let counts = Counts::of(&described.op);
         for (suffix, schema) in &described.schemas {
             let member = Member::ALL.into_iter().find(|m| m.suffix() == *suffix).expect("a member");

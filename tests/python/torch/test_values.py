@@ -6,7 +6,7 @@ import torch
 from cases import Case, make
 
 import madelung.numpy as mn
-from madelung.torch import _ops
+from madelung.torch import _lists, _ops
 
 
 def crystal(repeat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,3 +144,32 @@ def test_lists_that_were_checked(case: Case) -> None:
         args[at.index("others")][3] = wrong
         with pytest.raises(RuntimeError, match="neighbor_list`: expected indices from 0 to below 8"):
             case.call(*args)
+
+
+def test_long_lists_are_checked_once() -> None:
+    """And again when they have changed; what is remembered dies with the list."""
+    op = _ops.OPS["pair_vectors"]
+    rng = np.random.default_rng(1)
+    cell = 9.0 * np.eye(3)
+    positions = rng.uniform(0, 9, (200, 3))
+    ptr, others, shifts = real_space(positions, cell, 4.0)
+    assert len(others) > _lists.MANY
+    idx = torch.zeros(200, dtype=torch.int32)
+    args = [torch.from_numpy(positions), torch.from_numpy(cell)[None], idx, ptr, others, shifts, 0]
+    lists = _lists.Lists(op)
+    assert lists.mark(args)[0][6] == 0
+    expected = _ops.pair_vectors(*args)
+    assert lists.mark(args)[0][6] == _lists.CHECKED
+    for a, b in zip(_ops.pair_vectors(*args), expected):
+        assert torch.equal(a, b)
+    # Another kind, other tensors, fewer atoms: not what was checked.
+    assert lists.mark([*args[:6], 1])[0][6] == 1
+    assert lists.mark([*args[:5], shifts.clone(), 0])[0][6] == 0
+    assert lists.mark([args[0][:-1], *args[1:]])[0][6] == 0
+    shifts[0] += 1
+    assert lists.mark(args)[0][6] == 0
+    with pytest.raises(RuntimeError, match="expected a full list"):
+        _ops.pair_vectors(*args)
+    known = len(_lists._checked)
+    del args, others, a, b
+    assert len(_lists._checked) == known - 1
