@@ -11,6 +11,8 @@ import torch
 
 from madelung.torch import _ops
 
+OPS = _ops.OPS
+
 SYSTEMS, ROWS = 2, 4
 
 
