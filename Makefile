@@ -2,6 +2,7 @@
 #
 #   make run       the command line on the example structures, and the example of a potential of your own
 #   make test      all tests, Rust and Python
+#   make test-oldest  the tests of madelung.torch on the oldest PyTorch that is supported (5 GB, into .venv-oldest)
 #   make lint      formatting and lints
 #   make bench     benchmarks
 #   make sanitize  the unsafe modules of the CPU path under memcheck (needs valgrind) and between closed pages
@@ -14,6 +15,8 @@
 CARGO ?= cargo
 PYTHON ?= python3
 VENV ?= .venv
+VENV_OLDEST ?= .venv-oldest
+TORCH_OLDEST := 2.7.*
 RUFF_VERSION := 0.17.5
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -28,7 +31,7 @@ PYTHON_SOURCES := python/madelung tests/python
 MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
 
-.PHONY: run test lint bench sanitize fuzz clean
+.PHONY: run test test-oldest lint bench sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -39,6 +42,10 @@ run: $(VENV)/.module
 test: $(VENV)/.tests
 	$(CARGO) test --release --workspace
 	$(BIN)/python -m pytest
+
+# One binary serves every PyTorch: the module is the one that was built for `make test`.
+test-oldest: $(VENV)/.module $(VENV_OLDEST)/.tests
+	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest tests/python/torch
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
@@ -62,7 +69,7 @@ fuzz:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV) .pytest_cache .ruff_cache python/madelung/*.so
+	rm -rf $(VENV) $(VENV_OLDEST) .pytest_cache .ruff_cache python/madelung/*.so
 	find $(PYTHON_SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -76,7 +83,12 @@ $(VENV)/.module: $(VENV)/.created pyproject.toml $(RUST_SOURCES)
 	touch $@
 
 $(VENV)/.tests: $(VENV)/.module
-	$(PIP) 'madelung[test]'
+	$(PIP) 'madelung[test,torch]'
+	touch $@
+
+$(VENV_OLDEST)/.tests:
+	$(PYTHON) -m venv $(VENV_OLDEST)
+	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' numpy pytest setuptools
 	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created

@@ -18,7 +18,7 @@ pub use madelung_neighbors::neighbor_list;
 
 /// The ops of every crate: what bridges are handed, and what the tests of all ops run through.
 pub fn registries() -> Vec<&'static op::Registry> {
-    vec![electrostatics::registry()]
+    vec![neighbors::registry(), electrostatics::registry()]
 }
 
 /// Units of energies.

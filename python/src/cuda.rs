@@ -9,8 +9,9 @@ use pyo3::types::PyDict;
 #[pyfunction]
 pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let mut sources = Vec::new();
-    let kernels = madelung::electrostatics::all_kernels().into_iter().chain(madelung::hash_grid::kernels());
-    for kernel in kernels {
+    let physics =
+        madelung::neighbors::all_kernels().into_iter().chain(madelung::electrostatics::all_kernels());
+    for kernel in physics.chain(madelung::hash_grid::kernels()) {
         for form in kernel.forms {
             for part in form.parts {
                 let source = PyDict::new(py);

@@ -6,6 +6,7 @@ mod convert;
 mod cuda;
 mod electrostatics;
 mod neighbors;
+mod torch;
 
 use pyo3::prelude::*;
 
@@ -20,6 +21,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::neighbors::neighbor_list;
+    #[pymodule_export]
+    use super::torch::torch_init;
     #[pymodule_export]
     use super::{isa, registry_json, threads, version};
 }
@@ -45,6 +48,7 @@ fn threads() -> usize {
 
 /// The declarations of all ops, as JSON.
 #[pyfunction]
-fn registry_json() -> String {
-    madelung::electrostatics::registry().to_json()
+fn registry_json() -> PyResult<String> {
+    let ops = madelung::registries().into_iter().flat_map(|r| r.iter().cloned());
+    Ok(madelung::op::Registry::new(ops).map_err(call::exception)?.to_json())
 }

@@ -3,7 +3,7 @@
 
 use crate::array::{Data, View};
 use crate::batch::Batch;
-use crate::pairs::{Kind, Offsets, PairList};
+use crate::pairs::{Kind, Offsets, PairList, Shifts};
 use crate::{Error, Result};
 use std::borrow::Cow;
 
@@ -23,6 +23,23 @@ fn triples<'a>(view: &View<'a>, argument: &str) -> Result<Cow<'a, [[i32; 3]]>> {
         Cow::Borrowed(d) => Cow::Borrowed(d.as_chunks().0),
         Cow::Owned(d) => Cow::Owned(d.as_chunks().0.to_vec()),
     })
+}
+
+/// The arrays of a list as CSR.
+#[expect(clippy::type_complexity, reason = "three arrays")]
+fn csr<'a>(
+    neighbor_ptr: &View<'a>,
+    others: &View<'a>,
+    shifts: &View<'a>,
+) -> Result<(Offsets<'a>, Cow<'a, [i32]>, Cow<'a, [[i32; 3]]>)> {
+    shape::<1>(neighbor_ptr, "neighbor_ptr", "(N + 1,)")?;
+    shape::<1>(others, "neighbor_list", "(P,)")?;
+    shape::<2>(shifts, "neighbor_shifts", "(P, 3)")?;
+    let ptr = match neighbor_ptr.data() {
+        Data::I64(ptr) => Offsets::from(ptr),
+        _ => Offsets::from(&*neighbor_ptr.to_i32("neighbor_ptr")?),
+    };
+    Ok((ptr, others.to_i32("neighbor_list")?, triples(shifts, "neighbor_shifts")?))
 }
 
 impl<'a> Batch<'a> {
@@ -57,20 +74,24 @@ impl<'a> PairList<'a> {
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        shape::<1>(neighbor_ptr, "neighbor_ptr", "(N + 1,)")?;
-        shape::<1>(others, "neighbor_list", "(P,)")?;
-        shape::<2>(shifts, "neighbor_shifts", "(P, 3)")?;
-        let ptr = match neighbor_ptr.data() {
-            Data::I64(ptr) => Offsets::from(ptr),
-            _ => Offsets::from(&*neighbor_ptr.to_i32("neighbor_ptr")?),
-        };
-        Self::from_csr(
-            ptr,
-            others.to_i32("neighbor_list")?,
-            triples(shifts, "neighbor_shifts")?,
-            columns,
-            kind,
-        )
+        let (ptr, others, shifts) = csr(neighbor_ptr, others, shifts)?;
+        Self::from_csr(ptr, others, shifts, columns, kind)
+    }
+
+    /// [`PairList::from_search`] of arrays as [`PairList::from_csr_arrays`] takes them: for a list that is known to be
+    /// what its kind says.
+    ///
+    /// # Errors
+    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    pub fn from_checked_csr_arrays(
+        neighbor_ptr: &View<'a>,
+        others: &View<'a>,
+        shifts: &View<'a>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let (ptr, others, shifts) = csr(neighbor_ptr, others, shifts)?;
+        Self::from_search(ptr, others, Shifts::Triples(shifts), columns, kind)
     }
 
     /// [`PairList::from_coo`] of i32 or i64 arrays: `neighbor_list` (2, P), `shifts` (P, 3).

@@ -1,12 +1,14 @@
 //! Arrays: owned ones, and borrowed views whose length fits their shape.
 
 mod element;
+mod shape;
 
 use crate::{Error, Result};
 use element::Element;
 use half::{bf16, f16};
 use ndarray::ArrayD;
 use serde::{Deserialize, Serialize};
+pub(crate) use shape::Shape;
 use std::borrow::Cow;
 
 /// The type of an array's elements.
@@ -91,7 +93,7 @@ pub enum DataMut<'a> {
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     data: Data<'a>,
-    shape: Vec<usize>,
+    shape: Shape,
 }
 
 /// An owned, contiguous array.
@@ -147,7 +149,7 @@ impl<'a> View<'a> {
                 format!("{shape:?}"),
             ));
         }
-        Ok(Self { data, shape: shape.to_vec() })
+        Ok(Self { data, shape: shape.into() })
     }
 
     /// The elements.
@@ -209,7 +211,7 @@ impl<'a> View<'a> {
 
     /// A copy that owns its elements.
     pub fn to_array(&self) -> Array {
-        let shape = self.shape.as_slice();
+        let shape = self.shape();
         let fits = "a view's length fits its shape";
         let data = self.data;
         each!(Data: data, d => Array(ArrayD::from_shape_vec(shape, d.to_vec()).expect(fits)))
@@ -243,7 +245,7 @@ impl Array {
     pub fn view(&self) -> View<'_> {
         let contiguous = "owned arrays are contiguous";
         let data = each!(Array: self, a => Data(a.as_slice().expect(contiguous)));
-        View { data, shape: self.shape().to_vec() }
+        View { data, shape: self.shape().into() }
     }
 
     /// The real elements, for writing.
@@ -358,17 +360,17 @@ macro_rules! conversions {
         }
         impl<'a> From<&'a [$t]> for View<'a> {
             fn from(data: &'a [$t]) -> Self {
-                Self { data: Data::$variant(data), shape: vec![data.len()] }
+                Self { data: Data::$variant(data), shape: [data.len()][..].into() }
             }
         }
         impl<'a, const N: usize> From<&'a [[$t; N]]> for View<'a> {
             fn from(data: &'a [[$t; N]]) -> Self {
-                Self { data: Data::$variant(data.as_flattened()), shape: vec![data.len(), N] }
+                Self { data: Data::$variant(data.as_flattened()), shape: [data.len(), N][..].into() }
             }
         }
         impl<'a, const N: usize, const M: usize> From<&'a [[[$t; N]; M]]> for View<'a> {
             fn from(data: &'a [[[$t; N]; M]]) -> Self {
-                Self { data: Data::$variant(data.as_flattened().as_flattened()), shape: vec![data.len(), M, N] }
+                Self { data: Data::$variant(data.as_flattened().as_flattened()), shape: [data.len(), M, N][..].into() }
             }
         }
     )*};

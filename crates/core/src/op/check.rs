@@ -7,37 +7,40 @@ use crate::backend::kernel::ParamKind;
 use crate::cell::Cell;
 use crate::pairs::Kind;
 use crate::{Error, Result};
-use std::collections::BTreeMap;
 
 /// What the arguments of a call say about it.
-pub(super) struct BoundArgs {
+pub(super) struct BoundArgs<'r> {
     /// The dtype of the real arrays that are not stored, which is what kernels compute in.
     pub(super) dtype: DType,
     /// The sizes of the dimensions.
-    pub(super) dims: BTreeMap<String, usize>,
+    pub(super) dims: Vec<(&'r str, usize)>,
     /// The integer attributes.
-    pub(super) attrs: BTreeMap<String, i64>,
+    pub(super) attrs: Vec<(&'r str, i64)>,
 }
 
 /// Checks every argument.
-pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
+pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
     if args.len() != op.args.len() {
         let names: Vec<&str> = op.args.iter().map(|a| a.name.as_str()).collect();
         let expected = format!("{} arguments ({})", names.len(), names.join(", "));
         return Err(Error::argument(op.full_name(), expected, args.len().to_string()));
     }
-    let (mut dims, mut attrs, mut dtype) = (BTreeMap::new(), BTreeMap::new(), None);
+    let (mut dims, mut attrs, mut dtype) = (Vec::<(&str, usize)>::with_capacity(4), vec![], None);
     // Bytes of the widest stored array.
     let mut stored = None;
     for (spec, arg) in op.args.iter().zip(args) {
         let name = spec.name.as_str();
         let wrong = |expected: &str| Err(Error::argument(name, expected, describe(arg)));
-        let mut set = |dim: &String, size: usize| match dims.insert(dim.clone(), size) {
-            Some(before) if before != size => {
+        let mut set = |dim: &'r str, size: usize| match dims.iter().find(|(known, _)| *known == dim) {
+            Some((_, before)) if *before != size => {
                 let expected = format!("{before} rows ({dim}), as other arguments have");
                 Err(Error::argument(name, expected, size.to_string()))
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => {
+                dims.push((dim, size));
+                Ok(())
+            }
         };
         match (&spec.kind, arg) {
             (ArgKind::Real { shape, zero }, Arg::Array(view)) => {
@@ -92,7 +95,7 @@ pub(super) fn bind(op: &Op, args: &[Arg<'_>]) -> Result<BoundArgs> {
             }
             (ArgKind::Scalar, Arg::Real(x)) if x.is_finite() => {}
             (ArgKind::IntScalar, Arg::Int(i)) if i32::try_from(*i).is_ok() => {
-                attrs.insert(spec.name.clone(), *i);
+                attrs.push((name, *i));
             }
             (ArgKind::Real { .. }, _) => return wrong("a real array"),
             (ArgKind::Ints { .. }, _) => return wrong("an int32 or int64 array"),
@@ -171,11 +174,11 @@ pub(super) fn check_room(name: &str, dtype: DType, shape: &[usize]) -> Result<()
     }
 }
 
-fn match_shape(
+fn match_shape<'r>(
     name: &str,
-    shape: &[super::Size],
+    shape: &'r [super::Size],
     view: &View<'_>,
-    set: &mut dyn FnMut(&String, usize) -> Result<()>,
+    set: &mut dyn FnMut(&'r str, usize) -> Result<()>,
 ) -> Result<()> {
     let text = || {
         let parts: Vec<String> = shape

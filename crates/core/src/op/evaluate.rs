@@ -4,20 +4,13 @@ use super::check::{BoundArgs, bind, check_finite, check_room, describe_view};
 use super::declare::{Op, Work};
 use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
-use crate::array::{Array, DType, View};
+use super::store::{Slot, Store};
+use crate::array::{Array, DType, Shape, View};
 use crate::backend::kernel::{Array as ArrayOf, Kernel, Member, ParamKind, role};
 use crate::backend::status::Word;
 use crate::backend::{Bound, Context, Launching};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-
-pub(super) enum Slot<'a> {
-    Absent,
-    Borrowed(View<'a>),
-    Owned(Array),
-    /// One element for all rows.
-    Uniform(Array),
-}
 
 impl Op {
     /// The outputs.
@@ -36,15 +29,7 @@ impl Op {
         let found = self.search(context, args, request, &mut bound)?;
         let mut run = Run::new(self, context, args, bound, &found)?;
         let evaluated = run.evaluate(request)?;
-        for slot in std::mem::take(&mut run.store).into_iter().flatten() {
-            if let Slot::Owned(array) = slot {
-                context.allocator.recycle(array);
-            }
-        }
-        std::mem::take(&mut run.spread)
-            .into_iter()
-            .flatten()
-            .for_each(|array| context.allocator.recycle(array));
+        run.store.drain_owned(|array| context.allocator.recycle(array));
         let mut evaluated = self.settle(context, args, evaluated, run.raised)?;
         run.narrow(&mut evaluated, request)?;
         Ok(evaluated)
@@ -58,11 +43,9 @@ pub(super) struct Run<'r, 'a> {
     /// The pairs that grids among the arguments found.
     pub(super) found: &'r Found,
     pub(super) dtype: DType,
-    dims: BTreeMap<String, usize>,
-    attrs: BTreeMap<String, i64>,
-    pub(super) store: Vec<[Slot<'a>; 8]>,
-    /// Cotangents that are the same everywhere, spread out for forms that want arrays.
-    pub(super) spread: Vec<Option<Array>>,
+    dims: Vec<(&'r str, usize)>,
+    attrs: Vec<(&'r str, i64)>,
+    pub(super) store: Store<'a>,
     /// Whether a kernel raised the status word, and the error was put off.
     raised: bool,
 }
@@ -72,25 +55,24 @@ impl<'r, 'a> Run<'r, 'a> {
         op: &'r Op,
         context: &'r Context<'r>,
         args: &'r [Arg<'a>],
-        bound: BoundArgs,
+        bound: BoundArgs<'r>,
         found: &'r Found,
     ) -> Result<Self> {
-        let store: Vec<[Slot<'a>; 8]> =
-            (0..op.buffers()).map(|_| std::array::from_fn(|_| Slot::Absent)).collect();
-        let spread = store.iter().map(|_| None).collect();
+        let store = Store::new(op.buffers(), args);
         let BoundArgs { dtype, dims, attrs } = bound;
-        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, spread, raised: false };
+        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, raised: false };
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
-                run.store[n][0] = run.computed(&op.args[n], view)?;
+                let slot = run.computed(&op.args[n], view)?;
+                run.store.set(n, role::VALUE, slot);
             }
         }
         Ok(run)
     }
 
-    pub(super) fn shape(&self, buffer: usize) -> Result<Vec<usize>> {
+    pub(super) fn shape(&self, buffer: usize) -> Result<Shape> {
         let shape = self.op.shape_of(buffer).unwrap_or(&[]);
-        shape.iter().map(|s| s.evaluate(&self.dims, &self.attrs)).collect()
+        shape.iter().map(|s| s.evaluate_in(&self.dims, &self.attrs)).collect()
     }
 
     pub(super) fn zeros(&self, buffer: usize) -> Result<Array> {
@@ -101,18 +83,18 @@ impl<'r, 'a> Run<'r, 'a> {
 
     /// Whether a value came with the call, saved by an earlier one.
     pub(super) fn given(&self, buffer: usize, r: u8) -> bool {
-        let slot = &self.store[buffer][usize::from(r)];
+        let slot = self.store.get(buffer, r);
         r == role::VALUE && buffer >= self.op.args.len() && matches!(slot, Slot::Borrowed(_))
     }
 
     pub(super) fn has(&self, buffer: usize, role: u8) -> bool {
-        !matches!(self.store[buffer][usize::from(role)], Slot::Absent)
+        !matches!(self.store.get(buffer, role), Slot::Absent)
     }
 
     pub(super) fn fits(&self, name: &str, buffer: usize, dtype: DType, view: &View<'_>) -> Result<()> {
         let shape = self.shape(buffer)?;
-        if view.shape() != shape || view.dtype() != dtype {
-            let expected = format!("{dtype} {shape:?}");
+        if view.shape() != &*shape || view.dtype() != dtype {
+            let expected = format!("{dtype} {:?}", &*shape);
             return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
         }
         check_finite(name, view)
@@ -154,7 +136,8 @@ impl<'r, 'a> Run<'r, 'a> {
                     ));
                 }
                 self.fits(&name, n, self.dtype_of(n), view)?;
-                self.store[n][1 << k] = self.widened(view);
+                let slot = self.widened(view);
+                self.store.set(n, 1 << k, slot);
             }
         }
         for (n, cotangent) in request.cotangents.iter().enumerate() {
@@ -177,7 +160,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     Slot::Uniform(one)
                 }
             };
-            self.store[buffer][usize::from(role::COTANGENT)] = slot;
+            self.store.set(buffer, role::COTANGENT, slot);
         }
         self.check_gradients(request.gradients)?;
         self.set_saved(request)?;
@@ -306,7 +289,7 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     pub(super) fn take(&mut self, buffer: usize, role: u8) -> Result<Array> {
-        match std::mem::replace(&mut self.store[buffer][usize::from(role)], Slot::Absent) {
+        match self.store.take(buffer, role) {
             Slot::Owned(array) => Ok(array),
             // Nothing contributed: it is zero.
             _ => self.zeros(buffer),
@@ -323,9 +306,9 @@ impl<'r, 'a> Run<'r, 'a> {
         let is_output = |p: usize| matches!(kernel.params[p].kind, ParamKind::Output { .. });
         let gradient = matches!(member, Member::Gradient | Member::GradientTangent);
         let uniform = gradient
-            && (0..kernel.params.len()).filter(|p| is_output(*p)).all(|p| {
-                matches!(self.store[step.buffers[p]][usize::from(role::COTANGENT)], Slot::Uniform(_))
-            });
+            && (0..kernel.params.len())
+                .filter(|p| is_output(*p))
+                .all(|p| matches!(self.store.get(step.buffers[p], role::COTANGENT), Slot::Uniform(_)));
         let wanted_inputs: BTreeSet<usize> = (0..kernel.params.len())
             .filter(|p| matches!(kernel.params[*p].kind, ParamKind::Real { .. }))
             .map(|p| step.buffers[p])
@@ -365,7 +348,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     self.make_readable(buffer, *r, form.uniform && is_output(*param))?;
                 } else if (wanted(self, buffer, *r) && !self.given(buffer, *r)) || !kernel.is_differentiable()
                 {
-                    let slot = std::mem::replace(&mut self.store[buffer][usize::from(*r)], Slot::Absent);
+                    let slot = self.store.take(buffer, *r);
                     let (array, adds) = match slot {
                         Slot::Owned(array) => (array, true),
                         _ => (self.zeros(buffer)?, false),
@@ -434,13 +417,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     continue;
                 }
                 // A buffer that stands for two parameters of the kernel gets what both contribute.
-                match &mut self.store[buffer][usize::from(r)] {
-                    Slot::Owned(sum) => {
-                        sum.add(&array)?;
-                        self.context.allocator.recycle(array);
-                    }
-                    slot => *slot = Slot::Owned(array),
-                }
+                self.add_to(buffer, r, array)?;
             }
         }
         for (_, array) in hidden {
@@ -497,14 +474,32 @@ impl<'r, 'a> Run<'r, 'a> {
     /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form
     /// wants an array.
     pub(super) fn make_readable(&mut self, buffer: usize, r: u8, uniform: bool) -> Result<()> {
-        match &self.store[buffer][usize::from(r)] {
-            Slot::Absent => self.store[buffer][usize::from(r)] = Slot::Owned(self.zeros(buffer)?),
-            Slot::Uniform(one) if !uniform && self.spread[buffer].is_none() => {
+        match self.store.get(buffer, r) {
+            Slot::Absent => {
+                let zeros = self.zeros(buffer)?;
+                self.store.set(buffer, r, Slot::Owned(zeros));
+            }
+            Slot::Uniform(one) if !uniform && self.store.spread(buffer).is_none() => {
                 let x = one.to_f64()[0];
-                self.spread[buffer] = Some(self.zeros(buffer)?.map(|_| x));
+                let spread = self.zeros(buffer)?.map(|_| x);
+                self.store.set_spread(buffer, spread);
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Puts an array where there is none, or adds it to the one that is there.
+    pub(super) fn add_to(&mut self, buffer: usize, r: u8, array: Array) -> Result<()> {
+        let sum = match self.store.take(buffer, r) {
+            Slot::Owned(mut sum) => {
+                sum.add(&array)?;
+                self.context.allocator.recycle(array);
+                sum
+            }
+            _ => array,
+        };
+        self.store.set(buffer, r, Slot::Owned(sum));
         Ok(())
     }
 }

@@ -12,8 +12,8 @@ use crate::hash_grid::HashGrid;
 use crate::pairs::PairList;
 use crate::{Error, Result};
 
-/// What each grid among the arguments of a call found, by argument.
-pub(super) type Found = Vec<Option<PairList<'static>>>;
+/// What each grid among the arguments of a call found, with the argument's number.
+pub(super) type Found = Vec<(usize, PairList<'static>)>;
 
 impl Op {
     /// Every grid says where its points are, and which system its queries belong to; what is found has no part in the
@@ -105,16 +105,16 @@ impl Op {
 
     /// Searches every grid that a step queries. All steps see what is found: it depends on values alone, not on what is
     /// differentiated.
-    pub(super) fn search(
-        &self,
+    pub(super) fn search<'r>(
+        &'r self,
         context: &Context<'_>,
         args: &[Arg<'_>],
         request: &Request<'_, '_>,
-        bound: &mut BoundArgs,
+        bound: &mut BoundArgs<'r>,
     ) -> Result<Found> {
         // Saved gradients are only scaled.
         let needed = self.scales(request).is_none();
-        let mut found: Found = args.iter().map(|_| None).collect();
+        let mut found = vec![];
         for (n, arg) in args.iter().enumerate() {
             let (Arg::Grid(grid), spec) = (arg, &self.args[n]) else { continue };
             self.check_points(spec, grid, args)?;
@@ -122,13 +122,17 @@ impl Op {
             let list = self.search_one(context, args, spec, grid, query)?;
             if let ArgKind::Grid { entries: Some(entries), .. } = &spec.kind {
                 let pairs = list.len();
-                if let Some(before) = bound.dims.insert(entries.clone(), pairs).filter(|n| *n != pairs) {
-                    let expected =
-                        format!("{before} pairs ({entries}) within the radius, as other arguments have");
-                    return Err(Error::argument(&spec.name, expected, pairs.to_string()));
+                match bound.dims.iter().find(|(dim, _)| dim == entries) {
+                    Some((_, before)) if *before != pairs => {
+                        let expected =
+                            format!("{before} pairs ({entries}) within the radius, as other arguments have");
+                        return Err(Error::argument(&spec.name, expected, pairs.to_string()));
+                    }
+                    Some(_) => {}
+                    None => bound.dims.push((entries, pairs)),
                 }
             }
-            found[n] = Some(list);
+            found.push((n, list));
         }
         Ok(found)
     }

@@ -2,9 +2,10 @@
 //! and there is nothing of second order.
 
 use super::declare::{ArgKind, Op};
-use super::evaluate::{Run, Slot};
+use super::evaluate::Run;
 use super::request::Arg;
 use super::size::Size;
+use super::store::Slot;
 use crate::array::{Array, View};
 use crate::backend::kernel::{Member, Param, ParamKind, role};
 use crate::backend::primitives::Waves;
@@ -185,13 +186,7 @@ impl Run<'_, '_> {
                     self.context.allocator.recycle(array);
                     continue;
                 }
-                match &mut self.store[*b][usize::from(*r)] {
-                    Slot::Owned(sum) => {
-                        sum.add(&array)?;
-                        self.context.allocator.recycle(array);
-                    }
-                    slot => *slot = Slot::Owned(array),
-                }
+                self.add_to(*b, *r, array)?;
             }
         }
         Ok(())
@@ -199,7 +194,7 @@ impl Run<'_, '_> {
 
     /// What was made readable.
     pub(super) fn readable(&self, buffer: usize, r: u8, uniform: bool) -> View<'_> {
-        match (&self.store[buffer][usize::from(r)], &self.spread[buffer]) {
+        match (self.store.get(buffer, r), self.store.spread(buffer)) {
             (Slot::Borrowed(view), _) => view.clone(),
             (Slot::Uniform(_), Some(array)) if !uniform => array.view(),
             (Slot::Owned(array) | Slot::Uniform(array), _) => array.view(),

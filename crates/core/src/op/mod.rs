@@ -17,6 +17,7 @@ mod request;
 mod saved;
 mod settle;
 mod size;
+mod store;
 mod stored;
 
 pub use declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OpBuilder, OutputSpec, Step, Work};

@@ -148,7 +148,7 @@ impl<'r> Run<'r, '_> {
     pub(super) fn pair_list(&self, buffer: usize) -> Option<&'r PairList<'r>> {
         match self.args.get(buffer)? {
             Arg::Pairs(list) => Some(list),
-            Arg::Grid(_) => self.found[buffer].as_ref(),
+            Arg::Grid(_) => self.found.iter().find(|(n, _)| *n == buffer).map(|(_, list)| list),
             _ => None,
         }
     }

@@ -5,9 +5,10 @@
 //! ∂/∂xᵢ Σ_b w_b E_b = w_b(i) ∂E_b(i)/∂xᵢ, so the gradient for any cotangent is a scale of the one for cotangents of 1.
 
 use super::declare::{ArgKind, Op, OutputSpec};
-use super::evaluate::{Run, Slot};
+use super::evaluate::Run;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::size::Size;
+use super::store::Slot;
 use crate::array::{Array, View};
 use crate::backend::kernel::{Member, role};
 use crate::{Error, Result};
@@ -122,7 +123,7 @@ impl<'a> Run<'_, 'a> {
             let Some(view) = view else { continue };
             self.fits(&format!("saved {}", specs[n].name), buffer, self.dtype, view)?;
             if n < buffers.len() {
-                self.store[buffer][usize::from(role::VALUE)] = Slot::Borrowed(view.clone());
+                self.store.set(buffer, role::VALUE, Slot::Borrowed(view.clone()));
             }
         }
         Ok(())
@@ -137,7 +138,7 @@ impl<'a> Run<'_, 'a> {
         } else {
             let output = self.op.args.len();
             let one = Array::filled(self.dtype, &[1], 1.0);
-            self.store[output][usize::from(role::COTANGENT)] = Slot::Uniform(one);
+            self.store.set(output, role::COTANGENT, Slot::Uniform(one));
             self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
         };
         for buffer in self.op.saved_buffers() {

@@ -28,22 +28,31 @@ impl Size {
 
     /// Its value, where every dimension and attribute in it is known. What overflows is an error.
     pub fn evaluate(&self, dims: &BTreeMap<String, usize>, attrs: &BTreeMap<String, i64>) -> Result<usize> {
+        let dims: Vec<(&str, usize)> = dims.iter().map(|(name, n)| (&**name, *n)).collect();
+        let attrs: Vec<(&str, i64)> = attrs.iter().map(|(name, n)| (&**name, *n)).collect();
+        self.evaluate_in(&dims, &attrs)
+    }
+
+    /// [`Size::evaluate`] where they are few.
+    pub(super) fn evaluate_in(&self, dims: &[(&str, usize)], attrs: &[(&str, i64)]) -> Result<usize> {
         let overflow = || Error::argument("shape", "a size that fits in 64 bits", format!("{self:?}"));
+        let attr = |name: &String| attrs.iter().find(|(a, _)| a == name).map(|(_, n)| *n);
         match self {
             Self::Const(n) => Ok(*n),
             Self::Dim(name) => dims
-                .get(name)
-                .copied()
+                .iter()
+                .find(|(dim, _)| dim == name)
+                .map(|(_, n)| *n)
                 .ok_or_else(|| Error::argument(name, "a known dimension", "an unknown one")),
-            Self::Attr(name) => attrs.get(name).and_then(|n| usize::try_from(*n).ok()).ok_or_else(|| {
-                Error::argument(name, "a size (an integer ≥ 0)", format!("{:?}", attrs.get(name)))
-            }),
+            Self::Attr(name) => attr(name)
+                .and_then(|n| usize::try_from(n).ok())
+                .ok_or_else(|| Error::argument(name, "a size (an integer ≥ 0)", format!("{:?}", attr(name)))),
             Self::Sum(parts) => parts
                 .iter()
-                .try_fold(0usize, |n, p| n.checked_add(p.evaluate(dims, attrs)?).ok_or_else(overflow)),
+                .try_fold(0usize, |n, p| n.checked_add(p.evaluate_in(dims, attrs)?).ok_or_else(overflow)),
             Self::Product(parts) => parts
                 .iter()
-                .try_fold(1usize, |n, p| n.checked_mul(p.evaluate(dims, attrs)?).ok_or_else(overflow)),
+                .try_fold(1usize, |n, p| n.checked_mul(p.evaluate_in(dims, attrs)?).ok_or_else(overflow)),
         }
     }
 }

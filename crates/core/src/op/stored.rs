@@ -3,8 +3,9 @@
 
 use super::check::describe_view;
 use super::declare::{ArgKind, ArgSpec, Op};
-use super::evaluate::{Run, Slot};
+use super::evaluate::Run;
 use super::request::{Arg, Evaluated, Request};
+use super::store::Slot;
 use crate::array::{Array, DType, Data, View};
 use crate::{Error, Result};
 

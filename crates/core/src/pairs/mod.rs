@@ -201,13 +201,13 @@ impl<'a> PairList<'a> {
     /// # Errors
     /// As [`PairList::from_csr`].
     pub fn from_search(
-        neighbor_ptr: Vec<i64>,
-        others: Vec<i32>,
-        shifts: Shifts<'static>,
+        neighbor_ptr: impl Into<Offsets<'a>>,
+        others: impl Into<Cow<'a, [i32]>>,
+        shifts: Shifts<'a>,
         columns: usize,
         kind: Kind,
-    ) -> Result<PairList<'static>> {
-        let list = PairList::assemble(neighbor_ptr.into(), others.into(), shifts, columns, kind)?;
+    ) -> Result<Self> {
+        let list = Self::assemble(neighbor_ptr.into().0, others.into(), shifts, columns, kind)?;
         // As unsigned numbers negative indices are too large ones: one maximum checks both.
         let largest = list.others.iter().fold(0, |largest, &j| largest.max(j as u32));
         if list.len > 0 && largest as usize >= columns {

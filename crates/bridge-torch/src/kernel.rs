@@ -1,0 +1,129 @@
+//! Kernels as the dispatcher calls them.
+//!
+//! A kernel gets an array with its arguments and nothing of its own, so each op has a function of its own: one of a
+//! table of instances that differ in a number, by which they find their op.
+//!
+//! Tensors among the arguments belong to the kernel from the start: all are taken before anything can fail. Errors and
+//! panics end as C++ exceptions, which libtorch throws itself; the frames that they leave hold nothing with a
+//! destructor (the text waits in a thread-local place), as the language asks of frames that are unwound by others.
+#![expect(unsafe_code, reason = "the dispatcher's calling convention")]
+
+use crate::call::{Entry, run};
+use crate::layout::Type;
+use crate::shim::{Boxed, shim};
+use crate::tensor::Tensor;
+use madelung_core::{Error, Result};
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const ROWS: usize = 64;
+const COLUMNS: usize = 32;
+
+static ENTRIES: [OnceLock<Entry>; ROWS * COLUMNS] = [const { OnceLock::new() }; ROWS * COLUMNS];
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// The function of entry `ROW * COLUMNS + COLUMN`.
+unsafe extern "C-unwind" fn instance<const ROW: usize, const COLUMN: usize>(
+    stack: *mut u64,
+    _inputs: u64,
+    _results: u64,
+) {
+    // SAFETY: the dispatcher calls with the arguments of the schema that this function was registered for.
+    let message = unsafe { enter(ROW * COLUMNS + COLUMN, stack) };
+    if !message.is_null() {
+        // SAFETY: C strings; the text lives until this thread's next error.
+        unsafe { (shim().aoti_torch_check)(false, c"madelung".as_ptr(), c"madelung".as_ptr(), 0, message) };
+    }
+}
+
+macro_rules! row {
+    ($($column:literal)*) => {
+        const fn row<const ROW: usize>() -> [Boxed; COLUMNS] {
+            [$(instance::<ROW, $column>),*]
+        }
+    };
+}
+row!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+
+macro_rules! table {
+    ($($row:literal)*) => {
+        static TABLE: [[Boxed; COLUMNS]; ROWS] = [$(row::<$row>()),*];
+    };
+}
+table!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+       32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
+
+/// A function for the dispatcher that runs this entry.
+pub(crate) fn function(entry: Entry) -> Result<Boxed> {
+    let at = USED.fetch_add(1, Ordering::Relaxed);
+    let (Some(slot), Some(row)) = (ENTRIES.get(at), TABLE.get(at / COLUMNS)) else {
+        let most = ROWS * COLUMNS;
+        return Err(Error::Unsupported(format!("PyTorch: more than {most} members of ops in one library")));
+    };
+    slot.get_or_init(|| entry);
+    Ok(row[at % COLUMNS])
+}
+
+thread_local! {
+    /// The text of the thread's last error.
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// Runs entry `at`: null, or the text of the error.
+///
+/// # Safety
+/// `stack` holds the arguments of the entry's schema, and has room for its results.
+unsafe fn enter(at: usize, stack: *mut u64) -> *const c_char {
+    let work = AssertUnwindSafe(|| {
+        let entry = ENTRIES[at].get().ok_or_else(|| Error::Unsupported("no op is registered here".into()))?;
+        // SAFETY: as promised by the caller.
+        let (tensors, numbers) = unsafe { take(entry, stack) };
+        for (n, result) in run(entry, tensors, &numbers)?.into_iter().enumerate() {
+            // SAFETY: there is room for all results.
+            unsafe { *stack.add(n) = result.into_raw() };
+        }
+        Ok(())
+    });
+    let message = match catch_unwind(work) {
+        Ok(Ok(())) => return std::ptr::null(),
+        Ok(Err(error)) => Error::to_string(&error),
+        Err(panic) => format!("a defect in Madelung, please report it: {}", said(&*panic)),
+    };
+    let text = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    MESSAGE.with(|place| {
+        let mut place = place.borrow_mut();
+        *place = text;
+        place.as_ptr()
+    })
+}
+
+/// The arguments: tensors, of which this is the owner from now on, and the others as they are.
+///
+/// # Safety
+/// As [`enter`].
+unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
+    let (mut tensors, mut numbers) = (Vec::with_capacity(16), Vec::with_capacity(8));
+    let inputs = entry.inputs.iter().map(|input| input.kind);
+    let extra = std::iter::repeat_n(Type::Tensor, entry.member.extra_tensors(entry.counts));
+    let flags = usize::from(entry.member.has_mask()) + usize::from(entry.member.has_want());
+    let all = inputs.chain(extra).chain(std::iter::repeat_n(Type::Int, flags));
+    for (n, kind) in all.enumerate() {
+        // SAFETY: the schema has as many arguments.
+        let value = unsafe { *stack.add(n) };
+        match kind {
+            // SAFETY: the argument is a tensor, and handed over.
+            Type::Tensor => tensors.push(unsafe { Tensor::from_raw(value) }),
+            Type::Int | Type::Float => numbers.push(value),
+        }
+    }
+    (tensors, numbers)
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}

@@ -1,0 +1,133 @@
+//! The ops of a registry in PyTorch's dispatcher.
+//!
+//! The bridge finds the stable C shim in the libtorch that the process has loaded, and registers a schema and a kernel
+//! for every member of every op's family; it links to no libtorch, needs no C++, and one binary serves PyTorch 2.7 and
+//! newer. What PyTorch takes from Python (fake kernels, autograd, rules for `vmap` and forward mode) is made in
+//! `madelung.torch` from the [`description`].
+//!
+//! Each op has two faces: a private one, `_name_vN`, which autograd does not see (what nobody wants of it comes back as
+//! `None`), and `name_vN`, to which `madelung.torch` gives a formula for autograd, for graphs that are compiled and
+//! exported (what nobody wants comes back as an empty tensor).
+
+mod call;
+mod kernel;
+pub mod layout;
+mod member;
+mod shim;
+mod tensor;
+
+use call::Entry;
+use layout::Input;
+use madelung_core::op::{Op, Registry};
+use madelung_core::{Error, Result};
+pub use member::{Counts, Member};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An op as the dispatcher has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Described {
+    /// The op.
+    pub op: Arc<Op>,
+    /// The inputs of every member, in order; those of derivatives follow: see [`Member`].
+    pub inputs: Arc<[Input]>,
+    /// The schemas of its members without the namespace, by suffix.
+    pub schemas: Vec<(&'static str, String)>,
+    /// What F₀ can save, by name.
+    pub saves: Vec<String>,
+}
+
+/// `name_vN`
+pub fn name_of(op: &Op) -> String {
+    format!("{}_v{}", op.name, op.version)
+}
+
+/// The ops of registries as the dispatcher has them.
+///
+/// # Errors
+/// As [`layout::inputs`].
+pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
+    let ops = registries.iter().flat_map(|registry| registry.iter());
+    ops.map(|op| {
+        let inputs: Arc<[Input]> = layout::inputs(op)?.into();
+        let members = Member::ALL.into_iter().filter(|member| member.is_of(op));
+        let schemas = members
+            .map(|m| (m.suffix(), m.schema(op, &inputs, &format!("{}{}", name_of(op), m.suffix()))))
+            .collect();
+        let saves = op.saved().into_iter().map(|spec| spec.name).collect();
+        Ok(Described { op: op.clone(), inputs, schemas, saves })
+    })
+    .collect()
+}
+
+/// Registers the ops of registries with the libtorch at `path`, which is loaded; those that are registered already are
+/// left out. Gives their description.
+///
+/// # Errors
+/// Where that library is not loaded, is older than 2.7, or refuses a schema; as [`describe`].
+pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> {
+    static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let shim = shim::load(path)?;
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let described = describe(registries)?;
+    for d in described.iter().filter(|d| !registered.contains(&d.op.full_name())) {
+        library::add(shim, d)?;
+    }
+    registered.extend(described.iter().map(|d| d.op.full_name()));
+    Ok(described)
+}
+
+/// Registration itself.
+mod library {
+    #![expect(unsafe_code, reason = "foreign functions with C strings")]
+
+    use super::{CString, Described, Entry, Error, Member, Result, c_void, name_of};
+    use crate::kernel::function;
+    use crate::shim::Shim;
+
+    fn text(s: &str) -> Result<CString> {
+        CString::new(s).map_err(|_| Error::argument("op", "a name without a null character", s))
+    }
+
+    /// Adds an op's members, under both names. The library objects are kept for ever: without them torch would forget.
+    pub(super) fn add(shim: &Shim, described: &Described) -> Result<()> {
+        let op = &described.op;
+        let namespace = text(&op.namespace)?;
+        let keys = [c"CPU", c"CUDA"];
+        let (mut define, mut implement) =
+            (std::ptr::null_mut::<c_void>(), [std::ptr::null_mut::<c_void>(); 2]);
+        // SAFETY: C strings that live through the calls; each result goes to a variable of its own.
+        unsafe {
+            let (ns, file) = (namespace.as_ptr(), c"madelung".as_ptr());
+            shim.done(
+                (shim.aoti_torch_library_init_fragment)(ns, file, line!(), &raw mut define),
+                "opening a namespace",
+            )?;
+            for (key, library) in keys.iter().zip(&mut implement) {
+                let made =
+                    (shim.aoti_torch_library_init_impl)(ns, key.as_ptr(), file, line!(), &raw mut *library);
+                shim.done(made, "opening a namespace")?;
+            }
+        }
+        for member in Member::ALL.into_iter().filter(|m| m.is_of(op)) {
+            for prefix in ["", "_"] {
+                // Other devices get the same function, which says what it can do.
+                let function = function(Entry::new(op, &described.inputs, member, prefix.is_empty()))?;
+                let name = format!("{prefix}{}{}", name_of(op), member.suffix());
+                let schema = text(&member.schema(op, &described.inputs, &name))?;
+                let name = text(&name)?;
+                // SAFETY: as above, with libraries that were just made and a function of the schema's arguments.
+                unsafe {
+                    shim.done((shim.aoti_torch_library_def)(define, schema.as_ptr()), "defining an op")?;
+                    for library in implement {
+                        let made = (shim.aoti_torch_library_impl)(library, name.as_ptr(), function);
+                        shim.done(made, "registering a kernel")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

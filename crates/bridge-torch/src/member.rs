@@ -1,0 +1,145 @@
+//! The members of an op's family as ops of the dispatcher.
+
+use crate::layout::{Input, Type};
+use madelung_core::op::{ArgKind, Op};
+
+/// A member of the family; see `madelung_core::op`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// F₀.
+    Value,
+    /// F₀, and what it saves for the gradient.
+    Saving,
+    /// F₁.
+    Tangent,
+    /// F₂.
+    SecondTangent,
+    /// G₀.
+    Gradient,
+    /// G₁.
+    GradientTangent,
+}
+
+/// How many of each kind of array a family has.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    /// Differentiable arguments.
+    pub reals: usize,
+    /// Outputs.
+    pub outputs: usize,
+    /// What F₀ saves.
+    pub saved: usize,
+}
+
+impl Counts {
+    /// Of an op.
+    pub fn of(op: &Op) -> Self {
+        let reals = (0..op.args.len()).filter(|n| op.is_differentiable(*n)).count();
+        Self { reals, outputs: op.outputs.len(), saved: op.saved().len() }
+    }
+}
+
+impl Member {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Value,
+        Self::Saving,
+        Self::Tangent,
+        Self::SecondTangent,
+        Self::Gradient,
+        Self::GradientTangent,
+    ];
+
+    /// What follows the op's name.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Value => "",
+            Self::Saving => "_saving",
+            Self::Tangent => "_jvp",
+            Self::SecondTangent => "_jvp2",
+            Self::Gradient => "_vjp",
+            Self::GradientTangent => "_vjp_jvp",
+        }
+    }
+
+    /// Whether an op has it.
+    pub fn is_of(self, op: &Op) -> bool {
+        let counts = Counts::of(op);
+        match self {
+            Self::Value => true,
+            Self::Saving => counts.saved > 0,
+            _ => counts.reals > 0 && op.outputs.iter().any(|o| o.dtype.is_none()),
+        }
+    }
+
+    /// Tensors that follow the op's inputs: cotangents of outputs, saved arrays, and tangents along two directions.
+    pub fn extra_tensors(self, counts: Counts) -> usize {
+        let Counts { reals, outputs, saved } = counts;
+        match self {
+            Self::Value | Self::Saving => 0,
+            Self::Tangent => reals,
+            Self::SecondTangent => 2 * reals,
+            Self::Gradient => outputs + saved,
+            Self::GradientTangent => outputs + reals,
+        }
+    }
+
+    /// Whether an integer follows them that says which of them are there.
+    pub fn has_mask(self) -> bool {
+        !matches!(self, Self::Value | Self::Saving)
+    }
+
+    /// Whether another one says whose gradients are wanted.
+    pub fn has_want(self) -> bool {
+        matches!(self, Self::Saving | Self::Gradient | Self::GradientTangent)
+    }
+
+    /// How many tensors come back.
+    pub fn results(self, counts: Counts) -> usize {
+        match self {
+            Self::Value | Self::Tangent | Self::SecondTangent => counts.outputs,
+            Self::Saving => counts.outputs + counts.saved,
+            Self::Gradient | Self::GradientTangent => counts.reals,
+        }
+    }
+
+    /// `name(Tensor positions, …) -> (Tensor, …)`
+    pub fn schema(self, op: &Op, inputs: &[Input], name: &str) -> String {
+        let reals = || op.args.iter().filter(|a| matches!(a.kind, ArgKind::Real { .. })).map(|a| &*a.name);
+        let mut parts: Vec<String> = inputs
+            .iter()
+            .map(|input| {
+                let kind = match input.kind {
+                    Type::Tensor => "Tensor",
+                    Type::Int => "int",
+                    Type::Float => "float",
+                };
+                format!("{kind} {}", input.name)
+            })
+            .collect();
+        let mut add = |prefix: &str, names: &mut dyn Iterator<Item = String>| {
+            parts.extend(names.map(|n| format!("Tensor {prefix}{n}")));
+        };
+        if matches!(self, Self::Gradient | Self::GradientTangent) {
+            add("cotangent_", &mut op.outputs.iter().map(|o| o.name.clone()));
+        }
+        if self == Self::Gradient {
+            add("saved_", &mut (0..op.saved().len()).map(|n| n.to_string()));
+        }
+        if matches!(self, Self::Tangent | Self::SecondTangent | Self::GradientTangent) {
+            add("tangent_", &mut reals().map(String::from));
+        }
+        if self == Self::SecondTangent {
+            add("second_", &mut reals().map(String::from));
+        }
+        if self.has_mask() {
+            parts.push("int mask".into());
+        }
+        if self.has_want() {
+            parts.push("int want".into());
+        }
+        let results = vec!["Tensor"; self.results(Counts::of(op))].join(", ");
+        let results = if results.contains(',') { format!("({results})") } else { results };
+        format!("{name}({}) -> {results}", parts.join(", "))
+    }
+}

@@ -1,0 +1,147 @@
+//! The part of torch's stable C shim that the bridge uses, found in the libtorch that the process has already loaded.
+//!
+//! Every function here keeps its signature across torch releases (that is what the shim is for), all but
+//! `at::get_num_threads`, which is looked for where the shim has no function for it and is C++ of the plainest form,
+//! `int ()`. Torch is never unloaded, so the pointers stay good for the life of the process.
+#![expect(unsafe_code, reason = "foreign functions, found by name")]
+
+use madelung_core::{Error, Result};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+/// A tensor, as the shim hands it out.
+pub(crate) type Handle = *mut c_void;
+/// A kernel: arguments lie in the array, and results take their place.
+pub(crate) type Boxed = unsafe extern "C-unwind" fn(*mut u64, u64, u64);
+/// 0 where all went well.
+type Code = i32;
+
+macro_rules! shim {
+    (needed { $($name:ident: fn($($arg:ty),*) $(-> $result:ty)?;)* }
+     newer { $($new:ident: fn($($new_arg:ty),*) $(-> $new_result:ty)?;)* }) => {
+        /// The functions.
+        #[derive(Debug)]
+        pub(crate) struct Shim {
+            $(pub(crate) $name: unsafe extern "C-unwind" fn($($arg),*) $(-> $result)?,)*
+            $(pub(crate) $new: Option<unsafe extern "C-unwind" fn($($new_arg),*) $(-> $new_result)?>,)*
+            at_get_num_threads: Option<unsafe extern "C-unwind" fn() -> c_int>,
+        }
+
+        impl Shim {
+            fn find(library: &Library) -> Result<Self> {
+                let missing = |name: &str| Error::Unsupported(format!(
+                    "this PyTorch has no `{name}`: Madelung needs PyTorch 2.7 or newer"
+                ));
+                // SAFETY: the symbols have these types in every release that has them; see the head of this file.
+                unsafe {
+                    Ok(Self {
+                        $($name: *library
+                            .get(concat!(stringify!($name), "\0").as_bytes())
+                            .map_err(|_| missing(stringify!($name)))?,)*
+                        $($new: library.get(concat!(stringify!($new), "\0").as_bytes()).ok().map(|f| *f),)*
+                        at_get_num_threads: library.get(b"_ZN2at15get_num_threadsEv\0").ok().map(|f| *f),
+                    })
+                }
+            }
+        }
+    };
+}
+
+shim! {
+    needed {
+        aoti_torch_device_type_cpu: fn() -> i32;
+        aoti_torch_dtype_float16: fn() -> i32;
+        aoti_torch_dtype_bfloat16: fn() -> i32;
+        aoti_torch_dtype_float32: fn() -> i32;
+        aoti_torch_dtype_float64: fn() -> i32;
+        aoti_torch_dtype_int32: fn() -> i32;
+        aoti_torch_dtype_int64: fn() -> i32;
+        aoti_torch_get_data_ptr: fn(Handle, *mut *mut c_void) -> Code;
+        aoti_torch_get_dim: fn(Handle, *mut i64) -> Code;
+        aoti_torch_get_sizes: fn(Handle, *mut *mut i64) -> Code;
+        aoti_torch_get_strides: fn(Handle, *mut *mut i64) -> Code;
+        aoti_torch_get_dtype: fn(Handle, *mut i32) -> Code;
+        aoti_torch_get_device_type: fn(Handle, *mut i32) -> Code;
+        aoti_torch_delete_tensor_object: fn(Handle) -> Code;
+        aoti_torch_new_uninitialized_tensor: fn(*mut Handle) -> Code;
+        aoti_torch_empty_strided: fn(i64, *const i64, *const i64, i32, i32, i32, *mut Handle) -> Code;
+        aoti_torch_call_dispatcher: fn(*const c_char, *const c_char, *mut u64) -> Code;
+        aoti_torch_check: fn(bool, *const c_char, *const c_char, u32, *const c_char);
+        aoti_torch_library_init_fragment: fn(*const c_char, *const c_char, u32, *mut *mut c_void) -> Code;
+        aoti_torch_library_init_impl: fn(*const c_char, *const c_char, *const c_char, u32, *mut *mut c_void) -> Code;
+        aoti_torch_library_def: fn(*mut c_void, *const c_char) -> Code;
+        aoti_torch_library_impl: fn(*mut c_void, *const c_char, Boxed) -> Code;
+    }
+    newer {
+        torch_get_num_threads: fn(*mut u32) -> Code;
+        torch_exception_get_what_without_backtrace: fn() -> *const c_char;
+    }
+}
+
+#[cfg(unix)]
+use libloading::os::unix::Library;
+#[cfg(windows)]
+use libloading::os::windows::Library;
+
+static SHIM: OnceLock<Shim> = OnceLock::new();
+
+/// The functions, once [`load`] has found them.
+pub(crate) fn shim() -> &'static Shim {
+    SHIM.get().expect("ops are registered after the shim was found")
+}
+
+/// Finds the functions in a library that the process has loaded.
+pub(crate) fn load(path: &str) -> Result<&'static Shim> {
+    if let Some(shim) = SHIM.get() {
+        return Ok(shim);
+    }
+    let library = loaded(path).ok_or_else(|| {
+        Error::argument("path", "a libtorch that is loaded (`import torch` loads it)", format!("`{path}`"))
+    })?;
+    let found = Shim::find(&library)?;
+    // Its functions are kept, so it has to stay.
+    std::mem::forget(library);
+    Ok(SHIM.get_or_init(|| found))
+}
+
+#[cfg(unix)]
+fn loaded(path: &str) -> Option<Library> {
+    // SAFETY: with RTLD_NOLOAD nothing is loaded, so no initialiser runs.
+    unsafe { Library::open(Some(path), libc::RTLD_NOW | libc::RTLD_NOLOAD) }.ok()
+}
+
+#[cfg(windows)]
+fn loaded(path: &str) -> Option<Library> {
+    Library::open_already_loaded(path).ok()
+}
+
+impl Shim {
+    /// What torch says about a call that failed.
+    pub(crate) fn done(&self, code: Code, what: &str) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        let said = self.torch_exception_get_what_without_backtrace.map(|f| {
+            // SAFETY: no arguments; the text is a C string, or null, that lives until the next error of this thread.
+            let text = unsafe { f() };
+            // SAFETY: as above.
+            let text = (!text.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(text) });
+            text.map(|t| format!(": {}", t.to_string_lossy())).unwrap_or_default()
+        });
+        Err(Error::Unsupported(format!("PyTorch: {what} failed{}", said.unwrap_or_default())))
+    }
+
+    /// `torch.get_num_threads()`; None where this torch does not tell.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        let mut threads = 0u32;
+        // SAFETY: both write or return one integer.
+        let known = unsafe {
+            match (self.torch_get_num_threads, self.at_get_num_threads) {
+                (Some(f), _) => (f(&raw mut threads) == 0).then_some(threads as usize),
+                (None, Some(f)) => usize::try_from(f()).ok(),
+                (None, None) => None,
+            }
+        };
+        known.filter(|n| *n > 0)
+    }
+}

@@ -1,0 +1,262 @@
+//! Tensors: owned handles of the shim, and views of their memory.
+//!
+//! A handle counts as one reference to the tensor, so its memory stays while the handle does. What a view borrows is
+//! read only; as with every operator of torch, nobody may write to an operator's inputs while it runs.
+#![expect(unsafe_code, reason = "memory behind foreign handles")]
+
+use crate::shim::{Handle, shim};
+use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::{Error, Result};
+use std::sync::OnceLock;
+
+/// A tensor of which this owns one reference.
+#[derive(Debug)]
+pub(crate) struct Tensor(Handle);
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        // SAFETY: the handle is owned, and nobody has it any more.
+        unsafe { (shim().aoti_torch_delete_tensor_object)(self.0) };
+    }
+}
+
+/// The numbers of torch's dtypes, which are constants of each release.
+fn dtypes() -> &'static [(i32, DType); 6] {
+    static DTYPES: OnceLock<[(i32, DType); 6]> = OnceLock::new();
+    DTYPES.get_or_init(|| {
+        let s = shim();
+        // SAFETY: functions without arguments.
+        unsafe {
+            [
+                ((s.aoti_torch_dtype_float64)(), DType::F64),
+                ((s.aoti_torch_dtype_float32)(), DType::F32),
+                ((s.aoti_torch_dtype_int32)(), DType::I32),
+                ((s.aoti_torch_dtype_int64)(), DType::I64),
+                ((s.aoti_torch_dtype_float16)(), DType::F16),
+                ((s.aoti_torch_dtype_bfloat16)(), DType::BF16),
+            ]
+        }
+    })
+}
+
+fn cpu() -> i32 {
+    static CPU: OnceLock<i32> = OnceLock::new();
+    // SAFETY: a function without arguments.
+    *CPU.get_or_init(|| unsafe { (shim().aoti_torch_device_type_cpu)() })
+}
+
+/// What is known about a tensor once it has been looked at: it is on the CPU, contiguous, and of a dtype of ours.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    _tensor: Tensor,
+    data: *const u8,
+    sizes: [usize; AXES],
+    axes: usize,
+    dtype: DType,
+}
+
+/// More axes than any argument has; a tensor with as many is not one of ours.
+const AXES: usize = 4;
+
+impl Tensor {
+    /// # Safety
+    /// The handle is a tensor's, and its owner hands it over.
+    pub(crate) unsafe fn from_raw(handle: u64) -> Self {
+        Self(handle as usize as Handle)
+    }
+
+    /// Hands the handle over.
+    pub(crate) fn into_raw(self) -> u64 {
+        let handle = self.0 as usize as u64;
+        std::mem::forget(self);
+        handle
+    }
+
+    /// A new tensor on the CPU with the elements of an array.
+    pub(crate) fn from_array(array: &Array) -> Result<Self> {
+        let (tensor, to) = Self::empty(array.dtype(), array.shape())?;
+        let view = array.view();
+        let bytes = view.len() * view.dtype().size();
+        if bytes > 0 {
+            // SAFETY: the new tensor is contiguous and has as many elements of the same size; nobody else has it.
+            unsafe { std::ptr::copy_nonoverlapping(pointer(view.data()), to, bytes) };
+        }
+        Ok(tensor)
+    }
+
+    /// A new contiguous tensor on the CPU, and its memory, which holds anything.
+    pub(crate) fn empty(dtype: DType, shape: &[usize]) -> Result<(Self, *mut u8)> {
+        let s = shim();
+        if shape.len() > AXES {
+            return Err(Error::Unsupported(format!(
+                "PyTorch: a result of more than {AXES} axes ({shape:?})"
+            )));
+        }
+        let (mut sizes, mut strides) = ([0i64; AXES], [1i64; AXES]);
+        sizes.iter_mut().zip(shape).for_each(|(size, n)| *size = *n as i64);
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * sizes[axis].max(1);
+        }
+        let number = dtypes().iter().find(|d| d.1 == dtype).map_or(0, |d| d.0);
+        let (mut handle, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the arrays have as many elements as is said; the results go to variables of their own.
+        unsafe {
+            let made = (s.aoti_torch_empty_strided)(
+                shape.len() as i64,
+                sizes.as_ptr(),
+                strides.as_ptr(),
+                number,
+                cpu(),
+                0,
+                &raw mut handle,
+            );
+            s.done(made, &format!("allocating {dtype} {shape:?}"))?;
+            let tensor = Self(handle);
+            s.done((s.aoti_torch_get_data_ptr)(handle, &raw mut data), "reading a tensor's address")?;
+            Ok((tensor, data.cast()))
+        }
+    }
+
+    /// No tensor: `None` in Python.
+    pub(crate) fn undefined() -> Result<Self> {
+        let (s, mut handle) = (shim(), std::ptr::null_mut());
+        // SAFETY: the result goes to a variable of its own.
+        s.done(unsafe { (s.aoti_torch_new_uninitialized_tensor)(&raw mut handle) }, "making a tensor")?;
+        Ok(Self(handle))
+    }
+
+    fn read<T: Copy>(&self, get: unsafe extern "C-unwind" fn(Handle, *mut T) -> i32, zero: T) -> Result<T> {
+        let mut value = zero;
+        // SAFETY: the handle is a tensor's, and the function writes one value.
+        let code = unsafe { get(self.0, &raw mut value) };
+        shim().done(code, "reading what a tensor is")?;
+        Ok(value)
+    }
+
+    /// Checks that the tensor is one that the CPU can read, and makes it contiguous. `name` is that of the argument.
+    pub(crate) fn look(mut self, name: &dyn Fn() -> String) -> Result<Looked> {
+        let s = shim();
+        if self.read(s.aoti_torch_get_device_type, 0)? != cpu() {
+            return Err(Error::argument(
+                name(),
+                "a tensor on the CPU like the others (this build of Madelung has no backend for other devices: use \
+                 `.cpu()`)",
+                "one on another device",
+            ));
+        }
+        let number = self.read(s.aoti_torch_get_dtype, 0)?;
+        let Some((_, dtype)) = dtypes().iter().find(|d| d.0 == number) else {
+            let expected = "a tensor of floating-point numbers or of int32 or int64";
+            return Err(Error::argument(name(), expected, "one of another dtype"));
+        };
+        let (mut sizes, axes) = self.sizes(name)?;
+        if !self.is_contiguous(&sizes[..axes])? {
+            self = self.contiguous()?;
+            (sizes, _) = self.sizes(name)?;
+        }
+        let data: *const u8 = self.read(s.aoti_torch_get_data_ptr, std::ptr::null_mut())?.cast_const().cast();
+        let elements: usize = sizes[..axes].iter().product();
+        if elements > 0 && (data.is_null() || !data.addr().is_multiple_of(dtype.size())) {
+            let expected = "a tensor whose memory is there and aligned (`.clone()` makes one)";
+            return Err(Error::argument(name(), expected, format!("one at address {:#x}", data.addr())));
+        }
+        Ok(Looked { _tensor: self, data, sizes, axes, dtype: *dtype })
+    }
+
+    fn sizes(&self, name: &dyn Fn() -> String) -> Result<([usize; AXES], usize)> {
+        let s = shim();
+        let axes = self.read(s.aoti_torch_get_dim, 0)? as usize;
+        let from = self.read(s.aoti_torch_get_sizes, std::ptr::null_mut())?;
+        let mut sizes = [0; AXES];
+        if axes > 0 {
+            // SAFETY: a tensor has a size for each axis, at an address that is good while it lives.
+            let from = unsafe { std::slice::from_raw_parts(from, axes) };
+            if axes > AXES {
+                return Err(Error::argument(
+                    name(),
+                    format!("at most {AXES} axes"),
+                    format!("shape {from:?}"),
+                ));
+            }
+            sizes.iter_mut().zip(from).for_each(|(size, n)| *size = *n as usize);
+        }
+        Ok((sizes, axes))
+    }
+
+    fn is_contiguous(&self, shape: &[usize]) -> Result<bool> {
+        if shape.is_empty() {
+            return Ok(true);
+        }
+        let strides = self.read(shim().aoti_torch_get_strides, std::ptr::null_mut())?;
+        // SAFETY: as the sizes.
+        let strides = unsafe { std::slice::from_raw_parts(strides, shape.len()) };
+        let mut expected = 1;
+        for (size, stride) in shape.iter().zip(strides).rev() {
+            if *size != 1 && *stride != expected {
+                return Ok(shape.contains(&0));
+            }
+            expected *= *size as i64;
+        }
+        Ok(true)
+    }
+
+    /// `aten::contiguous`
+    fn contiguous(self) -> Result<Self> {
+        // The handle, and the number of the memory format; the result takes the first place.
+        let mut stack = [self.into_raw(), 0];
+        let (name, overload) = (c"aten::contiguous".as_ptr(), c"".as_ptr());
+        // SAFETY: the arguments are those of the operator's schema, and it takes the handle over.
+        let code = unsafe { (shim().aoti_torch_call_dispatcher)(name, overload, stack.as_mut_ptr()) };
+        shim().done(code, "making a tensor contiguous")?;
+        // SAFETY: the operator gives one tensor.
+        Ok(unsafe { Self::from_raw(stack[0]) })
+    }
+}
+
+fn pointer(data: Data<'_>) -> *const u8 {
+    match data {
+        Data::F16(d) => d.as_ptr().cast(),
+        Data::BF16(d) => d.as_ptr().cast(),
+        Data::F32(d) => d.as_ptr().cast(),
+        Data::F64(d) => d.as_ptr().cast(),
+        Data::I32(d) => d.as_ptr().cast(),
+        Data::I64(d) => d.as_ptr().cast(),
+    }
+}
+
+impl Looked {
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.sizes[..self.axes]
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Whether it stands for nothing.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.shape() == [0]
+    }
+
+    pub(crate) fn view(&self) -> Result<View<'_>> {
+        let data = match self.dtype {
+            DType::F16 => Data::F16(self.elements()),
+            DType::BF16 => Data::BF16(self.elements()),
+            DType::F32 => Data::F32(self.elements()),
+            DType::F64 => Data::F64(self.elements()),
+            DType::I32 => Data::I32(self.elements()),
+            DType::I64 => Data::I64(self.elements()),
+        };
+        View::new(data, self.shape())
+    }
+
+    /// The elements as what the dtype says they are.
+    fn elements<T>(&self) -> &[T] {
+        debug_assert_eq!(size_of::<T>(), self.dtype.size());
+        match self.shape().iter().product() {
+            0 => &[],
+            // SAFETY: `look` found the memory contiguous, aligned and of this dtype; it lives as long as the handle.
+            n => unsafe { std::slice::from_raw_parts(self.data.cast(), n) },
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The formulas, each once.
+
+madelung_core::kernels! {
+    /// Vectors r_ij = r_j − r_i + S · cell and lengths of the entries of a list. Padding stays 0.
+    #[kernel]
+    pub(crate) fn pair_vectors(
+        i: Atom,
+        positions: &[Vec3; Atom],
+        cell: &[Mat3; System],
+        atoms: &Batch<Atom, System>,
+        pairs: &Pairs<Atom, Atom, Pair>,
+        vectors: &mut [Vec3; Pair],
+        distances: &mut [Real; Pair],
+    ) {
+        let b = atoms.of(i);
+        for (j, shift, p) in pairs.row(i) {
+            let d = positions[j] - positions[i] + shift * cell[b];
+            vectors[p] = d;
+            distances[p] = length(d);
+        }
+    }
+}

@@ -1,0 +1,367 @@
+"""How autograd meets the ops: eagerly, under `torch.func` and forward mode, and in graphs.
+
+Each member of a family is called in one of three ways.
+
+* Eagerly through a `Function` of the old style, whose `forward` has the context: it costs a fourth of the other style.
+* Under a transform of `torch.func`, or with forward mode on, through a `Function` with `setup_context`, `jvp` and
+  `vmap`.
+* In graphs (compile, export) through the op that autograd knows: functions would be inlined there, and on PyTorch
+  before 2.15 transforms in the graph would then differentiate past the op, silently.
+
+The private ops are called only where autograd is done with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._library.autograd import Info, make_autograd_impl
+from torch.autograd import Function
+from torch.autograd import forward_ad as _forward_ad
+
+from madelung.torch._family import Call, bits
+from madelung.torch._lists import MANY, Lists, remember
+from madelung.torch._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE, Op
+from madelung.torch._vmap import batched
+
+_is_compiling = torch.compiler.is_compiling
+# A private name of PyTorch, the same from 2.7 to 2.15, like `_current_level` below and the imports from `_library`.
+_transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
+_grad_enabled = torch.is_grad_enabled
+
+# Stands for a tensor that is zero. Never written to, and never part of a graph.
+_ABSENT = torch.empty(0)
+
+
+class Member:
+    """A member of an op's family, in every way in which it can be called."""
+
+    def __init__(self, op: Op, member: str, family: Family) -> None:
+        self.op, self.member, self.family = op, member, family
+        self.private = op.overload(member, private=True)
+        self.public = op.overload(member, private=False)
+        self.is_gradient = member in (GRADIENT, GRADIENT_TANGENT)
+        self.extras = op.extras(member)
+        end = len(op.inputs)
+        tensors = [*op.tensors, *range(end, end + self.extras)]
+        self.tensors, self.numbers = tensors, op.numbers
+        self.single = len(op.outputs if not self.is_gradient else op.reals) == 1
+        # Inputs that may carry derivatives: whoever else does is an integer.
+        self.carriers = [*op.reals, *range(end, end + self.extras)]
+        self.no_tangents = (
+            f"{op!r}{member}: PyTorch would drop the tangents of this op without a word. Call it by its function in "
+            "`madelung.torch`, and take forward mode outside of `torch.compile` and exported graphs (or leave the call "
+            "out of the graph: `torch.compiler.disable`)"
+        )
+        self.eager = _eager_value(self) if member == VALUE else _eager(self)
+        self.functional = _functional(self)
+
+    def run_private(self, args: Sequence[Any], want: int) -> Sequence[Any]:
+        """The kernel, with None for zero among what follows the inputs."""
+        return self._run(self.private, args, want, _ABSENT)
+
+    def run_public(self, args: Sequence[Any], want: int) -> Sequence[Any]:
+        """The op that autograd knows."""
+        return self._run(self.public, args, want, None)
+
+    def _run(self, overload: Callable[..., Any], args: Sequence[Any], want: int, absent: Any) -> Sequence[Any]:
+        if not self.extras:
+            results = overload(*args)
+            return (results,) if self.single else results
+        n = len(self.op.inputs)
+        given = args[n : n + self.extras]
+        mask = bits([x is not None for x in given])
+        if absent is None and mask + 1 != 1 << self.extras:
+            absent = args[self.op.tensors[0]].new_empty(0, dtype=torch.float32)
+        full = [absent if x is None else x for x in given]
+        if not self.is_gradient:
+            results = overload(*args[:n], *full, mask)
+            return (results,) if self.single else results
+        results = overload(*args[:n], *full, mask, want)
+        if self.single:
+            results = (results,)
+        return tuple(g if want >> bit & 1 else None for bit, g in enumerate(results))
+
+    def __call__(self, args: Sequence[Any], want: int) -> Sequence[Any]:
+        """The call that is right here and now, outside graphs."""
+        if _transforms_active() or _forward_ad._current_level >= 0:
+            return self.functional.apply(*args, want)
+        if _grad_enabled():
+            for n in self.carriers:
+                if args[n] is not None and args[n].requires_grad:
+                    return self.eager.apply(*args) if self.member == VALUE else self.eager.apply(*args, want)
+        return self.run_private(args, want)
+
+
+class Family:
+    """All members of an op."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.gradient = op.overload(GRADIENT, private=True) if GRADIENT in op.members else None
+        self.saving = op.overload(SAVING, private=True) if SAVING in op.members else None
+        self.one_gradient = len(op.reals) == 1
+        self.members = {name: Member(op, name, self) for name in op.members if name != SAVING}
+
+    def run(self, member: str, flat: Sequence[Any], extra: Sequence[Any], want: int) -> Sequence[Any]:
+        """A member, eagerly."""
+        return self.members[member]((*flat, *extra), want)
+
+    def run_public(self, member: str, flat: Sequence[Any], extra: Sequence[Any], want: int) -> Sequence[Any]:
+        """A member, in a graph."""
+        return self.members[member].run_public((*flat, *extra), want)
+
+
+def _needed(flags: Sequence[bool], args: Sequence[Any]) -> list[bool]:
+    """Whose gradients somebody needs: what is None stands for zero and has none."""
+    return [need and x is not None for need, x in zip(flags, args)]
+
+
+def _keep(m: Member, ctx: Any, args: Sequence[Any]) -> None:
+    """What the rules need later."""
+    ctx.save_for_backward(*[args[n] for n in m.tensors])
+    ctx.numbers = [args[n] for n in m.numbers]
+    ctx.want = args[-1]
+    ctx.set_materialize_grads(False)
+
+
+def _kept(m: Member, ctx: Any, tensors: Sequence[Any]) -> list[Any]:
+    """The arguments again, without `want`."""
+    args: list[Any] = [None] * (len(m.op.inputs) + m.extras)
+    for n, x in zip(m.tensors, tensors):
+        args[n] = x
+    for n, x in zip(m.numbers, ctx.numbers):
+        args[n] = x
+    return args
+
+
+def _mark(m: Member, ctx: Any, results: Sequence[Any]) -> None:
+    """Integers have no derivatives."""
+    if not m.is_gradient and len(m.op.smooth) != len(m.op.outputs):
+        ctx.mark_non_differentiable(*[x for n, x in enumerate(results) if n not in m.op.smooth])
+
+
+def _cotangents(m: Member, v: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(v) if m.is_gradient else tuple(x if n in m.op.smooth else None for n, x in enumerate(v))
+
+
+def _function(name: str, **rules: Callable[..., Any]) -> type[Function]:
+    """A function under a name that graphs show."""
+    return type(name, (Function,), {rule: staticmethod(f) for rule, f in rules.items()})
+
+
+def _eager_value(m: Member) -> type[Function]:
+    """The function of ordinary eager calls of F₀, the one that small systems feel: nothing is computed twice."""
+    op, family = m.op, m.family
+    n, outputs, saving = len(op.inputs), len(op.outputs), family.saving
+    places = [(at, 1 << bit) for bit, at in enumerate(op.reals)]
+    tensors, numbers = op.tensors, op.numbers
+    count = len(tensors)
+    # The inputs again, from the tensors and the numbers.
+    order = [0] * n
+    for k, at in enumerate([*tensors, *numbers]):
+        order[at] = k
+    mark = len(op.smooth) != outputs
+    integers = [k for k in range(outputs) if k not in op.smooth]
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        needs = ctx.needs_input_grad
+        want = 0
+        for at, bit in places:
+            if needs[at]:
+                want |= bit
+        if saving is None:
+            results = m.private(*args)
+            results = (results,) if m.single else results
+            ctx.save_for_backward(*[args[at] for at in tensors])
+        else:
+            results = saving(*args, want)
+            saved = results[outputs:]
+            ctx.save_for_backward(*[args[at] for at in tensors], *saved)
+            results = results[:outputs]
+        ctx.numbers = [args[at] for at in numbers]
+        ctx.set_materialize_grads(False)
+        if mark:
+            ctx.mark_non_differentiable(*[results[k] for k in integers])
+        return tuple(results)
+
+    def backward(ctx: Any, *v: Any) -> Any:
+        kept = ctx.saved_tensors
+        saved = kept[count:]
+        kept = (*kept[:count], *ctx.numbers)
+        flat = [kept[k] for k in order]
+        grads: list[Any] = [None] * n
+        mask = want = 0
+        for k, x in enumerate(v):
+            if x is not None:
+                mask |= 1 << k
+        if not mask:
+            return tuple(grads)
+        needs = ctx.needs_input_grad
+        for at, bit in places:
+            if needs[at]:
+                want |= bit
+        if _grad_enabled() or _transforms_active() or _forward_ad._current_level >= 0:
+            gradients = family.run(GRADIENT, flat, [*v, *saved], want)
+        else:
+            for k, x in enumerate(saved):
+                if x is not None:
+                    mask |= 1 << outputs + k
+            given = [_ABSENT if x is None else x for x in (*v, *saved)]
+            gradients = family.gradient(*flat, *given, mask, want)
+            if family.one_gradient:
+                gradients = (gradients,)
+        for (at, bit), g in zip(places, gradients):
+            if want & bit:
+                grads[at] = g
+        return tuple(grads)
+
+    return _function(op.name, forward=forward, backward=backward)
+
+
+def _eager(m: Member) -> type[Function]:
+    """The function of ordinary eager calls of the other members."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        results = m.run_private(args[:-1], args[-1])
+        _keep(m, ctx, args)
+        return tuple(results)
+
+    def backward(ctx: Any, *v: Any) -> Any:
+        args = _kept(m, ctx, ctx.saved_tensors)
+        call = Call.parse(m.op, m.member, args, ctx.want)
+        needs = _needed(ctx.needs_input_grad, args)
+        return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
+
+    return _function(f"{m.op.name}{m.member}", forward=forward, backward=backward)
+
+
+def _functional(m: Member) -> type[Function]:
+    """The function under transforms. Around a graph that was broken for one, its rules are not compiled either."""
+
+    def forward(*args: Any) -> Any:
+        return tuple(m.run_private(args[:-1], args[-1]))
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(m, ctx, inputs)
+        ctx.save_for_forward(*[inputs[n] for n in m.tensors])
+        _mark(m, ctx, output)
+
+    @torch.compiler.disable
+    def backward(ctx: Any, *v: Any) -> Any:
+        args = _kept(m, ctx, ctx.saved_tensors)
+        call = Call.parse(m.op, m.member, args, ctx.want)
+        needs = _needed(ctx.needs_input_grad, args)
+        return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
+
+    @torch.compiler.disable
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        args = _kept(m, ctx, ctx.saved_tensors)
+        call = Call.parse(m.op, m.member, args, ctx.want)
+        return tuple(call.tangent(m.family.run, tangents))
+
+    @torch.compiler.disable
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        return batched(m.op, lambda *a: m(a[:-1], a[-1]), info.batch_size, in_dims, args)
+
+    return _function(
+        f"{m.op.name}{m.member}",
+        forward=forward,
+        setup_context=setup_context,
+        backward=backward,
+        jvp=jvp,
+        vmap=vmap,
+    )
+
+
+def _register_public(m: Member, library: torch.library.Library) -> None:
+    """What PyTorch has to know of the op that graphs see: its formula for autograd, and for `vmap`."""
+    op, n, public = m.op, len(m.op.inputs), m.public
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        mask = inputs[n + m.extras] if m.extras else 0
+        ctx.present = [bool(mask >> k & 1) for k in range(m.extras)]
+        want = inputs[-1] if m.is_gradient else 0
+        _keep(m, ctx, (*inputs[: n + m.extras], want))
+        ctx.trailing = len(inputs) - n - m.extras
+
+    def backward(ctx: Any, *v: Any) -> Any:
+        args = _kept(m, ctx, ctx.saved_tensors)
+        args[n:] = [x if there else None for x, there in zip(args[n:], ctx.present)]
+        call = Call.parse(op, m.member, args, ctx.want)
+        needs = _needed(ctx.needs_input_grad, args)
+        return (*call.backward(m.family.run_public, _cotangents(m, v), needs), *(None,) * ctx.trailing)
+
+    formula = make_autograd_impl(public, Info(backward, setup_context))
+
+    def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        if _forward_ad._current_level >= 0 and any(_has_tangent(args[k]) for k in m.carriers):
+            raise NotImplementedError(m.no_tangents)
+        return formula(keyset, *args, **kwargs)
+
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        def call(*args: Any) -> Any:
+            results = public(*args)
+            return (results,) if m.single else results
+
+        results, out_dims = batched(op, call, info.batch_size, in_dims, args)
+        return (results[0], out_dims[0]) if m.single else (results, out_dims)
+
+    name = f"{op.name}{m.member}"
+    library.impl(name, autograd, "Autograd", with_keyset=True)
+    torch.library.register_vmap(f"{op.namespace}::{name}", vmap, lib=library)
+
+
+def _has_tangent(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and _forward_ad.unpack_dual(x).tangent is not None
+
+
+def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
+    """The function that calls an op, whatever is going on around it."""
+    family = Family(op)
+    value = family.members[VALUE]
+    for m in family.members.values():
+        _register_public(m, library)
+    private, public, single, no_tangents = value.private, value.public, value.single, value.no_tangents
+    functional, reals = value.functional, op.reals
+
+    def eager_apply(*args: Any) -> Any:
+        results = value.eager.apply(*args)
+        return results[0] if single else results
+
+    lists = Lists(op)
+    columns = [n + 1 for n in lists.starts]
+
+    def call(*args: Any) -> Any:
+        if _is_compiling():
+            if _forward_ad._current_level >= 0:
+                raise NotImplementedError(no_tangents)
+            return public(*args)
+        if _transforms_active() or _forward_ad._current_level >= 0:
+            results = functional.apply(*args, 0)
+            return results[0] if single else results
+        try:
+            pending = None
+            for n in columns:
+                if args[n].numel() >= MANY:
+                    args, pending = lists.mark(args)
+                    break
+            run = private
+            if _grad_enabled():
+                for n in reals:
+                    if args[n].requires_grad:
+                        run = eager_apply
+                        break
+            results = run(*args)
+        except (AttributeError, IndexError, TypeError, RuntimeError):
+            op.check_kinds(args)
+            raise
+        if pending:
+            remember(pending)
+        return results
+
+    call.__name__ = call.__qualname__ = op.short
+    call.__doc__ = f"`{op!r}`: {', '.join(i.name for i in op.inputs)}."
+    return call

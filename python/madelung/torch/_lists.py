@@ -1,0 +1,59 @@
+"""Pair lists that a call has checked, and that have not changed since.
+
+Whether a full list is full is found out by a sum over its pairs, which costs as much as a cheap kernel. A call that
+ended well has checked it; the next one with the same tensors says so (`CHECKED` in the kind of the list), and then only
+that every index is in range is looked at, which no call leaves out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from madelung.torch._schema import Op
+
+# Added to the number of the kind.
+CHECKED = 4
+# Pairs below which a check costs less than to look for an earlier one.
+MANY = 4096
+
+# For each list that was checked what it was, by the identity of its columns. Tensors are held weakly.
+_checked: dict[int, tuple[tuple[weakref.ref[Any], ...], Any]] = {}
+
+
+class Lists:
+    """The pair lists among an op's inputs."""
+
+    def __init__(self, op: Op) -> None:
+        # Offsets, columns, images and kind follow each other.
+        self.starts = [n for n, i in enumerate(op.inputs) if i.part == "ptr"]
+        self.columns = [op.args[op.inputs[n].arg]["columns"] for n in self.starts]
+        self.op = op
+
+    def mark(self, args: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
+        """The arguments with lists that were checked before marked so; and what to `remember` if the call ends well."""
+        marked, pending, dims = list(args), [], self.op.dims(args)
+        for n, columns in zip(self.starts, self.columns):
+            arrays, kind = args[n : n + 3], args[n + 3]
+            # Tensors of inference mode do not tell when they are changed.
+            if kind & CHECKED or arrays[1].numel() < MANY or any(x.is_inference() for x in arrays):
+                continue
+            state = (kind, dims[columns], [(x._version, x.data_ptr(), x.shape) for x in arrays])
+            refs, before = _checked.get(id(arrays[1]), ((), None))
+            if before == state and all(ref() is x for ref, x in zip(refs, arrays)):
+                marked[n + 3] = kind | CHECKED
+            else:
+                pending.append((arrays, state))
+        return marked, pending
+
+
+def remember(pending: list[Any]) -> None:
+    """A call with these lists ended well."""
+    for arrays, state in pending:
+        key = id(arrays[1])
+
+        def forget(_: Any, key: int = key) -> None:
+            _checked.pop(key, None)
+
+        _checked[key] = ((weakref.ref(arrays[0]), weakref.ref(arrays[1], forget), weakref.ref(arrays[2])), state)

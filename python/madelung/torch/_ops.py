@@ -1,0 +1,45 @@
+"""All ops, registered: `pair_vectors(positions, cell, …)` and so on, by their names.
+
+Importing this module registers them with the PyTorch that is loaded. Nothing here names an op.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from madelung import _native
+from madelung.torch import _fake, _functions
+from madelung.torch._schema import Op, parse
+
+
+def _libtorch() -> str:
+    """The library that `import torch` has loaded."""
+    names = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}
+    return str(Path(torch.__file__).parent / "lib" / names.get(sys.platform, "libtorch_cpu.so"))
+
+
+def _register(op: Op) -> Callable[..., Any]:
+    fragment = torch.library.Library(op.namespace, "FRAGMENT")
+    _KEPT.append(fragment)
+    for member in op.members:
+        fake = _fake.kernel(op, member)
+        for private in (False, True):
+            name = f"{'_' if private else ''}{op.name}{member}"
+            torch.library.register_fake(f"{op.namespace}::{name}", fake, lib=fragment)
+            if private:
+                # Autograd passes by: it is done with where a private op is called.
+                fragment.impl(name, torch.library.fallthrough_kernel, "Autograd")
+    return _functions.callable_of(op, fragment)
+
+
+# Without these objects torch would forget what was registered through them.
+_KEPT: list[torch.library.Library] = []
+OPS: dict[str, Op] = {op.short: op for op in parse(_native.torch_init(_libtorch()))}
+__all__ = list(OPS)
+
+globals().update({name: _register(op) for name, op in OPS.items()})
