@@ -105,9 +105,11 @@ impl PairList<'_> {
             let expected = format!("a number that is not one of the {} indices", self.columns);
             return Err(Error::argument("fill_value", expected, fill_value.to_string()));
         }
-        let Some(size) =
-            self.rows().checked_mul(width).filter(|n| isize::try_from(n.saturating_mul(12)).is_ok())
-        else {
+        let (mut matrix, mut shifts) = (vec![], vec![]);
+        let room = self.rows().checked_mul(width).filter(|size| {
+            matrix.try_reserve_exact(*size).is_ok() && shifts.try_reserve_exact(*size).is_ok()
+        });
+        let Some(size) = room else {
             let expected = "a matrix that memory can hold";
             return Err(Error::argument(
                 "max_neighbors",
@@ -115,7 +117,8 @@ impl PairList<'_> {
                 format!("{} rows of {width}", self.rows()),
             ));
         };
-        let (mut matrix, mut shifts) = (vec![fill_value; size], vec![[0; 3]; size]);
+        matrix.resize(size, fill_value);
+        shifts.resize(size, [0; 3]);
         let mut num_neighbors = Vec::with_capacity(self.rows());
         for i in 0..self.rows() {
             let (j, s) = self.row(i);
