@@ -243,6 +243,37 @@ def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
     return array.reshape(-1, 3)
 
 
+def fully_periodic(pbc: Any, systems: int) -> None:
+    """Refuses a `pbc` that is not True along every axis of every system."""
+    axes = periodic(pbc)
+    if axes is not None and len(axes) not in (1, systems):
+        refuse("pbc", f"one row, or one for each of {systems} systems", axes.shape)
+    if axes is not None and not axes.all():
+        expected = "True along all three axes (slabs and wires need a correction that this version does not have)"
+        refuse("pbc", expected, axes.tolist())
+
+
+def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> Settings:
+    """How an Ewald sum is to be split."""
+    return Settings(
+        alpha=None if alpha is None else per_system("alpha", alpha, systems),
+        cutoff=None if cutoff is None else positive("cutoff", cutoff),
+        k_cutoff=None if k_cutoff is None else per_system("k_cutoff", k_cutoff, systems),
+        accuracy=positive("accuracy", accuracy),
+    )
+
+
+def wanted(prefactor: Any, energy_reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> Wanted:
+    """What a call is to return."""
+    return Wanted(
+        prefactor=number("prefactor", prefactor),
+        per_system=word("energy_reduction", energy_reduction, ("atom", "system")) == "system",
+        forces=flag("compute_forces", forces),
+        charge_gradients=flag("compute_charge_gradients", charge_gradients),
+        virial=flag("compute_virial", virial),
+    )
+
+
 def cells(cell: Any, like: npt.NDArray) -> Floats:
     """Lattice vectors (3, 3) or (B, 3, 3)."""
     array = _array("cell", cell)
