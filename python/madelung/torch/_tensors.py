@@ -42,14 +42,16 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
     if x.device.type != "cpu":
         expected = "a tensor on the CPU, as this build has no backend for other devices (`.cpu()` moves it)"
         check.refuse(name, expected, f"one on {x.device}")
+    if x.layout is not torch.strided:
+        check.refuse(name, "a dense tensor (`.to_dense()`)", str(x.layout).removeprefix("torch."), TypeError)
     try:
         # Transforms would make a tensor of their own of it, without memory.
         with torch._C._DisableFuncTorch():
             return x.detach().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
         dtype = str(x.dtype).removeprefix("torch.")
-        expected = "float32 or float64" if x.is_floating_point() else "a dense tensor of a dtype that NumPy has"
-        raise TypeError(f"`{name}`: expected {expected}, got {dtype} of {tuple(x.shape)} ({error})") from error
+        expected = "float32 or float64" if x.is_floating_point() else "a dtype that NumPy has"
+        raise TypeError(f"`{name}`: expected {expected}, got {dtype} ({error})") from error
 
 
 def is_traced(x: torch.Tensor) -> bool:
@@ -68,10 +70,10 @@ def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:
 
 def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Charges:
     """The charges of a call as the native functions take them."""
-    r, q, h = reals(positions, charges, cell)
-    for name, x in (("positions", r), ("charges", q), ("cell", h)):
+    for name, x in (("positions", positions), ("charges", charges), ("cell", cell)):
         if x is None:
             check.refuse(name, "a tensor", "None", TypeError)
+    r, q, h = reals(positions, charges, cell)
     return check.charged(r, q, h, view("batch_idx", batch_idx, positions))
 
 
