@@ -110,7 +110,7 @@ def ewald_real_space(
 def _real_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, lists: Any, cutoff: Any, batch_idx: Any, outputs: Any
 ) -> Result:
-    cell, atoms, systems, single = _system(positions, charges, cell, batch_idx)
+    lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
     ptr, columns, shifts = _pairs(positions, charges, cell, batch_idx, lists, cutoff)
     if cutoff is None:
         cutoff = _UNBOUNDED
@@ -119,7 +119,7 @@ def _real_space(
     split = given.splitting(alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
     strain = given.NO_STRAIN
-    flat = (positions, charges, cell, split, strain, atoms, prefactor, ptr, columns, shifts, _FULL, cutoff)
+    flat = (positions, charges, lattice, split, strain, atoms, prefactor, ptr, columns, shifts, _FULL, cutoff)
     return _run(_REAL[per_system], flat, want, hybrid, single)
 
 
@@ -179,11 +179,11 @@ def ewald_reciprocal_space(
 def _reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any, miller: Any, batch_idx: Any, outputs: Any
 ) -> Result:
-    cell, atoms, systems, single = _system(positions, charges, cell, batch_idx)
+    lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
     split = given.splitting(alpha, positions, systems)
     indices, of = _waves(positions, cell, k_cutoff, miller, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    flat = (positions, charges, cell, split, given.NO_STRAIN, atoms, prefactor, indices, of)
+    flat = (positions, charges, lattice, split, given.NO_STRAIN, atoms, prefactor, indices, of)
     return _run(_RECIPROCAL[per_system], flat, want, hybrid, single)
 
 
@@ -302,8 +302,8 @@ def _summation(
             k_cutoff = [row[2] for row in rows]
     if type(cutoff) is not float:
         cutoff = check.positive("cutoff", cutoff)
-    ptr, columns, shifts = _pairs(positions, charges, lattice, batch_idx, lists, cutoff)
-    indices, of = _waves(positions, lattice, k_cutoff, miller, systems)
+    ptr, columns, shifts = _pairs(positions, charges, cell, batch_idx, lists, cutoff)
+    indices, of = _waves(positions, cell, k_cutoff, miller, systems)
     alphas = given.splitting(alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
     strain = given.NO_STRAIN

@@ -7,7 +7,8 @@ makes NumPy arrays of everything for the checks of `madelung.numpy`, which have 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -77,16 +78,22 @@ def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Ch
     return check.charged(r, q, h, view("batch_idx", batch_idx, positions))
 
 
+@contextmanager
+def _plain() -> Iterator[None]:
+    """Where tensors are made that are kept for later calls: belonging to no transform, and usable in any graph."""
+    with torch.inference_mode(False), torch._C._DisableFuncTorch():
+        yield
+
+
 @lru_cache(maxsize=64)
 def _constant(value: float, dtype: torch.dtype, systems: int) -> torch.Tensor:
-    # Outside of inference mode: tensors that are made in it cannot take part in a graph later.
-    with torch.inference_mode(False):
+    with _plain():
         return torch.full((systems,), value, dtype=dtype, device="cpu")
 
 
 @lru_cache(maxsize=64)
 def _zeros(n: int) -> torch.Tensor:
-    with torch.inference_mode(False):
+    with _plain():
         return torch.zeros(n, dtype=torch.int32, device="cpu")
 
 
@@ -203,5 +210,5 @@ def _waves(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, tor
     lattice = np.frombuffer(cells).reshape(-1, 3, 3)
     miller, ptr = _native.miller_indices(lattice.copy(), k_cutoff)
     idx = np.repeat(np.arange(len(lattice), dtype=np.int32), np.diff(ptr))
-    with torch.inference_mode(False):
+    with _plain():
         return torch.from_numpy(miller), torch.from_numpy(idx)
