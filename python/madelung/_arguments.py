@@ -263,17 +263,6 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
     )
 
 
-def wanted(prefactor: Any, energy_reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> Wanted:
-    """What a call is to return."""
-    return Wanted(
-        prefactor=number("prefactor", prefactor),
-        per_system=word("energy_reduction", energy_reduction, ("atom", "system")) == "system",
-        forces=flag("compute_forces", forces),
-        charge_gradients=flag("compute_charge_gradients", charge_gradients),
-        virial=flag("compute_virial", virial),
-    )
-
-
 def cells(cell: Any, like: npt.NDArray) -> Floats:
     """Lattice vectors (3, 3) or (B, 3, 3)."""
     array = _array("cell", cell)

@@ -184,7 +184,7 @@ def ewald_real_space(
         reach = _UNBOUNDED
     else:
         check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
-    wanted = check.wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
+    wanted = _wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
     return _unwrapped(_native.ewald_real_space(system, split, reach, neighbors, wanted), system, wanted)
 
 
@@ -219,7 +219,7 @@ def ewald_reciprocal_space(
     system = check.charged(positions, charges, cell, batch_idx)
     split = check.per_system("alpha", alpha, system.systems)
     waves = check.per_system("k_cutoff", k_cutoff, system.systems)
-    wanted = check.wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
+    wanted = _wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
     return _unwrapped(_native.ewald_reciprocal_space(system, split, waves, wanted), system, wanted)
 
 
@@ -294,7 +294,7 @@ def ewald_summation(
     if neighbors is not None and cutoff is None:
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
     settings = check.settings(system.systems, alpha, cutoff, k_cutoff, accuracy)
-    wanted = check.wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
+    wanted = _wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
     return _unwrapped(_native.ewald_summation(system, settings, neighbors, wanted), system, wanted)
 
 
@@ -330,6 +330,16 @@ def estimate_ewald_parameters(
         return EwaldParameters(*rows[0].tolist())
     split, reach, waves, error = rows.T.copy()
     return EwaldParameters(split, float(reach[0]) if len(reach) else float("nan"), waves, error)
+
+
+def _wanted(prefactor: Any, reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> check.Wanted:
+    return check.Wanted(
+        prefactor=check.number("prefactor", prefactor),
+        per_system=check.word("energy_reduction", reduction, ("atom", "system")) == "system",
+        forces=check.flag("compute_forces", forces),
+        charge_gradients=check.flag("compute_charge_gradients", charge_gradients),
+        virial=check.flag("compute_virial", virial),
+    )
 
 
 def _is_single(system: check.Charges) -> bool:

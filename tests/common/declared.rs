@@ -2,12 +2,15 @@
 
 use crate::common::systems::SplitMix64;
 use madelung::array::{Array, DType};
+use madelung::backend::Context;
 use madelung::batch::Batch;
+use madelung::hash_grid::HashGrid;
 use madelung::map::Map;
 use madelung::mesh::Mesh;
 use madelung::op::{Arg, ArgKind, ArgSpec, Constraint, Op, Size};
 use madelung::pairs::{Kind, PairList};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An argument that owns what it is.
 #[derive(Clone, Debug)]
@@ -15,6 +18,7 @@ pub(crate) enum Given {
     Array(Array),
     Batch(Batch<'static>),
     Pairs(PairList<'static>),
+    Grid(Arc<HashGrid>),
     Map(Map<'static>),
     Mesh(Mesh),
     Real(f64),
@@ -28,6 +32,7 @@ impl Given {
             Self::Array(array) => Arg::Array(array.view()),
             Self::Batch(batch) => Arg::Batch(batch),
             Self::Pairs(pairs) => Arg::Pairs(pairs),
+            Self::Grid(grid) => Arg::Grid(grid),
             Self::Map(map) => Arg::Map(map),
             Self::Mesh(mesh) => Arg::Mesh(mesh),
             Self::Real(x) => Arg::Real(*x),
@@ -69,7 +74,9 @@ pub(crate) fn dimensions(op: &Op) -> (Vec<String>, Vec<String>) {
                 );
             }
             ArgKind::Batch { rows, .. } => others.push(rows.clone()),
-            ArgKind::Pairs { rows, columns, .. } => others.extend([rows.clone(), columns.clone()]),
+            ArgKind::Pairs { rows, columns, .. } | ArgKind::Grid { rows, columns, .. } => {
+                others.extend([rows.clone(), columns.clone()]);
+            }
             ArgKind::Map { rows, into } => others.extend([rows.clone(), into.clone()]),
             ArgKind::Mesh { .. } | ArgKind::Scalar | ArgKind::IntScalar => {}
         }
@@ -162,6 +169,13 @@ impl Plan {
                 let full = arg.constraint == Some(Constraint::Full);
                 Given::Pairs(self.pairs(op, [rows, columns], full, &mut rng))
             }
+            ArgKind::Grid { rows, columns, points, .. } => {
+                let at = op.arg(points).expect("the points of a grid are an argument");
+                let Given::Array(points) = self.argument(op, &op.args[at], at as u64) else {
+                    unreachable!("the points of a grid are an array")
+                };
+                Given::Grid(Arc::new(self.grid(&points, self.batch_of(op, rows, columns))))
+            }
             ArgKind::Map { rows, into } => {
                 let (rows, into) = (self.dims[rows], self.dims[into]);
                 let of: Vec<i32> = (0..rows).map(|_| rng.uniform(0.0, into as f64) as i32).collect();
@@ -175,6 +189,20 @@ impl Plan {
             ArgKind::Scalar => Given::Real(rng.uniform(0.5, 3.0)),
             ArgKind::IntScalar => Given::Int(self.attrs.get(&arg.name).copied().unwrap_or(1)),
         }
+    }
+
+    /// The points in the systems of the op's batch over `rows`.
+    fn batch_of(&self, op: &Op, rows: &str, points: &str) -> Batch<'static> {
+        let found = op.args.iter().find_map(|a| match &a.kind {
+            ArgKind::Batch { rows: r, systems } if r == rows => Some(self.batch(points, systems)),
+            _ => None,
+        });
+        found.unwrap_or_else(|| Batch::single(self.dims[points]).expect("a batch"))
+    }
+
+    /// A grid without images: however far a radius reaches, it finds no more than the points.
+    fn grid(&self, points: &Array, batch: Batch<'static>) -> HashGrid {
+        HashGrid::build(&Context::default(), &points.view(), 1.0, None, None, batch).expect("a grid")
     }
 
     /// Systems of unlike sizes, some of them empty.
@@ -196,14 +224,7 @@ impl Plan {
         full: bool,
         rng: &mut SplitMix64,
     ) -> PairList<'static> {
-        let batch = |of: &str| {
-            let found = op.args.iter().find_map(|a| match &a.kind {
-                ArgKind::Batch { rows: r, systems } if r == of => Some(self.batch(r, systems)),
-                _ => None,
-            });
-            found.unwrap_or_else(|| Batch::single(self.dims[of]).expect("a batch"))
-        };
-        let (i, j) = (batch(rows), batch(columns));
+        let (i, j) = (self.batch_of(op, rows, rows), self.batch_of(op, columns, columns));
         let kind = match self.pairs {
             _ if rows != columns => Kind::Directed,
             Kind::Half if full => Kind::Full,

@@ -36,6 +36,29 @@ madelung::kernels! {
         sum[i] = e * types[i] * (terms as Real);
     }
 
+    /// What a grid finds around queries.
+    #[kernel]
+    fn around(
+        i: Query,
+        x: &[Vec3; Query],
+        sites: &[Vec3; Site],
+        charges: &[Real; Site],
+        radius: Real,
+        queries: &Batch<Query, System>,
+        of_sites: &Batch<Site, System>,
+        grid: &HashGrid<Query, Site>,
+        potential: &mut [Real; Query],
+        total: &mut [Real; System],
+    ) {
+        let mut e = 0.0;
+        for (j, shift) in grid.query(x[i], radius) {
+            let d = sites[j] - x[i];
+            e += charges[j] / (1.0 + dot(d, d));
+        }
+        potential[i] = e;
+        total[queries.of(i)] += e * e;
+    }
+
     #[kernel]
     fn squares(i: Atom, sum: &[Real; Atom], out: &mut [Real; Atom]) {
         out[i] = sum[i] * sum[i];
@@ -92,7 +115,19 @@ pub(crate) fn registry() -> &'static Registry {
             .integer_output("bin_of", &["Point"], DType::I32)
             .integer_output("counts", &["Bin"], DType::I32)
             .step(&HISTOGRAM);
-        let ops = [near, histogram].map(|op| op.build().expect("an op"));
+        let around = Op::new("test", "around", 1)
+            .real("x", &["Query", "3"])
+            .real("sites", &["Site", "3"])
+            .real("charges", &["Site"])
+            .scalar("radius")
+            .must_be(Constraint::Positive)
+            .batch("queries", "Query", "System")
+            .batch("of_sites", "Site", "System")
+            .grid("grid", "Query", "Site", "sites")
+            .output("potential", &["Query"])
+            .output("total", &["System"])
+            .step(&AROUND);
+        let ops = [near, histogram, around].map(|op| op.build().expect("an op"));
         Registry::new(ops).expect("a registry")
     })
 }

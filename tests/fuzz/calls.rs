@@ -9,6 +9,7 @@ use madelung::backend::context::PairLoops;
 use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
+use madelung::hash_grid::HashGrid;
 use madelung::map::Map;
 use madelung::math::Isa;
 use madelung::mesh::Mesh;
@@ -162,6 +163,7 @@ fn spoil(op: &Op, plan: &Plan, given: &mut [Given], choices: &mut Choices) {
         (Given::Int(_), _) => Given::Int(choices.of(&INTEGERS)),
         (Given::Batch(_), _) => batch(choices).map_or(Given::Zero, Given::Batch),
         (Given::Pairs(list), _) => pairs(list, choices).map_or(Given::Zero, Given::Pairs),
+        (Given::Grid(_), _) => grid(choices).map_or(Given::Zero, Given::Grid),
         (Given::Map(map), _) => {
             let into = if choices.once_in(2) { map.into_len() } else { choices.of(&SIZES) };
             let n = if choices.once_in(2) { map.rows() } else { choices.of(&SIZES) };
@@ -206,9 +208,10 @@ fn reshaped(array: &Array, plan: &Plan, choices: &mut Choices) -> Array {
 }
 
 fn anything(choices: &mut Choices) -> Given {
-    match choices.below(7) {
+    match choices.below(8) {
         0 => Given::Zero,
         5 => mesh(choices).map_or(Given::Zero, Given::Mesh),
+        6 => grid(choices).map_or(Given::Zero, Given::Grid),
         1 => Given::Real(choices.of(&NUMBERS)),
         2 => Given::Int(choices.of(&INTEGERS)),
         3 => batch(choices).map_or(Given::Zero, Given::Batch),
@@ -238,6 +241,13 @@ fn integers(choices: &mut Choices, n: usize) -> Vec<i32> {
 fn mesh(choices: &mut Choices) -> Option<Mesh> {
     let sizes = std::array::from_fn(|_| choices.of(&[4, 2, 1, 0, 5, 7, usize::MAX]));
     Mesh::new(sizes, choices.of(&[2, 3, 0, 1, 4, 11, usize::MAX]), choices.of(&SIZES)).ok()
+}
+
+/// What a grid's constructor lets pass.
+fn grid(choices: &mut Choices) -> Option<Arc<HashGrid>> {
+    let batch = batch(choices)?;
+    let points = Array::filled(DType::F64, &[batch.atoms(), 3], choices.of(&NUMBERS));
+    HashGrid::build(&Context::default(), &points.view(), 1.0, None, None, batch).ok().map(Arc::new)
 }
 
 /// What a batch's constructors let pass.

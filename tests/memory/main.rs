@@ -21,6 +21,7 @@ use madelung::backend::context::PairLoops;
 use madelung::backend::cpu::Cpu;
 use madelung::backend::launch::Backend;
 use madelung::backend::pool::Serial;
+use madelung::backend::primitives::Primitives;
 use madelung::backend::{Context, Launching};
 use madelung::math::Isa;
 use madelung::op::{Arg, ArgKind, ArgSpec, Cotangent, Evaluated, Op, Request, Work};
@@ -53,6 +54,10 @@ impl Backend for Recording {
     fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
         self.parts.lock().expect("no test panicked").insert(std::ptr::from_ref(launch.part) as usize);
         self.cpu.run(context, launch)
+    }
+
+    fn primitives(&self) -> Result<&dyn Primitives> {
+        self.cpu.primitives()
     }
 }
 

@@ -1,5 +1,6 @@
 """Systems and stored references for all tests."""
 
+import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,15 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def _has_torch() -> bool:
+    # The folder of the tests would do for a package without a file of its own.
+    found = importlib.util.find_spec("torch")
+    return found is not None and found.origin is not None
+
+
+collect_ignore = [] if _has_torch() else ["torch"]
 
 
 @dataclass(frozen=True)
@@ -67,3 +77,35 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, leas
     scale = max(rms(expected), least)
     error = rms(np.asarray(found, dtype=np.float64) - expected)
     assert error <= tolerance * scale, f"RMS error {error:.1e} against {tolerance:.0e} x {scale:.1e}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What takes an `op_case` is tested with every op of the registry."""
+    if "op_case" in metafunc.fixturenames:
+        from cases import OPS
+
+        metafunc.parametrize("op_case", OPS.values(), ids=OPS, indirect=True)
+
+
+@pytest.fixture
+def op_case(request: pytest.FixtureRequest):
+    """An op, with arguments made from its declaration."""
+    from cases import make
+
+    return make(request.param)
+
+
+@pytest.fixture
+def plain_case():
+    """An op whose forward pass saves no gradients."""
+    from cases import OPS, make
+
+    return make(next(op for op in OPS.values() if not op.saves))
+
+
+@pytest.fixture
+def saving_case():
+    """One whose forward pass does."""
+    from cases import OPS, make
+
+    return make(next(op for op in OPS.values() if op.saves))

@@ -21,14 +21,16 @@ pub(crate) struct Entry {
     pub(crate) inputs: Arc<[Input]>,
     pub(crate) member: Member,
     pub(crate) counts: Counts,
+    /// Whether what nobody wants comes back as an empty tensor, as graphs need it, and not as none.
+    empties: bool,
     /// Positions of the differentiable arguments.
     reals: Vec<usize>,
 }
 
 impl Entry {
-    pub(crate) fn new(op: &Arc<Op>, inputs: &Arc<[Input]>, member: Member) -> Self {
+    pub(crate) fn new(op: &Arc<Op>, inputs: &Arc<[Input]>, member: Member, empties: bool) -> Self {
         let reals = (0..op.args.len()).filter(|n| op.is_differentiable(*n)).collect();
-        Self { op: op.clone(), inputs: inputs.clone(), member, counts: Counts::of(op), reals }
+        Self { op: op.clone(), inputs: inputs.clone(), member, counts: Counts::of(op), empties, reals }
     }
 
     /// The name of tensor `n` of a call, for errors.
@@ -53,7 +55,7 @@ impl Entry {
 enum Made<'a> {
     Nothing,
     Batch(Batch<'a>),
-    Pairs(PairList<'a>),
+    Pairs(Box<PairList<'a>>),
     Map(Map<'a>),
     Mesh(Mesh),
 }
@@ -178,8 +180,10 @@ fn make<'a>(entry: &Entry, given: &'a [Looked], numbers: &[u64]) -> Result<Vec<M
                 let shifts = integers(name, cursor.tensor())?;
                 let kind = cursor.number() as i64;
                 let columns = if has(n, Part::Columns) { cursor.size(name)? } else { size(columns)? };
-                Made::Pairs(pairs(&ptr, &others, &shifts, kind, columns).map_err(|e| renamed(e, name))?)
+                let list = pairs(&ptr, &others, &shifts, kind, columns).map_err(|e| renamed(e, name))?;
+                Made::Pairs(Box::new(list))
             }
+            ArgKind::Grid { .. } => return Err(Error::Unsupported("a grid in a call of PyTorch".into())),
             ArgKind::Map { into, .. } => {
                 let of = integers(name, cursor.tensor())?;
                 let into = if has(n, Part::Into) { cursor.size(name)? } else { size(into)? };
@@ -344,7 +348,8 @@ fn evaluate(
                 context.allocator.recycle(array);
                 tensor?
             }
-            None => Tensor::empty(none, &[0])?.0,
+            None if entry.empties => Tensor::empty(none, &[0])?.0,
+            None => Tensor::undefined()?,
         });
         Ok(())
     };

@@ -2,6 +2,7 @@
 //! passes. A structured argument is several of them, in a fixed order.
 
 use madelung_core::op::{ArgKind, Op, Size};
+use madelung_core::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -75,7 +76,10 @@ pub struct Input {
 }
 
 /// The inputs that stand for an op's arguments.
-pub fn inputs(op: &Op) -> Vec<Input> {
+///
+/// # Errors
+/// Where there is a grid among them, which no tensors stand for yet.
+pub fn inputs(op: &Op) -> Result<Vec<Input>> {
     // Arrays that may come empty say nothing about sizes.
     let mut known: BTreeSet<&str> = BTreeSet::new();
     for arg in &op.args {
@@ -114,6 +118,15 @@ pub fn inputs(op: &Op) -> Vec<Input> {
                     add("_columns", Type::Int, Part::Columns);
                 }
             }
+            ArgKind::Grid { .. } => {
+                let message = format!(
+                    "PyTorch: {} queries the grid `{}`, which the bridge does not pass yet: search first, and give the \
+                     op a pair list",
+                    op.full_name(),
+                    spec.name
+                );
+                return Err(Error::Unsupported(message));
+            }
             ArgKind::Map { into, .. } => {
                 add("", Type::Tensor, Part::MapOf);
                 if !known.contains(&**into) {
@@ -133,5 +146,5 @@ pub fn inputs(op: &Op) -> Vec<Input> {
             ArgKind::IntScalar => add("", Type::Int, Part::IntScalar),
         }
     }
-    inputs
+    Ok(inputs)
 }

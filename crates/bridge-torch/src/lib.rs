@@ -5,8 +5,9 @@
 //! newer. What PyTorch takes from Python (fake kernels, autograd, rules for `vmap` and forward mode) is made in
 //! `madelung.torch` from the [`description`].
 //!
-//! Each op has two faces: a private one, `_name_vN`, which autograd does not see, and `name_vN`, to which
-//! `madelung.torch` gives a formula for autograd, for graphs that are compiled and exported.
+//! Each op has two faces: a private one, `_name_vN`, which autograd does not see (what nobody wants of it comes back as
+//! `None`), and `name_vN`, to which `madelung.torch` gives a formula for autograd, for graphs that are compiled and
+//! exported (what nobody wants comes back as an empty tensor).
 
 mod call;
 mod kernel;
@@ -44,16 +45,19 @@ pub fn name_of(op: &Op) -> String {
 }
 
 /// The ops of registries as the dispatcher has them.
-pub fn describe(registries: &[&Registry]) -> Vec<Described> {
+///
+/// # Errors
+/// As [`layout::inputs`].
+pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
     let ops = registries.iter().flat_map(|registry| registry.iter());
     ops.map(|op| {
-        let inputs: Arc<[Input]> = layout::inputs(op).into();
+        let inputs: Arc<[Input]> = layout::inputs(op)?.into();
         let members = Member::ALL.into_iter().filter(|member| member.is_of(op));
         let schemas = members
             .map(|m| (m.suffix(), m.schema(op, &inputs, &format!("{}{}", name_of(op), m.suffix()))))
             .collect();
         let saves = op.saved().into_iter().map(|spec| spec.name).collect();
-        Described { op: op.clone(), inputs, schemas, saves }
+        Ok(Described { op: op.clone(), inputs, schemas, saves })
     })
     .collect()
 }
@@ -62,12 +66,12 @@ pub fn describe(registries: &[&Registry]) -> Vec<Described> {
 /// left out. Gives their description.
 ///
 /// # Errors
-/// Where that library is not loaded, is older than 2.7, or refuses a schema.
+/// Where that library is not loaded, is older than 2.7, or refuses a schema; as [`describe`].
 pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let shim = shim::load(path)?;
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    let described = describe(registries);
+    let described = describe(registries)?;
     for d in described.iter().filter(|d| !registered.contains(&d.op.full_name())) {
         library::add(shim, d)?;
     }
@@ -108,9 +112,9 @@ mod library {
             }
         }
         for member in Member::ALL.into_iter().filter(|m| m.is_of(op)) {
-            // Other devices get the same function, which says what it can do.
-            let function = function(Entry::new(op, &described.inputs, member))?;
             for prefix in ["", "_"] {
+                // Other devices get the same function, which says what it can do.
+                let function = function(Entry::new(op, &described.inputs, member, prefix.is_empty()))?;
                 let name = format!("{prefix}{}{}", name_of(op), member.suffix());
                 let schema = text(&member.schema(op, &described.inputs, &name))?;
                 let name = text(&name)?;

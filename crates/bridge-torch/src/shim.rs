@@ -63,6 +63,7 @@ shim! {
         aoti_torch_get_dtype: fn(Handle, *mut i32) -> Code;
         aoti_torch_get_device_type: fn(Handle, *mut i32) -> Code;
         aoti_torch_delete_tensor_object: fn(Handle) -> Code;
+        aoti_torch_new_uninitialized_tensor: fn(*mut Handle) -> Code;
         aoti_torch_empty_strided: fn(i64, *const i64, *const i64, i32, i32, i32, *mut Handle) -> Code;
         aoti_torch_call_dispatcher: fn(*const c_char, *const c_char, *mut u64) -> Code;
         aoti_torch_check: fn(bool, *const c_char, *const c_char, u32, *const c_char);

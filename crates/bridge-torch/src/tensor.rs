@@ -117,6 +117,14 @@ impl Tensor {
         }
     }
 
+    /// No tensor: `None` in Python.
+    pub(crate) fn undefined() -> Result<Self> {
+        let (s, mut handle) = (shim(), std::ptr::null_mut());
+        // SAFETY: the result goes to a variable of its own.
+        s.done(unsafe { (s.aoti_torch_new_uninitialized_tensor)(&raw mut handle) }, "making a tensor")?;
+        Ok(Self(handle))
+    }
+
     fn read<T: Copy>(&self, get: unsafe extern "C-unwind" fn(Handle, *mut T) -> i32, zero: T) -> Result<T> {
         let mut value = zero;
         // SAFETY: the handle is a tensor's, and the function writes one value.

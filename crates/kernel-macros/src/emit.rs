@@ -123,9 +123,13 @@ fn descriptor(kernel: &Kernel, forms: &str) -> String {
         write!(s, "rt::Param {{ name: {:?}, kind: rt::{} }},", p.name, kind_text(p.kind)).expect("a string");
         s
     });
+    let queries: String = kernel.queries.iter().fold(String::new(), |mut s, q| {
+        write!(s, "rt::{q:?},").expect("a string");
+        s
+    });
     format!(
         "// SAFETY: parts and declaration come from one source.\nunsafe {{ rt::Kernel::new({:?}, &{:?}, {}, &[{params}], \
-         &[{forms}]) }}",
+         &[{queries}], &[{forms}]) }}",
         kernel.name, kernel.dims, kernel.index
     )
 }

@@ -156,7 +156,7 @@ fn only_loop<'a>(kernel: &Kernel, part: &'a Part) -> Option<(LoopId, ParamId, &'
         kernel.params[list].kind,
         Kind::Pairs { rows, columns, .. } if (rows, columns) == (part.index, part.index)
     );
-    (loops == 1 && !scatters && sums_only && square).then_some((id, list, body))
+    (loops == 1 && !scatters && sums_only && square && !kernel.is_queried(list)).then_some((id, list, body))
 }
 
 /// Whether a sum ends in sums over all rows of the system alone, each row's counting the same: then the row may as

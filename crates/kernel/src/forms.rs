@@ -1,6 +1,7 @@
 //! The forms of a kernel: which of them there are, and how each is derived.
 
 use crate::derivative::tangent;
+use crate::factor::factored;
 use crate::flatten::flatten;
 use crate::ir::{Body, Kernel, Kind, ParamId, Role};
 use crate::mirror::{Part, Partners, has_partners, parts};
@@ -111,11 +112,14 @@ fn form(
     gradients: Option<Vec<ParamId>>,
 ) -> Result<Form, String> {
     let body = straight(kernel, body, gradients.as_deref());
-    let parts = match lists {
+    let mut parts = match lists {
         Lists::Full => parts(kernel, &body, Partners::Symmetric)?,
         Lists::Scatter => parts(kernel, &body, Partners::Scattered)?,
         Lists::Any => parts(kernel, &body, Partners::Transposed)?,
     };
+    for part in &mut parts {
+        part.body = factored(&part.body);
+    }
     if let Some(n) = parts.iter().map(|p| Layout::new(kernel, p).slots.len()).find(|n| *n > 64) {
         return Err(format!("a form needs {n} arrays and a launch has room for 64: split the kernel in two"));
     }

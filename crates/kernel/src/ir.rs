@@ -258,7 +258,7 @@ pub enum Kind {
         /// The systems.
         systems: Dim,
     },
-    /// A pair list.
+    /// A pair list, or a grid whose [`Query`] finds one.
     Pairs {
         /// Its rows.
         rows: Dim,
@@ -292,6 +292,18 @@ pub struct Param {
     pub kind: Kind,
 }
 
+/// A search that comes before the kernel runs: what lies within a radius of each row's own position. Its grid is a
+/// [`Kind::Pairs`], the pairs being what is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Query {
+    /// The grid.
+    pub grid: ParamId,
+    /// The positions around which is searched, a vector for each row of the kernel.
+    pub positions: ParamId,
+    /// The radius, an attribute.
+    pub radius: ParamId,
+}
+
 /// A kernel as written: its parameters and its value form.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -303,6 +315,8 @@ pub struct Kernel {
     pub index: Dim,
     /// The parameters, without the index.
     pub params: Vec<Param>,
+    /// The queries of its grids: one for each.
+    pub queries: Vec<Query>,
     /// The value form.
     pub body: Body,
 }
@@ -335,6 +349,11 @@ impl Kernel {
     /// Whether the array holds integers.
     pub fn is_ints(&self, param: ParamId, role: Role) -> bool {
         !role.has(Role::HIDDEN) && matches!(self.params[param].kind, Kind::Ints { .. })
+    }
+
+    /// Whether the pairs of a parameter are those that a query finds: never a full list.
+    pub fn is_queried(&self, param: ParamId) -> bool {
+        self.queries.iter().any(|q| q.grid == param)
     }
 
     /// The batch that says to which of `systems` the rows of a dimension belong.

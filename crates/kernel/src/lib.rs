@@ -5,7 +5,7 @@
 //!                        ├─ tangent, tangent² ─────► derivatives along directions
 //!                        └─ reverse ─┬─────────────► value and gradient
 //!                                    └─ tangent ───► Hessian-vector products
-//!          each: specialise ─ flatten ─ mirror ─► parts ─ print ─► Rust (scalar and lanes), CUDA
+//!          each: specialise ─ flatten ─ mirror ─ factor ─► parts ─ print ─► Rust (scalar and lanes), CUDA
 //! ```
 //!
 //! Kernels that are not differentiated ([`imperative`]) go from their source straight to the printers.
@@ -15,6 +15,7 @@
 
 pub mod cluster;
 pub mod derivative;
+mod factor;
 pub mod flatten;
 pub mod forms;
 pub mod imperative;

@@ -5,7 +5,7 @@ use crate::ir::{Body, Kernel, Kind, Map, Op, Role, Stmt, Type, Val};
 /// Puts in what is known: an argument declared `Zero` is 0 (its derivatives are not), a function with its own
 /// derivative is its value, and, where `uniform`, cotangents of outputs are the same for every row.
 pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
-    rewrite(src, &mut |b, op, ty| match op {
+    rewrite(src, &mut |b, _, op, ty| match op {
         Op::Load { param, role, .. }
             if role == Role::VALUE && matches!(kernel.params[param].kind, Kind::Real { zero: true, .. }) =>
         {
@@ -21,7 +21,8 @@ pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
     })
 }
 
-fn rewrite(src: &Body, f: &mut dyn FnMut(&mut Body, Op, Type) -> Val) -> Body {
+/// A copy in which `f` says what becomes of each value, given its op with arguments that are in the copy already.
+pub(crate) fn rewrite(src: &Body, f: &mut dyn FnMut(&mut Body, Val, Op, Type) -> Val) -> Body {
     let mut b = Body::new(Some(src));
     block(src, src.stmts(), &mut b, &mut Map::new(), f);
     b
@@ -41,14 +42,14 @@ fn block(
     stmts: &[Stmt],
     b: &mut Body,
     map: &mut Map,
-    f: &mut dyn FnMut(&mut Body, Op, Type) -> Val,
+    f: &mut dyn FnMut(&mut Body, Val, Op, Type) -> Val,
 ) {
     for s in stmts {
         let at = |b: &mut Body, v: Val| mapped(src, b, map, v);
         match s {
             Stmt::Let(v) => {
                 let op = src.op(*v).map_args(|a| at(b, a));
-                let n = f(b, op, src.ty(*v));
+                let n = f(b, *v, op, src.ty(*v));
                 map.insert(*v, n);
             }
             Stmt::Declare(m, v) => {

@@ -110,7 +110,7 @@ def ewald_real_space(
 def _real_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, lists: Any, cutoff: Any, batch_idx: Any, outputs: Any
 ) -> Result:
-    cell, atoms, systems, single = _system(positions, charges, cell, batch_idx)
+    lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
     ptr, columns, shifts = _pairs(positions, charges, cell, batch_idx, lists, cutoff)
     if cutoff is None:
         cutoff = _UNBOUNDED
@@ -119,7 +119,7 @@ def _real_space(
     split = given.splitting(alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
     strain = given.NO_STRAIN
-    flat = (positions, charges, cell, split, strain, atoms, prefactor, ptr, columns, shifts, _FULL, cutoff)
+    flat = (positions, charges, lattice, split, strain, atoms, prefactor, ptr, columns, shifts, _FULL, cutoff)
     return _run(_REAL[per_system], flat, want, hybrid, single)
 
 
@@ -179,11 +179,11 @@ def ewald_reciprocal_space(
 def _reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any, miller: Any, batch_idx: Any, outputs: Any
 ) -> Result:
-    cell, atoms, systems, single = _system(positions, charges, cell, batch_idx)
+    lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
     split = given.splitting(alpha, positions, systems)
     indices, of = _waves(positions, cell, k_cutoff, miller, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    flat = (positions, charges, cell, split, given.NO_STRAIN, atoms, prefactor, indices, of)
+    flat = (positions, charges, lattice, split, given.NO_STRAIN, atoms, prefactor, indices, of)
     return _run(_RECIPROCAL[per_system], flat, want, hybrid, single)
 
 
@@ -302,8 +302,8 @@ def _summation(
             k_cutoff = [row[2] for row in rows]
     if type(cutoff) is not float:
         cutoff = check.positive("cutoff", cutoff)
-    ptr, columns, shifts = _pairs(positions, charges, lattice, batch_idx, lists, cutoff)
-    indices, of = _waves(positions, lattice, k_cutoff, miller, systems)
+    ptr, columns, shifts = _pairs(positions, charges, cell, batch_idx, lists, cutoff)
+    indices, of = _waves(positions, cell, k_cutoff, miller, systems)
     alphas = given.splitting(alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
     strain = given.NO_STRAIN
@@ -339,16 +339,16 @@ def estimate_ewald_parameters(
     Raises:
         TypeError, ValueError: As `ewald_summation`.
     """
-    r, q, h = given.reals(positions, charges, cell)
+    system = given.charged(positions, charges, cell, batch_idx)
     found = _numpy.estimate_ewald_parameters(
-        r,
-        q,
-        h,
+        system.positions,
+        system.charges,
+        system.cell,
         accuracy,
         cutoff,
         alpha=given.view("alpha", alpha) if isinstance(alpha, Tensor) else alpha,
         k_cutoff=given.view("k_cutoff", k_cutoff) if isinstance(k_cutoff, Tensor) else k_cutoff,
-        batch_idx=given.view("batch_idx", batch_idx, positions),
+        batch_idx=system.groups.batch_idx,
     )
     if isinstance(found.alpha, float):
         return found
@@ -383,6 +383,17 @@ def generate_miller_indices(cell: Tensor, k_cutoff: float | Tensor) -> tuple[Ten
 
 # What an op, the checks before it, or a call of a tensor's method on something else may raise.
 _FAILURES = (AttributeError, IndexError, TypeError, ValueError, RuntimeError)
+
+
+# The names of an op's arguments in its messages, and what they are called here.
+_NAMES = {
+    "`atoms: batch_idx`": "`batch_idx`",
+    "`waves: batch_idx`": "`miller_batch_idx`",
+    "`waves`": "`miller_batch_idx`",
+    "`miller`": "`miller_indices`",
+    "`pairs: ": "`",
+    "`pairs`": "`neighbor_list`",
+}
 
 
 def _system(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> tuple[Any, Any, Any, bool]:
@@ -445,9 +456,12 @@ def _wanted(outputs: Any) -> tuple[float, bool, int, bool]:
             return prefactor, False, 0, False
         if reduction == "system":
             return prefactor, True, 0, False
-    wanted = check.wanted(prefactor, reduction, forces, charge_gradients, virial)
-    want = _FORCES * wanted.forces | _CHARGE_GRADIENTS * wanted.charge_gradients | _VIRIAL * wanted.virial
-    return wanted.prefactor, wanted.per_system, want, check.flag("hybrid_forces", hybrid)
+    prefactor = prefactor if type(prefactor) is float else check.number("prefactor", prefactor)
+    want = _FORCES if check.flag("compute_forces", forces) else 0
+    want |= _CHARGE_GRADIENTS if check.flag("compute_charge_gradients", charge_gradients) else 0
+    want |= _VIRIAL if check.flag("compute_virial", virial) else 0
+    per_system = check.word("energy_reduction", reduction, ("atom", "system")) == "system"
+    return prefactor, per_system, want, check.flag("hybrid_forces", hybrid)
 
 
 def _run(energies: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Result:
@@ -491,8 +505,7 @@ def _explain(
     accuracy: Any = None,
 ) -> NoReturn:
     """Raises what was wrong with a call that failed, in the words of every error of this library."""
-    tensors = (positions, charges, cell)
-    if isinstance(error, NotImplementedError) or any(isinstance(x, Tensor) and given.is_traced(x) for x in tensors):
+    if any(isinstance(x, Tensor) and given.is_traced(x) for x in (positions, charges, cell)):
         raise error
     system = given.charged(positions, charges, cell, batch_idx)
     for name, value in (("alpha", alpha), ("k_cutoff", k_cutoff)):
@@ -510,5 +523,7 @@ def _explain(
     _wanted(outputs)
     text = str(error)
     if isinstance(error, RuntimeError) and text.startswith("`"):
+        for of_op, here in _NAMES.items():
+            text = text.replace(of_op, here)
         raise ValueError(text) from None
     raise error

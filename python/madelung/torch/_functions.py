@@ -33,7 +33,6 @@ _grad_enabled = torch.is_grad_enabled
 
 # Stands for a tensor that is zero. Never written to, and never part of a graph.
 _ABSENT = torch.empty(0)
-_NOTHING = _ABSENT.shape
 
 
 class Member:
@@ -180,8 +179,7 @@ def _eager_value(m: Member) -> type[Function]:
         else:
             results = saving(*args, want)
             saved = results[outputs:]
-            ctx.there = [x.shape != _NOTHING for x in saved]
-            ctx.save_for_backward(*[args[at] for at in tensors], *[x for x in saved if x.shape != _NOTHING])
+            ctx.save_for_backward(*[args[at] for at in tensors], *saved)
             results = results[:outputs]
         ctx.numbers = [args[at] for at in numbers]
         ctx.set_materialize_grads(False)
@@ -190,15 +188,10 @@ def _eager_value(m: Member) -> type[Function]:
         return tuple(results)
 
     def backward(ctx: Any, *v: Any) -> Any:
-        kept = (*ctx.saved_tensors, *ctx.numbers)
-        if saving is None:
-            flat, saved = [kept[k] for k in order], []
-        else:
-            # What was saved lies between the tensors and the numbers.
-            left = iter(kept[count : len(kept) - len(numbers)])
-            saved = [next(left) if there else None for there in ctx.there]
-            tail = len(kept) - n
-            flat = [kept[k if k < count else k + tail] for k in order]
+        kept = ctx.saved_tensors
+        saved = kept[count:]
+        kept = (*kept[:count], *ctx.numbers)
+        flat = [kept[k] for k in order]
         grads: list[Any] = [None] * n
         mask = want = 0
         for k, x in enumerate(v):
@@ -332,7 +325,12 @@ def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
     for m in family.members.values():
         _register_public(m, library)
     private, public, single, no_tangents = value.private, value.public, value.single, value.no_tangents
-    eager, functional, reals = value.eager, value.functional, op.reals
+    functional, reals = value.functional, op.reals
+
+    def eager_apply(*args: Any) -> Any:
+        results = value.eager.apply(*args)
+        return results[0] if single else results
+
     lists = Lists(op)
     columns = [n + 1 for n in lists.starts]
 
@@ -350,11 +348,13 @@ def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
                 if args[n].numel() >= MANY:
                     args, pending = lists.mark(args)
                     break
-            if _grad_enabled() and any([args[n].requires_grad for n in reals]):
-                results = eager.apply(*args)
-                results = results[0] if single else results
-            else:
-                results = private(*args)
+            run = private
+            if _grad_enabled():
+                for n in reals:
+                    if args[n].requires_grad:
+                        run = eager_apply
+                        break
+            results = run(*args)
         except (AttributeError, IndexError, TypeError, RuntimeError):
             op.check_kinds(args)
             raise

@@ -7,7 +7,8 @@ makes NumPy arrays of everything for the checks of `madelung.numpy`, which have 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -42,14 +43,16 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
     if x.device.type != "cpu":
         expected = "a tensor on the CPU, as this build has no backend for other devices (`.cpu()` moves it)"
         check.refuse(name, expected, f"one on {x.device}")
+    if x.layout is not torch.strided:
+        check.refuse(name, "a dense tensor (`.to_dense()`)", str(x.layout).removeprefix("torch."), TypeError)
     try:
         # Transforms would make a tensor of their own of it, without memory.
         with torch._C._DisableFuncTorch():
             return x.detach().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
         dtype = str(x.dtype).removeprefix("torch.")
-        expected = "float32 or float64" if x.is_floating_point() else "a dense tensor of a dtype that NumPy has"
-        raise TypeError(f"`{name}`: expected {expected}, got {dtype} of {tuple(x.shape)} ({error})") from error
+        expected = "float32 or float64" if x.is_floating_point() else "a dtype that NumPy has"
+        raise TypeError(f"`{name}`: expected {expected}, got {dtype} ({error})") from error
 
 
 def is_traced(x: torch.Tensor) -> bool:
@@ -68,23 +71,29 @@ def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:
 
 def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Charges:
     """The charges of a call as the native functions take them."""
-    r, q, h = reals(positions, charges, cell)
-    for name, x in (("positions", r), ("charges", q), ("cell", h)):
+    for name, x in (("positions", positions), ("charges", charges), ("cell", cell)):
         if x is None:
             check.refuse(name, "a tensor", "None", TypeError)
+    r, q, h = reals(positions, charges, cell)
     return check.charged(r, q, h, view("batch_idx", batch_idx, positions))
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    """Where tensors are made that are kept for later calls: belonging to no transform, and usable in any graph."""
+    with torch.inference_mode(False), torch._C._DisableFuncTorch():
+        yield
 
 
 @lru_cache(maxsize=64)
 def _constant(value: float, dtype: torch.dtype, systems: int) -> torch.Tensor:
-    # Outside of inference mode: tensors that are made in it cannot take part in a graph later.
-    with torch.inference_mode(False):
+    with _plain():
         return torch.full((systems,), value, dtype=dtype, device="cpu")
 
 
 @lru_cache(maxsize=64)
 def _zeros(n: int) -> torch.Tensor:
-    with torch.inference_mode(False):
+    with _plain():
         return torch.zeros(n, dtype=torch.int32, device="cpu")
 
 
@@ -201,5 +210,5 @@ def _waves(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, tor
     lattice = np.frombuffer(cells).reshape(-1, 3, 3)
     miller, ptr = _native.miller_indices(lattice.copy(), k_cutoff)
     idx = np.repeat(np.arange(len(lattice), dtype=np.int32), np.diff(ptr))
-    with torch.inference_mode(False):
+    with _plain():
         return torch.from_numpy(miller), torch.from_numpy(idx)

@@ -11,7 +11,15 @@ import torch
 
 from madelung.torch import _ops
 
+OPS = _ops.OPS
+
 SYSTEMS, ROWS = 2, 4
+
+
+def number(out: Any) -> torch.Tensor:
+    """A number that depends on every element of an op's results, not linearly."""
+    out = out if isinstance(out, tuple) else (out,)
+    return sum((x * x * torch.arange(1, x.numel() + 1).reshape(x.shape)).sum() for x in out)
 
 
 @dataclass
@@ -54,9 +62,7 @@ class Case:
 
     def scalar(self, *xs: Any) -> torch.Tensor:
         """A number that depends on every output, not linearly."""
-        out = self.at(*xs)
-        out = out if isinstance(out, tuple) else (out,)
-        return sum((x * x * torch.arange(1, x.numel() + 1).reshape(x.shape)).sum() for x in out)
+        return number(self.at(*xs))
 
     def energy(self, positions: torch.Tensor) -> torch.Tensor:
         """The same, of the first argument alone."""

@@ -31,70 +31,74 @@ def last_real(case: Case, new: Any) -> list[Any]:
     return args
 
 
-def test_wrong_dtypes(case: Case) -> None:
-    names = [case.op.inputs[n].name for n in case.reals]
+def test_wrong_dtypes(op_case: Case) -> None:
+    names = [op_case.op.inputs[n].name for n in op_case.reals]
     wrong = {
-        rf"`{names[-1]}`: expected float64, got float32": last_real(case, lambda x: x.float()),
-        rf"`{names[0]}`: expected float32 or float64, got int64": replaced(case, "real", lambda x: x.long()),
-        rf"`{names[0]}`: expected float32 or float64, got float16": replaced(case, "real", lambda x: x.half()),
-        rf"`{names[0]}`: expected a tensor of floating-point": replaced(case, "real", lambda x: x.to(torch.complex64)),
-        r"`atoms`: expected a tensor of int32 or int64, got float64": replaced(case, "batch_idx", lambda x: x.double()),
+        rf"`{names[-1]}`: expected float64, got float32": last_real(op_case, lambda x: x.float()),
+        rf"`{names[0]}`: expected float32 or float64, got int64": replaced(op_case, "real", lambda x: x.long()),
+        rf"`{names[0]}`: expected float32 or float64, got float16": replaced(op_case, "real", lambda x: x.half()),
+        rf"`{names[0]}`: expected a tensor of floating-point": replaced(
+            op_case, "real", lambda x: x.to(torch.complex64)
+        ),
+        r"`atoms`: expected a tensor of int32 or int64, got float64": replaced(
+            op_case, "batch_idx", lambda x: x.double()
+        ),
         r"`atoms`: expected a tensor of .* int64, got one of another dtype": replaced(
-            case, "batch_idx", torch.Tensor.bool
+            op_case, "batch_idx", torch.Tensor.bool
         ),
     }
     for message, args in wrong.items():
         with pytest.raises(RuntimeError, match=message):
-            case.call(*args)
+            op_case.call(*args)
         args = [x.requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
         with pytest.raises(RuntimeError, match=message):
-            case.call(*args)
+            op_case.call(*args)
 
 
-def test_wrong_shapes(case: Case) -> None:
-    first = case.op.inputs[case.reals[0]].name
+def test_wrong_shapes(op_case: Case) -> None:
+    first = op_case.op.inputs[op_case.reals[0]].name
     wrong = {
-        rf"`{first}`: expected shape \(Atom, 3\), got \[8, 2\]": replaced(case, "real", lambda x: x[:, :2]),
+        rf"`{first}`: expected shape \(Atom, 3\), got \[8, 2\]": replaced(op_case, "real", lambda x: x[:, :2]),
         r"expected 8 rows \(Atom\)|indices below|expected 7 rows \(Atom\)": replaced(
-            case, "batch_idx", lambda x: x[:-1]
+            op_case, "batch_idx", lambda x: x[:-1]
         ),
-        r"`atoms: batch_idx`: expected a sorted array": replaced(case, "batch_idx", lambda x: x.flip(0)),
-        r"`atoms: batch_idx`: expected shape \(N,\)": replaced(case, "batch_idx", lambda x: x[None]),
-        rf"`{case.op.inputs[case.reals[-1]].name}`: expected shape": last_real(case, lambda x: x[..., None]),
+        r"`atoms: batch_idx`: expected a sorted array": replaced(op_case, "batch_idx", lambda x: x.flip(0)),
+        r"`atoms: batch_idx`: expected shape \(N,\)": replaced(op_case, "batch_idx", lambda x: x[None]),
+        rf"`{op_case.op.inputs[op_case.reals[-1]].name}`: expected shape": last_real(op_case, lambda x: x[..., None]),
     }
-    if any(i.part == "others" for i in case.op.inputs):
+    if any(i.part == "others" for i in op_case.op.inputs):
         wrong |= {
             r"`pairs: neighbor_list`: expected indices from 0 to below 8, got 8": replaced(
-                case, "others", lambda x: torch.where(x == 3, 8, x)
+                op_case, "others", lambda x: torch.where(x == 3, 8, x)
             ),
-            r"`pairs: neighbor_ptr`: expected N \+ 1 offsets": replaced(case, "ptr", lambda x: x + 1),
-            r"`pairs: neighbor_shifts`: expected shape \(P, 3\)": replaced(case, "shifts", lambda x: x.flatten()),
-            r"`pairs: neighbor_list`: expected a full list": replaced(case, "shifts", lambda x: x * 0 + 1),
+            r"`pairs: neighbor_ptr`: expected N \+ 1 offsets": replaced(op_case, "ptr", lambda x: x + 1),
+            r"`pairs: neighbor_shifts`: expected shape \(P, 3\)": replaced(op_case, "shifts", lambda x: x.flatten()),
+            r"`pairs: neighbor_list`: expected a full list": replaced(op_case, "shifts", lambda x: x * 0 + 1),
             r"`pairs`: expected a kind of list: 0 \(full\), 1 \(half\), 2 \(directed\), got 3": replaced(
-                case, "list_kind", lambda _: 3
+                op_case, "list_kind", lambda _: 3
             ),
         }
     for message, args in wrong.items():
         with pytest.raises(RuntimeError, match=message):
-            case.call(*args)
+            op_case.call(*args)
 
 
-def test_wrong_numbers(case: Case) -> None:
+def test_wrong_numbers(op_case: Case) -> None:
     with pytest.raises(RuntimeError, match=r"`positions`: expected finite numbers, got NaN in row 0"):
-        case.call(*replaced(case, "real", lambda x: x * torch.nan))
+        op_case.call(*replaced(op_case, "real", lambda x: x * torch.nan))
 
 
-def test_wrong_kinds(case: Case) -> None:
+def test_wrong_kinds(op_case: Case) -> None:
     with pytest.raises(TypeError, match=r"`positions`: expected a tensor, got ndarray"):
-        case.call(*replaced(case, "real", lambda x: x.numpy()))
+        op_case.call(*replaced(op_case, "real", lambda x: x.numpy()))
     with pytest.raises(TypeError, match=r"`atoms`: expected a tensor, got list"):
-        case.call(*replaced(case, "batch_idx", lambda x: x.tolist()))
+        op_case.call(*replaced(op_case, "batch_idx", lambda x: x.tolist()))
     with pytest.raises(
-        TypeError, match=rf"expected {len(case.args)} arguments \(positions, .*, got {len(case.args) - 1}"
+        TypeError, match=rf"expected {len(op_case.args)} arguments \(positions, .*, got {len(op_case.args) - 1}"
     ):
-        case.call(*case.args[:-1])
-    with pytest.raises(TypeError, match=rf"got {len(case.args) + 1}"):
-        case.call(*case.args, 1)
+        op_case.call(*op_case.args[:-1])
+    with pytest.raises(TypeError, match=rf"got {len(op_case.args) + 1}"):
+        op_case.call(*op_case.args, 1)
 
 
 def test_long_messages_are_whole() -> None:
@@ -105,43 +109,43 @@ def test_long_messages_are_whole() -> None:
     assert str(caught.value).count("1, ") == 600 and str(caught.value).endswith("8, 3]")
 
 
-def test_meta_tensors(case: Case) -> None:
+def test_meta_tensors(op_case: Case) -> None:
     """All on `meta`: shapes alone, as with every op of torch. Some: an error that names one."""
-    meta = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in case.args]
-    got, expected = case.call(*meta), case.call(*case.args)
+    meta = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in op_case.args]
+    got, expected = op_case.call(*meta), op_case.call(*op_case.args)
     for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)]):
         assert a.device.type == "meta" and a.shape == b.shape and a.dtype == b.dtype
-    mixed = [x if n == case.reals[0] else y for n, (x, y) in enumerate(zip(meta, case.args))]
+    mixed = [x if n == op_case.reals[0] else y for n, (x, y) in enumerate(zip(meta, op_case.args))]
     with pytest.raises(ValueError, match=r"`\w+`: expected a tensor on meta like `positions` .*got one on cpu"):
-        case.call(*mixed)
+        op_case.call(*mixed)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_other_devices(case: Case) -> None:
+def test_other_devices(op_case: Case) -> None:
     with pytest.raises(RuntimeError, match=r"no backend for other devices: use `.cpu\(\)`"):
-        case.call(*[x.cuda() if isinstance(x, torch.Tensor) else x for x in case.args])
+        op_case.call(*[x.cuda() if isinstance(x, torch.Tensor) else x for x in op_case.args])
 
 
-def test_the_key_of_other_devices_says_so(case: Case) -> None:
+def test_the_key_of_other_devices_says_so(op_case: Case) -> None:
     """The kernel for CUDA is there, so that its error is Madelung's."""
-    assert torch._C._dispatch_has_kernel_for_dispatch_key(f"madelung::{case.op.name}", "CUDA")
-    assert torch._C._dispatch_has_kernel_for_dispatch_key(f"madelung::_{case.op.name}_vjp", "CUDA")
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(f"madelung::{op_case.op.name}", "CUDA")
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(f"madelung::_{op_case.op.name}_vjp", "CUDA")
 
 
-def test_nothing(case: Case) -> None:
+def test_nothing(op_case: Case) -> None:
     """No atoms, no systems, no pairs: empty results, and gradients of the inputs' shapes."""
-    if any(i.part == "ints" for i in case.op.inputs):
-        args = [x[:0] if isinstance(x, torch.Tensor) and x.shape != (0,) else x for x in case.args]
+    if any(i.part == "ints" for i in op_case.op.inputs):
+        args = [x[:0] if isinstance(x, torch.Tensor) and x.shape != (0,) else x for x in op_case.args]
     else:
-        args = [x[:0] if isinstance(x, torch.Tensor) else x for x in case.args]
-    parts = [i.part for i in case.op.inputs]
+        args = [x[:0] if isinstance(x, torch.Tensor) else x for x in op_case.args]
+    parts = [i.part for i in op_case.op.inputs]
     if "ptr" in parts:
         args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32)
-    xs = [args[n].clone().requires_grad_() for n in case.reals]
-    for n, x in zip(case.reals, xs):
+    xs = [args[n].clone().requires_grad_() for n in op_case.reals]
+    for n, x in zip(op_case.reals, xs):
         args[n] = x
-    out = case.call(*args)
-    for o, spec in zip(out if isinstance(out, tuple) else (out,), case.op.outputs):
+    out = op_case.call(*args)
+    for o, spec in zip(out if isinstance(out, tuple) else (out,), op_case.op.outputs):
         assert o.shape == (0, *[s["const"] for s in spec["shape"][1:]])
     grads = torch.autograd.grad([o.sum() for o in (out if isinstance(out, tuple) else (out,))], xs)
     assert [g.shape for g in grads] == [x.shape for x in xs]
@@ -159,11 +163,11 @@ def test_the_process_stays_as_it_is() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_handles_do_not_leak(total: Case, plain: Case) -> None:
+def test_handles_do_not_leak(saving_case: Case, plain_case: Case) -> None:
     """Memory stands still over thousands of calls that work and that fail."""
 
     def work(times: int) -> None:
-        for case in (total, plain):
+        for case in (saving_case, plain_case):
             bad = replaced(case, "batch_idx", lambda x: x.flip(0))
             for _ in range(times):
                 case.scalar(*case.inputs()).backward()
@@ -180,23 +184,23 @@ def test_handles_do_not_leak(total: Case, plain: Case) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600
 
 
-def test_big_inputs_do_not_leak(plain: Case) -> None:
+def test_big_inputs_do_not_leak(plain_case: Case) -> None:
     """Of a call that fails after all handles were taken."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(20):
         with pytest.raises(RuntimeError, match="4000000"):
-            plain.call(*replaced(plain, "real", lambda x: torch.zeros(4_000_000, 3, dtype=x.dtype)))
+            plain_case.call(*replaced(plain_case, "real", lambda x: torch.zeros(4_000_000, 3, dtype=x.dtype)))
     # In kB: two of these tensors, and not twenty.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
-def test_threads_at_once(case: Case) -> None:
-    expected = torch.autograd.grad(case.scalar(*(xs := case.inputs())), xs)
+def test_threads_at_once(op_case: Case) -> None:
+    expected = torch.autograd.grad(op_case.scalar(*(xs := op_case.inputs())), xs)
     wrong: list[str] = []
 
     def work() -> None:
         for _ in range(50):
-            got = torch.autograd.grad(case.scalar(*(xs := case.inputs())), xs)
+            got = torch.autograd.grad(op_case.scalar(*(xs := op_case.inputs())), xs)
             if not all(torch.equal(a, b) for a, b in zip(got, expected)):
                 wrong.append("another result")
 
@@ -208,16 +212,16 @@ def test_threads_at_once(case: Case) -> None:
     assert not wrong
 
 
-def test_errors_of_threads_stay_apart(plain: Case) -> None:
+def test_errors_of_threads_stay_apart(plain_case: Case) -> None:
     """The text of an error belongs to the thread that it came from."""
     wrong: list[str] = []
 
     def work(fill: float, word: str) -> None:
-        args = list(plain.args)
+        args = list(plain_case.args)
         args[0] = torch.full_like(args[0], fill)
         for _ in range(300):
             try:
-                plain.call(*args)
+                plain_case.call(*args)
             except RuntimeError as error:
                 if word not in str(error):
                     wrong.append(str(error))

@@ -13,13 +13,15 @@ def close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-10) -> None:
     torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * (float(b.abs().max()) if b.numel() else 0.0))
 
 
-def test_first_order(case: Case) -> None:
-    torch.autograd.gradcheck(case.at, case.inputs(), check_forward_ad=True, check_batched_grad=True, fast_mode=True)
+def test_first_order(op_case: Case) -> None:
+    torch.autograd.gradcheck(
+        op_case.at, op_case.inputs(), check_forward_ad=True, check_batched_grad=True, fast_mode=True
+    )
 
 
-def test_second_order(case: Case) -> None:
+def test_second_order(op_case: Case) -> None:
     torch.autograd.gradgradcheck(
-        case.at, case.inputs(), check_fwd_over_rev=True, check_rev_over_rev=True, atol=1e-4, fast_mode=True
+        op_case.at, op_case.inputs(), check_fwd_over_rev=True, check_rev_over_rev=True, atol=1e-4, fast_mode=True
     )
 
 
@@ -28,16 +30,16 @@ def test_entry_by_entry() -> None:
     torch.autograd.gradcheck(case.at, case.inputs(), check_forward_ad=True)
 
 
-def test_strain(case: Case) -> None:
+def test_strain(op_case: Case) -> None:
     """Given as zeros, it has the derivative along r → r(1 + ε), cell → cell(1 + ε) at fixed charges."""
-    if len(case.reals) == len(case.op.reals):
+    if len(op_case.reals) == len(op_case.op.reals):
         pytest.skip("no argument that is zero in every call")
-    (strain,) = set(case.op.reals) - set(case.reals)
-    names = [case.op.inputs[n].name for n in case.reals]
-    args = case.put(case.inputs())
+    (strain,) = set(op_case.op.reals) - set(op_case.reals)
+    names = [op_case.op.inputs[n].name for n in op_case.reals]
+    args = op_case.put(op_case.inputs())
     args[strain] = torch.zeros(2, 3, 3, dtype=torch.float64, requires_grad=True)
-    at = {name: args[n] for name, n in zip(names, case.reals)}
-    e = case.call(*args).sum()
+    at = {name: args[n] for name, n in zip(names, op_case.reals)}
+    e = op_case.call(*args).sum()
     by_strain, by_r, by_h = torch.autograd.grad(e, (args[strain], at["positions"], at["cell"]))
     r, h = at["positions"].detach(), at["cell"].detach()
     of_atoms = r[:, :, None] * by_r[:, None, :]
@@ -45,10 +47,10 @@ def test_strain(case: Case) -> None:
     close(by_strain, expected)
 
 
-def test_all_orders_agree(case: Case) -> None:
+def test_all_orders_agree(op_case: Case) -> None:
     """Hessians by every pair of modes are those of autograd's double backward, which `gradgradcheck` holds against
     finite differences."""
-    x, f = case.positions, case.energy
+    x, f = op_case.positions, op_case.energy
     expected = torch.autograd.functional.hessian(f, x)
     for name, composed in {
         "hessian": hessian(f),
@@ -66,26 +68,28 @@ def test_all_orders_agree(case: Case) -> None:
     close(vjp(grad(f), x)[1](u)[0], hvp)
 
 
-def test_dual_numbers(case: Case) -> None:
-    x = case.positions
+def test_dual_numbers(op_case: Case) -> None:
+    x = op_case.positions
     u = torch.linspace(-1, 1, x.numel(), dtype=x.dtype).reshape(x.shape)
     with forward_ad.dual_level():
-        tangent = forward_ad.unpack_dual(case.energy(forward_ad.make_dual(x, u))).tangent
-    close(tangent, (grad(case.energy)(x) * u).sum())
+        tangent = forward_ad.unpack_dual(op_case.energy(forward_ad.make_dual(x, u))).tangent
+    close(tangent, (grad(op_case.energy)(x) * u).sum())
 
 
-def test_third_order_says_so(case: Case) -> None:
-    with pytest.raises(NotImplementedError, match=f"{case.name}_v1: derivatives by its inputs exist to second order"):
-        jacrev(hessian(case.energy))(case.positions)
-    (x,) = (case.positions.clone().requires_grad_(),)
-    (g,) = torch.autograd.grad(case.energy(x), x, create_graph=True)
+def test_third_order_says_so(op_case: Case) -> None:
+    with pytest.raises(
+        NotImplementedError, match=f"{op_case.name}_v1: derivatives by its inputs exist to second order"
+    ):
+        jacrev(hessian(op_case.energy))(op_case.positions)
+    (x,) = (op_case.positions.clone().requires_grad_(),)
+    (g,) = torch.autograd.grad(op_case.energy(x), x, create_graph=True)
     (h,) = torch.autograd.grad((g * g).sum(), x, create_graph=True)
     with pytest.raises(NotImplementedError, match="third"):
         h.sum().backward()
 
 
-def test_vmap(case: Case) -> None:
-    x, f = case.positions, case.energy
+def test_vmap(op_case: Case) -> None:
+    x, f = op_case.positions, op_case.energy
     many = torch.stack([x, x + 0.01, 0.99 * x])
     close(vmap(f)(many), torch.stack([f(r) for r in many]))
     close(vmap(f, in_dims=2)(many.permute(1, 2, 0)), torch.stack([f(r) for r in many]))
@@ -96,52 +100,52 @@ def test_vmap(case: Case) -> None:
     close(grad(lambda r: vmap(f)(r).sum())(many), torch.stack([grad(f)(r) for r in many]))
 
 
-def test_vmap_over_everything(case: Case) -> None:
+def test_vmap_over_everything(op_case: Case) -> None:
     """Every tensor mapped, lists and batches too."""
-    tensors = [n for n in case.op.tensors if case.args[n].shape != (0,)]
-    cases = [case.args, [0.98 * x if n in case.reals else x for n, x in enumerate(case.args)]]
+    tensors = [n for n in op_case.op.tensors if op_case.args[n].shape != (0,)]
+    cases = [op_case.args, [0.98 * x if n in op_case.reals else x for n, x in enumerate(op_case.args)]]
 
     def f(*xs: torch.Tensor) -> torch.Tensor:
-        args = list(case.args)
+        args = list(op_case.args)
         for n, x in zip(tensors, xs):
             args[n] = x
-        return case.call(*args)
+        return op_case.call(*args)
 
     got = vmap(f)(*[torch.stack([args[n] for args in cases]) for n in tensors])
-    expected = [case.call(*args) for args in cases]
+    expected = [op_case.call(*args) for args in cases]
     for k, x in enumerate(got if isinstance(got, tuple) else (got,)):
         close(x, torch.stack([e[k] if isinstance(e, tuple) else e for e in expected]))
 
 
-def test_vmap_is_one_call(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vmap_is_one_call(op_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of batches is a larger batch: no loop over the mapped axis, but where the declaration forbids it."""
     from madelung.torch import _vmap
 
-    assert case.op.stackable
-    many = torch.stack([case.positions, case.positions + 0.01])
-    expected = vmap(case.energy)(many)
+    assert op_case.op.stackable
+    many = torch.stack([op_case.positions, op_case.positions + 0.01])
+    expected = vmap(op_case.energy)(many)
     with monkeypatch.context() as patched:
         patched.setattr(_vmap, "_loop", lambda *_: pytest.fail("a loop"))
-        close(vmap(case.energy)(many), expected)
+        close(vmap(op_case.energy)(many), expected)
     monkeypatch.setattr(_vmap, "_stack", lambda *_: None)
-    close(vmap(case.energy)(many), expected)
-    close(vmap(grad(case.energy))(many), torch.stack([grad(case.energy)(r) for r in many]))
+    close(vmap(op_case.energy)(many), expected)
+    close(vmap(grad(op_case.energy))(many), torch.stack([grad(op_case.energy)(r) for r in many]))
 
 
-def test_only_what_is_wanted(case: Case) -> None:
+def test_only_what_is_wanted(op_case: Case) -> None:
     """Gradients by some arguments are those of all, and the others stay without."""
-    everything = torch.autograd.grad(case.scalar(*(xs := case.inputs())), xs)
+    everything = torch.autograd.grad(op_case.scalar(*(xs := op_case.inputs())), xs)
     for n, expected in enumerate(everything):
-        xs = [x.detach() for x in case.inputs()]
+        xs = [x.detach() for x in op_case.inputs()]
         xs[n].requires_grad_()
-        case.scalar(*xs).backward()
+        op_case.scalar(*xs).backward()
         close(xs[n].grad, expected)
         assert all(x.grad is None for k, x in enumerate(xs) if k != n)
 
 
-def test_graphs_are_kept(case: Case) -> None:
-    xs = case.inputs()
-    e = case.scalar(*xs)
+def test_graphs_are_kept(op_case: Case) -> None:
+    xs = op_case.inputs()
+    e = op_case.scalar(*xs)
     first = torch.autograd.grad(e, xs, retain_graph=True)
     second = torch.autograd.grad(e, xs, create_graph=True)
     for a, b in zip(first, second):
@@ -149,31 +153,31 @@ def test_graphs_are_kept(case: Case) -> None:
         close(a, b)
 
 
-def test_checkpoints(case: Case) -> None:
+def test_checkpoints(op_case: Case) -> None:
     from torch.utils.checkpoint import checkpoint
 
     for reentrant in (False, True):
-        plain, again = case.inputs(), case.inputs()
-        case.scalar(*plain).backward()
-        checkpoint(case.scalar, *again, use_reentrant=reentrant).backward()
+        plain, again = op_case.inputs(), op_case.inputs()
+        op_case.scalar(*plain).backward()
+        checkpoint(op_case.scalar, *again, use_reentrant=reentrant).backward()
         for a, b in zip(plain, again):
             assert torch.equal(a.grad, b.grad)
 
 
-def test_saved_tensors_may_be_moved(case: Case) -> None:
+def test_saved_tensors_may_be_moved(op_case: Case) -> None:
     """All that a graph keeps goes through the hooks for saved tensors."""
-    plain, moved = case.inputs(), case.inputs()
-    case.scalar(*plain).backward()
+    plain, moved = op_case.inputs(), op_case.inputs()
+    op_case.scalar(*plain).backward()
     with torch.autograd.graph.save_on_cpu():
-        e = case.scalar(*moved)
+        e = op_case.scalar(*moved)
     e.backward()
     for a, b in zip(plain, moved):
         assert torch.equal(a.grad, b.grad)
 
 
-def test_changed_inputs_are_noticed(case: Case) -> None:
-    xs = case.inputs()
-    e = case.scalar(*xs)
+def test_changed_inputs_are_noticed(op_case: Case) -> None:
+    xs = op_case.inputs()
+    e = op_case.scalar(*xs)
     with torch.no_grad():
         xs[0].add_(1.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from systems import leaves, listed, system
 from torch.autograd import grad, gradcheck, gradgradcheck
 from torch.func import functional_call, hessian, jacfwd, jacrev, jvp, vmap
 
@@ -16,21 +17,6 @@ EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute
 # With these a pair at the cutoff has an energy of 1e-16.
 SPLIT = {"alpha": 1.5, "cutoff": 4.0, "k_cutoff": 6.0}
 REDUCTIONS = pytest.mark.parametrize("reduction", ["atom", "system"])
-
-
-def system(atoms: int = 4) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    rng = torch.Generator().manual_seed(atoms)
-
-    def random(*shape: int) -> torch.Tensor:
-        return torch.rand(*shape, generator=rng, dtype=torch.float64)
-
-    corners = torch.tensor([[n & 1, n >> 1 & 1, n >> 2 & 1] for n in range(8)], dtype=torch.float64)
-    cell = torch.diag(torch.tensor([3.0, 3.3, -3.5], dtype=torch.float64)) + 0.3 * random(3, 3)
-    return 1.6 * corners[:atoms] + 0.5 * random(atoms, 3), 2 * random(atoms) - 0.7, cell
-
-
-def leaves(*x: torch.Tensor) -> list[torch.Tensor]:
-    return [t.detach().clone().requires_grad_() for t in x]
 
 
 @pytest.fixture(params=["real", "reciprocal", "sum"])
@@ -237,14 +223,6 @@ def test_the_hybrid_rule_under_transforms() -> None:
     torch.testing.assert_close(vmap(by_charges)(many), torch.stack([by_charges(x) for x in many]))
     torch.testing.assert_close(jvp(lambda q: e(r, q), (q,), (torch.ones_like(q),))[1], expected.sum())
     assert float(jvp(lambda r: e(r, q), (r,), (torch.ones_like(r),))[1]) == 0.0
-
-
-def listed(r: torch.Tensor, h: torch.Tensor) -> dict[str, Any]:
-    """All that depends on values."""
-    pairs, ptr, shifts = mt.neighbor_list(r, 4.0, h)
-    miller, of = mt.generate_miller_indices(h, 6.0)
-    given = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts, "cutoff": 4.0}
-    return {**given, "miller_indices": miller, "miller_batch_idx": of}
 
 
 @pytest.mark.parametrize("forces", [False, True])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import Case, make
+from cases import Case, make, number
 from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacrev, jvp, vmap
 
@@ -36,16 +36,16 @@ class Module(torch.nn.Module):
         return self.case.at(*xs)
 
 
-def test_opcheck(case: Case) -> None:
+def test_opcheck(op_case: Case) -> None:
     """Schema, autograd, fake kernel and ahead-of-time dispatch with symbolic shapes, of every public member."""
-    args = case.put(case.inputs())
-    torch.library.opcheck(case.public, tuple(args))
-    reals, op = len(case.op.reals), case.op
+    args = op_case.put(op_case.inputs())
+    torch.library.opcheck(op_case.public, tuple(args))
+    reals, op = len(op_case.op.reals), op_case.op
     x = [args[n].detach() for n in op.reals]
     for n, t in zip(op.reals, x):
         if t.shape == (0,):
             x[op.reals.index(n)] = torch.zeros(2, 3, 3, dtype=torch.float64)
-    out = case.call(*[a.detach() if isinstance(a, torch.Tensor) else a for a in args])
+    out = op_case.call(*[a.detach() if isinstance(a, torch.Tensor) else a for a in args])
     w = [torch.ones_like(o) for o in (out if isinstance(out, tuple) else (out,))]
     absent, all_reals = torch.empty(0), (1 << reals) - 1
     of_w = (1 << len(w)) - 1
@@ -59,43 +59,41 @@ def test_opcheck(case: Case) -> None:
         torch.library.opcheck(op.overload(member, private=False), (*args, *extra), test_utils=checks)
 
 
-def test_fake_kernels_of_private_ops(case: Case) -> None:
+def test_fake_kernels_of_private_ops(op_case: Case) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode() as mode:
-        args = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in case.args]
-        want = (1 << len(case.op.reals)) - 1
-        members = {"": [], "_saving": [want]} if case.op.saves else {"": []}
+        args = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in op_case.args]
+        want = (1 << len(op_case.op.reals)) - 1
+        members = {"": [], "_saving": [want]} if op_case.op.saves else {"": []}
         for member, extra in members.items():
-            fake = case.op.overload(member, private=True)(*args, *extra)
+            fake = op_case.op.overload(member, private=True)(*args, *extra)
             shapes = [tuple(x.shape) for x in (fake if isinstance(fake, tuple) else (fake,))]
             with torch._subclasses.fake_tensor.unset_fake_temporarily():
-                real = case.op.overload(member, private=True)(*case.args, *extra)
+                real = op_case.op.overload(member, private=True)(*op_case.args, *extra)
             real = real if isinstance(real, tuple) else (real,)
             # The strain came as (0,): its saved gradient has the shape of the strain.
             assert shapes == [tuple(x.shape) for x in real]
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_compile(case: Case, dynamic: bool) -> None:
-    compiled = torch.compile(
-        case.scalar, fullgraph=True, dynamic=dynamic, backend="inductor" if dynamic else "aot_eager"
-    )
+def test_compile(op_case: Case, dynamic: bool) -> None:
+    backend, call = "inductor" if dynamic else "aot_eager", op_case.call
+    compiled = torch.compile(lambda *args: number(call(*args)), fullgraph=True, dynamic=dynamic, backend=backend)
     for seed in (0, 1):
-        again = make(case.op, seed)
-        a, b = again.inputs(), again.inputs()
-        case.args = again.args
-        expected, got = case.scalar(*a), compiled(*b)
+        op_case = make(op_case.op, seed)
+        a, b = op_case.inputs(), op_case.inputs()
+        expected, got = op_case.scalar(*a), compiled(*op_case.put(b))
         close(got, expected)
         expected.backward()
         got.backward()
         for x, y in zip(a, b):
             close(y.grad, x.grad)
     with torch.no_grad():
-        close(compiled(*case.inputs()), case.scalar(*case.inputs()))
+        close(compiled(*op_case.put(op_case.inputs())), op_case.scalar(*op_case.inputs()))
 
 
-def test_compiled_lists_may_grow(plain: Case) -> None:
+def test_compiled_lists_may_grow(plain_case: Case) -> None:
     """Sizes are symbols: another list is no new graph."""
     graphs = 0
 
@@ -104,19 +102,19 @@ def test_compiled_lists_may_grow(plain: Case) -> None:
         graphs += 1
         return graph.forward
 
-    compiled = torch.compile(lambda *args: plain.call(*args)[0], fullgraph=True, dynamic=True, backend=count)
-    positions, cell, of, ptr, others, shifts, _ = plain.args
+    compiled = torch.compile(lambda *args: plain_case.call(*args)[0], fullgraph=True, dynamic=True, backend=count)
+    positions, cell, of, ptr, others, shifts, _ = plain_case.args
     rows = torch.arange(len(positions)).repeat_interleave(ptr.diff())
     for kept in (shifts[:, 0] < 2, (shifts == 0).all(1), (rows - others).abs() == 1):
         begin = torch.searchsorted(rows[kept], torch.arange(len(positions) + 1)).int()
         args = [positions, cell, of, begin, others[kept], shifts[kept], 0]
-        assert torch.equal(compiled(*args), plain.call(*args)[0])
+        assert torch.equal(compiled(*args), plain_case.call(*args)[0])
     assert graphs == 1
 
 
-def test_transforms_in_graphs_are_right_or_loud(case: Case) -> None:
+def test_transforms_in_graphs_are_right_or_loud(op_case: Case) -> None:
     """On some releases these are errors, on others they work; what they never give is another number."""
-    x, f = case.positions, case.energy
+    x, f = op_case.positions, op_case.energy
     u, many = torch.ones_like(x), torch.stack([x, 0.99 * x])
     for fullgraph in (True, False):
         for transform, at in [
@@ -143,15 +141,15 @@ def right_or_loud(got: Any, expected: Any, at: tuple[torch.Tensor, ...]) -> None
     close(result, expected(*at))
 
 
-def test_dual_numbers_in_graphs_are_right_or_loud(plain: Case) -> None:
-    x = plain.positions
+def test_dual_numbers_in_graphs_are_right_or_loud(plain_case: Case) -> None:
+    x = plain_case.positions
 
     def tangent(r: torch.Tensor) -> torch.Tensor:
         with forward_ad.dual_level():
-            return forward_ad.unpack_dual(plain.energy(forward_ad.make_dual(r, torch.ones_like(r)))).tangent
+            return forward_ad.unpack_dual(plain_case.energy(forward_ad.make_dual(r, torch.ones_like(r)))).tangent
 
     def around(r: torch.Tensor) -> torch.Tensor:
-        compiled = torch.compile(plain.energy, fullgraph=True, backend="aot_eager")
+        compiled = torch.compile(plain_case.energy, fullgraph=True, backend="aot_eager")
         with forward_ad.dual_level():
             return forward_ad.unpack_dual(compiled(forward_ad.make_dual(r, torch.ones_like(r)))).tangent
 
@@ -161,11 +159,11 @@ def test_dual_numbers_in_graphs_are_right_or_loud(plain: Case) -> None:
     right_or_loud(around, tangent, (x,))
 
 
-def test_the_public_op_has_no_silent_tangent(plain: Case) -> None:
-    x, others = plain.positions, [plain.args[n] for n in plain.reals[1:]]
+def test_the_public_op_has_no_silent_tangent(plain_case: Case) -> None:
+    x, others = plain_case.positions, [plain_case.args[n] for n in plain_case.reals[1:]]
 
     def f(r: torch.Tensor) -> torch.Tensor:
-        return plain.public(*plain.put([r, *others]))[0]
+        return plain_case.public(*plain_case.put([r, *others]))[0]
 
     with pytest.raises(NotImplementedError, match="drop the tangents"):
         jvp(f, (x,), (torch.ones_like(x),))
@@ -178,15 +176,15 @@ def test_the_public_op_has_no_silent_tangent(plain: Case) -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_export(case: Case, strict: bool, tmp_path: Path) -> None:
-    xs = [x.detach() for x in case.inputs()]
-    exported = torch.export.export(Module(case), tuple(xs), strict=strict)
+def test_export(op_case: Case, strict: bool, tmp_path: Path) -> None:
+    xs = [x.detach() for x in op_case.inputs()]
+    exported = torch.export.export(Module(op_case), tuple(xs), strict=strict)
     calls = [str(n.target) for n in exported.graph.nodes if "madelung" in str(n.target)]
-    assert calls == [f"madelung.{case.op.name}.default"], "the op that autograd knows, and no other"
+    assert calls == [f"madelung.{op_case.op.name}.default"], "the op that autograd knows, and no other"
     torch.export.save(exported, tmp_path / "call.pt2")
     loaded = torch.export.load(tmp_path / "call.pt2").module()
-    a, b = case.inputs(), case.inputs()
-    first = [x if isinstance(x, torch.Tensor) else x[0] for x in (case.at(*a), loaded(*b))]
+    a, b = op_case.inputs(), op_case.inputs()
+    first = [x if isinstance(x, torch.Tensor) else x[0] for x in (op_case.at(*a), loaded(*b))]
     assert torch.equal(*first)
     for x, y in zip(
         torch.autograd.grad(first[0].sum(), a, allow_unused=True),

@@ -6,7 +6,7 @@ import torch
 from cases import Case, make
 
 import madelung.numpy as mn
-from madelung.torch import _ops
+from madelung.torch import _lists, _ops
 
 
 def crystal(repeat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -97,50 +97,79 @@ def test_vectors() -> None:
     np.testing.assert_allclose(distances.detach().numpy(), np.linalg.norm(expected, axis=1), rtol=1e-14)
 
 
-def test_single_precision(case: Case) -> None:
-    exact, xs = case.inputs(), case.to(torch.float32).inputs()
-    out = case.at(*[x.detach().requires_grad_() for x in xs])
+def test_single_precision(op_case: Case) -> None:
+    exact, xs = op_case.inputs(), op_case.to(torch.float32).inputs()
+    out = op_case.at(*[x.detach().requires_grad_() for x in xs])
     assert all(o.dtype == torch.float32 for o in (out if isinstance(out, tuple) else (out,)))
     exact = [x.detach().double().requires_grad_() for x in xs]
-    case.scalar(*xs).backward()
-    case.scalar(*exact).backward()
+    op_case.scalar(*xs).backward()
+    op_case.scalar(*exact).backward()
     for x, y in zip(xs, exact):
         assert x.grad.dtype == torch.float32
         error = float((x.grad.double() - y.grad).norm() / y.grad.norm())
         assert error < 1e-4, error
 
 
-def test_layouts(case: Case) -> None:
+def test_layouts(op_case: Case) -> None:
     """Neither strides, nor offsets, nor the width of integers change a bit."""
     spread = []
-    for x in case.args:
+    for x in op_case.args:
         if isinstance(x, torch.Tensor) and x.shape != (0,):
             wide = x.new_empty(*x.shape[:-1], 2 * x.shape[-1] + 1)
             wide[..., 1::2] = x
             x = wide[..., 1::2]
             assert not x.is_contiguous()
         spread.append(x)
-    wide = [x.long() if isinstance(x, torch.Tensor) and x.dtype == torch.int32 else x for x in case.args]
-    transposed = [x.mT.contiguous().mT if isinstance(x, torch.Tensor) and x.dim() > 1 else x for x in case.args]
-    expected = case.call(*case.args)
+    wide = [x.long() if isinstance(x, torch.Tensor) and x.dtype == torch.int32 else x for x in op_case.args]
+    transposed = [x.mT.contiguous().mT if isinstance(x, torch.Tensor) and x.dim() > 1 else x for x in op_case.args]
+    expected = op_case.call(*op_case.args)
     for args in (spread, wide, transposed):
-        got = case.call(*args)
+        got = op_case.call(*args)
         for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)]):
             assert torch.equal(a, b) and a.is_contiguous()
 
 
-def test_lists_that_were_checked(case: Case) -> None:
+def test_lists_that_were_checked(op_case: Case) -> None:
     """The flag leaves out a check, and nothing else: indices are compared with the number of atoms all the same."""
-    at = [i.part for i in case.op.inputs]
+    at = [i.part for i in op_case.op.inputs]
     if "list_kind" not in at:
         pytest.skip("no list")
-    args = list(case.args)
+    args = list(op_case.args)
     args[at.index("list_kind")] = 4
-    expected = case.call(*case.args)
-    for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (case.call(*args), expected)]):
+    expected = op_case.call(*op_case.args)
+    for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (op_case.call(*args), expected)]):
         assert torch.equal(a, b)
     for wrong in (8, -1, 2**31 - 1):
-        args[at.index("others")] = case.args[at.index("others")].clone()
+        args[at.index("others")] = op_case.args[at.index("others")].clone()
         args[at.index("others")][3] = wrong
         with pytest.raises(RuntimeError, match="neighbor_list`: expected indices from 0 to below 8"):
-            case.call(*args)
+            op_case.call(*args)
+
+
+def test_long_lists_are_checked_once() -> None:
+    """And again when they have changed; what is remembered dies with the list."""
+    op = _ops.OPS["pair_vectors"]
+    rng = np.random.default_rng(1)
+    cell = 9.0 * np.eye(3)
+    positions = rng.uniform(0, 9, (200, 3))
+    ptr, others, shifts = real_space(positions, cell, 4.0)
+    assert len(others) > _lists.MANY
+    idx = torch.zeros(200, dtype=torch.int32)
+    args = [torch.from_numpy(positions), torch.from_numpy(cell)[None], idx, ptr, others, shifts, 0]
+    lists = _lists.Lists(op)
+    assert lists.mark(args)[0][6] == 0
+    expected = _ops.pair_vectors(*args)
+    assert lists.mark(args)[0][6] == _lists.CHECKED
+    for a, b in zip(_ops.pair_vectors(*args), expected):
+        assert torch.equal(a, b)
+    # Another kind, other tensors, fewer atoms: not what was checked.
+    assert lists.mark([*args[:6], 1])[0][6] == 1
+    assert lists.mark([*args[:5], shifts.clone(), 0])[0][6] == 0
+    assert lists.mark([args[0][:-1], *args[1:]])[0][6] == 0
+    shifts[0] += 1
+    assert lists.mark(args)[0][6] == 0
+    with pytest.raises(RuntimeError, match="expected a full list"):
+        _ops.pair_vectors(*args)
+    known = len(_lists._checked)
+    del args, others, a, b
+    assert len(_lists._checked) == known - 1

@@ -23,6 +23,8 @@ pub struct Kernel {
     pub index: usize,
     /// Its parameters.
     pub params: &'static [Param],
+    /// The searches that come before it runs, one for each grid among its parameters.
+    pub queries: &'static [Query],
     /// Its forms.
     pub forms: &'static [Form],
 }
@@ -38,15 +40,33 @@ impl Kernel {
         dims: &'static [&'static str],
         index: usize,
         params: &'static [Param],
+        queries: &'static [Query],
         forms: &'static [Form],
     ) -> Self {
-        Self { name, dims, index, params, forms }
+        Self { name, dims, index, params, queries, forms }
     }
 
     /// Whether it has derivatives; `#[kernel(no_adjoint)]` has none.
     pub fn is_differentiable(&self) -> bool {
         self.forms.iter().any(|f| f.member != Member::Value)
     }
+
+    /// The query of a parameter, where it is a grid.
+    pub fn query_of(&self, param: usize) -> Option<&'static Query> {
+        self.queries.iter().find(|q| q.grid == param)
+    }
+}
+
+/// What lies within a radius of each row's own position, searched for before the kernel runs. The launch is given the
+/// list that is found, as that of the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The parameter that is the grid, a [`ParamKind::Pairs`].
+    pub grid: usize,
+    /// The one with the positions, a vector for each row.
+    pub positions: usize,
+    /// The one with the radius, an attribute.
+    pub radius: usize,
 }
 
 /// A parameter of a kernel.
@@ -110,7 +130,7 @@ pub enum ParamKind {
         /// The systems.
         systems: usize,
     },
-    /// A pair list.
+    /// A pair list, or a grid whose query finds one.
     Pairs {
         /// Its rows.
         rows: usize,

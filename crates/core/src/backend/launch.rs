@@ -54,7 +54,7 @@ pub struct Launching<'a> {
     pub arrays: Vec<((usize, u8), Bound<'a>)>,
     /// Batches, by parameter.
     pub batches: Vec<(usize, &'a Batch<'a>)>,
-    /// Pair lists, by parameter.
+    /// Pair lists, by parameter; what a grid's query found is one.
     pub pairs: Vec<(usize, &'a PairList<'a>)>,
     /// Maps, by parameter.
     pub maps: Vec<(usize, &'a Map<'a>)>,

@@ -44,6 +44,8 @@ pub struct HashGrid {
     systems: Systems,
     keys: Vec<u32>,
     payload: Vec<u32>,
+    /// The last (re)build was not left half done by an error.
+    whole: bool,
 }
 
 /// What the kernels know of each system.
@@ -112,6 +114,7 @@ impl HashGrid {
             bounds: Array::zeros(DType::I32, &[buckets + 1]),
             keys: vec![0; n],
             payload: vec![0; n],
+            whole: false,
         };
         grid.rebuild(context, points)?;
         Ok(grid)
@@ -122,6 +125,7 @@ impl HashGrid {
     /// # Errors
     /// `points`, as [`HashGrid::build`]; then the grid is to be rebuilt before it is searched.
     pub fn rebuild(&mut self, context: &Context<'_>, points: &View<'_>) -> Result<()> {
+        self.whole = false;
         let buckets = self.bounds.shape()[0] - 1;
         self.points.place(context, "points", points, &self.batch, &self.systems, buckets)?;
         let buckets_of = self.points.bucket.view();
@@ -137,7 +141,14 @@ impl HashGrid {
             *at = *point as i32;
         }
         let bounds = bounds.as_slice_mut().unwrap_or_default();
-        context.segment_bounds(&self.keys, bounds)
+        context.segment_bounds(&self.keys, bounds)?;
+        self.whole = true;
+        Ok(())
+    }
+
+    /// Whether it was built from these points (N, 3): the same numbers, exactly.
+    pub fn is_of(&self, points: &View<'_>) -> bool {
+        self.whole && points.shape() == self.points.r.shape() && points.to_f64() == self.points.r.to_f64()
     }
 
     /// The batch of its points.

@@ -34,6 +34,17 @@ pub(super) trait Prim: Lane {
     fn flip(self, magic_n: Self) -> Self;
     /// `(m, n)` with `self = m · 2^n` and m in [√½, √2), for positive normal numbers.
     fn frexp(self) -> (Self, Self);
+    /// `(√self, 1/√self)`, each to a unit in the last place.
+    #[inline(always)]
+    fn roots(self) -> (Self, Self) {
+        let root = self.sqrt();
+        (root, root.recip())
+    }
+    /// `self / divisor` to a unit in the last place, for numbers far from the ends of the range.
+    #[inline(always)]
+    fn quotient(self, divisor: Self) -> Self {
+        self / divisor
+    }
 }
 
 /// The constants of one element type.
@@ -133,6 +144,33 @@ fn exp_of_sum<P: Prim>(x: P, low: P) -> P {
     P::select(x.le(most), value, x + P::splat(f64::INFINITY))
 }
 
+/// `a / b` from 1/b to a quarter of its digits or half of them, and how many steps of Newton's method make it half.
+#[inline(always)]
+pub(super) fn refined_quotient<P: Prim>(a: P, b: P, estimate: P, steps: usize) -> P {
+    let mut inverse = estimate;
+    for _ in 0..steps {
+        inverse = (-b).mul_add(inverse, P::splat(1.0)).mul_add(inverse, inverse);
+    }
+    let q = a * inverse;
+    (-b).mul_add(q, a).mul_add(inverse, q)
+}
+
+/// `(√x, 1/√x)` from 1/√x to some digits likewise: Goldschmidt's iteration, then one step of Newton's for each. NaN at 0
+/// and infinity.
+#[inline(always)]
+pub(super) fn refined_roots<P: Prim>(x: P, estimate: P, steps: usize) -> (P, P) {
+    let half = P::splat(0.5);
+    // √x and 1/2√x.
+    let (mut g, mut h) = (x * estimate, estimate * half);
+    for _ in 0..steps {
+        let rest = (-g).mul_add(h, half);
+        (g, h) = (g.mul_add(rest, g), h.mul_add(rest, h));
+    }
+    let root = (-g).mul_add(g, x).mul_add(h, g);
+    let inverse = h + h;
+    (root, (-root).mul_add(inverse, P::splat(1.0)).mul_add(inverse, inverse))
+}
+
 #[inline(always)]
 pub(super) fn exp<P: Prim>(x: P) -> P {
     exp_of_sum(x, P::splat(0.0))
@@ -164,7 +202,7 @@ pub(super) fn erfc_exp_neg_sq<P: Prim>(x: P) -> (P, P) {
     let a = x.abs().at_most(P::splat(P::TABLES.erfc_end));
     let e = gaussian(a);
     let (top, bottom) = P::TABLES.erfcx;
-    let value = e * (polynomial(a, top) / polynomial(a, bottom));
+    let value = e * polynomial(a, top).quotient(polynomial(a, bottom));
     (P::select(x.lt(P::splat(0.0)), P::splat(2.0) - value, value), e)
 }
 

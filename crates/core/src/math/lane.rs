@@ -45,6 +45,8 @@ pub trait Lane:
     fn sqrt(self) -> Self;
     /// `1 / self`.
     fn recip(self) -> Self;
+    /// The square root and one over it, each to a unit in the last place, for numbers whose square root is normal.
+    fn sqrt_recip(self) -> (Self, Self);
     /// Absolute value.
     fn abs(self) -> Self;
 
@@ -171,6 +173,10 @@ macro_rules! common {
         #[inline(always)]
         fn recip(self) -> Self {
             Self::splat(1.0) / self
+        }
+        #[inline(always)]
+        fn sqrt_recip(self) -> (Self, Self) {
+            crate::math::functions::Prim::roots(self)
         }
         #[inline(always)]
         fn exp(self) -> Self {

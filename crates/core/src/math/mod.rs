@@ -70,6 +70,11 @@ macro_rules! special {
             pub fn cos<L: Lane>(x: L) -> L {
                 x.cos()
             }
+            /// The square root and one over it.
+            #[inline($inline)]
+            pub fn sqrt_recip<L: Lane>(x: L) -> (L, L) {
+                x.sqrt_recip()
+            }
             /// Sine and cosine.
             #[inline($inline)]
             pub fn sin_cos<L: Lane>(x: L) -> (L, L) {

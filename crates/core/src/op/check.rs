@@ -83,6 +83,7 @@ pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
                     set(entries, list.others().len())?;
                 }
             }
+            (ArgKind::Grid { columns, .. }, Arg::Grid(grid)) => set(columns, grid.len())?,
             (ArgKind::Map { rows, into }, Arg::Map(map)) => {
                 set(rows, map.rows())?;
                 set(into, map.into_len())?;
@@ -100,6 +101,7 @@ pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
             (ArgKind::Ints { .. }, _) => return wrong("an int32 or int64 array"),
             (ArgKind::Batch { .. }, _) => return wrong("a batch"),
             (ArgKind::Pairs { .. }, _) => return wrong("a pair list"),
+            (ArgKind::Grid { .. }, _) => return wrong("a grid of points"),
             (ArgKind::Map { .. }, _) => return wrong("a map"),
             (ArgKind::Mesh { .. }, _) => return wrong("a mesh"),
             (ArgKind::Scalar, _) => return wrong("a real attribute, finite"),
@@ -240,6 +242,7 @@ fn describe(arg: &Arg<'_>) -> String {
         Arg::Array(view) => describe_view(view),
         Arg::Batch(_) => "a batch".into(),
         Arg::Pairs(list) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
+        Arg::Grid(grid) => format!("a grid of {} points", grid.len()),
         Arg::Map(_) => "a map".into(),
         Arg::Mesh(_) => "a mesh".into(),
         Arg::Real(x) => format!("the real {x}"),

@@ -43,6 +43,18 @@ pub enum ArgKind {
         /// The dimension of arrays that have an element per entry of the list, padding included.
         entries: Option<String>,
     },
+    /// A grid of points that kernels query around rows: what is found, once for each call, they see as a pair list
+    /// between the two.
+    Grid {
+        /// The rows that it is queried around.
+        rows: String,
+        /// Its points.
+        columns: String,
+        /// The argument with their positions, `(columns, 3)`: the same coordinates as the grid was built from.
+        points: String,
+        /// The dimension of arrays that have an element per pair that is found.
+        entries: Option<String>,
+    },
     /// An element of another dimension for each row: `(rows,)`, i32.
     Map {
         /// The rows.
@@ -299,6 +311,28 @@ impl OpBuilder {
         self.add(name, ArgKind::Pairs { rows, columns, entries })
     }
 
+    /// A grid of points, `points` being the argument with their positions, that kernels over `rows` query. The systems
+    /// of the rows are those of the op's batch over them; without one the grid has one system.
+    #[must_use]
+    pub fn grid(self, name: &str, rows: &str, columns: &str, points: &str) -> Self {
+        let (rows, columns, points, entries) = (rows.into(), columns.into(), points.into(), None);
+        self.add(name, ArgKind::Grid { rows, columns, points, entries })
+    }
+
+    /// The same, and the dimension of arrays that have an element per pair that is found: scratch arrays, or arguments
+    /// of a caller who knows what will be.
+    #[must_use]
+    pub fn grid_with_entries(
+        self,
+        name: &str,
+        [rows, columns]: [&str; 2],
+        points: &str,
+        entries: &str,
+    ) -> Self {
+        let (rows, columns, points) = (rows.into(), columns.into(), points.into());
+        self.add(name, ArgKind::Grid { rows, columns, points, entries: Some(entries.into()) })
+    }
+
     /// An element of another dimension for each row.
     #[must_use]
     pub fn map(self, name: &str, rows: &str, into: &str) -> Self {
@@ -462,6 +496,9 @@ impl OpBuilder {
                 map.check(&op, &step.buffers)?;
             }
             check_order(&op, &step)?;
+            if let Work::Kernel(kernel) = work {
+                op.check_queries(kernel, &step)?;
+            }
             op.steps.push(step);
         }
         let written = |b: usize| op.steps.iter().any(|s| s.writes(b));
@@ -480,6 +517,7 @@ impl OpBuilder {
             ));
         }
         op.check_stored()?;
+        op.check_grids()?;
         op.check_saved_gradients()?;
         Ok(Arc::new(op))
     }

@@ -2,6 +2,7 @@
 
 use super::check::{BoundArgs, bind, check_finite, check_room, describe_view};
 use super::declare::{Op, Work};
+use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::store::{Slot, Store};
 use crate::array::{Array, DType, Shape, View};
@@ -24,7 +25,9 @@ impl Op {
         args: &[Arg<'_>],
         request: &Request<'_, '_>,
     ) -> Result<Evaluated> {
-        let mut run = Run::new(self, context, args)?;
+        let mut bound = bind(self, args)?;
+        let found = self.search(context, args, request, &mut bound)?;
+        let mut run = Run::new(self, context, args, bound, &found)?;
         let evaluated = run.evaluate(request)?;
         run.store.drain_owned(|array| context.allocator.recycle(array));
         let mut evaluated = self.settle(context, args, evaluated, run.raised)?;
@@ -37,6 +40,8 @@ pub(super) struct Run<'r, 'a> {
     pub(super) op: &'r Op,
     pub(super) context: &'r Context<'r>,
     pub(super) args: &'r [Arg<'a>],
+    /// The pairs that grids among the arguments found.
+    pub(super) found: &'r Found,
     pub(super) dtype: DType,
     dims: Vec<(&'r str, usize)>,
     attrs: Vec<(&'r str, i64)>,
@@ -46,11 +51,16 @@ pub(super) struct Run<'r, 'a> {
 }
 
 impl<'r, 'a> Run<'r, 'a> {
-    fn new(op: &'r Op, context: &'r Context<'r>, args: &'r [Arg<'a>]) -> Result<Self> {
-        let bound = bind(op, args)?;
+    fn new(
+        op: &'r Op,
+        context: &'r Context<'r>,
+        args: &'r [Arg<'a>],
+        bound: BoundArgs<'r>,
+        found: &'r Found,
+    ) -> Result<Self> {
         let store = Store::new(op.buffers(), args);
         let BoundArgs { dtype, dims, attrs } = bound;
-        let mut run = Self { op, context, args, dtype, dims, attrs, store, raised: false };
+        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, raised: false };
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 let slot = run.computed(&op.args[n], view)?;
@@ -438,7 +448,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     }
                 }
                 ParamKind::Pairs { rows, columns, entries } => {
-                    if let Some(Arg::Pairs(list)) = self.args.get(*buffer) {
+                    if let Some(list) = self.pair_list(*buffer) {
                         (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
                         if let Some(entries) = entries {
                             sizes[entries] = list.others().len();

@@ -66,6 +66,7 @@ pub(super) fn check_kind(
         shape.iter().try_fold(1, |n, s| if let Size::Const(c) = s { Some(n * c) } else { None })
     };
     let is_arg = at < op.args.len();
+    let queried = kernel.queries.iter().any(|q| kernel.params[q.grid].name == param);
     let arg = op.args.get(at).map(|a| &a.kind);
     match kind {
         ParamKind::Real { dim, components, width, .. } | ParamKind::Output { dim, components, width } => {
@@ -120,17 +121,18 @@ pub(super) fn check_kind(
             _ => return wrong(format!("a batch of {} in {}", kernel.dims[rows], kernel.dims[systems])),
         },
         ParamKind::Pairs { rows, columns, entries } => match arg {
-            Some(ArgKind::Pairs { rows: r, columns: c, entries: e })
-                if same(rows, &Size::Dim(r.clone()))
-                    && same(columns, &Size::Dim(c.clone()))
-                    && entries
-                        .is_none_or(|dim| e.as_ref().is_some_and(|e| same(dim, &Size::Dim(e.clone())))) => {}
+            Some(
+                kind @ (ArgKind::Pairs { rows: r, columns: c, entries: e }
+                | ArgKind::Grid { rows: r, columns: c, entries: e, .. }),
+            ) if matches!(kind, ArgKind::Grid { .. }) == queried
+                && same(rows, &Size::Dim(r.clone()))
+                && same(columns, &Size::Dim(c.clone()))
+                && entries.is_none_or(|dim| e.as_ref().is_some_and(|e| same(dim, &Size::Dim(e.clone())))) => {
+            }
             _ => {
                 let entries = entries.map_or(String::new(), |e| format!(", entries {}", kernel.dims[e]));
-                return wrong(format!(
-                    "pairs of {} and {}{entries}",
-                    kernel.dims[rows], kernel.dims[columns]
-                ));
+                let what = if queried { "a grid for queries: rows" } else { "pairs of" };
+                return wrong(format!("{what} {} and {}{entries}", kernel.dims[rows], kernel.dims[columns]));
             }
         },
         ParamKind::Map { rows, into } => match arg {

@@ -9,6 +9,7 @@ mod check;
 mod declare;
 mod evaluate;
 mod fit;
+mod grid;
 mod linear;
 mod plan;
 mod registry;

@@ -104,7 +104,10 @@ impl<'r> Run<'r, '_> {
         let scatter = self.context.scatter;
         let has = |lists: Lists| kernel.forms.iter().any(|f| f.member == member && f.lists == lists);
         let (has_any, has_scatter) = (has(Lists::Any), has(Lists::Scatter));
-        let lists_full = Launching::lists_are_full(&self.pair_lists(&step.buffers, kernel.params.len()));
+        // No form takes what queries find for symmetric.
+        let mut lists = self.pair_lists(&step.buffers, kernel.params.len());
+        lists.retain(|(p, _)| kernel.query_of(*p).is_none());
+        let lists_full = Launching::lists_are_full(&lists);
         let covers = |form: &Form| match form.gradients {
             None => true,
             Some(given) => (0..step.buffers.len()).all(|p| {
@@ -138,11 +141,15 @@ impl<'r> Run<'r, '_> {
     }
 
     pub(super) fn pair_lists(&self, buffers: &[usize], params: usize) -> Vec<(usize, &'r PairList<'r>)> {
-        (0..params)
-            .filter_map(|p| match self.args.get(buffers[p]) {
-                Some(Arg::Pairs(list)) => Some((p, *list)),
-                _ => None,
-            })
-            .collect()
+        (0..params).filter_map(|p| Some((p, self.pair_list(buffers[p])?))).collect()
+    }
+
+    /// The list that an argument is, or that its query found.
+    pub(super) fn pair_list(&self, buffer: usize) -> Option<&'r PairList<'r>> {
+        match self.args.get(buffer)? {
+            Arg::Pairs(list) => Some(list),
+            Arg::Grid(_) => self.found.iter().find(|(n, _)| *n == buffer).map(|(_, list)| list),
+            _ => None,
+        }
     }
 }

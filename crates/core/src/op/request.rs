@@ -2,6 +2,7 @@
 
 use crate::array::{Array, View};
 use crate::batch::Batch;
+use crate::hash_grid::HashGrid;
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::pairs::PairList;
@@ -15,6 +16,8 @@ pub enum Arg<'a> {
     Batch(&'a Batch<'a>),
     /// A pair list.
     Pairs(&'a PairList<'a>),
+    /// A grid.
+    Grid(&'a HashGrid),
     /// A map.
     Map(&'a Map<'a>),
     /// A mesh.

@@ -9,7 +9,7 @@ use super::evaluate::Run;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::size::Size;
 use super::store::Slot;
-use crate::array::Array;
+use crate::array::{Array, View};
 use crate::backend::kernel::{Member, role};
 use crate::{Error, Result};
 
@@ -34,6 +34,25 @@ impl Op {
     /// The arguments whose gradients are saved, in order.
     fn saved_args(&self) -> Vec<usize> {
         self.saved_gradients.iter().filter_map(|name| self.arg(name)).collect()
+    }
+
+    /// The cotangent and the saved gradients that make a call of G₀, where nothing else does.
+    pub(super) fn scales<'q, 'a>(
+        &self,
+        request: &'q Request<'_, 'a>,
+    ) -> Option<(&'q Cotangent<'a>, Vec<&'q View<'a>>)> {
+        let saved_args = self.saved_args();
+        let first = request.saved.len().saturating_sub(saved_args.len());
+        let saved = |n: &usize| {
+            let at = saved_args.iter().position(|a| a == n)?;
+            request.saved.get(first + at)?.as_ref()
+        };
+        let (true, false, [Some(cotangent)]) =
+            (request.directions.is_empty(), request.values, request.cotangents)
+        else {
+            return None;
+        };
+        Some((cotangent, request.gradients.iter().map(saved).collect::<Option<_>>()?))
     }
 
     /// The gradient by a row depends on the cotangent of that row's system alone.
@@ -67,7 +86,7 @@ impl Op {
             return wrong(&joins.name, "an array whose rows belong to systems", format!("{:?}", joins.shape));
         }
         let list = |kind: &ArgKind| match kind {
-            ArgKind::Pairs { rows, columns, .. } => {
+            ArgKind::Pairs { rows, columns, .. } | ArgKind::Grid { rows, columns, .. } => {
                 [rows, columns].iter().any(|d| *d == system || !of_a_system(d))
             }
             // Nothing says that a row and the element it refers to belong to one system.
@@ -134,20 +153,7 @@ impl<'a> Run<'_, 'a> {
 
     /// G₀ from saved gradients, where there is one for every argument that is asked for.
     pub(super) fn scaled(&self, request: &Request<'_, 'a>) -> Result<Option<Evaluated>> {
-        let saved_args = self.op.saved_args();
-        let first = request.saved.len().saturating_sub(saved_args.len());
-        let saved = |n: &usize| {
-            let at = saved_args.iter().position(|a| a == n)?;
-            request.saved.get(first + at)?.as_ref()
-        };
-        let (true, false, [Some(cotangent)]) =
-            (request.directions.is_empty(), request.values, request.cotangents)
-        else {
-            return Ok(None);
-        };
-        let Some(saved) = request.gradients.iter().map(saved).collect::<Option<Vec<_>>>() else {
-            return Ok(None);
-        };
+        let Some((cotangent, saved)) = self.op.scales(request) else { return Ok(None) };
         let mut gradients = vec![];
         for (n, unit) in request.gradients.iter().zip(saved) {
             let rows = unit.shape().first().copied().unwrap_or(1);

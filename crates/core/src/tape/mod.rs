@@ -11,6 +11,7 @@ mod reverse;
 use crate::array::{Array, DType};
 use crate::backend::Context;
 use crate::batch::Batch;
+use crate::hash_grid::HashGrid;
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::op::Op;
@@ -39,6 +40,8 @@ pub enum Value {
     Batch(Arc<Batch<'static>>),
     /// A pair list.
     Pairs(Arc<PairList<'static>>),
+    /// A grid. Its points stay where they are; on a replay with others it is no grid of them, which is an error.
+    Grid(Arc<HashGrid>),
     /// A map.
     Map(Arc<Map<'static>>),
     /// A mesh.

@@ -227,7 +227,8 @@ impl Body {
 
     /// Emits an op as it stands: found if it is known, else placed in the outermost block where it may stand.
     /// Loads go as far out as their row allows (rows are always valid), arithmetic leaves loops it does not
-    /// depend on but stays inside branches.
+    /// depend on but stays inside branches. What may be infinite, or have an infinite derivative, stays in loops
+    /// too: outside, the adjoint 0 that a loop over nothing leaves would meet it.
     pub fn emit(&mut self, op: Op, ty: Type) -> Val {
         let is_const = matches!(op, Op::Const(_) | Op::Int(_));
         let is_read = op.of_acc().is_some();
@@ -237,11 +238,12 @@ impl Body {
         let mut needed = 0;
         op.for_each_arg(|a| needed = needed.max(self.values[a].depth));
         let here = self.scopes.len() - 1;
+        let may_diverge = matches!(op, Op::Recip(_) | Op::Sqrt(_) | Op::Exp(_) | Op::Ln(_) | Op::Pow(..));
         let depth = if is_const {
             0
         } else {
             match op {
-                _ if is_read || op.of_loop().is_some() => here,
+                _ if is_read || may_diverge || op.of_loop().is_some() => here,
                 Op::Load { .. }
                 | Op::LoadInt { .. }
                 | Op::SystemOf { .. }
@@ -257,8 +259,7 @@ impl Body {
             }
         };
         let v = self.values.len();
-        let mut wild =
-            is_read || matches!(op, Op::Recip(_) | Op::Sqrt(_) | Op::Exp(_) | Op::Ln(_) | Op::Pow(..));
+        let mut wild = is_read || may_diverge;
         op.for_each_arg(|a| wild |= self.values[a].wild);
         let unless = self.unless_of(&op);
         self.values.push(Value { op: op.clone(), ty, depth, wild: wild && ty == Type::Real, unless });
@@ -296,6 +297,30 @@ impl Body {
             }
             _ => factors.1.push(v),
         }
+    }
+
+    /// How often each value is used.
+    pub(crate) fn uses(&self) -> HashMap<Val, usize> {
+        let mut uses = HashMap::new();
+        let mut use_of = |v: Val| *uses.entry(v).or_insert(0) += 1;
+        self.for_each_stmt(&mut |s| match s {
+            Stmt::Let(v) => self.op(*v).for_each_arg(&mut use_of),
+            Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => use_of(*v),
+            Stmt::Raise { value, place, .. } => [*value, *place].into_iter().for_each(&mut use_of),
+            Stmt::DeclareChannels(..) => {}
+            Stmt::AccumulateChannel { channel, value, .. } => {
+                [*channel, *value].into_iter().for_each(&mut use_of);
+            }
+            Stmt::Store { channel, value, .. } => {
+                channel.iter().chain([value]).copied().for_each(&mut use_of)
+            }
+            Stmt::Contribute { row, channel, value, .. } => {
+                row.iter().chain(channel).chain([value]).copied().for_each(&mut use_of);
+            }
+            Stmt::For { range, .. } => range.for_each_arg(&mut use_of),
+            Stmt::If { condition, .. } => use_of(*condition),
+        });
+        uses
     }
 
     /// Removes what no store and no contribution needs.

@@ -206,8 +206,8 @@ impl Lower<'_> {
     }
 
     fn method(&mut self, m: &syn::ExprMethodCall) -> Result<Value> {
-        let forms = "methods are `batch.of(row)` and `map.of(row)`, and in loops `batch.members(system)` and `pairs.row(i)`; functions are \
-                     called as `sqrt(x)`";
+        let forms = "methods are `batch.of(row)` and `map.of(row)`, and in loops `batch.members(system)`, `pairs.row(i)` and `grid.query(x[i], radius)`; \
+                     functions are called as `sqrt(x)`";
         if m.method != "of" {
             return err(m, forms);
         }

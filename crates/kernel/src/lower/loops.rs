@@ -1,5 +1,6 @@
 //! Loops, and what they look for.
 
+use super::grid::no_rows;
 use super::*;
 use crate::ir::{Range, Role, Stmt};
 use syn::Expr;
@@ -225,8 +226,9 @@ impl Lower<'_> {
 
     fn range(&mut self, f: &syn::ExprForLoop) -> Result<(Range, Vec<String>)> {
         let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift, p) in pairs.row(i)` \
-                     (p: the pair, where the list names its entries), `for k in batch.members(system)` or `for (node, \
-                     weight) in mesh.around(system, u)`, and `for c in Feature` over channels";
+                     (p: the pair, where the list names its entries), `for k in batch.members(system)`, `for (node, \
+                     weight) in mesh.around(system, u)` or `for (j, shift) in grid.query(x[i], radius)`, and `for c in \
+                     Feature` over channels";
         let names = match &*f.pat {
             Pat::Ident(i) => vec![i.ident.to_string()],
             Pat::Wild(_) => vec!["_".into()],
@@ -255,8 +257,12 @@ impl Lower<'_> {
                 }
                 Ok((range, names))
             }
+            Expr::MethodCall(m) if m.method == "query" => Ok((self.query_range(f, m, names.len())?, names)),
             Expr::MethodCall(m) => {
                 let param = self.param_named(&m.receiver)?;
+                if self.grids.has(param) {
+                    return no_rows(m);
+                }
                 let (method, args) = (m.method.to_string(), m.args.iter().collect::<Vec<_>>());
                 let [arg] = args.as_slice() else { return err(m, forms) };
                 let arg_value = self.index(arg)?;

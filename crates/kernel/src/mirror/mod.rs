@@ -71,10 +71,35 @@ pub fn parts(kernel: &Kernel, src: &Body, partners: Partners) -> Result<Vec<Part
     }
     parts.extend(columns);
     for part in &mut parts {
+        store_the_rest(kernel, &mut part.body);
         part.body.remove_unused();
     }
     parts.retain(|p| !p.body.stmts().is_empty());
     Ok(parts)
+}
+
+/// Components of a row's own element that get nothing become 0: backends hand out arrays as they come.
+fn store_the_rest(kernel: &Kernel, b: &mut Body) {
+    let (mut stored, mut shared) = (BTreeMap::<_, BTreeSet<usize>>::new(), BTreeSet::new());
+    b.for_each_stmt(&mut |s| match s {
+        Stmt::Store { param, role, component, channel: None, .. } => {
+            stored.entry((*param, *role)).or_default().insert(*component);
+        }
+        Stmt::Contribute { param, role, .. } => {
+            shared.insert((*param, *role));
+        }
+        _ => {}
+    });
+    let zero = b.real(0.0);
+    for ((param, role), known) in stored {
+        // What rows share begins as zeros anyway.
+        if shared.contains(&(param, role)) {
+            continue;
+        }
+        for component in (0..kernel.components(param, role)).filter(|c| !known.contains(c)) {
+            b.push(Stmt::Store { param, role, component, channel: None, value: zero });
+        }
+    }
 }
 
 /// Values of rows that depend on the sums of their loops. Whoever needs those of another row finds them in an array
@@ -188,7 +213,7 @@ fn pair_loops(kernel: &Kernel, src: &Body, partners: Partners) -> Result<BTreeMa
         let Kind::Pairs { rows, columns, .. } = kernel.params[*list].kind else { return };
         let (sums, entry) = column_needs(src, *id, body);
         if partners == Partners::Symmetric {
-            if rows != columns || entry {
+            if rows != columns || entry || kernel.is_queried(*list) {
                 error = Some("what a pair gives to its column is not the same from both sides".to_string());
             }
             if !sums {

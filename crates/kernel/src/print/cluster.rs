@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::rust::{Lanes, Printer, pointers};
 use crate::cluster::Clusters;
 use crate::ir::{Acc, Body, Kernel, Op, Role, Stmt, Val};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
 /// The function `name`, given the layout of the part that the form is of: its launch is bound as for the part.
@@ -15,9 +15,6 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
     let mut p = Printer::new(kernel, body, &layout);
     p.clusters = Some(clusters);
     let (columns, sums) = (clusters.packed.len(), clusters.sums.len());
-    let place = |m: Acc| clusters.sums.iter().position(|s| s.row == m || s.column == Some(m));
-    let is_column = |m: Acc| clusters.sums.iter().any(|s| s.column == Some(m));
-
     let mut stmts: Vec<&Stmt> = vec![];
     for s in body.stmts() {
         match s {
@@ -45,8 +42,12 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
         sums: HashSet::new(),
         rows_loaded: HashSet::new(),
     });
+    let joined = joined(&p, &inner);
     for v in p.outside_values(&inner) {
         p.line(&format!("let u{v} = L::splat(v{v});"));
+    }
+    for (v, j) in &joined {
+        p.line(&format!("let j{v} = L::splat(v{} {} v{});", j.first, j.sign, j.second));
     }
     for s in &clusters.sums {
         p.line(&format!("let mut m{} = 0.0f64;", s.row));
@@ -57,36 +58,13 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
     for s in &clusters.sums {
         p.line(&format!("let mut l{} = L::splat(0.0);", s.row));
     }
-    p.line("while k < stop {");
-    p.line("let entry = &*piece.entries.add(k);");
-    p.line(&format!("let theirs = packed.add(entry.cluster as usize * ({columns} * L::N));"));
-    p.line(&format!("let columns = columns.add(entry.cluster as usize * ({sums} * L::N));"));
-    p.line("let active = L::bits(entry.mask);");
-    let mut open = HashSet::new();
-    for s in &inner {
-        match s {
-            Stmt::Let(v) if !layout.fused.contains(v) && !layout.subtracted.contains(v) => {
-                if let Some(text) = p.lane_expr(*v, body.op(*v)) {
-                    p.line(&format!("let v{v} = {text};"));
-                }
-            }
-            Stmt::Accumulate(m, v) => {
-                let n = place(*m).expect("every accumulator of a pair is one of the sums");
-                if is_column(*m) && open.insert(*m) {
-                    p.line(&format!("let mut l{m} = L::load(columns.add({n} * L::N));"));
-                }
-                let text = added(&p, &layout, *v, &format!("l{m}"));
-                p.line(&format!("l{m} = L::select(active, {text}, l{m});"));
-            }
-            _ => {}
-        }
+    // Two entries side by side, statement by statement: the chain from a distance to a force is long, and the second
+    // fills the waits of the first.
+    for entries in [&["", "_next"][..], &[""]] {
+        p.line(&format!("while k + {} <= stop {{", entries.len()));
+        step(&mut p, clusters, &layout, &inner, &joined, entries);
+        p.line("}");
     }
-    for (n, s) in clusters.sums.iter().enumerate() {
-        if let Some(m) = s.column {
-            p.line(&format!("l{m}.store(columns.add({n} * L::N));"));
-        }
-    }
-    p.line("k += 1;\n}");
     for s in &clusters.sums {
         p.line(&format!("m{0} += l{0}.sum();", s.row));
     }
@@ -108,6 +86,109 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
          unsafe {{\n{head}{}}}\n}}\n",
         p.out
     )
+}
+
+/// (u₁ − x) ± u₂ as (u₁ ± u₂) − x, or (x − u₁) ± u₂ as x − (u₁ ∓ u₂), where only x differs between the lanes: what an
+/// atom and the image give together is known outside.
+struct Joined {
+    first: Val,
+    sign: char,
+    second: Val,
+    varying: Val,
+    /// Whether what is known is subtracted from `varying`.
+    from_it: bool,
+    /// The inner difference, which nobody else needs.
+    without: Val,
+}
+
+fn joined(p: &Printer<'_>, inner: &[Stmt]) -> BTreeMap<Val, Joined> {
+    let uses = p.b.uses();
+    let plain = |v: Val| p.varies(v) && p.b.constant(v).is_none();
+    let mut found = BTreeMap::new();
+    for s in inner {
+        let Stmt::Let(v) = s else { continue };
+        let (without, second, adds) = match *p.b.op(*v) {
+            Op::Sub(x, u) => (x, u, false),
+            Op::Add(x, u) if plain(x) => (x, u, true),
+            Op::Add(u, x) => (x, u, true),
+            _ => continue,
+        };
+        let Op::Sub(x, y) = *p.b.op(without) else { continue };
+        if plain(second) || uses.get(&without) != Some(&1) || p.b.constant(second).is_some() {
+            continue;
+        }
+        let (first, varying, from_it) = match (plain(x), plain(y)) {
+            (false, true) => (x, y, false),
+            (true, false) => (y, x, true),
+            _ => continue,
+        };
+        if p.b.constant(first).is_some() || p.is_fused(varying).is_some() {
+            continue;
+        }
+        let sign = if adds != from_it { '+' } else { '-' };
+        found.insert(*v, Joined { first, sign, second, varying, from_it, without });
+    }
+    found
+}
+
+/// Some entries at once: their pairs, then their sums one after the other, since two may be of one cluster.
+fn step(
+    p: &mut Printer<'_>,
+    clusters: &Clusters,
+    layout: &Layout,
+    inner: &[Stmt],
+    joined: &BTreeMap<Val, Joined>,
+    entries: &[&'static str],
+) {
+    let (columns, sums) = (clusters.packed.len(), clusters.sums.len());
+    let place = |m: Acc| clusters.sums.iter().position(|s| s.row == m || s.column == Some(m));
+    let is_column = |m: Acc| clusters.sums.iter().any(|s| s.column == Some(m));
+    for (n, entry) in entries.iter().enumerate() {
+        p.line(&format!("let entry{entry} = &*piece.entries.add(k + {n});"));
+        p.line(&format!(
+            "let theirs{entry} = packed.add(entry{entry}.cluster as usize * ({columns} * L::N));"
+        ));
+    }
+    p.line(&format!("k += {};", entries.len()));
+    let outside = std::mem::replace(&mut p.paired, vec![HashSet::new()]);
+    for s in inner {
+        let Stmt::Let(v) = s else { continue };
+        let part_of_another = joined.values().any(|j| j.without == *v);
+        if layout.fused.contains(v) || layout.subtracted.contains(v) || part_of_another {
+            continue;
+        }
+        for entry in entries {
+            p.entry = entry;
+            if let Some(j) = joined.get(v) {
+                let x = p.real(j.varying);
+                let text = if j.from_it { format!("{x} - j{v}") } else { format!("j{v} - {x}") };
+                p.line(&format!("let v{v}{entry} = {text};"));
+            } else if let Some(text) = p.lane_expr(*v, p.b.op(*v)) {
+                p.line(&format!("let v{v}{entry} = {text};"));
+            }
+        }
+    }
+    for entry in entries {
+        p.entry = entry;
+        p.line(&format!("let sums{entry} = columns.add(entry{entry}.cluster as usize * ({sums} * L::N));"));
+        p.line(&format!("let active = L::bits(entry{entry}.mask);"));
+        let mut open = HashSet::new();
+        for s in inner {
+            let Stmt::Accumulate(m, v) = s else { continue };
+            let n = place(*m).expect("every accumulator of a pair is one of the sums");
+            if is_column(*m) && open.insert(*m) {
+                p.line(&format!("let mut l{m} = L::load(sums{entry}.add({n} * L::N));"));
+            }
+            let text = added(p, layout, *v, &format!("l{m}"));
+            p.line(&format!("l{m} = L::select(active, {text}, l{m});"));
+        }
+        for (n, s) in clusters.sums.iter().enumerate() {
+            if let Some(m) = s.column {
+                p.line(&format!("l{m}.store(sums{entry}.add({n} * L::N));"));
+            }
+        }
+    }
+    (p.entry, p.paired) = ("", outside);
 }
 
 /// The values that differ between the lanes: those that depend on the column.

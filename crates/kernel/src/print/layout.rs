@@ -84,14 +84,25 @@ pub struct Layout {
     pub planes: Option<ParamId>,
     /// The batch of the part's rows, if the kernel has one: launches are cut at its systems.
     pub batch: Option<ParamId>,
-    /// Values whose erfc and exp(−x²) are both needed, and whose sine and cosine are.
-    pub(crate) together: HashSet<Val>,
+    /// Values of which both functions of a pair are needed.
+    pub(crate) together: HashSet<(Val, Pair)>,
     /// Products that are printed within the sum they go to.
     pub(crate) fused: HashSet<Val>,
     /// Opposites that are subtracted from the accumulator they alone go to.
     pub(crate) subtracted: HashSet<Val>,
     /// Coordinates whose splines are tabulated where they are known, for all nodes of the axis at once.
     pub(crate) tables: Vec<Table>,
+}
+
+/// Two functions of one value that share most of their work.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Pair {
+    /// erfc(x) and exp(−x²).
+    ErfcExpNegSq,
+    /// Sine and cosine.
+    SinCos,
+    /// √x and 1/√x.
+    SqrtRecip,
 }
 
 fn planes(b: &Body) -> Option<ParamId> {
@@ -316,21 +327,32 @@ impl Layout {
     }
 }
 
-fn together(b: &Body) -> HashSet<Val> {
-    let mut seen: HashMap<Val, u8> = HashMap::new();
+fn together(b: &Body) -> HashSet<(Val, Pair)> {
+    let mut seen: HashMap<(Val, Pair), [bool; 2]> = HashMap::new();
     b.for_each_stmt(&mut |s| {
-        if let Stmt::Let(v) = s {
-            let (x, bit) = match b.op(*v) {
-                Op::Erfc(x) => (*x, 1),
-                Op::ExpNegSq(x) => (*x, 2),
-                Op::Sin(x) => (*x, 4),
-                Op::Cos(x) => (*x, 8),
-                _ => return,
-            };
-            *seen.entry(x).or_default() |= bit;
+        if let Stmt::Let(v) = s
+            && let Some((x, pair, which)) = half_of_pair(b, *v)
+        {
+            seen.entry((x, pair)).or_default()[which] = true;
         }
     });
-    seen.into_iter().filter(|(_, bits)| bits & 3 == 3 || bits & 12 == 12).map(|(x, _)| x).collect()
+    seen.into_iter().filter(|(_, both)| *both == [true; 2]).map(|(key, _)| key).collect()
+}
+
+/// The argument of one of two functions, the pair that they are, and which of them it is.
+pub(crate) fn half_of_pair(b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
+    match *b.op(v) {
+        Op::Erfc(x) => Some((x, Pair::ErfcExpNegSq, 0)),
+        Op::ExpNegSq(x) => Some((x, Pair::ErfcExpNegSq, 1)),
+        Op::Sin(x) => Some((x, Pair::SinCos, 0)),
+        Op::Cos(x) => Some((x, Pair::SinCos, 1)),
+        Op::Sqrt(x) => Some((x, Pair::SqrtRecip, 0)),
+        Op::Recip(root) => match *b.op(root) {
+            Op::Sqrt(x) => Some((x, Pair::SqrtRecip, 1)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Products used once, by a sum in their own block; and opposites used once, by an accumulator there.

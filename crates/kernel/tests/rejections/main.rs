@@ -1,5 +1,6 @@
 //! Everything that the language refuses: the message, and where it points.
 
+mod grids;
 mod meshes;
 
 use madelung_kernel::forms::forms;

@@ -70,7 +70,13 @@ impl Question<'_> {
             Request { directions: &views, cotangents: &cotangents, gradients, ..Request::default() };
         let args = self.world.args(self.op, arrays);
         let done: Evaluated = self.op.evaluate(context, &args, &request).unwrap_or_else(|e| {
-            panic!("F or G of {} directions on {}: {e}", directions.len(), context.backend.name())
+            let member = if weights.is_empty() { "F" } else { "G" };
+            panic!(
+                "{member}{} on {}, scattered: {}: {e}",
+                directions.len(),
+                context.backend.name(),
+                context.scatter
+            )
         });
         let found = if weights.is_empty() { done.values } else { done.gradients };
         found.iter().map(Array::to_f64).collect()
@@ -193,10 +199,16 @@ fn every_form_of_every_kernel() {
     let mut worst = Worst::default();
     let (mut checked, mut failed) = (0, vec![]);
     for (number, kernel) in ALL.iter().enumerate() {
+        if std::env::var("ONLY").is_ok_and(|o| !o.split(',').any(|k| k == number.to_string())) {
+            continue;
+        }
         if World::is_tame(number, kernel) {
             match catch_unwind(AssertUnwindSafe(|| check(number, kernel, &mut worst))) {
                 Ok(()) => checked += 1,
-                Err(_) => failed.push(kernel.name),
+                Err(_) => {
+                    eprintln!("  in {}", kernel.name);
+                    failed.push(kernel.name)
+                }
             }
         }
     }

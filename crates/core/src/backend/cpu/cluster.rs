@@ -79,7 +79,7 @@ pub(super) fn sums(
         _ => form.pairs.f64[isa as usize],
     };
     let clusters = ordered.clusters(list, width, pool)?;
-    let work = Work { launch, form, shared, entry, list: clusters, order: &ordered.order, pool };
+    let work = Work { launch, form, shared, entry, isa, list: clusters, order: &ordered.order, pool };
     let sums = match launch.dtype {
         DType::F32 => work.run::<f32>(&systems),
         _ => work.run::<f64>(&systems),
@@ -114,6 +114,7 @@ struct Work<'a> {
     form: &'a ClusterForm,
     shared: &'a Shared,
     entry: RunClusters,
+    isa: Isa,
     list: &'a ClusterList,
     order: &'a SpatialOrder,
     pool: &'a dyn Pool,
@@ -223,11 +224,7 @@ impl Work<'_> {
                 };
                 for cluster in &piece.touched[touched[0] as usize..touched[1] as usize] {
                     let of_cluster = *cluster as usize * sums..(*cluster as usize + 1) * sums;
-                    let (from, to) = (&mut columns[of_cluster.clone()], &mut result[of_cluster]);
-                    for (to, from) in to.iter_mut().zip(&*from) {
-                        *to += from.to_f64();
-                    }
-                    from.fill(E::default());
+                    flush(self.isa, &mut columns[of_cluster.clone()], &mut result[of_cluster]);
                 }
             }
         }
@@ -277,6 +274,28 @@ impl Work<'_> {
         });
         rows
     }
+}
+
+/// Moves sums to f64.
+fn flush<E: Elem>(isa: Isa, from: &mut [E], to: &mut [f64]) {
+    #[inline(always)]
+    fn portable<E: Elem>(from: &mut [E], to: &mut [f64]) {
+        for (to, from) in to.iter_mut().zip(&*from) {
+            *to += from.to_f64();
+        }
+        from.fill(E::default());
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512vl")]
+    fn wide<E: Elem>(from: &mut [E], to: &mut [f64]) {
+        portable(from, to);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Avx512 {
+        // SAFETY: a backend has this value only where the processor has these instructions.
+        return unsafe { wide(from, to) };
+    }
+    portable(from, to);
 }
 
 /// Rows of which each task writes its own.

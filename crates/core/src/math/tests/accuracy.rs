@@ -15,6 +15,8 @@ enum Function {
     Sin,
     Cos,
     Pow,
+    BothSqrt,
+    BothRecip,
 }
 use Function::*;
 
@@ -30,6 +32,8 @@ fn apply<L: Lane>(function: Function, x: L, e: L) -> L {
         Sin => x.sin(),
         Cos => x.cos(),
         Pow => x.pow(e),
+        BothSqrt => x.sqrt_recip().0,
+        BothRecip => x.sqrt_recip().1,
     }
 }
 
@@ -42,6 +46,8 @@ fn reference(function: Function, x: f64, e: f64) -> Double {
         Sin => reference::sin_cos(x).0,
         Cos => reference::sin_cos(x).1,
         Pow => reference::pow(x, e),
+        BothSqrt => reference::sqrt(x),
+        BothRecip => Double::from(1.0) / reference::sqrt(x),
     }
 }
 
@@ -112,6 +118,9 @@ fn bars_f64() -> Vec<Sweep> {
     }
     all.push(sweep_at(Ln, ln_points::<f64>(307.0), 1e-15));
     all.push(sweep_at(Pow, pow_points::<f64>(300.0, 700.0), 1e-13));
+    for f in [BothSqrt, BothRecip] {
+        all.push(sweep_at(f, ln_points::<f64>(307.0), f64::EPSILON));
+    }
     all
 }
 
@@ -134,6 +143,9 @@ fn bars_f32() -> Vec<Sweep> {
     }
     all.push(sweep_at(Ln, ln_points::<f32>(37.0), 5e-7));
     all.push(sweep_at(Pow, pow_points::<f32>(37.0, 80.0), 1e-6));
+    for f in [BothSqrt, BothRecip] {
+        all.push(sweep_at(f, ln_points::<f32>(37.0), f64::from(f32::EPSILON)));
+    }
     all
 }
 
@@ -177,7 +189,15 @@ const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
 /// `(function, x, e, expected)`.
-const ENDS: [(Function, f64, f64, f64); 70] = [
+const ENDS: [(Function, f64, f64, f64); 78] = [
+    (BothSqrt, 0.0, 0.0, 0.0),
+    (BothRecip, 0.0, 0.0, INF),
+    (BothSqrt, INF, 0.0, INF),
+    (BothRecip, INF, 0.0, 0.0),
+    (BothSqrt, -1.0, 0.0, NAN),
+    (BothRecip, -1.0, 0.0, NAN),
+    (BothSqrt, NAN, 0.0, NAN),
+    (BothRecip, NAN, 0.0, NAN),
     (Erfc, 0.0, 0.0, 1.0),
     (Erfc, -0.0, 0.0, 1.0),
     (Erfc, INF, 0.0, 0.0),

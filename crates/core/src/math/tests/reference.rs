@@ -108,6 +108,12 @@ pub(super) fn erfc(x: f64) -> Double {
     e * ROOT / below
 }
 
+/// One step of Newton's from the library's root.
+pub(super) fn sqrt(x: f64) -> Double {
+    let root = Double::from(x.sqrt());
+    root + (Double::from(x) - root * root) / (root * 2.0.into())
+}
+
 /// One step of Halley's from the library's logarithm.
 pub(super) fn ln(x: f64) -> Double {
     // Powers of two apart, so that exp stays in range.

@@ -5,7 +5,7 @@ use super::super::functions::{self, Prim, Tables};
 use super::super::lane::{Lane, common};
 use super::super::packed;
 use super::super::single::SQRT_HALF_F32;
-use super::{arch, operators};
+use super::{ROOT_ENDS, arch, operators};
 use core::arch::x86_64::*;
 
 /// Sixteen f32 in an AVX-512 register.
@@ -352,6 +352,21 @@ impl Prim for Avx512F32 {
             );
             _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(self.0), sign))
         ))
+    }
+    #[inline(always)]
+    fn roots(self) -> (Self, Self) {
+        let (root, inverse) = functions::refined_roots(self, Self(arch!(_mm512_rsqrt14_ps(self.0))), 0);
+        arch!(
+            let (of_root, of_inverse) = (_mm512_set1_epi32(ROOT_ENDS.0), _mm512_set1_epi32(ROOT_ENDS.1));
+            (
+                Self(_mm512_fixupimm_ps::<0>(root.0, self.0, of_root)),
+                Self(_mm512_fixupimm_ps::<0>(inverse.0, self.0, of_inverse)),
+            )
+        )
+    }
+    #[inline(always)]
+    fn quotient(self, divisor: Self) -> Self {
+        functions::refined_quotient(self, divisor, Self(arch!(_mm512_rcp14_ps(divisor.0))), 0)
     }
     #[inline(always)]
     fn frexp(self) -> (Self, Self) {

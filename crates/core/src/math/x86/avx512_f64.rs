@@ -5,7 +5,7 @@ use super::super::functions::{self, Prim, Tables};
 use super::super::lane::{Lane, common};
 use super::super::packed;
 use super::super::single::SQRT_HALF_F64;
-use super::{arch, operators};
+use super::{ROOT_ENDS, arch, operators};
 use core::arch::x86_64::*;
 
 /// Eight f64 in an AVX-512 register.
@@ -326,6 +326,21 @@ impl Prim for Avx512F64 {
             );
             _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(self.0), sign))
         ))
+    }
+    #[inline(always)]
+    fn roots(self) -> (Self, Self) {
+        let (root, inverse) = functions::refined_roots(self, Self(arch!(_mm512_rsqrt14_pd(self.0))), 1);
+        arch!(
+            let (of_root, of_inverse) = (_mm512_set1_epi64(ROOT_ENDS.0.into()), _mm512_set1_epi64(ROOT_ENDS.1.into()));
+            (
+                Self(_mm512_fixupimm_pd::<0>(root.0, self.0, of_root)),
+                Self(_mm512_fixupimm_pd::<0>(inverse.0, self.0, of_inverse)),
+            )
+        )
+    }
+    #[inline(always)]
+    fn quotient(self, divisor: Self) -> Self {
+        functions::refined_quotient(self, divisor, Self(arch!(_mm512_rcp14_pd(divisor.0))), 1)
     }
     #[inline(always)]
     fn frexp(self) -> (Self, Self) {

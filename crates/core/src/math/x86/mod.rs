@@ -16,6 +16,10 @@ pub use avx2_f64::Avx2F64;
 pub use avx512_f32::Avx512F32;
 pub use avx512_f64::Avx512F64;
 
+/// √x and 1/√x where x is 0 or infinite, as `fixupimm` takes it: four bits for each class of x. Zeros (the third class):
+/// x itself (1), and an infinity of its sign (6). Infinity (the sixth): itself (5), and 0 (8).
+const ROOT_ENDS: (i32, i32) = (1 << 8 | 5 << 20, 6 << 8 | 8 << 20);
+
 /// Intrinsics that touch registers only.
 macro_rules! arch {
     ($($body:tt)*) => {{

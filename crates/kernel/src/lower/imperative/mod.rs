@@ -11,6 +11,7 @@ mod stmt;
 
 pub(super) use func::check_function;
 
+use super::grid::{Grids, check_rows, is_grid};
 use super::{Functions, Source, docs, err, type_name};
 use crate::imperative::{Body, Expr, Layout, Stmt, Type, Var, is_output};
 use crate::ir::{self, Dim, Kernel, Kind, Param, ParamId};
@@ -94,6 +95,7 @@ struct Lower<'a> {
     /// Constants other than zero, by which anything can be divided.
     nonzero: Vec<Var>,
     writes: bool,
+    grids: Grids,
 }
 
 /// Lowers one kernel.
@@ -125,6 +127,7 @@ pub(super) fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
         dims: l.dims,
         index: 0,
         params: l.params,
+        queries: l.grids.queries()?,
         body: ir::Body::new(None),
     };
     let arrays = Layout::new(&kernel, &body).slots.len();
@@ -159,7 +162,7 @@ fn check_attribute(f: &ItemFn) -> Result<()> {
 const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), `&[T; \
      Dim]` with T = Real, Vec3, Mat3, IVec3, i32 or i64 (one per row), `&mut [T; Dim]` and `&mut T` with these but IVec3 \
      (outputs), `&Batch<Rows, Systems>`, `&Pairs<Rows>`, \
-     `&Pairs<Rows, Columns, Entries>`";
+     `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`";
 
 impl<'a> Lower<'a> {
     fn new(funcs: &'a Functions<'a>, index: String) -> Self {
@@ -174,6 +177,7 @@ impl<'a> Lower<'a> {
             inlining: vec![],
             nonzero: vec![],
             writes: false,
+            grids: Grids::default(),
         }
     }
 }
@@ -243,6 +247,9 @@ impl Lower<'_> {
         }
         let id = self.params.len();
         self.params.push(Param { name: name.ident.to_string(), kind });
+        if is_grid(&typed.ty) {
+            self.grids.declare(id, &name.ident);
+        }
         let value = match kind {
             Kind::Scalar => Name::Value(Value::Real(self.emit(Type::Real, Expr::Attribute(id)))),
             Kind::IntScalar => Name::Value(Value::Int(self.emit(Type::Int, Expr::Attribute(id)))),
@@ -290,6 +297,12 @@ impl Lower<'_> {
                         return Ok(Kind::Pairs { rows, columns: rows, entries: None });
                     }
                     ("Pairs", [rows, columns, entries @ ..]) if !output && entries.len() < 2 => {
+                        let (rows, columns) = (self.dim(rows), self.dim(columns));
+                        let entries = entries.first().map(|e| self.dim(e));
+                        return Ok(Kind::Pairs { rows, columns, entries });
+                    }
+                    ("HashGrid", [rows, columns, entries @ ..]) if !output && entries.len() < 2 => {
+                        check_rows(&segment.arguments, &self.dims[0])?;
                         let (rows, columns) = (self.dim(rows), self.dim(columns));
                         let entries = entries.first().map(|e| self.dim(e));
                         return Ok(Kind::Pairs { rows, columns, entries });

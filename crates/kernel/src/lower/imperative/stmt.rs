@@ -2,8 +2,9 @@
 
 use super::place::conversion;
 use super::{Lower, Name, Value, err, type_name};
-use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary};
-use crate::ir::Kind;
+use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary, Var};
+use crate::ir::{Kind, ParamId, Query};
+use crate::lower::grid;
 use crate::print::layout::Array;
 use syn::{BinOp, Expr, Pat, Result};
 
@@ -218,7 +219,8 @@ impl Lower<'_> {
 
     fn for_loop(&mut self, f: &syn::ExprForLoop) -> Result<()> {
         no_label(f.label.as_ref())?;
-        let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)` or `for k in batch.members(system)`";
+        let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift) in grid.query(x[i], \
+                     radius)` or `for k in batch.members(system)`";
         let names = match &*f.pat {
             Pat::Ident(_) | Pat::Wild(_) => vec![&*f.pat],
             Pat::Tuple(t) => t.elems.iter().collect(),
@@ -241,8 +243,16 @@ impl Lower<'_> {
                 };
                 (self.int(lo)?, self.int(hi)?, None)
             }
+            Expr::MethodCall(m) if m.method == "query" => {
+                let grid = self.query(f, m, names.len())?;
+                let (lo, hi) = self.pairs_of(grid, 0);
+                (lo, hi, Some(grid))
+            }
             Expr::MethodCall(m) => {
                 let param = self.param_named(&m.receiver)?;
+                if self.grids.has(param) {
+                    return grid::no_rows(m);
+                }
                 let args: Vec<&Expr> = m.args.iter().collect();
                 let [arg] = args.as_slice() else { return err(m, forms) };
                 match (self.params[param].kind, m.method.to_string().as_str(), names.len()) {
@@ -254,9 +264,7 @@ impl Lower<'_> {
                     }
                     (Kind::Pairs { rows, .. }, "row", 2 | 3) => {
                         let at = self.row(arg, rows, param)?;
-                        let [lo, hi] = [Array::Start, Array::End].map(|array| {
-                            self.emit(Type::Int, Computed::Entry { param, array, at, component: 0 })
-                        });
+                        let (lo, hi) = self.pairs_of(param, at);
                         (lo, hi, Some(param))
                     }
                     (Kind::Batch { systems, .. }, "members", 1) => {
@@ -300,6 +308,38 @@ impl Lower<'_> {
         })?;
         self.push(Stmt::Loop(body));
         Ok(())
+    }
+
+    /// Where the pairs of a row begin and end.
+    fn pairs_of(&mut self, param: ParamId, row: Var) -> (Var, Var) {
+        let mut entry = |array| self.emit(Type::Int, Computed::Entry { param, array, at: row, component: 0 });
+        (entry(Array::Start), entry(Array::End))
+    }
+
+    /// `grid.query(x[i], radius)`, in a loop that binds so many names: the grid.
+    fn query(&mut self, f: &syn::ExprForLoop, m: &syn::ExprMethodCall, names: usize) -> Result<ParamId> {
+        let grid = self.param_named(&m.receiver)?;
+        let entries = matches!(self.params[grid].kind, Kind::Pairs { entries: Some(_), .. });
+        let [position, radius] = grid::arguments(f, m, names, self.grids.has(grid), entries)?;
+        let mut inner = position;
+        while let Expr::Paren(p) = inner {
+            inner = &p.expr;
+        }
+        let Expr::Index(_) = inner else { return Err(grid::wrong_position(position)) };
+        let place = self.place(position)?;
+        let positions = match self.params[place.param].kind {
+            Kind::Real { components: 3, .. } if place.own => place.param,
+            _ => return Err(grid::wrong_position(position)),
+        };
+        // Attributes are the variables that the outermost block begins with.
+        let value = self.expr(radius)?;
+        let attribute = self.blocks[0].iter().find_map(|s| match s {
+            Stmt::Let(v, Computed::Attribute(param)) if value == Value::Real(*v) => Some(*param),
+            _ => None,
+        });
+        let radius = attribute.ok_or_else(|| grid::wrong_radius(radius))?;
+        self.grids.query(Query { grid, positions, radius }, m)?;
+        Ok(grid)
     }
 
     /// A new variable of the same value.

@@ -1,6 +1,6 @@
 //! The innermost loop over data, on lanes.
 
-use super::super::layout::Array;
+use super::super::layout::{Array, Pair, half_of_pair};
 use super::Printer;
 use crate::ir::{LoopId, Op, Range, Role, Type, Val};
 
@@ -45,13 +45,16 @@ impl Printer<'_> {
         let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full))?;
         let r = |p: &Self, v: Val| p.real(v);
         let mask = |p: &Self, v: Val| {
-            if p.varies(v) { format!("v{v}") } else { format!("L::mask({})", p.scalar(v)) }
+            if p.varies(v) { p.real(v) } else { format!("L::mask({})", p.scalar(v)) }
         };
         let first = |name: &str, at: String| {
             if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
         };
         if let Some(n) = self.packed(v) {
-            return Some(format!("L::load(theirs.add({n} * L::N))"));
+            return Some(format!("L::load(theirs{}.add({n} * L::N))", self.entry));
+        }
+        if let Some(text) = self.paired(v) {
+            return Some(text);
         }
         Some(match *op {
             LoopVar(_) => return None,
@@ -138,10 +141,10 @@ impl Printer<'_> {
             Exp(x) => format!("special::exp({})", r(self, x)),
             Ln(x) => format!("special::ln({})", r(self, x)),
             Pow(x, y) => format!("special::pow({}, {})", r(self, x), r(self, y)),
-            Erfc(x) => self.paired(x, "erfc", "erfc_exp_neg_sq", 0),
-            ExpNegSq(x) => self.paired(x, "exp_neg_sq", "erfc_exp_neg_sq", 1),
-            Sin(x) => self.paired(x, "sin", "sin_cos", 0),
-            Cos(x) => self.paired(x, "cos", "sin_cos", 1),
+            Erfc(x) => format!("special::erfc({})", r(self, x)),
+            ExpNegSq(x) => format!("special::exp_neg_sq({})", r(self, x)),
+            Sin(x) => format!("special::sin({})", r(self, x)),
+            Cos(x) => format!("special::cos({})", r(self, x)),
             Lt(x, y) => format!("{}.lt({})", r(self, x), r(self, y)),
             Le(x, y) => format!("{}.le({})", r(self, x), r(self, y)),
             Eq(x, y) => format!("{}.eq({})", r(self, x), r(self, y)),
@@ -161,18 +164,23 @@ impl Printer<'_> {
     }
 
     /// One of two functions that share their work, where both are needed.
-    fn paired(&mut self, x: Val, alone: &str, both: &str, which: usize) -> String {
-        let arg = self.real(x);
-        if !self.layout.together.contains(&x) {
-            return format!("special::{alone}({arg})");
+    fn paired(&mut self, v: Val) -> Option<String> {
+        let (x, pair, which) = half_of_pair(self.b, v)?;
+        if !self.layout.together.contains(&(x, pair)) {
+            return None;
         }
-        let kind = both.len();
-        let key = x * 2 + usize::from(both == "sin_cos");
-        if !self.paired.iter().any(|p| p.contains(&key)) {
-            self.paired.last_mut().expect("a block is open").insert(key);
-            self.line(&format!("let b{x}_{kind} = special::{both}({arg});"));
+        let both = match pair {
+            Pair::ErfcExpNegSq => "erfc_exp_neg_sq",
+            Pair::SinCos => "sin_cos",
+            Pair::SqrtRecip => "sqrt_recip",
+        };
+        let name = format!("b{x}_{both}{}", self.entry);
+        if !self.paired.iter().any(|p| p.contains(&(x, pair, self.entry))) {
+            self.paired.last_mut().expect("a block is open").insert((x, pair, self.entry));
+            let arg = self.real(x);
+            self.line(&format!("let {name} = special::{both}({arg});"));
         }
-        format!("b{x}_{kind}.{which}")
+        Some(format!("{name}.{which}"))
     }
 
     fn transposed(&self, id: LoopId) -> bool {

@@ -5,7 +5,7 @@ mod channels;
 mod lanes;
 mod mesh;
 
-use super::layout::{Array, Layout, scalar_position};
+use super::layout::{Array, Layout, Pair, scalar_position};
 use crate::cluster::Clusters;
 use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, accumulators};
 use crate::mirror::Part;
@@ -96,10 +96,12 @@ pub(super) struct Printer<'a> {
     layout: &'a Layout,
     pub(super) out: String,
     pub(super) lanes: Option<Lanes>,
-    paired: Vec<HashSet<Val>>,
+    pub(super) paired: Vec<HashSet<(Val, Pair, &'static str)>>,
     data_loops: HashMap<LoopId, Range>,
     /// The cluster form whose first phase this is.
     pub(super) clusters: Option<&'a Clusters>,
+    /// What tells the names of one of its entries from those of another that is computed beside it.
+    pub(super) entry: &'static str,
     /// The cluster form whose sums are given.
     given: Option<&'a Clusters>,
 }
@@ -115,6 +117,7 @@ impl<'a> Printer<'a> {
             paired: vec![HashSet::new()],
             data_loops: HashMap::new(),
             clusters: None,
+            entry: "",
             given: None,
         }
     }
@@ -133,7 +136,10 @@ impl<'a> Printer<'a> {
         if let Some(x) = self.b.constant(v) {
             return if self.lanes.is_some() { format!("L::splat({x:?})") } else { format!("({x:?}f64)") };
         }
-        if self.lanes.is_some() && !self.varies(v) { format!("u{v}") } else { format!("v{v}") }
+        match self.lanes {
+            Some(_) if !self.varies(v) => format!("u{v}"),
+            _ => format!("v{v}{}", self.entry),
+        }
     }
 
     /// A value that is the same on all lanes.
