@@ -3,6 +3,8 @@
 import copy
 import json
 import re
+import subprocess
+import sys
 
 import ase.io
 import numpy as np
@@ -320,3 +322,9 @@ def test_examples_as_the_command_line_has_them():
         atoms = ase.io.read(ROOT / "examples" / "data" / file)
         atoms.calc = Madelung(accuracy=1e-12)
         assert atoms.get_potential_energy() == pytest.approx(EV_ANGSTROM * entry["energy"], rel=1e-11)
+
+
+def test_without_ase():
+    code = "import sys; sys.modules['ase'] = None; import madelung.numpy, madelung.ase"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.endswith("ImportError: madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'\n")
