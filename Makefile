@@ -25,7 +25,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python examples
+PYTHON_SOURCES := python/madelung tests/python benches/python examples
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.

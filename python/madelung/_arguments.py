@@ -16,6 +16,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.int32]
 
+# A cutoff that leaves out no pair of a list: a float32 can hold it, and no pair is as long.
+UNBOUNDED = 1e30
+
 _INT32 = np.iinfo(np.int32)
 
 # An index stands for as many systems below it: a stray large one would be answered with all memory there is.

@@ -36,9 +36,6 @@ Floats = npt.NDArray[np.floating]
 # An array, or a tuple of arrays: with a union type every caller would have to say which.
 Result = Any
 
-# A float32 can hold it, and no pair of a list is as long.
-_UNBOUNDED = 1e30
-
 
 @dataclass(frozen=True, slots=True)
 class EwaldParameters:
@@ -181,7 +178,7 @@ def ewald_real_space(
     if cutoff is not None:
         reach = check.positive("cutoff", cutoff)
     elif neighbors is not None:
-        reach = _UNBOUNDED
+        reach = check.UNBOUNDED
     else:
         check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
     wanted = _wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)

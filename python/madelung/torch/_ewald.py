@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -35,9 +35,6 @@ _SUM = (Energies("ewald_summation"), Energies("ewald_summation_total"))
 
 # The same for all six: their arguments that have derivatives are the same.
 _FORCES, _CHARGE_GRADIENTS, _VIRIAL = (_REAL[0].bit[name] for name in ("positions", "charges", "strain"))
-
-# A float32 can hold it, and no pair of a list is as long.
-_UNBOUNDED = 1e30
 
 # The op takes full lists; how it is told so.
 _FULL = 0
@@ -104,7 +101,8 @@ def ewald_real_space(
     try:
         return _real_space(positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
     except _FAILURES as error:
-        _explain(error, positions, charges, cell, batch_idx, outputs, lists, alpha=alpha, cutoff=cutoff)
+        failure = error
+    raise _explained(failure, positions, charges, cell, batch_idx, outputs, lists, alpha=alpha, cutoff=cutoff)
 
 
 def _real_space(
@@ -113,12 +111,12 @@ def _real_space(
     lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
     ptr, columns, shifts = _pairs(positions, charges, cell, batch_idx, lists, cutoff)
     if cutoff is None:
-        cutoff = _UNBOUNDED
+        cutoff = check.UNBOUNDED
     elif type(cutoff) is not float:
         cutoff = check.positive("cutoff", cutoff)
     split = given.splitting(alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    strain = given.NO_STRAIN
+    strain = given.no_strain(positions)
     flat = (positions, charges, lattice, split, strain, atoms, prefactor, ptr, columns, shifts, _FULL, cutoff)
     return _run(_REAL[per_system], flat, want, hybrid, single)
 
@@ -172,8 +170,9 @@ def ewald_reciprocal_space(
     try:
         return _reciprocal_space(positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
     except _FAILURES as error:
-        waves = {"k_cutoff": k_cutoff, "miller": miller}
-        _explain(error, positions, charges, cell, batch_idx, outputs, alpha=alpha, **waves)
+        failure = error
+    waves = {"k_cutoff": k_cutoff, "miller": miller}
+    raise _explained(failure, positions, charges, cell, batch_idx, outputs, alpha=alpha, **waves)
 
 
 def _reciprocal_space(
@@ -183,7 +182,7 @@ def _reciprocal_space(
     split = given.splitting(alpha, positions, systems)
     indices, of = _waves(positions, cell, k_cutoff, miller, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    flat = (positions, charges, lattice, split, given.NO_STRAIN, atoms, prefactor, indices, of)
+    flat = (positions, charges, lattice, split, given.no_strain(positions), atoms, prefactor, indices, of)
     return _run(_RECIPROCAL[per_system], flat, want, hybrid, single)
 
 
@@ -280,8 +279,9 @@ def ewald_summation(
     try:
         return _summation(positions, charges, cell, split, lists, pbc, batch_idx, outputs)
     except _FAILURES as error:
-        settings = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "miller": split[3], "accuracy": accuracy}
-        _explain(error, positions, charges, cell, batch_idx, outputs, lists, **settings)
+        failure = error
+    settings = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "miller": split[3], "accuracy": accuracy}
+    raise _explained(failure, positions, charges, cell, batch_idx, outputs, lists, **settings)
 
 
 def _summation(
@@ -306,7 +306,7 @@ def _summation(
     indices, of = _waves(positions, cell, k_cutoff, miller, systems)
     alphas = given.splitting(alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    strain = given.NO_STRAIN
+    strain = given.no_strain(positions)
     reals = (positions, charges, lattice, alphas, strain, atoms, prefactor)
     flat = (*reals, ptr, columns, shifts, _FULL, cutoff, indices, of)
     return _run(_SUM[per_system], flat, want, hybrid, single)
@@ -489,7 +489,7 @@ def _parameters(
     return _native.ewald_parameters(system, check.settings(system.systems, split, cutoff, waves, accuracy))
 
 
-def _explain(
+def _explained(
     error: Exception,
     positions: Any,
     charges: Any,
@@ -503,10 +503,10 @@ def _explain(
     k_cutoff: Any = None,
     miller: Any = (None, None),
     accuracy: Any = None,
-) -> NoReturn:
-    """Raises what was wrong with a call that failed, in the words of every error of this library."""
-    if any(isinstance(x, Tensor) and given.is_traced(x) for x in (positions, charges, cell)):
-        raise error
+) -> Exception:
+    """What was wrong with a call that failed, in the words of every error of this library: raised, or returned."""
+    if any(isinstance(x, Tensor) and given.is_transformed(x) for x in (positions, charges, cell)):
+        return error
     system = given.charged(positions, charges, cell, batch_idx)
     for name, value in (("alpha", alpha), ("k_cutoff", k_cutoff)):
         given.numbers(name, value, system.systems)
@@ -525,5 +525,5 @@ def _explain(
     if isinstance(error, RuntimeError) and text.startswith("`"):
         for of_op, here in _NAMES.items():
             text = text.replace(of_op, here)
-        raise ValueError(text) from None
-    raise error
+        return ValueError(text)
+    return error

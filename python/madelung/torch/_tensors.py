@@ -21,7 +21,7 @@ from madelung.torch._functions import _transforms_active
 
 _is_compiling = torch.compiler.is_compiling
 
-NO_STRAIN = torch.empty(0, device="cpu")
+_NO_STRAIN = torch.empty(0, device="cpu")
 _FLOATS = (torch.float32, torch.float64)
 # Indices that are made anew for systems larger than this: nobody feels it there, and they are not kept.
 _KEPT_ATOMS = 1 << 16
@@ -36,13 +36,13 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
     if isinstance(positions, torch.Tensor) and x.device != positions.device:
         expected = f"a tensor on {positions.device} like `positions` (`.to(…)` moves it)"
         check.refuse(name, expected, f"one on {x.device}")
+    if x.device.type not in ("cpu", "meta"):
+        expected = "a tensor on the CPU, as this build has no backend for other devices (`.cpu()` moves it)"
+        check.refuse(name, expected, f"one on {x.device}")
     if x.device.type == "meta" or is_traced(x):
         expected = "a tensor with values: what depends on them is computed eagerly (in a graph, give the neighbour "
         expected += "list, the cutoff, alpha and the Miller indices)"
-        check.refuse(name, expected, f"one on {x.device} without" if x.device.type == "meta" else "a traced tensor")
-    if x.device.type != "cpu":
-        expected = "a tensor on the CPU, as this build has no backend for other devices (`.cpu()` moves it)"
-        check.refuse(name, expected, f"one on {x.device}")
+        check.refuse(name, expected, "one on meta" if x.device.type == "meta" else "a traced tensor")
     if x.layout is not torch.strided:
         check.refuse(name, "a dense tensor (`.to_dense()`)", str(x.layout).removeprefix("torch."), TypeError)
     try:
@@ -57,7 +57,12 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
 
 def is_traced(x: torch.Tensor) -> bool:
     """Whether there is no memory behind it: in graphs, and under transforms."""
-    return _is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x) or hasattr(x, "fake_mode")
+    return is_transformed(x) or hasattr(x, "fake_mode")
+
+
+def is_transformed(x: torch.Tensor) -> bool:
+    """The same but for fake tensors, of which the device is known."""
+    return _is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:
@@ -102,6 +107,11 @@ def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
     if _is_compiling() or n > _KEPT_ATOMS:
         return like.new_zeros(n, dtype=torch.int32)
     return _zeros(n)
+
+
+def no_strain(like: torch.Tensor) -> torch.Tensor:
+    """The strain of a call: zero."""
+    return like.new_empty(0) if _is_compiling() else _NO_STRAIN
 
 
 def splitting(alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
@@ -151,7 +161,8 @@ def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, atoms: int)
         if pairs() is neighbor_list and ptr() is neighbor_ptr and state == _state(neighbor_list, neighbor_ptr, atoms):
             return neighbor_ptr, columns, neighbor_shifts
     converted(atoms, neighbor_list, neighbor_ptr, neighbor_shifts, None, None, None, False)
-    columns = neighbor_list[1]
+    # Of an alias: a view would keep its base, and with it this entry, alive.
+    columns = neighbor_list.detach()[1]
     # Neither tensors that do not tell when they are changed, nor views that belong to a transform.
     if not (neighbor_list.is_inference() or neighbor_ptr.is_inference() or _transforms_active()):
         pairs = weakref.ref(neighbor_list, lambda _: _known.pop(key, None))

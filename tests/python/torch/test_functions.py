@@ -244,6 +244,20 @@ def test_lists_may_change_in_place() -> None:
     assert not torch.equal(got, before)
 
 
+def test_lists_are_forgotten() -> None:
+    from madelung.torch import _tensors
+
+    r, q, h, _ = charges_in_cells(1)
+    x = tensors((r, q, h[0]))
+    before = len(_tensors._known)
+    for _ in range(5):
+        pairs, ptr, shifts = mt.neighbor_list(x[0], CUTOFF, x[2])
+        mt.ewald_real_space(*x, ALPHA, neighbor_list=pairs, neighbor_ptr=ptr, neighbor_shifts=shifts)
+        assert len(_tensors._known) == before + 1
+        del pairs
+        assert len(_tensors._known) == before
+
+
 def test_inference_mode() -> None:
     """Nothing made in it stays behind."""
     r, q, h, _ = charges_in_cells(1)
