@@ -2,7 +2,7 @@
 
 use crate::common::numeric::{richardson, rms};
 use crate::common::systems::{left_handed_cell, random_system, triclinic_cell};
-use crate::support::{Call, dot, random};
+use crate::support::{ALPHA, Call, dot, random};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::electrostatics::registry;

@@ -25,12 +25,11 @@ madelung_core::kernels! {
         let mut sum = 0.0;
         for (j, shift, p) in near.row(i) {
             let d = y[j] - x[i];
-            let d = d + d * strain[queries.of(i)];
             let r2 = dot(d, d) + 0.0 * shift.x;
             length_of[p] = r2;
             sum += weight[element.of(j)] * r2;
         }
-        out[i] = scale * sum * (power as Real);
+        out[i] = scale * sum * (power as Real) + dot(x[i] * strain[queries.of(i)], x[i]);
     }
 }
 
