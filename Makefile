@@ -1,6 +1,7 @@
 # Needs cargo, python3 (3.10 or later, with venv) and a C/C++ compiler; the rest is installed into .venv.
 #
 #   make run       the command line on the example structures, and the example of a potential of your own
+#   make examples  the examples in Python, which need PyTorch: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python
 #   make test-oldest  the tests of madelung.torch on the oldest PyTorch that is supported (5 GB, into .venv-oldest)
 #   make lint      formatting and lints
@@ -24,20 +25,25 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python
+PYTHON_SOURCES := python/madelung tests/python benches/python examples
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
 MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
 
-.PHONY: run test test-oldest lint bench sanitize fuzz clean
+.PHONY: run examples test test-oldest lint bench sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
 	$(CARGO) build --release --workspace --examples
 	$(BIN)/madelung energy --accuracy 1e-12 $(sort $(wildcard examples/data/*.xyz))
 	$(TARGET)/release/examples/own_kernel
+
+examples: $(VENV)/.examples
+	$(BIN)/python examples/nve_salt.py --plot $(TARGET)/nve_salt.png
+	$(BIN)/python examples/train_charges.py --plot $(TARGET)/train_charges.png
+	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
 
 test: $(VENV)/.tests
 	$(CARGO) test --release --workspace
@@ -83,7 +89,11 @@ $(VENV)/.module: $(VENV)/.created pyproject.toml $(RUST_SOURCES)
 	touch $@
 
 $(VENV)/.tests: $(VENV)/.module
-	$(PIP) 'madelung[test,torch]'
+	$(PIP) 'madelung[test,examples]'
+	touch $@
+
+$(VENV)/.examples: $(VENV)/.module
+	$(PIP) 'madelung[examples]'
 	touch $@
 
 $(VENV_OLDEST)/.tests:

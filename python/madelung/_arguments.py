@@ -16,6 +16,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.int32]
 
+# A cutoff that leaves out no pair of a list: a float32 can hold it, and no pair is as long.
+UNBOUNDED = 1e30
+
 _INT32 = np.iinfo(np.int32)
 
 # An index stands for as many systems below it: a stray large one would be answered with all memory there is.
@@ -241,6 +244,26 @@ def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
     if array.ndim not in (1, 2) or array.shape[-1] != 3:
         refuse("pbc", "shape (3,) or (B, 3)", array.shape)
     return array.reshape(-1, 3)
+
+
+def fully_periodic(pbc: Any, systems: int) -> None:
+    """Refuses a `pbc` that is not True along every axis of every system."""
+    axes = periodic(pbc)
+    if axes is not None and len(axes) not in (1, systems):
+        refuse("pbc", f"one row, or one for each of {systems} systems", axes.shape)
+    if axes is not None and not axes.all():
+        expected = "True along all three axes (slabs and wires need a correction that this version does not have)"
+        refuse("pbc", expected, axes.tolist())
+
+
+def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> Settings:
+    """How an Ewald sum is to be split."""
+    return Settings(
+        alpha=None if alpha is None else per_system("alpha", alpha, systems),
+        cutoff=None if cutoff is None else positive("cutoff", cutoff),
+        k_cutoff=None if k_cutoff is None else per_system("k_cutoff", k_cutoff, systems),
+        accuracy=positive("accuracy", accuracy),
+    )
 
 
 def cells(cell: Any, like: npt.NDArray) -> Floats:

@@ -36,9 +36,6 @@ Floats = npt.NDArray[np.floating]
 # An array, or a tuple of arrays: with a union type every caller would have to say which.
 Result = Any
 
-# A float32 can hold it, and no pair of a list is as long.
-_UNBOUNDED = 1e30
-
 
 @dataclass(frozen=True, slots=True)
 class EwaldParameters:
@@ -181,7 +178,7 @@ def ewald_real_space(
     if cutoff is not None:
         reach = check.positive("cutoff", cutoff)
     elif neighbors is not None:
-        reach = _UNBOUNDED
+        reach = check.UNBOUNDED
     else:
         check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
     wanted = _wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
@@ -280,12 +277,7 @@ def ewald_summation(
         ValueError: Among others for two charges on one point.
     """
     system = check.charged(positions, charges, cell, batch_idx)
-    axes = check.periodic(pbc)
-    if axes is not None and len(axes) not in (1, system.systems):
-        check.refuse("pbc", f"one row, or one for each of {system.systems} systems", axes.shape)
-    if axes is not None and not axes.all():
-        expected = "True along all three axes (slabs and wires need a correction that this version does not have)"
-        check.refuse("pbc", expected, axes.tolist())
+    check.fully_periodic(pbc, system.systems)
     neighbors = check.neighbors(
         len(system.positions),
         neighbor_list,
@@ -298,7 +290,7 @@ def ewald_summation(
     )
     if neighbors is not None and cutoff is None:
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    settings = _settings(system, alpha, cutoff, k_cutoff, accuracy)
+    settings = check.settings(system.systems, alpha, cutoff, k_cutoff, accuracy)
     wanted = _wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
     return _unwrapped(_native.ewald_summation(system, settings, neighbors, wanted), system, wanted)
 
@@ -329,21 +321,12 @@ def estimate_ewald_parameters(
         all systems share.
     """
     system = check.charged(positions, charges, cell, batch_idx)
-    settings = _settings(system, alpha, cutoff, k_cutoff, accuracy)
+    settings = check.settings(system.systems, alpha, cutoff, k_cutoff, accuracy)
     rows = np.array(_native.ewald_parameters(system, settings)).reshape(-1, 4)
     if _is_single(system):
         return EwaldParameters(*rows[0].tolist())
     split, reach, waves, error = rows.T.copy()
     return EwaldParameters(split, float(reach[0]) if len(reach) else float("nan"), waves, error)
-
-
-def _settings(system: check.Charges, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> check.Settings:
-    return check.Settings(
-        alpha=None if alpha is None else check.per_system("alpha", alpha, system.systems),
-        cutoff=None if cutoff is None else check.positive("cutoff", cutoff),
-        k_cutoff=None if k_cutoff is None else check.per_system("k_cutoff", k_cutoff, system.systems),
-        accuracy=check.positive("accuracy", accuracy),
-    )
 
 
 def _wanted(prefactor: Any, reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> check.Wanted:

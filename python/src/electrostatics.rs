@@ -1,14 +1,17 @@
 //! Ewald sums.
 
 use madelung::backend::Context;
+use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::pairs::{Kind, PairList};
 use madelung::{Energies, Error, EwaldSettings, Options, Reduction, Result, System};
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use numpy::ndarray::Array1;
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::{compute, exception};
-use crate::convert::{Floats, Groups, elements, given_any, triples};
+use crate::convert::{Floats, Groups, elements, given, given_any, triples};
+use crate::neighbors::{narrow_offsets, rows_of_three};
 
 /// The attributes of a Python object that says which charges.
 #[derive(FromPyObject)]
@@ -202,4 +205,32 @@ pub(crate) fn ewald_parameters<'py>(
     let (system, settings) = (charges.system()?, EwaldSettings::from(settings));
     let parameters = compute(py, || settings.parameters(&system))?;
     Ok(parameters.iter().map(|p| (p.alpha, p.cutoff, p.k_cutoff, p.predicted_force_error)).collect())
+}
+
+/// The list of a call as a full one: offsets, columns and images.
+#[pyfunction]
+pub(crate) fn full_list<'py>(
+    py: Python<'py>,
+    neighbors: Neighbors<'py>,
+    atoms: usize,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let neighbors = neighbors.borrowed()?;
+    let (ptr, others, shifts) = compute(py, || {
+        let csr = neighbors.pairs(atoms)?.to_full()?.into_csr();
+        Ok((narrow_offsets(&csr.neighbor_ptr)?, csr.others.into_owned(), csr.shifts.into_owned()))
+    })?;
+    let arrays = [given(py, ptr), given(py, Array1::from_vec(others)), given(py, rows_of_three(shifts))];
+    PyTuple::new(py, arrays)
+}
+
+/// Miller indices (K, 3) of the wave vectors of all systems, and where each system's begin (B + 1,).
+#[pyfunction]
+pub(crate) fn miller_indices<'py>(
+    py: Python<'py>,
+    cells: PyReadonlyArray3<'py, f64>,
+    k_cutoff: Vec<f64>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
+    let (rows, ptr) = compute(py, || miller_indices_batch(cells, &k_cutoff))?;
+    PyTuple::new(py, [given(py, rows_of_three(rows)), given(py, Array1::from_vec(ptr))])
 }

@@ -17,7 +17,8 @@ mod _native {
     use super::cuda::cuda_sources;
     #[pymodule_export]
     use super::electrostatics::{
-        ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation,
+        ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation, full_list,
+        miller_indices,
     };
     #[pymodule_export]
     use super::neighbors::neighbor_list;

@@ -182,6 +182,16 @@ fn flat(pairs: PairList<'static>, coo: bool) -> Result<Arrays> {
         both
     });
     let csr = pairs.into_csr();
+    let ptr = narrow_offsets(&csr.neighbor_ptr)?;
+    let shifts = rows_of_three(csr.shifts.into_owned());
+    Ok(match both {
+        Some(both) => Arrays::Coo(shaped2((2, both.len() / 2), both), ptr, shifts),
+        None => Arrays::Csr(ptr, Array1::from_vec(csr.others.into_owned()), shifts),
+    })
+}
+
+/// Offsets in the type of the arrays that are returned.
+pub(crate) fn narrow_offsets(ptr: &[i64]) -> Result<Array1<i32>> {
     let narrow = |p: &i64| {
         i32::try_from(*p).map_err(|_| {
             let expected = format!(
@@ -191,13 +201,11 @@ fn flat(pairs: PairList<'static>, coo: bool) -> Result<Arrays> {
             Error::argument("cutoff", expected, format!("{p} pairs"))
         })
     };
-    let ptr = Array1::from_vec(csr.neighbor_ptr.iter().map(narrow).collect::<Result<_>>()?);
-    let shifts = csr.shifts.into_owned();
-    let shifts = shaped2((shifts.len(), 3), shifts.into_flattened());
-    Ok(match both {
-        Some(both) => Arrays::Coo(shaped2((2, both.len() / 2), both), ptr, shifts),
-        None => Arrays::Csr(ptr, Array1::from_vec(csr.others.into_owned()), shifts),
-    })
+    Ok(Array1::from_vec(ptr.iter().map(narrow).collect::<Result<_>>()?))
+}
+
+pub(crate) fn rows_of_three(rows: Vec<[i32; 3]>) -> Array2<i32> {
+    shaped2((rows.len(), 3), rows.into_flattened())
 }
 
 fn shaped2<V>(shape: (usize, usize), flat: Vec<V>) -> Array2<V> {

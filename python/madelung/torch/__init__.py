@@ -1,4 +1,8 @@
-"""Madelung's ops in PyTorch: registered with the dispatcher when this package is imported."""
+"""Neighbour lists and Ewald sums of PyTorch tensors, with all their derivatives.
+
+The functions of `madelung.numpy`, with the same names, arguments, units and signs; results are in the graph of their
+arguments. The ops behind them are registered with PyTorch's dispatcher when this package is imported.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +12,22 @@ if importlib.util.find_spec("torch") is None:
     raise ImportError("madelung.torch needs PyTorch 2.7 or newer: pip install 'madelung[torch]'")
 
 from madelung.torch import _ops as _ops
+from madelung.torch._ewald import (
+    EwaldParameters,
+    estimate_ewald_parameters,
+    ewald_real_space,
+    ewald_reciprocal_space,
+    ewald_summation,
+    generate_miller_indices,
+)
+from madelung.torch._neighbors import neighbor_list
 
-__all__: list[str] = []
+__all__ = [
+    "EwaldParameters",
+    "estimate_ewald_parameters",
+    "ewald_real_space",
+    "ewald_reciprocal_space",
+    "ewald_summation",
+    "generate_miller_indices",
+    "neighbor_list",
+]

@@ -1,0 +1,242 @@
+"""An ASE calculator: Ewald sums of point charges, in eV and Å.
+
+```python
+from ase.build import bulk
+from madelung.ase import Madelung
+
+atoms = bulk("NaCl", "rocksalt", a=5.64)
+atoms.calc = Madelung({"Na": 1, "Cl": -1}, accuracy=1e-8)
+atoms.get_potential_energy()
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from madelung import _arguments as check
+from madelung.numpy import EwaldParameters, estimate_ewald_parameters, ewald_summation, neighbor_list
+from madelung.units import EV_ANGSTROM
+
+try:
+    from ase import Atoms
+    from ase.calculators.calculator import Calculator, all_changes
+    from ase.data import atomic_numbers
+    from ase.stress import full_3x3_to_voigt_6_stress
+except ImportError:
+    raise ImportError("madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'") from None
+
+__all__ = ["Madelung"]
+
+Floats = npt.NDArray[np.float64]
+
+# Largest element of the strain under which an Ewald sum keeps its parameters. Its error hardly changes with the cell,
+# which only moves the balance between the two parts of the work.
+_SAME_SHAPE = 0.1
+
+
+class Madelung(Calculator):
+    """The Coulomb energy of point charges in a periodic cell, by Ewald's sum, and its derivatives.
+
+    Properties, with lengths in Å: `energy` and `free_energy` (the same number) and `energies` (N,) in eV, a pair's
+    energy split half and half; `forces` (N, 3) in eV/Å, −∂E/∂r; `stress` (6,) in eV/Å³, +(1/V) ∂E/∂ε (tensile
+    positive) in ASE's order xx yy zz yz xz xy; `charges` (N,), those that were used, in elementary charges. A charged
+    cell has a uniform background.
+
+    The cell may have any shape and must be periodic along all three axes: slabs, wires and molecules need a
+    correction that this version does not have.
+
+    Parameters (also of `set`, which discards the results):
+        charges: a dict with the charge of each element, {"Na": 1, "Cl": -1}, or an array (N,). None: the atoms'
+            initial charges, `atoms.get_initial_charges()`, which they must have.
+        accuracy: target for the RMS force error in units of q²_rms/(V/N)^(2/3) times e²/4πε₀. What is left open of
+            `alpha`, `cutoff` and `k_cutoff` is chosen for it at the first calculation, and again only when the number
+            of atoms changes or the cell by more than a tenth: choosing anew moves the energy by the error of the sum.
+        alpha: splitting parameter, in 1/Å.
+        cutoff: radius of the real-space sum, in Å. It may exceed the cell.
+        k_cutoff: radius of the reciprocal sum, in rad/Å.
+        skin: in Å. Above 0 a list of the pairs within cutoff + skin is kept until an atom has moved by more than
+            skin/2, or the number of atoms or the cell has changed; pairs beyond the cutoff do not count, so the
+            results do not depend on it. At 0 each sum finds its own pairs, in clusters of atoms: on the CPU that was
+            measured to take up to a quarter less time than a list that is kept.
+
+    Raises:
+        TypeError, ValueError: here or at a calculation, with the name of the argument.
+    """
+
+    name = "madelung"
+    implemented_properties: ClassVar = ["energy", "free_energy", "energies", "forces", "stress", "charges"]
+    default_parameters: ClassVar = {
+        "charges": None,
+        "accuracy": 1e-6,
+        "alpha": None,
+        "cutoff": None,
+        "k_cutoff": None,
+        "skin": 0.0,
+    }
+    discard_results_on_any_change = True
+
+    def __init__(
+        self,
+        charges: dict[str, float] | npt.ArrayLike | None = None,
+        *,
+        accuracy: float = 1e-6,
+        alpha: float | None = None,
+        cutoff: float | None = None,
+        k_cutoff: float | None = None,
+        skin: float = 0.0,
+    ) -> None:
+        self._split: _Split | None = None
+        self._pairs: _SkinList | None = None
+        super().__init__(charges=charges, accuracy=accuracy, alpha=alpha, cutoff=cutoff, k_cutoff=k_cutoff, skin=skin)
+
+    @property
+    def ewald_parameters(self) -> EwaldParameters | None:
+        """Splitting parameter, cutoffs and predicted error of the last calculation; None before the first."""
+        return None if self._split is None else self._split.parameters
+
+    @property
+    def list_builds(self) -> int:
+        """How many neighbour lists were built for the present parameters."""
+        return 0 if self._pairs is None else self._pairs.builds
+
+    def set(self, **kwargs: Any) -> dict[str, Any]:
+        """Changes parameters, by their names; gives those that are new."""
+        checked = {name: _checked(name, value) for name, value in kwargs.items()}
+        changed = super().set(**checked)
+        if changed:
+            self._split = self._pairs = None
+            # The atoms' own charges count only where no others were given.
+            given = self.parameters["charges"] is not None
+            self.ignored_changes = {"initial_magmoms", "initial_charges"} if given else {"initial_magmoms"}
+        return changed
+
+    def calculate(
+        self,
+        atoms: Atoms | None = None,
+        properties: list[str] | tuple[str, ...] = ("energy",),
+        system_changes: list[str] = all_changes,
+    ) -> None:
+        """All properties at once: forces and stress come with the energy for little more."""
+        super().calculate(atoms, properties, system_changes)
+        atoms = self.atoms
+        if not atoms.pbc.all():
+            expected = "True along all three axes (slabs, wires and molecules need a correction that is not there yet)"
+            check.refuse("atoms.pbc", expected, atoms.pbc.tolist())
+        positions, cell = atoms.positions, atoms.cell.array
+        if atoms.cell.rank != 3:
+            check.refuse("atoms.cell", "three lattice vectors that span a volume", cell.tolist())
+        charges = _charges_of(atoms, self.parameters["charges"])
+
+        if self._split is None or not self._split.suits(cell, len(atoms)):
+            given = {name: self.parameters[name] for name in ("accuracy", "alpha", "cutoff", "k_cutoff")}
+            self._split = _Split(estimate_ewald_parameters(positions, charges, cell, **given), cell, len(atoms))
+            self._pairs = _SkinList(self._split.parameters.cutoff, self.parameters["skin"])
+        split = self._split.parameters
+        energies, forces, virial = ewald_summation(
+            positions,
+            charges,
+            cell,
+            split.alpha,
+            cutoff=split.cutoff,
+            k_cutoff=split.k_cutoff,
+            prefactor=EV_ANGSTROM,
+            compute_forces=True,
+            compute_virial=True,
+            **self._pairs.of(positions, cell),
+        )
+        energy = float(energies.sum())
+        self.results = {
+            "energy": energy,
+            "free_energy": energy,
+            "energies": energies,
+            "forces": forces,
+            "stress": full_3x3_to_voigt_6_stress(-virial / atoms.get_volume()),
+            "charges": charges,
+        }
+
+
+class _Split:
+    """Parameters of an Ewald sum, and the system that they were chosen for."""
+
+    def __init__(self, parameters: EwaldParameters, cell: Floats, atoms: int) -> None:
+        self.parameters = parameters
+        self._inverse = np.linalg.inv(cell)
+        self._atoms = atoms
+
+    def suits(self, cell: Floats, atoms: int) -> bool:
+        strain = self._inverse @ cell - np.eye(3)
+        return atoms == self._atoms and bool(np.abs(strain).max() <= _SAME_SHAPE)
+
+
+class _SkinList:
+    """A list of the pairs within cutoff + skin, kept as long as it has all pairs within the cutoff."""
+
+    def __init__(self, cutoff: float, skin: float) -> None:
+        self.builds = 0
+        self._cutoff = cutoff
+        self._skin = skin
+        self._positions: Floats | None = None
+        self._cell: Floats | None = None
+        self._list: dict[str, npt.NDArray] = {}
+
+    def of(self, positions: Floats, cell: Floats) -> dict[str, npt.NDArray]:
+        """The list as arguments of a sum, which makes its own where there are none."""
+        if self._skin > 0.0 and not self._holds(positions, cell):
+            matrix, _, shifts = neighbor_list(positions, self._cutoff + self._skin, cell, format="matrix")
+            # A matrix has its rows in place: to a sum it costs less than the same pairs one after the other.
+            self._list = {"neighbor_matrix": matrix, "neighbor_matrix_shifts": shifts}
+            self._positions, self._cell = positions.copy(), cell.copy()
+            self.builds += 1
+        return self._list
+
+    def _holds(self, positions: Floats, cell: Floats) -> bool:
+        if self._positions is None or len(positions) != len(self._positions) or not np.array_equal(cell, self._cell):
+            return False
+        # Two atoms that come towards each other, half a skin each.
+        squares = np.sum((positions - self._positions) ** 2, axis=1)
+        return bool(np.all(squares <= (self._skin / 2) ** 2))
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name == "charges":
+        return _checked_charges(value)
+    if name == "skin":
+        skin = check.number("skin", value)
+        if skin < 0.0:
+            check.refuse("skin", "a length of zero or more", skin)
+        return skin
+    if name not in Madelung.default_parameters:
+        raise TypeError(f"`{name}`: expected one of the parameters {', '.join(Madelung.default_parameters)}")
+    if value is None and name != "accuracy":
+        return None
+    return check.positive(name, value)
+
+
+def _checked_charges(charges: Any) -> dict[str, float] | Floats | None:
+    if charges is None:
+        return None
+    if isinstance(charges, dict):
+        for symbol in charges:
+            if symbol not in atomic_numbers:
+                check.refuse("charges", "chemical symbols as keys", check.described(symbol))
+        return {symbol: check.number(f"charges[{symbol!r}]", charge) for symbol, charge in charges.items()}
+    # A copy: what the caller does to the array later does not change the calculator.
+    return np.array(check.reals("charges", charges, ("N",)), dtype=np.float64)
+
+
+def _charges_of(atoms: Atoms, charges: dict[str, float] | Floats | None) -> Floats:
+    if charges is None:
+        if not atoms.has("initial_charges"):
+            check.refuse("charges", "a dict or an array, as the atoms have no initial charges", "None")
+        return atoms.get_initial_charges().astype(np.float64)
+    if isinstance(charges, dict):
+        missing = sorted(set(atoms.symbols) - set(charges))
+        if missing:
+            check.refuse("charges", "one for each element of the atoms", f"none for {', '.join(missing)}")
+        return np.array([charges[symbol] for symbol in atoms.symbols], dtype=np.float64)
+    check.fits("charges", charges, (len(atoms),))
+    return charges.copy()

@@ -1,0 +1,200 @@
+"""Energies with their gradients as results, and the first-order rule of hybrid forces.
+
+What is returned beside the energies is a member of the op's family (G₀ with a weight of one for every energy), so it
+has derivatives like any other: those of forces are Hessian-vector products. Nothing is detached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd import Function
+from torch.autograd import forward_ad as _forward_ad
+
+from madelung.torch import _ops
+from madelung.torch._family import Call, Tangents, bits
+from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active
+from madelung.torch._lists import MANY, Lists, remember
+from madelung.torch._schema import GRADIENT, SAVING, VALUE
+from madelung.torch._vmap import batched
+
+_is_compiling = torch.compiler.is_compiling
+_grad_enabled = torch.is_grad_enabled
+
+# What hybrid energies have no first derivative by: the forces and the virial that come with them have it.
+_GEOMETRY = ("positions", "cell", "strain")
+# Forces and virials are the negative gradients.
+_NEGATIVE = ("positions", "strain")
+
+
+class Energies:
+    """An op whose only output is energies, in all ways in which a public function may ask for it."""
+
+    def __init__(self, name: str) -> None:
+        self.op = op = _ops.OPS[name]
+        self.family = family = Family(op)
+        self.plain: Callable[..., torch.Tensor] = getattr(_ops, name)
+        names = [op.inputs[n].name for n in op.reals]
+        self.bit = {name: 1 << k for k, name in enumerate(names)}
+        self.negative = [name in _NEGATIVE for name in names]
+        self.geometry = bits([name in _GEOMETRY for name in names])
+        self.lists = Lists(op)
+        self.columns = [n + 1 for n in self.lists.starts]
+        self.value = op.overload(VALUE, private=True)
+        # The gradients come with the energies, where the op is declared so.
+        together = op.saves == [f"gradient by {name}" for name in names]
+        self.saving = op.overload(SAVING, private=True) if together else None
+        self.eager = _eager(self, family)
+        self.hybrid = _hybrid(self, family)
+
+    def __call__(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+        """The energies, then minus the gradients by positions and strain, and those by what else is in `want`."""
+        if _is_compiling():
+            return self._in_graph(flat, want, hybrid)
+        if _transforms_active() or _forward_ad._current_level >= 0:
+            return self._transformed(flat, want, hybrid)
+        pending: list[Any] = []
+        for n in self.columns:
+            if flat[n].numel() >= MANY:
+                flat, pending = self.lists.mark(flat)
+        if _grad_enabled() and any([flat[n].requires_grad for n in self.op.reals]):
+            results = self.eager.apply(*flat, want, hybrid)
+        else:
+            energies, gradients = self.compute(flat, want)
+            results = (energies, *[g.neg_() if sign else g for g, sign in self.wanted(gradients, want)])
+        if pending:
+            remember(pending)
+        return results
+
+    def compute(self, flat: Sequence[Any], want: int) -> tuple[torch.Tensor, Sequence[torch.Tensor]]:
+        """Energies and gradients without a graph, in one pass where the op has it."""
+        if self.saving is not None:
+            energies, *gradients = self.saving(*flat, want)
+            return energies, gradients
+        energies = self.value(*flat)
+        if not want:
+            return energies, ()
+        return energies, self.family.gradient(*flat, torch.ones_like(energies), 1, want)
+
+    def wanted(self, gradients: Sequence[Any], want: int) -> list[tuple[Any, bool]]:
+        """The gradients that a call returns, and whether with the other sign."""
+        return [(g, sign) for k, (g, sign) in enumerate(zip(gradients, self.negative)) if want >> k & 1]
+
+    def _signed(self, gradients: Sequence[Any], want: int) -> list[torch.Tensor]:
+        return [-g if sign else g for g, sign in self.wanted(gradients, want)]
+
+    def _in_graph(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+        op, at = self.op, list(flat)
+        if hybrid:
+            # A compiled graph is differentiated once, so here a constant is as good as the rule.
+            for k, n in enumerate(op.reals):
+                if self.geometry >> k & 1:
+                    at[n] = flat[n].detach()
+        energies = self.plain(*at)
+        if not want:
+            return (energies,)
+        extra = [torch.ones_like(energies), *[None] * len(op.saves)]
+        return (energies, *self._signed(self.family.run_public(GRADIENT, flat, extra, want), want))
+
+    def _transformed(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+        if hybrid:
+            (energies,) = self.hybrid.apply(*flat)
+        else:
+            (energies,) = self.family.run(VALUE, flat, [], 0)
+        if not want:
+            return (energies,)
+        extra = [torch.ones_like(energies), *[None] * len(self.op.saves)]
+        return (energies, *self._signed(self.family.run(GRADIENT, flat, extra, want), want))
+
+    def first_order(self, needs: int, hybrid: bool) -> int:
+        """By what the energies are differentiated."""
+        return needs & ~self.geometry if hybrid else needs
+
+
+def _eager(e: Energies, family: Family) -> type[Function]:
+    """Energies and gradients of ordinary calls. One pass computes both where the op has that; backward scales them."""
+    op = e.op
+    n, tensors, numbers = len(op.inputs), op.tensors, op.numbers
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        flat, want, hybrid = args[:n], args[n], args[n + 1]
+        needs = bits([ctx.needs_input_grad[at] for at in op.reals])
+        first = e.first_order(needs, hybrid) if e.saving is not None else 0
+        energies, gradients = e.compute(flat, want | first)
+        ctx.there = [bool(first >> k & 1) for k in range(len(op.saves))]
+        saved = [g.detach() for g, there in zip(gradients, ctx.there) if there]
+        ctx.save_for_backward(*[flat[at] for at in tensors], *saved)
+        ctx.numbers, ctx.want, ctx.hybrid, ctx.shape = [flat[at] for at in numbers], want, hybrid, energies.shape
+        ctx.set_materialize_grads(False)
+        return (energies, *e._signed(gradients, want))
+
+    def backward(ctx: Any, v: Any, *u: Any) -> Any:
+        kept = ctx.saved_tensors
+        flat: list[Any] = [None] * n
+        for at, x in zip((*tensors, *numbers), (*kept[: len(tensors)], *ctx.numbers)):
+            flat[at] = x
+        needs = bits([ctx.needs_input_grad[at] for at in op.reals])
+        sums: Tangents = (None,) * len(op.reals)
+        if v is not None:
+            left = iter(kept[len(tensors) :])
+            saved = tuple(next(left) if there else None for there in ctx.there)
+            by_energies = Call(op, flat, (), (v,), saved, e.first_order(needs, ctx.hybrid))
+            if by_energies.want:
+                sums = tuple(by_energies.run(family.run))
+        if any([x is not None for x in u]):
+            left = iter(u)
+            direction = tuple(next(left) if ctx.want >> k & 1 else None for k in range(len(op.reals)))
+            direction = tuple(-x if x is not None and sign else x for x, sign in zip(direction, e.negative))
+            ones = flat[op.reals[0]].new_ones(ctx.shape)
+            second = Call(op, flat, (direction,), (ones,), (), needs).run(family.run)
+            sums = tuple(b if a is None else a if b is None else a + b for a, b in zip(sums, second))
+        grads: list[Any] = [None] * (n + 2)
+        for at, g in zip(op.reals, sums):
+            grads[at] = g
+        return tuple(grads)
+
+    return _function(f"{op.name}_with_gradients", forward=forward, backward=backward)
+
+
+def _hybrid(e: Energies, family: Family) -> type[Function]:
+    """Hybrid energies under transforms and in forward mode."""
+    op = e.op
+    member = family.members[VALUE]
+
+    def forward(*args: Any) -> Any:
+        return tuple(member.run_private(args, 0))
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(member, ctx, (*inputs, 0))
+        ctx.save_for_forward(*[inputs[n] for n in member.tensors])
+        ctx.shape = output[0].shape
+
+    def backward(ctx: Any, v: Any) -> Any:
+        flat = _kept(member, ctx, ctx.saved_tensors)
+        grads: list[Any] = [None] * len(flat)
+        needs = bits([ctx.needs_input_grad[at] for at in op.reals])
+        call = Call(op, flat, (), (v,), (), e.first_order(needs, True))
+        if v is not None and call.want:
+            for at, g in zip(op.reals, call.run(family.run)):
+                grads[at] = g
+        return tuple(grads)
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        flat = _kept(member, ctx, ctx.saved_tensors)
+        direction = tuple(None if e.geometry >> k & 1 else tangents[at] for k, at in enumerate(op.reals))
+        (tangent,) = Call(op, flat, (direction,)).run(family.run)
+        return flat[op.reals[0]].new_zeros(ctx.shape) if tangent is None else tangent
+
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        return batched(op, lambda *a: e.hybrid.apply(*a), info.batch_size, in_dims, args)
+
+    return _function(
+        f"{op.name}_hybrid",
+        forward=forward,
+        setup_context=setup_context,
+        backward=backward,
+        jvp=jvp,
+        vmap=vmap,
+    )

@@ -1,0 +1,203 @@
+"""The Python examples: their physics against differences and closed forms, and short runs as a user starts them."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(name: str, *arguments: object) -> str:
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def main(module: ModuleType, *arguments: object) -> int:
+    """The same in this process, whose number of threads stays what it is."""
+    return module.main([str(x) for x in (*arguments, "--threads", torch.get_num_threads())])
+
+
+def fourth_order(f, h: float) -> float:
+    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
+
+
+train_charges = load("train_charges")
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return train_charges.configurations(3, seed=5)
+
+
+@pytest.fixture
+def network():
+    """One that says something about every ion: not as training begins, where the last layer is zero."""
+    torch.manual_seed(3)
+    model = train_charges.ChargeNetwork().double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+@pytest.fixture
+def loss(batch):
+    return train_charges.Loss(train_charges.detached(train_charges.predict(train_charges.reference_charges, batch)))
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["autograd", "hybrid"])
+@pytest.mark.parametrize("which", ["reference", "network"])
+def test_forces_and_stresses_are_those_of_the_energy(batch, network, which: str, hybrid: bool):
+    """With charges that move with the ions. The list changes along the way, and with it nothing but what is zero."""
+    model = network if which == "network" else train_charges.reference_charges
+    found = train_charges.detached(train_charges.predict(model, batch, hybrid))
+    random = torch.Generator().manual_seed(1)
+    direction = torch.randn(batch.positions.shape, generator=random, dtype=torch.float64)
+    strain = torch.randn(3, 3, generator=random, dtype=torch.float64)
+    volumes = torch.linalg.det(batch.cell).abs()
+
+    def energy(positions, cell) -> float:
+        at = train_charges.Batch(positions, cell, batch.species, batch.batch_idx, batch.alpha, batch.k_cutoff)
+        return (train_charges.predict(model, at).energy * batch.ions).sum().item()
+
+    def strained(h: float) -> float:
+        return energy(batch.positions @ (torch.eye(3) + h * strain), batch.cell @ (torch.eye(3) + h * strain))
+
+    # Pairs that cross the cutoff are worth erfc(alpha r)/r, 1e-5 eV: the reason for the width of the bounds.
+    by_direction = fourth_order(lambda h: energy(batch.positions + h * direction, batch.cell), 1e-4)
+    assert -float((found.forces * direction).sum()) == pytest.approx(by_direction, rel=1e-4)
+    by_strain = fourth_order(strained, 1e-5)
+    assert float((volumes[:, None, None] * found.stress * strain).sum()) == pytest.approx(by_strain, rel=1e-4)
+
+
+def test_the_total_charge_is_kept(batch, network):
+    for model in (network, train_charges.reference_charges):
+        charges = train_charges.predict(model, batch).charges.detach()
+        totals = torch.zeros(3, dtype=torch.float64).index_add(0, batch.batch_idx, charges)
+        assert totals.abs().max() < 1e-13
+        assert charges.std() > 0.1
+
+
+def test_plain_and_hybrid_gradients_are_those_of_the_loss(batch, network, loss):
+    """Energies, forces and stresses in one loss: second derivatives, in both modes and against differences."""
+    gradients = {}
+    for hybrid in (False, True):
+        network.zero_grad()
+        loss(train_charges.predict(network, batch, hybrid))[0].backward()
+        gradients[hybrid] = torch.nn.utils.parameters_to_vector(p.grad for p in network.parameters())
+    difference = torch.linalg.norm(gradients[True] - gradients[False])
+    assert difference <= 1e-12 * torch.linalg.norm(gradients[False])
+
+    start = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
+    direction = torch.randn(start.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+    def at(h: float) -> float:
+        torch.nn.utils.vector_to_parameters(start + h * direction, network.parameters())
+        return loss(train_charges.predict(network, batch))[0].item()
+
+    assert float(gradients[False] @ direction) == pytest.approx(fourth_order(at, 1e-4), rel=1e-8)
+
+
+def test_training_goes_the_same_way_in_both_modes(batch, loss):
+    losses = {}
+    for hybrid in (False, True):
+        torch.manual_seed(0)
+        model = train_charges.ChargeNetwork().double()
+        steps = train_charges.train(model, batch, loss, 12, 0.02, hybrid)
+        losses[hybrid] = [sum(parts.values()) for parts in steps]
+    assert losses[False][-1] < losses[False][0] / 5
+    assert losses[True] == pytest.approx(losses[False], rel=1e-9)
+
+
+def test_the_training_script(tmp_path, capsys):
+    short = ("--steps", 12, "--systems", 2, "--plot")
+    outputs = [run("train_charges", *short, tmp_path / "plain.png")]
+    assert main(train_charges, "--hybrid", *short, tmp_path / "hybrid.png") == 0
+    outputs.append(capsys.readouterr().out)
+    for output, name in zip(outputs, ("plain", "hybrid")):
+        first, last = map(float, re.search(r"loss (\S+) -> (\S+),", output).groups())
+        assert last < first / 2
+        assert (tmp_path / f"{name}.png").exists() == MATPLOTLIB
+
+
+def test_a_bar_without_tqdm(capsys):
+    bar = train_charges.Bar(iter([{"energy": 1.0}] * 4), 4)
+    for _ in bar:
+        bar.set_postfix_str("loss 1")
+    assert capsys.readouterr().err.endswith(f"\r|{'#' * 30}| 4/4 loss 1\n")
+
+
+@pytest.fixture
+def nve_salt():
+    pytest.importorskip("ase")
+    return load("nve_salt")
+
+
+def test_repulsion_of_two_ions(nve_salt):
+    """In closed form, inside and beyond the taper; b, ρ, σ and c as Fumi and Tosi have them for NaCl."""
+    from ase import Atoms
+
+    for symbols, sigma, factor in (("Na2", 2.340, 1.25), ("NaCl", 2.755, 1.0), ("Cl2", 3.170, 0.75)):
+        for r in (2.5, 4.0, 7.5):
+            atoms = Atoms(symbols, positions=[[0, 0, 0], [0, 0, r]], cell=[20, 20, 20], pbc=True)
+            atoms.calc = nve_salt.BornMayer()
+            energy = 0.2110 * factor * torch.exp(torch.tensor((sigma - r) / 0.3170, dtype=torch.float64)).item()
+            expected = energy if r < nve_salt.BornMayer.onset else 0.0
+            assert atoms.get_potential_energy() == pytest.approx(expected, rel=1e-12)
+            assert atoms.get_forces()[1, 2] == pytest.approx(expected / 0.3170, rel=1e-12)
+
+
+def test_forces_of_the_salt(nve_salt):
+    """Against differences of the energy, with ions in the taper."""
+    atoms = nve_salt.salt(2, 0.0, 0)
+    random = torch.Generator().manual_seed(4)
+    noise, direction = (torch.randn(len(atoms), 3, generator=random, dtype=torch.float64).numpy() for _ in range(2))
+    atoms.positions += 0.2 * noise
+    positions = atoms.positions.copy()
+    atoms.calc = nve_salt.BornMayer()
+    forces = atoms.get_forces()
+
+    def energy(h: float) -> float:
+        atoms.positions = positions + h * direction
+        return atoms.get_potential_energy()
+
+    assert -(forces * direction).sum() == pytest.approx(fourth_order(energy, 1e-3), rel=1e-8)
+
+
+def test_the_salt_keeps_its_energy(nve_salt):
+    runs = {}
+    for time_step in (1.0, 0.5):
+        atoms = nve_salt.salt(2, 600.0, 0)
+        assert abs(atoms.get_momenta().sum(axis=0)).max() < 1e-10
+        atoms.calc = nve_salt.potential(accuracy=1e-9)
+        runs[time_step] = nve_salt.simulate(atoms, round(60 / time_step), time_step)
+    coarse, fine = runs.values()
+    assert coarse.drift < nve_salt.ALLOWED_DRIFT
+    assert coarse.kinetic.max() > 2 * coarse.kinetic.min()  # it did move
+    # Velocity Verlet's error goes as the square of the time step, and nothing else is left of it.
+    assert coarse.drift / fine.drift == pytest.approx(4.0, rel=0.05)
+
+
+def test_the_salt_script(nve_salt, tmp_path, capsys):
+    plot = tmp_path / "nve.png"
+    output = run("nve_salt", "--steps", 20, "--size", 2, "--plot", plot)
+    assert "64 ions, 20 steps of 1 fs" in output
+    assert plot.exists() == MATPLOTLIB
+    assert main(nve_salt, "--steps", 20, "--size", 2, "--time-step", 8, "--plot", plot) == 1
+    drift = float(re.search(r"relative to \|E\(0\)\|\s+(\S+)", capsys.readouterr().out)[1])
+    assert drift > nve_salt.ALLOWED_DRIFT
