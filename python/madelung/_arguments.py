@@ -5,6 +5,7 @@ What passes is contiguous, aligned and in the machine's byte order, which is wha
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ Ints = npt.NDArray[np.int32]
 UNBOUNDED = 1e30
 
 _INT32 = np.iinfo(np.int32)
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # An index stands for as many systems below it: a stray large one would be answered with all memory there is.
 _SPARE_SYSTEMS = 1 << 20
@@ -129,12 +131,15 @@ def reals(name: str, x: Any, shape: Sequence[int | str], like: npt.NDArray | Non
 
     Lists have no dtype of their own: they take that of `like`, or float64.
     """
+    if type(x) is np.ndarray and x.dtype in (_F64, _F32) and (like is None or x.dtype is like.dtype) and x.flags.carray:
+        fits(name, x, shape)
+        return x
     array = _array(name, x)
     expected = "float32 or float64" if like is None else f"{like.dtype}, as the positions"
     if not hasattr(x, "dtype") and array.dtype.kind in "iuf":
         array = array.astype(np.float64 if like is None else like.dtype)
     kind = array.dtype.newbyteorder("=")
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)) or (like is not None and kind != like.dtype):
+    if kind not in (_F32, _F64) or (like is not None and kind != like.dtype):
         refuse(name, expected, array.dtype, TypeError)
     fits(name, array, shape)
     return np.require(array, kind, ["C", "A"])
@@ -167,6 +172,8 @@ def fits(name: str, array: npt.NDArray, shape: Sequence[int | str]) -> None:
 
 def number(name: str, x: Any) -> float:
     """A finite real number."""
+    if type(x) is float and math.isfinite(x):
+        return x
     value = None
     if not isinstance(x, (bool, str, bytes, type(None))):
         array = _array(name, x)

@@ -16,7 +16,7 @@ use madelung_core::{Error, Result};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -88,6 +88,11 @@ unsafe fn enter(at: usize, stack: *mut u64) -> *const c_char {
         }
         Ok(())
     });
+    said_by(work)
+}
+
+/// Does the work: null, or the text of its error or panic, which lives until this thread's next one.
+fn said_by(work: impl FnOnce() -> Result<()> + UnwindSafe) -> *const c_char {
     let message = match catch_unwind(work) {
         Ok(Ok(())) => return std::ptr::null(),
         Ok(Err(error)) => Error::to_string(&error),
@@ -126,4 +131,30 @@ unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn text(work: impl FnOnce() -> Result<()> + UnwindSafe) -> Option<String> {
+        let text = said_by(work);
+        // SAFETY: null, or a C string of this thread.
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn errors_and_panics_are_texts() {
+        assert_eq!(text(|| Ok(())), None);
+        let error = text(|| Err(Error::argument("cutoff", "a number above zero", "-1")));
+        assert_eq!(error.as_deref(), Some("`cutoff`: expected a number above zero, got -1"));
+        let (row, of) = (7, 3);
+        for panic in [text(|| panic!("a plain text")), text(move || panic!("row {row} of\0{of}"))] {
+            let panic = panic.expect("a text");
+            assert!(panic.starts_with("a defect in Madelung, please report it: "), "{panic}");
+            assert!(panic.ends_with("a plain text") || panic.ends_with("row 7 of 3"), "{panic}");
+        }
+        assert_eq!(text(|| Ok(())), None);
+    }
 }

@@ -6,7 +6,7 @@ has derivatives like any other: those of forces are Hessian-vector products. Not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,12 +15,11 @@ from torch.autograd import forward_ad as _forward_ad
 
 from madelung.torch import _ops
 from madelung.torch._family import Call, Tangents, bits
-from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active
+from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active, eager_of
 from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._schema import GRADIENT, SAVING, VALUE
 from madelung.torch._vmap import batched
 
-_is_compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
 
 # What hybrid energies have no first derivative by: the forces and the virial that come with them have it.
@@ -35,24 +34,23 @@ class Energies:
     def __init__(self, name: str) -> None:
         self.op = op = _ops.OPS[name]
         self.family = family = Family(op)
-        self.plain: Callable[..., torch.Tensor] = getattr(_ops, name)
+        # The energies alone, outside of graphs and in them.
+        self.value, self.public = eager_of(family), getattr(_ops, name)
         names = [op.inputs[n].name for n in op.reals]
         self.bit = {name: 1 << k for k, name in enumerate(names)}
         self.negative = [name in _NEGATIVE for name in names]
         self.geometry = bits([name in _GEOMETRY for name in names])
         self.lists = Lists(op)
         self.columns = [n + 1 for n in self.lists.starts]
-        self.value = op.overload(VALUE, private=True)
+        self.kernel = op.overload(VALUE, private=True)
         # The gradients come with the energies, where the op is declared so.
         together = op.saves == [f"gradient by {name}" for name in names]
         self.saving = op.overload(SAVING, private=True) if together else None
-        self.eager = _eager(self, family)
+        self.function = _eager(self, family)
         self.hybrid = _hybrid(self, family)
 
-    def __call__(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+    def eager(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
         """The energies, then minus the gradients by positions and strain, and those by what else is in `want`."""
-        if _is_compiling():
-            return self._in_graph(flat, want, hybrid)
         if _transforms_active() or _forward_ad._current_level >= 0:
             return self._transformed(flat, want, hybrid)
         pending: list[Any] = []
@@ -60,7 +58,7 @@ class Energies:
             if flat[n].numel() >= MANY:
                 flat, pending = self.lists.mark(flat)
         if _grad_enabled() and any([flat[n].requires_grad for n in self.op.reals]):
-            results = self.eager.apply(*flat, want, hybrid)
+            results = self.function.apply(*flat, want, hybrid)
         else:
             energies, gradients = self.compute(flat, want)
             results = (energies, *[g.neg_() if sign else g for g, sign in self.wanted(gradients, want)])
@@ -73,7 +71,7 @@ class Energies:
         if self.saving is not None:
             energies, *gradients = self.saving(*flat, want)
             return energies, gradients
-        energies = self.value(*flat)
+        energies = self.kernel(*flat)
         if not want:
             return energies, ()
         return energies, self.family.gradient(*flat, torch.ones_like(energies), 1, want)
@@ -85,14 +83,15 @@ class Energies:
     def _signed(self, gradients: Sequence[Any], want: int) -> list[torch.Tensor]:
         return [-g if sign else g for g, sign in self.wanted(gradients, want)]
 
-    def _in_graph(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+    def in_graph(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+        """The same in a graph."""
         op, at = self.op, list(flat)
         if hybrid:
             # A compiled graph is differentiated once, so here a constant is as good as the rule.
             for k, n in enumerate(op.reals):
                 if self.geometry >> k & 1:
                     at[n] = flat[n].detach()
-        energies = self.plain(*at)
+        energies = self.public(*at)
         if not want:
             return (energies,)
         extra = [torch.ones_like(energies), *[None] * len(op.saves)]

@@ -28,6 +28,9 @@ Result = Any
 
 _is_compiling = torch.compiler.is_compiling
 
+# What a call needs besides its arguments.
+How = type[given.Eager] | type[given.Graph]
+
 # By whether the energies are those of systems.
 _REAL = (Energies("ewald_real_space"), Energies("ewald_real_space_total"))
 _RECIPROCAL = (Energies("ewald_reciprocal_space"), Energies("ewald_reciprocal_space_total"))
@@ -97,28 +100,28 @@ def ewald_real_space(
         hybrid_forces,
     )
     if _is_compiling():
-        return _real_space(positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
+        return _real_space(given.Graph, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
     try:
-        return _real_space(positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
+        return _real_space(given.Eager, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     raise _explained(failure, positions, charges, cell, batch_idx, outputs, lists, alpha=alpha, cutoff=cutoff)
 
 
 def _real_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, lists: Any, cutoff: Any, batch_idx: Any, outputs: Any
+    how: How, positions: Any, charges: Any, cell: Any, alpha: Any, lists: Any, cutoff: Any, batch_idx: Any, outputs: Any
 ) -> Result:
-    lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
-    ptr, columns, shifts = _pairs(positions, charges, cell, batch_idx, lists, cutoff)
+    lattice, atoms, systems, single = _system(how, positions, charges, cell, batch_idx)
+    ptr, columns, shifts = _pairs(how, positions, charges, cell, batch_idx, lists, cutoff)
     if cutoff is None:
         cutoff = check.UNBOUNDED
     elif type(cutoff) is not float:
         cutoff = check.positive("cutoff", cutoff)
-    split = given.splitting(alpha, positions, systems)
+    split = given.splitting(how, alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    strain = given.no_strain(positions)
+    strain = how.no_strain(positions)
     flat = (positions, charges, lattice, split, strain, atoms, prefactor, ptr, columns, shifts, _FULL, cutoff)
-    return _run(_REAL[per_system], flat, want, hybrid, single)
+    return _run(how, _REAL[per_system], flat, want, hybrid, single)
 
 
 def ewald_reciprocal_space(
@@ -166,9 +169,9 @@ def ewald_reciprocal_space(
     )
     miller = (miller_indices, miller_batch_idx)
     if _is_compiling():
-        return _reciprocal_space(positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
+        return _reciprocal_space(given.Graph, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
     try:
-        return _reciprocal_space(positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
+        return _reciprocal_space(given.Eager, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     waves = {"k_cutoff": k_cutoff, "miller": miller}
@@ -176,14 +179,22 @@ def ewald_reciprocal_space(
 
 
 def _reciprocal_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any, miller: Any, batch_idx: Any, outputs: Any
+    how: How,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    k_cutoff: Any,
+    miller: Any,
+    batch_idx: Any,
+    outputs: Any,
 ) -> Result:
-    lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
-    split = given.splitting(alpha, positions, systems)
-    indices, of = _waves(positions, cell, k_cutoff, miller, systems)
+    lattice, atoms, systems, single = _system(how, positions, charges, cell, batch_idx)
+    split = given.splitting(how, alpha, positions, systems)
+    indices, of = _waves(how, positions, cell, k_cutoff, miller, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    flat = (positions, charges, lattice, split, given.no_strain(positions), atoms, prefactor, indices, of)
-    return _run(_RECIPROCAL[per_system], flat, want, hybrid, single)
+    flat = (positions, charges, lattice, split, how.no_strain(positions), atoms, prefactor, indices, of)
+    return _run(how, _RECIPROCAL[per_system], flat, want, hybrid, single)
 
 
 def ewald_summation(
@@ -275,9 +286,9 @@ def ewald_summation(
     )
     split = (alpha, cutoff, k_cutoff, (miller_indices, miller_batch_idx), accuracy)
     if _is_compiling():
-        return _summation(positions, charges, cell, split, lists, pbc, batch_idx, outputs)
+        return _summation(given.Graph, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
     try:
-        return _summation(positions, charges, cell, split, lists, pbc, batch_idx, outputs)
+        return _summation(given.Eager, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     settings = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "miller": split[3], "accuracy": accuracy}
@@ -285,12 +296,12 @@ def ewald_summation(
 
 
 def _summation(
-    positions: Any, charges: Any, cell: Any, split: Any, lists: Any, pbc: Any, batch_idx: Any, outputs: Any
+    how: How, positions: Any, charges: Any, cell: Any, split: Any, lists: Any, pbc: Any, batch_idx: Any, outputs: Any
 ) -> Result:
     alpha, cutoff, k_cutoff, miller, accuracy = split
     if cutoff is None and (lists[0] is not None or lists[3] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    lattice, atoms, systems, single = _system(positions, charges, cell, batch_idx)
+    lattice, atoms, systems, single = _system(how, positions, charges, cell, batch_idx)
     if pbc is not None:
         _check_periodic(pbc, systems)
     if alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None):
@@ -302,14 +313,14 @@ def _summation(
             k_cutoff = [row[2] for row in rows]
     if type(cutoff) is not float:
         cutoff = check.positive("cutoff", cutoff)
-    ptr, columns, shifts = _pairs(positions, charges, cell, batch_idx, lists, cutoff)
-    indices, of = _waves(positions, cell, k_cutoff, miller, systems)
-    alphas = given.splitting(alpha, positions, systems)
+    ptr, columns, shifts = _pairs(how, positions, charges, cell, batch_idx, lists, cutoff)
+    indices, of = _waves(how, positions, cell, k_cutoff, miller, systems)
+    alphas = given.splitting(how, alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    strain = given.no_strain(positions)
+    strain = how.no_strain(positions)
     reals = (positions, charges, lattice, alphas, strain, atoms, prefactor)
     flat = (*reals, ptr, columns, shifts, _FULL, cutoff, indices, of)
-    return _run(_SUM[per_system], flat, want, hybrid, single)
+    return _run(how, _SUM[per_system], flat, want, hybrid, single)
 
 
 def estimate_ewald_parameters(
@@ -376,7 +387,8 @@ def generate_miller_indices(cell: Tensor, k_cutoff: float | Tensor) -> tuple[Ten
     if h is None:
         check.refuse("cell", "a tensor", "None", TypeError)
     systems = len(check.reals("cell", h, (3, 3) if h.ndim == 2 else ("B", 3, 3)).reshape(-1, 3, 3))
-    indices, of = given.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
+    how = given.Graph if _is_compiling() else given.Eager
+    indices, of = how.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
     # What is kept for later calls is not given away.
     return indices.clone(), of.clone()
 
@@ -396,17 +408,17 @@ _NAMES = {
 }
 
 
-def _system(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> tuple[Any, Any, Any, bool]:
+def _system(how: How, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> tuple[Any, Any, Any, bool]:
     """The cells (B, 3, 3), the system of each atom, the number of systems, and whether there is but one, unbatched."""
     if batch_idx is None:
         if cell.dim() == 2:
-            return cell.unsqueeze(0), given.one_system(positions, positions.shape[0]), 1, True
+            return cell.unsqueeze(0), how.one_system(positions, positions.shape[0]), 1, True
         if cell.shape[0] != 1:
             check.refuse("batch_idx", f"the system of each atom, as there are {cell.shape[0]} cells", "None")
-        return cell, given.one_system(positions, positions.shape[0]), 1, False
+        return cell, how.one_system(positions, positions.shape[0]), 1, False
     if cell.dim() == 3:
         return cell, batch_idx, cell.shape[0], False
-    if _is_compiling():
+    if how is given.Graph:
         expected = "one for each system, (B, 3, 3), in a compiled graph with `batch_idx` (`cell.expand(B, 3, 3)`)"
         check.refuse("cell", expected, "one for all of them")
     systems = given.charged(positions, charges, cell, batch_idx).systems
@@ -414,23 +426,23 @@ def _system(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> tuple[An
 
 
 def _pairs(
-    positions: Any, charges: Any, cell: Any, batch_idx: Any, lists: Any, cutoff: Any
+    how: How, positions: Any, charges: Any, cell: Any, batch_idx: Any, lists: Any, cutoff: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Offsets, columns and images of a full list: the one that is given, or a new one."""
     neighbor_list, neighbor_ptr, neighbor_shifts, *others = lists
     if neighbor_list is not None and neighbor_ptr is not None and neighbor_shifts is not None:
         matrix, matrix_shifts, fill_value, half_fill = others
         if matrix is None and matrix_shifts is None and fill_value is None and half_fill is False:
-            return given.coo(neighbor_list, neighbor_ptr, neighbor_shifts, positions.shape[0])
-    full = given.converted(positions.shape[0], *lists)
+            return how.coo(neighbor_list, neighbor_ptr, neighbor_shifts, positions.shape[0])
+    full = how.converted(positions.shape[0], *lists)
     if full is not None:
         return full
     if cutoff is None:
         check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
-    return given.searched(positions, charges, cell, batch_idx, cutoff)
+    return how.searched(positions, charges, cell, batch_idx, cutoff)
 
 
-def _waves(positions: Any, cell: Any, k_cutoff: Any, miller: Any, systems: Any) -> tuple[Tensor, Tensor]:
+def _waves(how: How, positions: Any, cell: Any, k_cutoff: Any, miller: Any, systems: Any) -> tuple[Tensor, Tensor]:
     """Miller indices and the system of each."""
     indices, of = miller
     if indices is None:
@@ -438,13 +450,13 @@ def _waves(positions: Any, cell: Any, k_cutoff: Any, miller: Any, systems: Any) 
             check.refuse("miller_batch_idx", "it with `miller_indices`", "it without")
         if k_cutoff is None:
             check.refuse("k_cutoff", "the radius of the sum, as no `miller_indices` are given", "None")
-        return given.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
+        return how.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
     if k_cutoff is not None:
         check.refuse("k_cutoff", "it or `miller_indices`", "both")
     if of is None:
         if systems != 1:
             check.refuse("miller_batch_idx", f"the system of each index, as there are {systems} systems", "None")
-        of = given.one_system(positions, indices.shape[0])
+        of = how.one_system(positions, indices.shape[0])
     return indices, of
 
 
@@ -464,10 +476,10 @@ def _wanted(outputs: Any) -> tuple[float, bool, int, bool]:
     return prefactor, per_system, want, check.flag("hybrid_forces", hybrid)
 
 
-def _run(energies: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Result:
+def _run(how: How, energies: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Result:
     if not (want or hybrid):
-        return energies.plain(*flat)
-    results = energies(flat, want, hybrid)
+        return energies.value(*flat) if how is given.Eager else energies.public(*flat)
+    results = energies.eager(flat, want, hybrid) if how is given.Eager else energies.in_graph(flat, want, hybrid)
     if want & _VIRIAL and single:
         results = (*results[:-1], results[-1][0])
     return results[0] if len(results) == 1 else tuple(results)

@@ -318,29 +318,19 @@ def _has_tangent(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and _forward_ad.unpack_dual(x).tangent is not None
 
 
-def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
-    """The function that calls an op, whatever is going on around it."""
-    family = Family(op)
-    value = family.members[VALUE]
-    for m in family.members.values():
-        _register_public(m, library)
-    private, public, single, no_tangents = value.private, value.public, value.single, value.no_tangents
-    functional, reals = value.functional, op.reals
-
-    def eager_apply(*args: Any) -> Any:
-        results = value.eager.apply(*args)
-        return results[0] if single else results
-
+def eager_of(family: Family) -> Callable[..., Any]:
+    """The function that calls an op outside of graphs."""
+    op, value = family.op, family.members[VALUE]
+    single, functional = value.single, value.functional.apply
+    # What the overload itself calls: half a microsecond less.
+    private = value.private._op
+    eager, reals = value.eager.apply, tuple(op.reals)
     lists = Lists(op)
-    columns = [n + 1 for n in lists.starts]
+    columns = tuple(n + 1 for n in lists.starts)
 
     def call(*args: Any) -> Any:
-        if _is_compiling():
-            if _forward_ad._current_level >= 0:
-                raise NotImplementedError(no_tangents)
-            return public(*args)
         if _transforms_active() or _forward_ad._current_level >= 0:
-            results = functional.apply(*args, 0)
+            results = functional(*args, 0)
             return results[0] if single else results
         try:
             pending = None
@@ -348,19 +338,41 @@ def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
                 if args[n].numel() >= MANY:
                     args, pending = lists.mark(args)
                     break
-            run = private
             if _grad_enabled():
                 for n in reals:
                     if args[n].requires_grad:
-                        run = eager_apply
+                        results = eager(*args)
+                        if single:
+                            results = results[0]
                         break
-            results = run(*args)
+                else:
+                    results = private(*args)
+            else:
+                results = private(*args)
         except (AttributeError, IndexError, TypeError, RuntimeError):
             op.check_kinds(args)
             raise
         if pending:
             remember(pending)
         return results
+
+    return call
+
+
+def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
+    """The function that calls an op, whatever is going on around it."""
+    family = Family(op)
+    value = family.members[VALUE]
+    for m in family.members.values():
+        _register_public(m, library)
+    eager, public, no_tangents = eager_of(family), value.public, value.no_tangents
+
+    def call(*args: Any) -> Any:
+        if not _is_compiling():
+            return eager(*args)
+        if _forward_ad._current_level >= 0:
+            raise NotImplementedError(no_tangents)
+        return public(*args)
 
     call.__name__ = call.__qualname__ = op.short
     call.__doc__ = f"`{op!r}`: {', '.join(i.name for i in op.inputs)}."

@@ -16,8 +16,9 @@ from madelung.torch._lists import CHECKED
 
 __all__ = ["neighbor_list"]
 
+_is_compiling = torch.compiler.is_compiling
 
-@torch.compiler.disable
+
 def neighbor_list(
     positions: Tensor,
     cutoff: float,
@@ -66,6 +67,23 @@ def neighbor_list(
         ValueError: Among others where the list does not fit `max_neighbors` or `capacity`: the message has what is
             needed. A list is never cut short.
     """
+    if _is_compiling():
+        return _outside_graphs(
+            positions,
+            cutoff,
+            cell,
+            pbc,
+            batch_idx,
+            batch_ptr,
+            half_fill=half_fill,
+            format=format,
+            max_neighbors=max_neighbors,
+            capacity=capacity,
+            fill_value=fill_value,
+            return_distances=return_distances,
+            return_vectors=return_vectors,
+            method=method,
+        )
     r, _, h = given.reals(positions, None, cell)
     if r is None:
         check.refuse("positions", "a tensor", "None", TypeError)
@@ -95,6 +113,9 @@ def neighbor_list(
     return (*arrays, *[x for x, asked in ((distances, lengths), (vectors, arrows)) if asked])
 
 
+_outside_graphs = torch.compiler.disable(neighbor_list)
+
+
 def _measured(
     positions: Tensor, cell: Tensor | None, idx: Any, batch_ptr: Any, found: Any, format: str, half_fill: bool
 ) -> tuple[Tensor, Tensor]:
@@ -121,7 +142,7 @@ def _measured(
         cell = torch.eye(3, dtype=positions.dtype, device="cpu")
     if cell.dim() == 2:
         cell = cell.expand(systems, 3, 3)
-    atoms = given.one_system(positions, len(positions)) if idx is None else torch.from_numpy(idx)
+    atoms = given.Eager.one_system(positions, len(positions)) if idx is None else torch.from_numpy(idx)
     # The search has made it, so it is what it says.
     kind = (1 if half_fill else 0) | CHECKED
     lists = [torch.from_numpy(np.ascontiguousarray(x)) for x in (ptr, columns, shifts)]

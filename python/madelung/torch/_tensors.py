@@ -102,24 +102,10 @@ def _zeros(n: int) -> torch.Tensor:
         return torch.zeros(n, dtype=torch.int32, device="cpu")
 
 
-def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
-    """The batch index of `n` rows that all belong to one system."""
-    if _is_compiling() or n > _KEPT_ATOMS:
-        return like.new_zeros(n, dtype=torch.int32)
-    return _zeros(n)
-
-
-def no_strain(like: torch.Tensor) -> torch.Tensor:
-    """The strain of a call: zero."""
-    return like.new_empty(0) if _is_compiling() else _NO_STRAIN
-
-
-def splitting(alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
+def splitting(how: type[Eager] | type[Graph], alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
     """`alpha` (B,) in the dtype of the positions: in the graph where it is a tensor."""
     if type(alpha) is float or type(alpha) is int:
-        if _is_compiling():
-            return positions.new_full((systems,), alpha)
-        return _constant(alpha, positions.dtype, systems)
+        return how.constant(alpha, positions, systems)
     if isinstance(alpha, torch.Tensor):
         if not alpha.is_floating_point() or alpha.dim() > 1 or (alpha.dim() and alpha.shape[0] not in (1, systems)):
             check.per_system("alpha", view("alpha", alpha), systems)
@@ -140,38 +126,6 @@ def numbers(name: str, x: Any, systems: int) -> list[float] | None:
 _known: dict[int, tuple[Any, ...]] = {}
 
 
-def _state(neighbor_list: Any, neighbor_ptr: Any, atoms: int) -> tuple[Any, ...]:
-    return (
-        atoms,
-        neighbor_list._version,
-        neighbor_ptr._version,
-        neighbor_list.data_ptr(),
-        neighbor_ptr.data_ptr(),
-    )
-
-
-def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, atoms: int) -> tuple[Any, Any, Any]:
-    """Offsets, columns and images of a full list that has all of them."""
-    if _is_compiling():
-        return neighbor_ptr, neighbor_list[1], neighbor_shifts
-    key = id(neighbor_list)
-    known = _known.get(key)
-    if known is not None:
-        pairs, ptr, columns, state = known
-        if pairs() is neighbor_list and ptr() is neighbor_ptr and state == _state(neighbor_list, neighbor_ptr, atoms):
-            return neighbor_ptr, columns, neighbor_shifts
-    converted(atoms, neighbor_list, neighbor_ptr, neighbor_shifts, None, None, None, False)
-    # Of an alias: a view would keep its base, and with it this entry, alive.
-    columns = neighbor_list.detach()[1]
-    # Neither tensors that do not tell when they are changed, nor views that belong to a transform.
-    if not (neighbor_list.is_inference() or neighbor_ptr.is_inference() or _transforms_active()):
-        pairs = weakref.ref(neighbor_list, lambda _: _known.pop(key, None))
-        state = _state(neighbor_list, neighbor_ptr, atoms)
-        _known[key] = (pairs, weakref.ref(neighbor_ptr), columns, state)
-    return neighbor_ptr, columns, neighbor_shifts
-
-
-@torch.compiler.disable
 def converted(
     atoms: int,
     neighbor_list: Any,
@@ -196,7 +150,6 @@ def converted(
     return None if found is None else tuple(map(torch.from_numpy, _native.full_list(found, atoms)))
 
 
-@torch.compiler.disable
 def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any) -> tuple[torch.Tensor, ...]:
     """Offsets, columns and images of all pairs closer than a cutoff."""
     system, cutoff = charged(positions, charges, cell, batch_idx), check.positive("cutoff", cutoff)
@@ -206,7 +159,6 @@ def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: An
     return tuple(map(torch.from_numpy, found))
 
 
-@torch.compiler.disable
 def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Miller indices up to a cutoff, and the system of each."""
     cells = np.require(view("cell", cell).reshape(-1, 3, 3), np.float64, ["C", "A"])
@@ -223,3 +175,83 @@ def _waves(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, tor
     idx = np.repeat(np.arange(len(lattice), dtype=np.int32), np.diff(ptr))
     with _plain():
         return torch.from_numpy(miller), torch.from_numpy(idx)
+
+
+class Eager:
+    """What calls outside of graphs need besides what they are given. Constants are made once."""
+
+    converted, searched, waves = staticmethod(converted), staticmethod(searched), staticmethod(waves)
+
+    @staticmethod
+    def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
+        """The batch index of `n` rows that all belong to one system."""
+        return _zeros(n) if n <= _KEPT_ATOMS else like.new_zeros(n, dtype=torch.int32)
+
+    @staticmethod
+    def no_strain(like: torch.Tensor) -> torch.Tensor:
+        """The strain of a call: zero."""
+        return _NO_STRAIN
+
+    @staticmethod
+    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
+        """A number for each system."""
+        return _constant(value, like.dtype, systems)
+
+    @staticmethod
+    def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, atoms: int) -> tuple[Any, Any, Any]:
+        """Offsets, columns and images of a full list that has all of them."""
+        key = id(neighbor_list)
+        known = _known.get(key)
+        if known is not None:
+            pairs, ptr, columns, rows, pairs_version, ptr_version, pairs_at, ptr_at = known
+            if (
+                pairs() is neighbor_list
+                and ptr() is neighbor_ptr
+                and rows == atoms
+                and pairs_version == neighbor_list._version
+                and ptr_version == neighbor_ptr._version
+                and pairs_at == neighbor_list.data_ptr()
+                and ptr_at == neighbor_ptr.data_ptr()
+            ):
+                return neighbor_ptr, columns, neighbor_shifts
+        converted(atoms, neighbor_list, neighbor_ptr, neighbor_shifts, None, None, None, False)
+        # Of an alias: a view would keep its base, and with it this entry, alive.
+        columns = neighbor_list.detach()[1]
+        # Neither tensors that do not tell when they are changed, nor views that belong to a transform.
+        if not (neighbor_list.is_inference() or neighbor_ptr.is_inference() or _transforms_active()):
+            pairs, ptr = weakref.ref(neighbor_list, lambda _: _known.pop(key, None)), weakref.ref(neighbor_ptr)
+            versions = (neighbor_list._version, neighbor_ptr._version)
+            places = (neighbor_list.data_ptr(), neighbor_ptr.data_ptr())
+            _known[key] = (pairs, ptr, columns, atoms, *versions, *places)
+        return neighbor_ptr, columns, neighbor_shifts
+
+
+class Graph:
+    """The same in graphs, where constants are part of the graph, and lists are what they are said to be.
+
+    What depends on values breaks the graph.
+    """
+
+    converted = staticmethod(torch.compiler.disable(converted))
+    searched = staticmethod(torch.compiler.disable(searched))
+    waves = staticmethod(torch.compiler.disable(waves))
+
+    @staticmethod
+    def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
+        """As `Eager.one_system`."""
+        return like.new_zeros(n, dtype=torch.int32)
+
+    @staticmethod
+    def no_strain(like: torch.Tensor) -> torch.Tensor:
+        """As `Eager.no_strain`."""
+        return like.new_empty(0)
+
+    @staticmethod
+    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
+        """As `Eager.constant`."""
+        return like.new_full((systems,), value)
+
+    @staticmethod
+    def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, atoms: int) -> tuple[Any, Any, Any]:
+        """As `Eager.coo`."""
+        return neighbor_ptr, neighbor_list[1], neighbor_shifts
