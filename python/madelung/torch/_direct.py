@@ -15,7 +15,7 @@ from torch.autograd import forward_ad as _forward_ad
 
 from madelung.torch import _ops
 from madelung.torch._family import Call, Tangents, bits
-from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active, eager_of
+from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active, eager_of, kernel_of
 from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._schema import GRADIENT, SAVING, VALUE
 from madelung.torch._vmap import batched
@@ -42,10 +42,10 @@ class Energies:
         self.geometry = bits([name in _GEOMETRY for name in names])
         self.lists = Lists(op)
         self.columns = [n + 1 for n in self.lists.starts]
-        self.kernel = op.overload(VALUE, private=True)
+        self.kernel = kernel_of(op, VALUE)
         # The gradients come with the energies, where the op is declared so.
         together = op.saves == [f"gradient by {name}" for name in names]
-        self.saving = op.overload(SAVING, private=True) if together else None
+        self.saving = kernel_of(op, SAVING) if together else None
         self.function = _eager(self, family)
         self.hybrid = _hybrid(self, family)
 
