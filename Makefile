@@ -1,7 +1,7 @@
 # Needs cargo, python3 (3.10 or later, with venv) and a C/C++ compiler; the rest is installed into .venv.
 #
 #   make run       the command line on the example structures, and the example of a potential of your own
-#   make examples  the examples in Python, which need PyTorch: a minute or two (5 GB, into .venv)
+#   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python
 #   make test-oldest  the tests of madelung.torch and madelung.jax on the oldest PyTorch and JAX that are supported (5 GB,
 #                  into .venv-oldest)
@@ -46,6 +46,9 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/nve_salt.py --plot $(TARGET)/nve_salt.png
 	$(BIN)/python examples/train_charges.py --plot $(TARGET)/train_charges.png
 	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
+	$(BIN)/python examples/jax_md.py --plot $(TARGET)/jax_md.png
+	$(BIN)/python examples/jax_sharded.py
+	$(BIN)/python examples/jax_sharded.py --processes 2
 
 test: $(VENV)/.tests
 	$(CARGO) test --release --workspace
@@ -100,7 +103,7 @@ $(VENV)/.examples: $(VENV)/.module
 
 $(VENV_OLDEST)/.tests:
 	$(PYTHON) -m venv $(VENV_OLDEST)
-	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' numpy pytest setuptools
+	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' flatbuffers numpy pytest setuptools
 	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created
