@@ -1,10 +1,10 @@
 """Energy conservation in jitted JAX: a salt of 216 ions at constant energy for 2 ps, its steps in one `lax.scan`.
 
 The potential is that of Fumi and Tosi for NaCl (J. Phys. Chem. Solids 25, 31 (1964)) without its dispersion terms:
-point charges, whose Ewald sum and forces are one call of `madelung.jax`, and a Born-Mayer repulsion in plain `jax.numpy`
-over the same neighbour list, with forces by `jax.grad`. The list is made again inside the scan when an ion has moved by
-half the skin. It has room for a fixed number of pairs; should they not fit, the flag says so, and the steps since the
-last look at it are repeated with a larger one.
+point charges, whose Ewald sum and forces are one call of `madelung.jax`, and a Born-Mayer repulsion in plain
+`jax.numpy` over the same neighbour list, with forces by `jax.grad`. The list is made again inside the scan when an ion
+has moved by half the skin. It has room for a fixed number of pairs; should they not fit, the flag says so, and the
+steps since the last look at it are repeated with a larger one.
 
     python examples/jax_md.py                 # prints the drift; a plot in jax_md.png if there is Matplotlib
     python examples/jax_md.py --steps 200     # a short one

@@ -77,5 +77,5 @@ class Case:
 
 def make(op: Any, seed: int = 0, dtype: torch.dtype = torch.float64) -> Case:
     """A call of an op."""
-    args = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in arguments(op, seed)]
+    args = [torch.tensor(x) if isinstance(x, np.ndarray) else x for x in arguments(op, seed)]
     return Case(op, args).to(dtype)
