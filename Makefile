@@ -1,9 +1,10 @@
 # Needs cargo, python3 (3.10 or later, with venv) and a C/C++ compiler; the rest is installed into .venv.
 #
 #   make run       the command line on the example structures, and the example of a potential of your own
-#   make examples  the examples in Python, which need PyTorch: a minute or two (5 GB, into .venv)
+#   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python
-#   make test-oldest  the tests of madelung.torch on the oldest PyTorch that is supported (5 GB, into .venv-oldest)
+#   make test-oldest  the tests of madelung.torch and madelung.jax on the oldest PyTorch and JAX that are supported (5 GB,
+#                  into .venv-oldest)
 #   make lint      formatting and lints
 #   make bench     benchmarks
 #   make sanitize  the unsafe modules of the CPU path under memcheck (needs valgrind) and between closed pages
@@ -18,6 +19,7 @@ PYTHON ?= python3
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
 TORCH_OLDEST := 2.7.*
+JAX_OLDEST := 0.6.*
 RUFF_VERSION := 0.17.5
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -44,14 +46,17 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/nve_salt.py --plot $(TARGET)/nve_salt.png
 	$(BIN)/python examples/train_charges.py --plot $(TARGET)/train_charges.png
 	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
+	$(BIN)/python examples/jax_md.py --plot $(TARGET)/jax_md.png
+	$(BIN)/python examples/jax_sharded.py
+	$(BIN)/python examples/jax_sharded.py --processes 2
 
 test: $(VENV)/.tests
 	$(CARGO) test --release --workspace
 	$(BIN)/python -m pytest
 
-# One binary serves every PyTorch: the module is the one that was built for `make test`.
+# One binary serves every PyTorch and JAX: the module is the one that was built for `make test`.
 test-oldest: $(VENV)/.module $(VENV_OLDEST)/.tests
-	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest tests/python/torch
+	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest tests/python/torch tests/python/jax
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
@@ -98,7 +103,7 @@ $(VENV)/.examples: $(VENV)/.module
 
 $(VENV_OLDEST)/.tests:
 	$(PYTHON) -m venv $(VENV_OLDEST)
-	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' numpy pytest setuptools
+	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' flatbuffers numpy pytest setuptools
 	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created

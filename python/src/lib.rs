@@ -5,6 +5,7 @@ mod call;
 mod convert;
 mod cuda;
 mod electrostatics;
+mod jax;
 mod neighbors;
 mod torch;
 
@@ -20,6 +21,8 @@ mod _native {
         ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation, full_list,
         miller_indices,
     };
+    #[pymodule_export]
+    use super::jax::{jax_handlers, jax_init};
     #[pymodule_export]
     use super::neighbors::neighbor_list;
     #[pymodule_export]

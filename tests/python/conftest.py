@@ -11,13 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _has_torch() -> bool:
+def is_there(framework: str) -> bool:
+    """Whether a framework is installed."""
     # The folder of the tests would do for a package without a file of its own.
-    found = importlib.util.find_spec("torch")
+    found = importlib.util.find_spec(framework)
     return found is not None and found.origin is not None
 
 
-collect_ignore = [] if _has_torch() else ["torch"]
+collect_ignore = [framework for framework in ("jax", "torch") if not is_there(framework)]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@
 #![expect(unsafe_code, reason = "the dispatcher's calling convention")]
 
 use crate::call::{Entry, run};
-use crate::layout::Type;
 use crate::shim::{Boxed, shim};
 use crate::tensor::Tensor;
+use madelung_bridge::layout::Type;
 use madelung_core::{Error, Result};
 use std::any::Any;
 use std::cell::RefCell;
@@ -112,9 +112,9 @@ fn said_by(work: impl FnOnce() -> Result<()> + UnwindSafe) -> *const c_char {
 /// As [`enter`].
 unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
     let (mut tensors, mut numbers) = (Vec::with_capacity(16), Vec::with_capacity(8));
-    let inputs = entry.inputs.iter().map(|input| input.kind);
-    let extra = std::iter::repeat_n(Type::Tensor, entry.member.extra_tensors(entry.counts));
-    let flags = usize::from(entry.member.has_mask()) + usize::from(entry.member.has_want());
+    let inputs = entry.of.inputs.iter().map(|input| input.kind);
+    let extra = std::iter::repeat_n(Type::Tensor, entry.of.member.extra_tensors(entry.of.counts));
+    let flags = usize::from(entry.of.member.has_mask()) + usize::from(entry.of.member.has_want());
     let all = inputs.chain(extra).chain(std::iter::repeat_n(Type::Int, flags));
     for (n, kind) in all.enumerate() {
         // SAFETY: the schema has as many arguments.

@@ -11,16 +11,17 @@
 
 mod call;
 mod kernel;
-pub mod layout;
-mod member;
+mod schema;
 mod shim;
 mod tensor;
 
 use call::Entry;
-use layout::Input;
+use madelung_bridge::layout::Input;
+pub use madelung_bridge::{Counts, Member, layout};
+use madelung_bridge::{Flat, flat, name_of};
 use madelung_core::op::{Op, Registry};
 use madelung_core::{Error, Result};
-pub use member::{Counts, Member};
+use schema::schema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_void};
@@ -39,27 +40,20 @@ pub struct Described {
     pub saves: Vec<String>,
 }
 
-/// `name_vN`
-pub fn name_of(op: &Op) -> String {
-    format!("{}_v{}", op.name, op.version)
-}
-
 /// The ops of registries as the dispatcher has them.
 ///
 /// # Errors
 /// As [`layout::inputs`].
 pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
-    let ops = registries.iter().flat_map(|registry| registry.iter());
-    ops.map(|op| {
-        let inputs: Arc<[Input]> = layout::inputs(op)?.into();
-        let members = Member::ALL.into_iter().filter(|member| member.is_of(op));
+    let described = flat(registries)?.into_iter().map(|Flat { op, inputs }| {
+        let members = Member::ALL.into_iter().filter(|member| member.is_of(&op));
         let schemas = members
-            .map(|m| (m.suffix(), m.schema(op, &inputs, &format!("{}{}", name_of(op), m.suffix()))))
+            .map(|m| (m.suffix(), schema(m, &op, &inputs, &format!("{}{}", name_of(&op), m.suffix()))))
             .collect();
         let saves = op.saved().into_iter().map(|spec| spec.name).collect();
-        Ok(Described { op: op.clone(), inputs, schemas, saves })
-    })
-    .collect()
+        Described { op, inputs, schemas, saves }
+    });
+    Ok(described.collect())
 }
 
 /// Registers the ops of registries with the libtorch at `path`, which is loaded; those that are registered already are
@@ -83,7 +77,7 @@ pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> 
 mod library {
     #![expect(unsafe_code, reason = "foreign functions with C strings")]
 
-    use super::{CString, Described, Entry, Error, Member, Result, c_void, name_of};
+    use super::{CString, Described, Entry, Error, Flat, Member, Result, c_void, name_of, schema};
     use crate::kernel::function;
     use crate::shim::Shim;
 
@@ -94,6 +88,7 @@ mod library {
     /// Adds an op's members, under both names. The library objects are kept for ever: without them torch would forget.
     pub(super) fn add(shim: &Shim, described: &Described) -> Result<()> {
         let op = &described.op;
+        let flat = Flat { op: op.clone(), inputs: described.inputs.clone() };
         let namespace = text(&op.namespace)?;
         let keys = [c"CPU", c"CUDA"];
         let (mut define, mut implement) =
@@ -114,9 +109,9 @@ mod library {
         for member in Member::ALL.into_iter().filter(|m| m.is_of(op)) {
             for prefix in ["", "_"] {
                 // Other devices get the same function, which says what it can do.
-                let function = function(Entry::new(op, &described.inputs, member, prefix.is_empty()))?;
+                let function = function(Entry::new(&flat, member, prefix.is_empty()))?;
                 let name = format!("{prefix}{}{}", name_of(op), member.suffix());
-                let schema = text(&member.schema(op, &described.inputs, &name))?;
+                let schema = text(&schema(member, op, &described.inputs, &name))?;
                 let name = text(&name)?;
                 // SAFETY: as above, with libraries that were just made and a function of the schema's arguments.
                 unsafe {

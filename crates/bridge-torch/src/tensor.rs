@@ -225,17 +225,8 @@ fn pointer(data: Data<'_>) -> *const u8 {
 }
 
 impl Looked {
-    pub(crate) fn shape(&self) -> &[usize] {
+    fn shape(&self) -> &[usize] {
         &self.sizes[..self.axes]
-    }
-
-    pub(crate) fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// Whether it stands for nothing.
-    pub(crate) fn is_absent(&self) -> bool {
-        self.shape() == [0]
     }
 
     pub(crate) fn view(&self) -> Result<View<'_>> {

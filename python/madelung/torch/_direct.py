@@ -13,19 +13,14 @@ import torch
 from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
+from madelung._family import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, Call, Tangents, bits
+from madelung._schema import GRADIENT, SAVING, VALUE
 from madelung.torch import _ops
-from madelung.torch._family import Call, Tangents, bits
 from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active, eager_of, kernel_of
 from madelung.torch._lists import MANY, Lists, remember
-from madelung.torch._schema import GRADIENT, SAVING, VALUE
 from madelung.torch._vmap import batched
 
 _grad_enabled = torch.is_grad_enabled
-
-# What hybrid energies have no first derivative by: the forces and the virial that come with them have it.
-_GEOMETRY = ("positions", "cell", "strain")
-# Forces and virials are the negative gradients.
-_NEGATIVE = ("positions", "strain")
 
 
 class Energies:
@@ -38,8 +33,8 @@ class Energies:
         self.value, self.public = eager_of(family), getattr(_ops, name)
         names = [op.inputs[n].name for n in op.reals]
         self.bit = {name: 1 << k for k, name in enumerate(names)}
-        self.negative = [name in _NEGATIVE for name in names]
-        self.geometry = bits([name in _GEOMETRY for name in names])
+        self.negative = [name in NEGATIVE_GRADIENTS for name in names]
+        self.geometry = bits([name in HYBRID_CONSTANTS for name in names])
         self.lists = Lists(op)
         self.columns = [n + 1 for n in self.lists.starts]
         self.kernel = kernel_of(op, VALUE)

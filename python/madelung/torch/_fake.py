@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from madelung.torch._schema import GRADIENT, GRADIENT_TANGENT, SAVING, Op
+from madelung._schema import GRADIENT, GRADIENT_TANGENT, SAVING
+from madelung.torch._schema import Op
 
 
 def kernel(op: Op, member: str) -> Callable[..., Any]:

@@ -22,9 +22,10 @@ from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
-from madelung.torch._family import Call, bits
+from madelung._family import Call, bits
+from madelung._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
 from madelung.torch._lists import MANY, Lists, remember
-from madelung.torch._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE, Op
+from madelung.torch._schema import Op
 from madelung.torch._vmap import batched
 
 _is_compiling = torch.compiler.is_compiling

@@ -1,74 +1,26 @@
-"""The ops as the dispatcher has them, read from what the compiled part says when it registers them."""
+"""The ops as the dispatcher has them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-NAMESPACE = "madelung"
-
-# The members of an op's family, by the suffix of their names: values, values and what the gradient can use again,
-# derivatives along one and two directions, the gradient, and its derivative along a direction.
-VALUE, SAVING, TANGENT, SECOND, GRADIENT, GRADIENT_TANGENT = "", "_saving", "_jvp", "_jvp2", "_vjp", "_vjp_jvp"
-
-_DTYPES = {"i32": torch.int32, "i64": torch.int64}
-_STORED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+from madelung import _schema
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """An input of a dispatcher op: a tensor, an integer or a float, and what it is of which argument."""
+class Op(_schema.Op):
+    """An op of the dispatcher."""
 
-    name: str
-    type: str
-    arg: int
-    part: str
-
-
-def _size(size: Any, dims: dict[str, Any], attrs: dict[str, Any]) -> Any:
-    """A size of the registry; where a dimension is symbolic, so is the result."""
-    ((kind, what),) = size.items()
-    if kind == "const":
-        return what
-    if kind == "dim":
-        return dims[what]
-    if kind == "attr":
-        return attrs[what]
-    parts = [_size(part, dims, attrs) for part in what]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part if kind == "sum" else total * part
-    return total
-
-
-class Op:
-    """An op: the inputs of its call in order, and what comes out."""
+    float32, float64 = torch.float32, torch.float64
+    integers: ClassVar = {"i32": torch.int32, "i64": torch.int64}
+    stored = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
     def __init__(self, described: dict[str, Any]) -> None:
-        op = described["op"]
-        self.namespace: str = op["namespace"]
-        self.short: str = op["name"]
-        self.name = f"{op['name']}_v{op['version']}"
-        self.args: list[dict[str, Any]] = op["args"]
-        self.outputs: list[dict[str, Any]] = op["outputs"]
-        self.scratch: list[dict[str, Any]] = op["scratch"]
-        self.saves: list[str] = described["saves"]
+        super().__init__(described)
         self.schemas: dict[str, str] = dict(described["schemas"])
-        self.inputs = [Input(i["name"], i["type"], i["arg"], i["part"]) for i in described["inputs"]]
-        # Positions among the inputs.
-        self.reals = [n for n, i in enumerate(self.inputs) if i.part == "real"]
-        self.tensors = [n for n, i in enumerate(self.inputs) if i.type == "tensor"]
-        self.numbers = [n for n, i in enumerate(self.inputs) if i.type != "tensor"]
-        # Positions among the outputs of those that have derivatives.
-        self.smooth = [n for n, o in enumerate(self.outputs) if o["dtype"] is None]
-
-    def __repr__(self) -> str:
-        return f"{self.namespace}::{self.name}"
 
     @property
     def members(self) -> list[str]:
@@ -80,77 +32,6 @@ class Op:
         packet = getattr(torch.ops, self.namespace)
         return getattr(packet, f"{'_' if private else ''}{self.name}{member}").default
 
-    def extras(self, member: str) -> int:
-        """How many tensors follow the inputs."""
-        reals, outputs = len(self.reals), len(self.outputs)
-        return {
-            VALUE: 0,
-            SAVING: 0,
-            TANGENT: reals,
-            SECOND: 2 * reals,
-            GRADIENT: outputs + len(self.saves),
-            GRADIENT_TANGENT: outputs + reals,
-        }[member]
-
-    @cached_property
-    def _order(self) -> list[tuple[int, str, int]]:
-        """Where the size of each dimension is found: (input, dimension, axis); −1: the number itself, −2: rows + 1."""
-        places = []
-        for n, i in enumerate(self.inputs):
-            arg = self.args[i.arg]
-            if i.part in ("real", "ints") and not arg.get("zero"):
-                places += [(n, s["dim"], axis) for axis, s in enumerate(arg["shape"]) if "dim" in s]
-            elif i.part in ("batch_idx", "map_of"):
-                places.append((n, arg["rows"], 0))
-            elif i.part == "ptr":
-                places.append((n, arg["rows"], -2))
-            elif i.part == "others" and arg["entries"] is not None:
-                places.append((n, arg["entries"], 0))
-            elif i.part in ("systems", "columns", "into"):
-                places.append((n, arg[i.part], -1))
-        return places
-
-    def dims(self, flat: Sequence[Any], shape: Callable[[int, Any], Any] = lambda _, t: t.shape) -> dict[str, Any]:
-        """The sizes of the dimensions."""
-        dims: dict[str, Any] = {}
-        for n, dim, axis in self._order:
-            if dim not in dims:
-                if axis == -1:
-                    dims[dim] = flat[n]
-                elif axis == -2:
-                    dims[dim] = shape(n, flat[n])[0] - 1
-                else:
-                    dims[dim] = shape(n, flat[n])[axis]
-        for n, i in enumerate(self.inputs):
-            arg = self.args[i.arg]
-            if i.part == "mesh_size" and arg["nodes"] not in dims:
-                k1, k2, k3 = flat[n : n + 3]
-                dims[arg["nodes"]] = dims[arg["systems"]] * k1 * k2 * k3
-                dims[arg["waves"]] = dims[arg["systems"]] * k1 * k2 * (k3 // 2 + 1)
-        return dims
-
-    def shape(self, sizes: list[Any], flat: Sequence[Any], dims: dict[str, Any]) -> list[Any]:
-        """The shape of an array of the registry."""
-        attrs = {i.name: flat[n] for n, i in enumerate(self.inputs) if i.part == "int_scalar"}
-        return [_size(size, dims, attrs) for size in sizes]
-
-    def dtype(self, flat: Sequence[Any]) -> torch.dtype:
-        """What kernels compute in: the dtype of the real arrays that are not stored in one of their own."""
-        stored = []
-        for n in self.reals:
-            if not self.args[self.inputs[n].arg]["stored"]:
-                return flat[n].dtype
-            stored.append(flat[n].dtype)
-        return torch.float64 if torch.float64 in stored or not stored else torch.float32
-
-    def output_dtype(self, output: dict[str, Any], flat: Sequence[Any]) -> torch.dtype:
-        """The dtype of an output."""
-        if output["dtype"] is not None:
-            return _DTYPES[output["dtype"]]
-        if output["stored_as"] is not None:
-            return next(flat[n].dtype for n in self.reals if self.inputs[n].name == output["stored_as"])
-        return self.dtype(flat)
-
     def check_kinds(self, args: Sequence[Any]) -> None:
         """Whether there are as many arguments as inputs, and tensors where they have to be."""
         names = [i.name for i in self.inputs]
@@ -161,42 +42,15 @@ class Op:
                 raise TypeError(f"`{names[n]}`: expected a tensor, got {type(args[n]).__name__}")
 
     def check(self, flat: Sequence[Any]) -> None:
-        """Errors that tracing would otherwise bury: the kernel finds the same ones, and more, when it runs."""
-        first = flat[self.reals[0]] if self.reals else flat[self.tensors[0]]
-        real = self.dtype(flat)
+        """As for every framework, and devices."""
+        first = self.reals[0] if self.reals else self.tensors[0]
         for n in self.tensors:
-            i, tensor = self.inputs[n], flat[n]
-            arg = self.args[i.arg]
-            absent = bool(arg.get("zero")) and tensor.dim() == 1
-            if tensor.device != first.device:
+            if flat[n].device != flat[first].device:
                 raise ValueError(
-                    f"`{i.name}`: expected a tensor on {first.device} like `{self._first}` (`.to(…)` moves it), got "
-                    f"one on {tensor.device}"
+                    f"`{self.inputs[n].name}`: expected a tensor on {flat[first].device} like "
+                    f"`{self.inputs[first].name}` (`.to(…)` moves it), got one on {flat[n].device}"
                 )
-            if i.part == "real" and not absent:
-                allowed = _STORED if arg["stored"] else (torch.float32, torch.float64)
-                if tensor.dtype not in allowed or (not arg["stored"] and tensor.dtype != real):
-                    wanted = real if real in allowed and not arg["stored"] else "one of floating-point numbers"
-                    raise ValueError(f"`{i.name}`: expected {wanted}, got {tensor.dtype}")
-            elif i.part != "real" and tensor.dtype not in _DTYPES.values():
-                raise ValueError(f"`{i.name}`: expected torch.int32 or torch.int64, got {tensor.dtype}")
-            axes = {"batch_idx": 1, "ptr": 1, "others": 1, "shifts": 2, "map_of": 1}.get(i.part)
-            if axes is None:
-                axes = len(arg["shape"])
-            if not absent and tensor.dim() != axes:
-                raise ValueError(f"`{i.name}`: expected {axes} axes, got shape {tuple(tensor.shape)}")
-
-    @property
-    def _first(self) -> str:
-        return self.inputs[self.reals[0] if self.reals else self.tensors[0]].name
-
-    @cached_property
-    def stackable(self) -> bool:
-        """Whether many calls are one call of a larger batch: every array has rows of a dimension, so that nothing is
-        shared between calls nor summed over all."""
-        arrays = [a["shape"] for a in self.args if a["kind"] in ("real", "ints")]
-        arrays += [o["shape"] for o in [*self.outputs, *self.scratch]]
-        return all(shape and "dim" in shape[0] and all("const" in s for s in shape[1:]) for shape in arrays)
+        super().check(flat)
 
 
 def parse(described: str) -> list[Op]:

@@ -14,12 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from madelung.torch._schema import GRADIENT, GRADIENT_TANGENT, SECOND, TANGENT, VALUE, Op
+from madelung._schema import GRADIENT, GRADIENT_TANGENT, SECOND, TANGENT, VALUE, Op
 
 Tangents = tuple[Any, ...]
 # How a member is called: with the inputs, what follows them, and whose gradients are wanted. The results are those of
 # the outputs (F) or of all differentiable inputs (G), None where nothing was wanted.
 Run = Callable[[str, Sequence[Any], Sequence[Any], int], Sequence[Any]]
+
+# What hybrid energies have no first derivative by: the forces and the virial that come with them have it.
+HYBRID_CONSTANTS = ("positions", "cell", "strain")
+# Forces and virials are the negative gradients.
+NEGATIVE_GRADIENTS = ("positions", "strain")
 
 _MEMBERS = {
     (False, 0): VALUE,
@@ -66,8 +71,8 @@ class Call:
         if member is None:
             raise NotImplementedError(
                 f"{op!r}: derivatives by its inputs exist to second order, and a third one was asked for (of a "
-                "Hessian-vector product, say, or of forces differentiated twice). Differentiate once less, or "
-                "`.detach()` what the last derivative need not see"
+                "Hessian-vector product, say, or of forces differentiated twice). Differentiate once less, or hide "
+                "(`.detach()`, `stop_gradient`) what the last derivative need not see"
             )
         if self.cotangents is None:
             extra: list[Any] = [t for u in self.directions for t in u]

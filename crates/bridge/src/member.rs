@@ -1,7 +1,6 @@
-//! The members of an op's family as ops of the dispatcher.
+//! The members of an op's family as ops of a framework.
 
-use crate::layout::{Input, Type};
-use madelung_core::op::{ArgKind, Op};
+use madelung_core::op::Op;
 
 /// A member of the family; see `madelung_core::op`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,45 +100,5 @@ impl Member {
             Self::Saving => counts.outputs + counts.saved,
             Self::Gradient | Self::GradientTangent => counts.reals,
         }
-    }
-
-    /// `name(Tensor positions, …) -> (Tensor, …)`
-    pub fn schema(self, op: &Op, inputs: &[Input], name: &str) -> String {
-        let reals = || op.args.iter().filter(|a| matches!(a.kind, ArgKind::Real { .. })).map(|a| &*a.name);
-        let mut parts: Vec<String> = inputs
-            .iter()
-            .map(|input| {
-                let kind = match input.kind {
-                    Type::Tensor => "Tensor",
-                    Type::Int => "int",
-                    Type::Float => "float",
-                };
-                format!("{kind} {}", input.name)
-            })
-            .collect();
-        let mut add = |prefix: &str, names: &mut dyn Iterator<Item = String>| {
-            parts.extend(names.map(|n| format!("Tensor {prefix}{n}")));
-        };
-        if matches!(self, Self::Gradient | Self::GradientTangent) {
-            add("cotangent_", &mut op.outputs.iter().map(|o| o.name.clone()));
-        }
-        if self == Self::Gradient {
-            add("saved_", &mut (0..op.saved().len()).map(|n| n.to_string()));
-        }
-        if matches!(self, Self::Tangent | Self::SecondTangent | Self::GradientTangent) {
-            add("tangent_", &mut reals().map(String::from));
-        }
-        if self == Self::SecondTangent {
-            add("second_", &mut reals().map(String::from));
-        }
-        if self.has_mask() {
-            parts.push("int mask".into());
-        }
-        if self.has_want() {
-            parts.push("int want".into());
-        }
-        let results = vec!["Tensor"; self.results(Counts::of(op))].join(", ");
-        let results = if results.contains(',') { format!("({results})") } else { results };
-        format!("{name}({}) -> {results}", parts.join(", "))
     }
 }

@@ -1,12 +1,12 @@
-//! How an op's arguments lie in a call of the dispatcher: tensors, integers and floats, which every torch since 2.7
-//! passes. A structured argument is several of them, in a fixed order.
+//! How an op's arguments lie in a framework's call: tensors, integers and floats. A structured argument is several of
+//! them, in a fixed order.
 
 use madelung_core::op::{ArgKind, Op, Size};
 use madelung_core::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The type of an input in a schema.
+/// The type of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Type {
@@ -61,10 +61,10 @@ pub const KINDS: [&str; 3] = ["full", "half", "directed"];
 /// it before): the call then checks that every index is in range, and not once more that a full list is full.
 pub const CHECKED: i64 = 4;
 
-/// An input of a dispatcher op.
+/// An input of an op in a framework.
 #[derive(Clone, Debug, Serialize)]
 pub struct Input {
-    /// Its name in the schema.
+    /// Its name.
     pub name: String,
     /// Its type.
     #[serde(rename = "type")]
@@ -120,8 +120,7 @@ pub fn inputs(op: &Op) -> Result<Vec<Input>> {
             }
             ArgKind::Grid { .. } => {
                 let message = format!(
-                    "PyTorch: {} queries the grid `{}`, which the bridge does not pass yet: search first, and give the \
-                     op a pair list",
+                    "{} queries the grid `{}`, which no framework passes yet: search first, and give the op a pair list",
                     op.full_name(),
                     spec.name
                 );

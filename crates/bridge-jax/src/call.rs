@@ -1,0 +1,174 @@
+//! A frame as a call of a member of an op's family.
+//!
+//! Operands are the tensors of the op's inputs, then those of cotangents and directions that are there (`mask` says
+//! which); numbers are attributes of their names. Under jit a pair list has room for more pairs than it holds: what
+//! stands behind the last one is left out here, and results that have an element per pair are zero there. A list that
+//! has not enough room holds nothing that may be used, so that all results are NaN.
+
+use crate::ffi::{Call, Operand, Output};
+use madelung_bridge::layout::{Part, Type};
+use madelung_bridge::{Entry, Extra, Member, flat, name_of};
+use madelung_core::array::{Array, Data, View};
+use madelung_core::backend::Context;
+use madelung_core::op::{ArgKind, Op, Registry, Size};
+use madelung_core::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+/// The members that handlers know, by the name of their target.
+static ENTRIES: OnceLock<RwLock<BTreeMap<String, &'static Entry>>> = OnceLock::new();
+
+fn entries() -> &'static RwLock<BTreeMap<String, &'static Entry>> {
+    ENTRIES.get_or_init(RwLock::default)
+}
+
+/// The name of a member's target.
+pub(crate) fn target(op: &Op, member: Member) -> String {
+    format!("{}.{}{}", op.namespace, name_of(op), member.suffix())
+}
+
+/// The members of an op that JAX can call.
+pub(crate) fn members(op: &Op) -> impl Iterator<Item = Member> {
+    Member::ALL.into_iter().filter(|member| member.is_of(op))
+}
+
+/// Makes the members of registries known to the handler. They are never forgotten.
+pub(crate) fn know(registries: &[&Registry]) -> Result<()> {
+    let mut known = entries().write().unwrap_or_else(PoisonError::into_inner);
+    for flat in flat(registries)? {
+        for member in members(&flat.op) {
+            known
+                .entry(target(&flat.op, member))
+                .or_insert_with(|| Box::leak(Box::new(Entry::new(&flat, member))));
+        }
+    }
+    Ok(())
+}
+
+fn find(name: &str) -> Result<&'static Entry> {
+    let known = entries().read().unwrap_or_else(PoisonError::into_inner);
+    known.get(name).copied().ok_or_else(|| {
+        Error::Unsupported(format!(
+            "{name}: this build of Madelung has no such op (`madelung.ops()` lists them)"
+        ))
+    })
+}
+
+/// Runs a member.
+pub(crate) fn run(call: &Call<'_>) -> Result<()> {
+    let entry = find(call.text("target")?)?;
+    let mask = if entry.member.has_mask() { call.integer("mask")? } else { 0 };
+    let want = if entry.member.has_want() { call.integer("want")? } else { 0 };
+    let numbers = entry.inputs.iter().filter_map(|input| match input.kind {
+        Type::Tensor => None,
+        Type::Int => Some(call.integer(&input.name)),
+        Type::Float => Some(call.real(&input.name)),
+    });
+    let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
+    let (mut operands, mut outputs) = (call.operands()?, call.outputs()?);
+    let (count, extras) = (entry.tensors(), entry.member.extra_tensors(entry.counts));
+    let there = |n: usize| mask >> n & 1 != 0;
+    let expected = count + (0..extras).filter(|n| there(*n)).count();
+    if operands.len() != expected {
+        return Err(Error::argument("operands", format!("{expected} arrays"), operands.len().to_string()));
+    }
+    let Some(cuts) = cut(entry, &mut operands, &there)? else {
+        return outputs.iter_mut().try_for_each(Output::poison);
+    };
+    let mut views = operands.iter().enumerate().map(|(n, operand)| operand.view(&|| name(entry, n, &there)));
+    let tensors: Vec<View<'_>> = views.by_ref().take(count).collect::<Result<_>>()?;
+    let extra = (0..extras).map(|n| there(n).then(|| views.next()).flatten().transpose());
+    let extra: Vec<Option<View<'_>>> = extra.collect::<Result<_>>()?;
+    let context = Context::default();
+    let evaluated = entry.evaluate(&context, &tensors, &numbers, &extra, want)?;
+    let arrays = evaluated.values.into_iter().chain(evaluated.gradients);
+    let arrays: Vec<Array> = arrays.chain(evaluated.saved.into_iter().flatten()).collect();
+    if arrays.len() != outputs.len() {
+        return Err(Error::argument(
+            "results",
+            format!("{} arrays", arrays.len()),
+            outputs.len().to_string(),
+        ));
+    }
+    for (array, output) in arrays.into_iter().zip(&mut outputs) {
+        if cuts.is_empty() && array.shape() != output.shape {
+            let got = format!("shape {:?}", output.shape);
+            return Err(Error::argument("result", format!("shape {:?}", array.shape()), got));
+        }
+        output.write(&array.view())?;
+        context.allocator.recycle(array);
+    }
+    Ok(())
+}
+
+/// The name of operand `n`, for errors.
+fn name(entry: &Entry, n: usize, there: &dyn Fn(usize) -> bool) -> String {
+    let count = entry.tensors();
+    let extra = n.checked_sub(count).and_then(|n| (0..).filter(|k| there(*k)).nth(n));
+    entry.name(extra.map_or(n, |k| count + k))
+}
+
+/// Takes what stands behind the pairs of lists out of the operands. The dimensions that got smaller, with their sizes;
+/// `None` where a list has not enough room.
+fn cut<'e>(
+    entry: &'e Entry,
+    operands: &mut [Operand<'_>],
+    there: &dyn Fn(usize) -> bool,
+) -> Result<Option<BTreeMap<&'e str, usize>>> {
+    let mut cuts = BTreeMap::new();
+    let tensors: Vec<_> = entry.inputs.iter().filter(|input| input.kind == Type::Tensor).collect();
+    for (n, input) in tensors.iter().enumerate().filter(|(_, input)| input.part == Part::Ptr) {
+        let (Some(pairs), Some(last)) = (last(&operands[n])?, operands[n + 1].shape.first().copied()) else {
+            continue;
+        };
+        if pairs > last {
+            return Ok(None);
+        }
+        if pairs < last {
+            operands[n + 1].shape[0] = pairs;
+            if operands[n + 2].shape.first() == Some(&last) {
+                operands[n + 2].shape[0] = pairs;
+            }
+            if let ArgKind::Pairs { entries: Some(dim), .. } = &entry.op.args[input.arg].kind {
+                cuts.insert(&**dim, pairs);
+            }
+        }
+    }
+    if cuts.is_empty() {
+        return Ok(Some(cuts));
+    }
+    let shape = |arg: usize| match &entry.op.args[arg].kind {
+        ArgKind::Real { shape, .. } | ArgKind::Ints { shape } => &shape[..],
+        _ => &[],
+    };
+    let of_inputs = tensors.iter().map(|input| match input.part {
+        Part::Real | Part::Ints => shape(input.arg),
+        _ => &[],
+    });
+    let extras = (0..entry.member.extra_tensors(entry.counts)).filter(|k| there(*k));
+    let of_extras = extras.map(|k| match entry.extra(k) {
+        Extra::Cotangent(output) => &entry.op.outputs[output].shape[..],
+        Extra::Tangent(arg) => shape(arg),
+        Extra::Saved(_) => &[],
+    });
+    for (operand, shape) in operands.iter_mut().zip(of_inputs.chain(of_extras)) {
+        if let Some(Size::Dim(dim)) = shape.first()
+            && let Some(pairs) = cuts.get(&**dim)
+            && let Some(rows) = operand.shape.first_mut()
+        {
+            *rows = (*rows).min(*pairs);
+        }
+    }
+    Ok(Some(cuts))
+}
+
+/// The last offset of a list.
+fn last(ptr: &Operand<'_>) -> Result<Option<usize>> {
+    let view = ptr.view(&|| "neighbor_ptr".into())?;
+    let last = match view.data() {
+        Data::I32(d) => d.last().map(|x| i64::from(*x)),
+        Data::I64(d) => d.last().copied(),
+        _ => None,
+    };
+    Ok(last.and_then(|x| usize::try_from(x).ok()))
+}

@@ -1,0 +1,67 @@
+//! The op list as typed XLA FFI handlers.
+//!
+//! Nothing here links to jaxlib or needs C++: the C structs of the FFI are declared by hand, and one binary serves
+//! every jaxlib from 0.6 on. There is one handler for all members of all ops on the CPU, and one for the search of
+//! neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a handler says that
+//! this build has no backend for it. Handlers keep nothing between calls. What JAX takes from Python (primitives and
+//! their rules) is made in `madelung.jax` from the [`describe`]d ops.
+
+mod call;
+mod ffi;
+mod search;
+
+pub use ffi::{CallFrame, Handler};
+use madelung_bridge::flat;
+use madelung_bridge::layout::Input;
+use madelung_core::Result;
+use madelung_core::op::{Op, Registry};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// An op as JAX has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Described {
+    /// The op.
+    pub op: Arc<Op>,
+    /// The inputs of every member, in order; those of derivatives follow.
+    pub inputs: Arc<[Input]>,
+    /// The targets of its members, by suffix.
+    pub targets: Vec<(&'static str, String)>,
+    /// What F₀ can save, by name.
+    pub saves: Vec<String>,
+}
+
+/// The handlers of one platform.
+#[derive(Clone, Copy, Debug)]
+pub struct Handlers {
+    /// JAX's name of the platform.
+    pub platform: &'static str,
+    /// Of members of ops.
+    pub member: Handler,
+    /// Of the search for neighbours.
+    pub search: Handler,
+}
+
+/// The handlers of every platform.
+pub const HANDLERS: [Handlers; 2] = [
+    Handlers { platform: "cpu", member: ffi::member, search: ffi::search },
+    Handlers { platform: "CUDA", member: ffi::no_cuda, search: ffi::no_cuda },
+];
+
+/// The target of the search for neighbours.
+pub const SEARCH: &str = search::TARGET;
+
+/// The ops of registries, which the handlers know from now on.
+///
+/// # Errors
+/// As [`madelung_bridge::layout::inputs`].
+pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
+    call::know(registries)?;
+    let described = flat(registries)?.into_iter().map(|flat| {
+        let targets =
+            call::members(&flat.op).map(|member| (member.suffix(), call::target(&flat.op, member))).collect();
+        let saves = flat.op.saved().into_iter().map(|spec| spec.name).collect();
+        Described { op: flat.op, inputs: flat.inputs, targets, saves }
+    });
+    Ok(described.collect())
+}

@@ -1,0 +1,40 @@
+"""Neighbour lists and Ewald sums of JAX arrays, with all their derivatives.
+
+The functions of `madelung.numpy`, with the same names, arguments, units and signs, as JAX primitives: under `jit`,
+`vmap`, `scan` and `shard_map`, with every derivative to second order in every mode. No switch of JAX is flipped: arrays
+are float32 unless you turn x64 on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+if importlib.util.find_spec("jax") is None:
+    raise ImportError("madelung.jax needs JAX 0.6 or newer: pip install 'madelung[jax]'")
+
+import jax
+
+if tuple(int(part) for part in jax.__version__.split(".")[:2]) < (0, 6):
+    raise ImportError(f"madelung.jax needs JAX 0.6 or newer, and this is {jax.__version__}")
+
+from madelung.jax._ewald import (
+    EwaldParameters,
+    estimate_ewald_parameters,
+    ewald_real_space,
+    ewald_reciprocal_space,
+    ewald_summation,
+    generate_miller_indices,
+)
+from madelung.jax._neighbors import NeighborList, Neighbors, neighbor_list
+
+__all__ = [
+    "EwaldParameters",
+    "NeighborList",
+    "Neighbors",
+    "estimate_ewald_parameters",
+    "ewald_real_space",
+    "ewald_reciprocal_space",
+    "ewald_summation",
+    "generate_miller_indices",
+    "neighbor_list",
+]

@@ -1,0 +1,105 @@
+"""What users pass to the functions, as what the ops take.
+
+Shapes and dtypes are known while a call is traced, and checked then. Values are not: what depends on them (lists
+without a capacity, parameters, wave vectors) needs arrays that are not traced, or traced for derivatives alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from madelung import _arguments as check
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def array(name: str, x: Any) -> Any:
+    """A JAX array from one, or from NumPy's."""
+    if not isinstance(x, (jax.Array, np.ndarray, np.generic)):
+        kind = check.described(x) if x is None or not isinstance(x, (list, tuple)) else type(x).__name__
+        check.refuse(name, "an array (`jnp.asarray` makes one)", kind, TypeError)
+    return jnp.asarray(x)
+
+
+def reals(name: str, x: Any, shape: Sequence[int | str], like: Any = None) -> Any:
+    """A float32 or float64 array, of the dtype of `like` where that is given."""
+    x = array(name, x)
+    if x.dtype not in _FLOATS:
+        check.refuse(name, "float32 or float64", x.dtype, TypeError)
+    if like is not None and x.dtype != like.dtype:
+        check.refuse(name, f"{like.dtype}, as the positions", x.dtype, TypeError)
+    check.fits(name, x, shape)
+    return x
+
+
+def integers(name: str, x: Any, shape: Sequence[int | str]) -> Any:
+    """An array of int32, or of int64."""
+    x = array(name, x)
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        check.refuse(name, "integers", x.dtype, TypeError)
+    check.fits(name, x, shape)
+    return x if x.dtype == jnp.int32 else x.astype(jnp.int32)
+
+
+def cells(cell: Any, like: Any) -> Any:
+    """Lattice vectors (3, 3) or (B, 3, 3)."""
+    cell = array("cell", cell)
+    if cell.ndim not in (2, 3):
+        check.refuse("cell", "shape (3, 3) or (B, 3, 3)", cell.shape)
+    return reals("cell", cell, (3, 3) if cell.ndim == 2 else ("B", 3, 3), like)
+
+
+def is_traced(*xs: Any) -> bool:
+    """Whether one has no value yet. What is traced for derivatives alone has one."""
+    return any(isinstance(hidden(x), jax.core.Tracer) for x in xs if x is not None)
+
+
+def hidden(x: Any) -> Any:
+    """The same value, without derivatives."""
+    return lax.stop_gradient(x) if isinstance(x, jax.core.Tracer) else x
+
+
+def value(name: str, x: Any) -> Any:
+    """The value as a NumPy array; `None` stays `None`."""
+    if x is None:
+        return None
+    x = hidden(x)
+    if isinstance(x, jax.core.Tracer):
+        expected = "an array with a value: what depends on it has no size yet while a function is traced (outside of "
+        expected += "`jit`, make the neighbour list, cutoffs, alpha and Miller indices, and give them)"
+        check.refuse(name, expected, "a traced array")
+    return np.asarray(x)
+
+
+def static(name: str, x: Any) -> float:
+    """A positive number that is known while a call is traced."""
+    if isinstance(x, jax.core.Tracer):
+        check.refuse(name, "a number that is known when the function is traced (`static_argnames`)", "a traced array")
+    return check.positive(name, x)
+
+
+def numbers(name: str, x: Any, systems: int) -> list[float]:
+    """Positive numbers for each system that only set sizes."""
+    return check.per_system(name, value(name, x) if isinstance(x, jax.Array) else x, systems)
+
+
+def splitting(alpha: Any, positions: Any, systems: int) -> Any:
+    """`alpha` (B,) in the dtype of the positions, with derivatives where it has them."""
+    if isinstance(alpha, jax.core.Tracer):
+        if not jnp.issubdtype(alpha.dtype, jnp.floating) or alpha.ndim > 1 or alpha.shape not in ((), (1,), (systems,)):
+            check.refuse("alpha", f"a number, or shape ({systems},)", f"{alpha.dtype} of shape {alpha.shape}")
+        return jnp.broadcast_to(alpha.astype(positions.dtype), (systems,))
+    check.per_system("alpha", np.asarray(alpha) if isinstance(alpha, jax.Array) else alpha, systems)
+    return jnp.broadcast_to(jnp.asarray(alpha, positions.dtype), (systems,))
+
+
+def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Charges:
+    """The charges of a call as the native functions take them."""
+    given = [value(name, x) for name, x in (("positions", positions), ("charges", charges), ("cell", cell))]
+    return check.charged(*given, value("batch_idx", batch_idx))

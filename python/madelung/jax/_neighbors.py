@@ -1,0 +1,363 @@
+"""Neighbour lists of JAX arrays: of exact size outside of `jit`, with a capacity inside."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung import numpy as _numpy
+from madelung.jax import _arrays as given
+from madelung.jax import _compat, _ops
+
+__all__ = ["NeighborList", "Neighbors", "neighbor_list"]
+
+_TARGET = _native.jax_handlers()[0][3]
+_KINDS = (0, 1)
+
+
+def _types(positions: Any, cell: Any, pbc: Any, idx: Any, *, capacity: int, **_: Any) -> list[Any]:
+    shapes = ((2, capacity), (idx.shape[0] + 1,), (capacity, 3))
+    return [_compat.like(positions, shape, np.int32) for shape in shapes]
+
+
+def _lower(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, capacity: int) -> Any:
+    del capacity
+    attributes = {"cutoff": np.float64(cutoff), "half": np.int64(half), "systems": np.int64(systems)}
+    return jax.ffi.ffi_lowering(_TARGET)(ctx, *operands, **attributes)
+
+
+def _batch(operands: Any, axes: Any, **params: Any) -> Any:
+    operands = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, axes)]
+
+    def call(xs: list[Any]) -> list[Any]:
+        left = iter(xs)
+        return _search.bind(*[x if d is None else next(left) for x, d in zip(operands, axes)], **params)
+
+    results = lax.map(call, [x for x, d in zip(operands, axes) if d is not None])
+    return results, [0] * len(results)
+
+
+@functools.lru_cache(maxsize=256)
+def _jitted(params: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    return jax.jit(functools.partial(_search.bind, **dict(params)))
+
+
+_search = Primitive(_TARGET)
+_search.multiple_results = True
+_search.def_impl(lambda *operands, **params: _jitted(tuple(sorted(params.items())))(*operands))
+_search.def_abstract_eval(_types)
+batching.primitive_batchers[_search] = _batch
+mlir.register_lowering(_search, _lower)
+
+
+def neighbor_list(
+    positions: Any,
+    cutoff: float,
+    cell: Any = None,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    batch_ptr: Any = None,
+    *,
+    half_fill: bool = False,
+    format: Literal["coo", "csr", "matrix"] = "coo",
+    max_neighbors: int | None = None,
+    capacity: int | None = None,
+    fill_value: int | None = None,
+    return_distances: bool = False,
+    return_vectors: bool = False,
+    method: Literal["cell_list", "brute_force"] | None = None,
+) -> tuple[jax.Array, ...]:
+    """All pairs of atoms and images closer than `cutoff` (strictly).
+
+    The pairs of `madelung.numpy.neighbor_list`, in the same order. Distances and vectors are differentiable twice in
+    positions and cell; which pairs there are is not.
+
+    Sizes of arrays may not depend on values under `jit` (and `vmap`, `scan`, `shard_map`). There `capacity` is the
+    number of pairs that the list has room for, and the arrays have that length, filled up with N (images and distances
+    with zero); `neighbor_ptr` and `num_pairs` say how many pairs there are. Where they are more than fit, `overflow` is
+    True and the list holds none: every function that is given it returns NaN. Make a larger one then.
+
+    Args:
+        positions: (N, 3), anywhere: they need not lie inside the cell.
+        cutoff: in the unit of the positions.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. `batch_ptr`, (B+1,): where each system begins. Under `jit`
+            with a cell for each system.
+        half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
+        format: which arrays are returned, see below; with a capacity "coo" or "csr".
+        max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has.
+        capacity: None: as many as there are pairs.
+        fill_value: what stands behind the neighbours of a row of a matrix. None: N.
+        return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
+        method: None chooses by the size of the system.
+
+    Returns:
+        For "coo": `neighbor_list` (2, P), `neighbor_ptr` (N+1,), `neighbor_shifts` (P, 3);
+        for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);
+        for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);
+        all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for; then, with a capacity
+        (which is P), `num_pairs` () int32 and `overflow` () bool.
+
+    Raises:
+        TypeError: For an argument that is no array, or of the wrong dtype.
+        ValueError: Among others, outside of `jit`, where the list does not fit `max_neighbors` or `capacity`: the
+            message has what is needed. A list is never cut short.
+    """
+    lengths, arrows = check.flag("return_distances", return_distances), check.flag("return_vectors", return_vectors)
+    r = given.reals("positions", positions, ("N", 3))
+    h = None if cell is None else given.cells(cell, r)
+    room = check.count("capacity", capacity)
+    form = check.word("format", format, ("coo", "csr", "matrix"))
+    if room is not None and form == "matrix":
+        check.refuse("format", "'coo' or 'csr' with a capacity (a matrix has `max_neighbors`)", "'matrix'")
+    traced = given.is_traced(r, h, pbc, batch_idx, batch_ptr)
+    if traced and room is None:
+        check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
+    if traced and (max_neighbors is not None or method is not None or fill_value is not None):
+        check.refuse("max_neighbors", "no limit, method or fill value under `jit`", "one")
+    half = check.flag("half_fill", half_fill)
+    if traced:
+        idx, systems = _systems(len(r), h, batch_idx, batch_ptr)
+        found = _bounded(r, given.static("cutoff", cutoff), h, pbc, idx, systems, half, room)
+    else:
+        found = _numpy.neighbor_list(
+            given.value("positions", r),
+            cutoff,
+            given.value("cell", h),
+            given.value("pbc", pbc) if isinstance(pbc, jax.Array) else pbc,
+            given.value("batch_idx", batch_idx),
+            given.value("batch_ptr", batch_ptr),
+            half_fill=half,
+            format="coo" if form == "csr" else form,
+            max_neighbors=max_neighbors,
+            capacity=room,
+            fill_value=fill_value,
+            method=method,
+        )
+        if room is not None:
+            found = _padded(found, room, len(r))
+        if lengths or arrows:
+            ptr = given.value("batch_ptr", batch_ptr)
+            idx = (
+                np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
+                if batch_idx is None and ptr is not None
+                else batch_idx
+            )
+            idx, systems = _measured_systems(len(r), h, idx, ptr)
+        found = tuple(map(jnp.asarray, found))
+    arrays = found
+    if form == "csr":
+        arrays = (found[1], found[0][1], found[2])
+    measured: list[Any] = []
+    if lengths or arrows:
+        measured = _measured(r, h, idx, systems, found, form, half, lengths, arrows)
+    if room is None:
+        return (*arrays, *measured)
+    pairs = found[1][-1]
+    return (*arrays, *measured, pairs, pairs > room)
+
+
+def _padded(found: Any, room: int, atoms: int) -> tuple[Any, ...]:
+    pairs, ptr, shifts = found
+    spare = room - pairs.shape[1]
+    return np.pad(pairs, ((0, 0), (0, spare)), constant_values=atoms), ptr, np.pad(shifts, ((0, spare), (0, 0)))
+
+
+def _systems(atoms: int, cell: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, int]:
+    """The system of each atom, and how many there are, from shapes alone."""
+    several = cell is not None and cell.ndim == 3
+    if batch_ptr is not None:
+        ptr = given.integers("batch_ptr", batch_ptr, ("B+1",))
+        if several and len(ptr) != len(cell) + 1:
+            check.refuse("batch_ptr", f"{len(cell) + 1} offsets, as there are {len(cell)} cells", len(ptr))
+        rows = jnp.arange(atoms, dtype=jnp.int32)
+        return jnp.searchsorted(ptr[1:], rows, side="right").astype(jnp.int32), len(ptr) - 1
+    if batch_idx is not None:
+        if not several:
+            expected = "one for each system, (B, 3, 3), under `jit` with `batch_idx`"
+            check.refuse("cell", expected, "None" if cell is None else "one for all of them")
+        return given.integers("batch_idx", batch_idx, (atoms,)), len(cell)
+    if several and len(cell) != 1:
+        check.refuse("batch_idx", f"the system of each atom, as there are {len(cell)} cells", "None")
+    return jnp.zeros(atoms, jnp.int32), 1
+
+
+def _measured_systems(atoms: int, cell: Any, idx: Any, batch_ptr: Any) -> tuple[Any, int]:
+    if idx is None:
+        return jnp.zeros(atoms, jnp.int32), 1
+    known = np.asarray(given.hidden(idx))
+    systems = len(batch_ptr) - 1 if batch_ptr is not None else int(known[-1]) + 1 if len(known) else 0
+    if cell is not None and cell.ndim == 3:
+        systems = max(systems, len(cell))
+    return jnp.asarray(known, jnp.int32), systems
+
+
+def _bounded(
+    positions: Any, cutoff: float, cell: Any, pbc: Any, idx: Any, systems: int, half: bool, capacity: int
+) -> list[Any]:
+    """A list with room for `capacity` pairs."""
+    r = lax.stop_gradient(positions)
+    h = jnp.zeros((0, 3, 3), r.dtype) if cell is None else lax.stop_gradient(cell).reshape(-1, 3, 3)
+    axes = jnp.zeros((0, 3), jnp.int32)
+    if pbc is not None:
+        if not isinstance(pbc, jax.core.Tracer):
+            pbc = check.periodic(pbc)
+            if cell is None and pbc.any():
+                check.refuse("cell", "lattice vectors for the periodic axes", "None")
+        axes = jnp.asarray(pbc).reshape(-1, 3).astype(jnp.int32)
+    operands = _compat.vary([r, h, axes, idx])
+    return _search.bind(*operands, cutoff=cutoff, half=half, systems=systems, capacity=capacity)
+
+
+def _measured(
+    positions: Any, cell: Any, idx: Any, systems: int, found: Any, form: str, half: bool, lengths: bool, arrows: bool
+) -> list[Any]:
+    """The lengths and vectors of the pairs of a list, in its shape."""
+    if form == "matrix":
+        matrix, counts, shifts = (np.asarray(x) for x in found)
+        there = np.arange(matrix.shape[1]) < counts[:, None]
+        ptr = jnp.asarray(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.int32))
+        columns, shifts = jnp.asarray(matrix[there]), jnp.asarray(shifts[there])
+    else:
+        pairs, ptr, shifts = found
+        columns = pairs[1]
+    if cell is None:
+        # No pair is with an image.
+        cell = jnp.eye(3, dtype=positions.dtype)
+    if cell.ndim == 2 or len(cell) != systems:
+        cell = jnp.broadcast_to(cell, (systems, 3, 3))
+    vectors, distances = _ops.OPS["pair_vectors"](positions, cell, idx, ptr, columns, shifts, _KINDS[half])
+    if form == "matrix":
+        rows, slots = np.nonzero(there)
+        distances = jnp.zeros(matrix.shape, distances.dtype).at[rows, slots].set(distances)
+        vectors = jnp.zeros((*matrix.shape, 3), vectors.dtype).at[rows, slots].set(vectors)
+    return [x for x, asked in ((distances, lengths), (vectors, arrows)) if asked]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Neighbors:
+    """A list with room to spare, as `NeighborList` keeps it. It may be carried through `jit` and `scan`."""
+
+    neighbor_list: jax.Array
+    """(2, C), filled up with N."""
+    neighbor_ptr: jax.Array
+    """(N+1,), the true counts."""
+    neighbor_shifts: jax.Array
+    """(C, 3)"""
+    num_pairs: jax.Array
+    """The room that was needed, the most of all updates since the list was allocated."""
+    reference_positions: jax.Array
+    """(N, 3), where the atoms were."""
+    reference_cell: jax.Array | None
+    """The cell then."""
+
+    @property
+    def capacity(self) -> int:
+        """The number of pairs that there is room for."""
+        return self.neighbor_list.shape[-1]
+
+    @property
+    def did_overflow(self) -> jax.Array:
+        """Whether the room was too small once. Energies of such a list are NaN: allocate again and repeat the steps."""
+        return self.num_pairs > self.capacity
+
+    @property
+    def lists(self) -> dict[str, jax.Array]:
+        """What the functions take: `ewald_summation(…, **neighbors.lists)`."""
+        return {
+            "neighbor_list": self.neighbor_list,
+            "neighbor_ptr": self.neighbor_ptr,
+            "neighbor_shifts": self.neighbor_shifts,
+        }
+
+
+@dataclass(frozen=True)
+class NeighborList:
+    """Neighbour lists for atoms that move: `allocate` one outside of `jit`, `update` it inside.
+
+        search = NeighborList(cutoff=9.0, skin=1.0)
+        neighbors = search.allocate(positions, cell)
+        neighbors = search.update(neighbors, positions, cell)   # in a jitted step
+        if neighbors.did_overflow: ...                          # after the steps: allocate, and repeat them
+
+    Outside of `jit`, `update` makes room by itself.
+
+    Args:
+        cutoff: in the unit of the positions.
+        skin: pairs up to `cutoff + skin` are in the list, so that it is good until an atom has moved by more than half
+            the skin or the cell has changed. The functions leave out pairs beyond the cutoff that they are given.
+        room: how many times the pairs of the first list fit.
+        half_fill: as for `neighbor_list`.
+    """
+
+    cutoff: float
+    skin: float = 0.0
+    room: float = 1.25
+    half_fill: bool = False
+
+    def __post_init__(self) -> None:
+        check.positive("cutoff", self.cutoff)
+        if check.number("skin", self.skin) < 0.0:
+            check.refuse("skin", "a number from 0 up", self.skin)
+        if check.number("room", self.room) < 1.0:
+            check.refuse("room", "a number from 1 up", self.room)
+        check.flag("half_fill", self.half_fill)
+
+    def allocate(self, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None) -> Neighbors:
+        """A list of these atoms with room to spare; arguments as for `neighbor_list`. Not under `jit`."""
+        reach = self.cutoff + self.skin
+        pairs, ptr, shifts = _numpy.neighbor_list(
+            given.value("positions", given.reals("positions", positions, ("N", 3))),
+            reach,
+            given.value("cell", cell),
+            given.value("pbc", pbc),
+            given.value("batch_idx", batch_idx),
+            half_fill=self.half_fill,
+        )
+        count = pairs.shape[1]
+        found = map(jnp.asarray, _padded((pairs, ptr, shifts), int(np.ceil(self.room * count)), len(positions)))
+        at = None if cell is None else given.hidden(jnp.asarray(cell))
+        return Neighbors(*found, jnp.asarray(count, jnp.int32), given.hidden(jnp.asarray(positions)), at)
+
+    def update(
+        self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
+    ) -> Neighbors:
+        """The list for where the atoms are now: the same one, where it is still good."""
+        r = lax.stop_gradient(given.reals("positions", positions, neighbors.reference_positions.shape))
+        h = None if cell is None else lax.stop_gradient(given.cells(cell, r))
+        if (h is None) != (neighbors.reference_cell is None):
+            check.refuse("cell", "a cell if the list was allocated with one, else None", "the other")
+        moved = jnp.max(jnp.sum((r - neighbors.reference_positions) ** 2, -1), initial=0.0)
+        stale = 4.0 * moved > self.skin**2
+        if h is not None:
+            stale = stale | jnp.any(h != neighbors.reference_cell)
+        if not given.is_traced(stale, neighbors.num_pairs, pbc, batch_idx):
+            if not (stale or neighbors.did_overflow):
+                return neighbors
+            fresh = self.allocate(r, h, pbc, batch_idx)
+            if fresh.num_pairs > neighbors.capacity or neighbors.did_overflow:
+                return fresh
+        # What a list without enough room has led to is NaN: it is not searched in.
+        again = stale & ~neighbors.did_overflow
+        idx, systems = _systems(len(r), h, batch_idx, None)
+
+        def search() -> Neighbors:
+            reach = self.cutoff + self.skin
+            found = _bounded(r, reach, h, pbc, idx, systems, self.half_fill, neighbors.capacity)
+            needed = jnp.maximum(neighbors.num_pairs, found[1][-1])
+            return Neighbors(*found, needed, r, h)
+
+        return lax.cond(again, search, lambda: neighbors)

@@ -1,0 +1,168 @@
+"""The members of an op's family as JAX primitives, with the rules of `madelung._family`.
+
+Operands are the tensors of the op's inputs, then what follows them and is not zero (`mask` says which). Static are the
+`numbers` among the inputs, and in `want` whose gradients come out. A zero never becomes an array.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from madelung._family import Call, bits
+from madelung._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
+from madelung.jax import _compat
+from madelung.jax._schema import Op
+from madelung.jax._vmap import batched
+
+
+class Family:
+    """An op and the primitives of its members."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.members = {suffix: Member(self, suffix) for suffix in op.targets}
+        # What F₀ saves, by position of the differentiable input that it is the gradient by.
+        names = {f"gradient by {op.inputs[n].name}": bit for bit, n in enumerate(op.reals)}
+        self.saved = [names.get(name) for name in op.saves]
+
+    def __call__(self, *flat: Any) -> Any:
+        """The outputs, of all inputs in order: arrays and numbers."""
+        op = self.op
+        if len(flat) != len(op.inputs):
+            names = ", ".join(i.name for i in op.inputs)
+            raise TypeError(f"{op!r}: expected {len(op.inputs)} arguments ({names}), got {len(flat)}")
+        results = self.members[VALUE].bind(flat, (), 0)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, member: str, flat: Sequence[Any], extra: Sequence[Any], want: int) -> Sequence[Any]:
+        """A member's results: those of the outputs, or of all differentiable inputs, None for those not wanted."""
+        results = self.members[member].bind(flat, extra, want)
+        return results if member not in (GRADIENT, GRADIENT_TANGENT) else _expanded(results, want, len(self.op.reals))
+
+
+def _expanded(results: Sequence[Any], want: int, count: int) -> list[Any]:
+    left = iter(results)
+    return [next(left) if want >> k & 1 else None for k in range(count)]
+
+
+class Member:
+    """A member as a primitive."""
+
+    def __init__(self, family: Family, suffix: str) -> None:
+        self.family, self.op, self.suffix = family, family.op, suffix
+        self.is_gradient = suffix in (GRADIENT, GRADIENT_TANGENT)
+        self.target = self.op.targets[suffix]
+        self.primitive = p = Primitive(self.target)
+        p.multiple_results = True
+        p.def_impl(lambda *operands, **params: _jitted(p, tuple(sorted(params.items())))(*operands))
+        p.def_abstract_eval(self._types)
+        ad.primitive_jvps[p] = self._jvp
+        ad.primitive_transposes[p] = self._transpose
+        batching.primitive_batchers[p] = self._batch
+        mlir.register_lowering(p, self._lower)
+
+    def bind(self, flat: Sequence[Any], extra: Sequence[Any], want: int, frozen: int = 0) -> list[Any]:
+        """The results that are wanted. Of F₀, `frozen` says by what its first derivative is zero, for hybrid forces."""
+        op = self.op
+        operands = [flat[n] for n in op.tensors] + [x for x in extra if x is not None]
+        numbers = tuple(flat[n] for n in op.numbers)
+        mask = bits([x is not None for x in extra])
+        return self.primitive.bind(*_compat.vary(operands), numbers=numbers, mask=mask, want=want, frozen=frozen)
+
+    def arguments(self, operands: Sequence[Any], numbers: Sequence[Any], mask: int) -> list[Any]:
+        """The inputs in order, then what follows them, None for zero."""
+        op = self.op
+        args: list[Any] = [None] * len(op.inputs)
+        for n, x in zip(op.numbers, numbers):
+            args[n] = x
+        for n, x in zip(op.tensors, operands):
+            args[n] = x
+        left = iter(operands[len(op.tensors) :])
+        return args + [next(left) if mask >> k & 1 else None for k in range(op.extras(self.suffix))]
+
+    def _operands(self, args: Sequence[Any], mask: int) -> list[Any]:
+        """What of `arguments` is an operand."""
+        n = len(self.op.inputs)
+        return [args[k] for k in self.op.tensors] + [x for k, x in enumerate(args[n:]) if mask >> k & 1]
+
+    def _types(self, *avals: Any, numbers: Any, mask: int, want: int, frozen: int) -> list[Any]:
+        op = self.op
+        flat = self.arguments(avals, numbers, mask)[: len(op.inputs)]
+        op.check(flat)
+        dims, dtype = op.dims(flat), op.dtype(flat)
+
+        def gradient(n: int) -> Any:
+            arg = op.args[op.inputs[n].arg]
+            of = flat[n].dtype if arg["stored"] else dtype
+            return _compat.like(avals[0], op.shape(arg["shape"], flat, dims), of)
+
+        gradients = [gradient(n) for bit, n in enumerate(op.reals) if want >> bit & 1]
+        if self.is_gradient:
+            return gradients
+        outputs = [
+            _compat.like(avals[0], op.shape(o["shape"], flat, dims), op.output_dtype(o, flat)) for o in op.outputs
+        ]
+        return [*outputs, *gradients] if self.suffix == SAVING else outputs
+
+    def _jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, numbers: Any, mask: int, want: int, frozen: int
+    ) -> tuple[list[Any], list[Any]]:
+        op, run = self.op, self.family.run
+        args = self.arguments(primals, numbers, mask)
+        moved = [None if type(t) is ad.Zero else t for t in tangents]
+        moved = self.arguments(moved, [None] * len(numbers), mask)
+        results = self.bind(args[: len(op.inputs)], args[len(op.inputs) :], want, frozen)
+        if self.suffix in (VALUE, SAVING):
+            direction = tuple(None if frozen >> k & 1 else moved[n] for k, n in enumerate(op.reals))
+            changes = list(Call(op, args[: len(op.inputs)], (direction,)).run(run))
+            if self.suffix == SAVING:
+                direction = tuple(moved[n] for n in op.reals)
+                ones = tuple(jax.numpy.ones_like(x) for x in results[: len(op.outputs)])
+                second = Call(op, args[: len(op.inputs)], (direction,), ones, (), want).run(run)
+                changes += [x for k, x in enumerate(second) if want >> k & 1]
+        else:
+            changes = Call.parse(op, self.suffix, args, want).tangent(run, moved)
+            if self.is_gradient:
+                changes = [x for k, x in enumerate(changes) if want >> k & 1]
+        return results, [_zero(r) if t is None else t for r, t in zip(results, changes)]
+
+    def _transpose(
+        self, cotangents: Sequence[Any], *operands: Any, numbers: Any, mask: int, want: int, frozen: int
+    ) -> list[Any]:
+        v: Sequence[Any] = [None if type(ct) is ad.Zero else ct for ct in cotangents]
+        if all(ct is None for ct in v):
+            return [None] * len(operands)
+        if self.is_gradient:
+            v = _expanded(v, want, len(self.op.reals))
+        args = self.arguments(operands, numbers, mask)
+        call = Call.parse(self.op, self.suffix, args, want)
+        needs = [x is not None and ad.is_undefined_primal(x) for x in args]
+        return self._operands(call.backward(self.family.run, tuple(v), needs), mask)
+
+    def _batch(self, operands: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple[list[Any], list[int]]:
+        results = batched(self, operands, axes, params)
+        return results, [0] * len(results)
+
+    def _lower(self, ctx: Any, *operands: Any, numbers: Any, mask: int, want: int, frozen: int) -> Any:
+        del frozen
+        attributes: dict[str, Any] = {"target": self.target, "mask": np.int64(mask), "want": np.int64(want)}
+        for n, x in zip(self.op.numbers, numbers):
+            i = self.op.inputs[n]
+            attributes[i.name] = np.float64(x) if i.type == "float" else np.int64(x)
+        return jax.ffi.ffi_lowering(self.target)(ctx, *operands, **attributes)
+
+
+def _zero(result: Any) -> Any:
+    return ad.Zero(jax.typeof(result).to_tangent_aval())
+
+
+@functools.lru_cache(maxsize=4096)
+def _jitted(p: Primitive, params: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    return jax.jit(functools.partial(p.bind, **dict(params)))

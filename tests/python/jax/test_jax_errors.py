@@ -1,0 +1,154 @@
+"""Bad input: Python exceptions in the words of every error of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax_cases import ALPHA, CUTOFF, OPS, listed, make, system
+
+import madelung.jax as mj
+
+R, Q, H = system(6)
+LISTS = listed(R, H)
+NAN = jnp.full((3, 3), jnp.nan)
+
+
+def real_space(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = ALPHA, **options: Any) -> Any:
+    return mj.ewald_real_space(positions, charges, cell, alpha, **{"cutoff": CUTOFF, **options})
+
+
+def summation(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = ALPHA, **options: Any) -> Any:
+    return mj.ewald_summation(positions, charges, cell, alpha, **{**LISTS, **options})
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: summation(R.astype(jnp.float16)), TypeError, "`positions`: expected float32 or float64, got float16"),
+        (lambda: summation(R[:, :2]), ValueError, r"`positions`: expected shape \(N, 3\), got \(6, 2\)"),
+        (lambda: summation(R[0]), ValueError, r"`positions`: expected shape \(N, 3\), got \(3,\)"),
+        (lambda: summation(R.tolist()), TypeError, "`positions`: expected an array"),
+        (lambda: summation(None), TypeError, "`positions`: expected an array"),
+        (lambda: summation(charges=Q[:5]), ValueError, r"`charges`: expected shape \(6,\), got \(5,\)"),
+        (lambda: summation(charges=Q.astype(jnp.float32)), TypeError, "`charges`: expected float64, as the positions"),
+        (lambda: summation(cell=H[0]), ValueError, r"`cell`: expected shape \(3, 3\) or \(B, 3, 3\)"),
+        (lambda: summation(cell=jnp.stack([H, H])), ValueError, "`batch_idx`: expected the system of each atom"),
+        (lambda: real_space(cell=NAN), ValueError, "`cell`: expected finite lattice vectors"),
+        (lambda: summation(cutoff=-1.0), ValueError, "`cutoff`: expected a number above zero, got -1.0"),
+        (lambda: summation(cutoff=None), ValueError, "`cutoff`: expected the cutoff that the neighbour list"),
+        (lambda: summation(alpha=0.0), ValueError, "`alpha`: expected a number above zero"),
+        (lambda: summation(alpha=jnp.ones(3)), ValueError, "`alpha`: expected a number, or shape"),
+        (lambda: summation(prefactor="x"), TypeError, "`prefactor`: expected a number"),
+        (lambda: summation(energy_reduction="atoms"), ValueError, "`energy_reduction`: expected 'atom' or 'system'"),
+        (lambda: summation(compute_forces=1), TypeError, "`compute_forces`: expected True or False, got 1"),
+        (lambda: summation(pbc=np.array([True, True, False])), ValueError, "`pbc`: expected True along all three"),
+        (lambda: summation(k_cutoff=3.0), ValueError, "`k_cutoff`: expected it or `miller_indices`, got both"),
+        (lambda: summation(miller_indices=jnp.ones((4, 3))), TypeError, "`miller_indices`: expected integers"),
+        (
+            lambda: summation(
+                neighbor_list=LISTS["neighbor_list"][:, :9], neighbor_shifts=LISTS["neighbor_shifts"][:9]
+            ),
+            ValueError,
+            r"`neighbor_list`: expected room for \d+ pairs \(`capacity`\)",
+        ),
+        (lambda: mj.neighbor_list(R, CUTOFF, H, capacity=7), ValueError, r"`capacity`: expected at least \d+"),
+        (lambda: mj.neighbor_list(R, CUTOFF, H, capacity=-7), ValueError, "`capacity`: expected an integer from 0 up"),
+        (lambda: mj.neighbor_list(R, CUTOFF, H, capacity=999, format="matrix"), ValueError, "`format`: expected"),
+        (lambda: mj.neighbor_list(R * jnp.nan, CUTOFF, H), ValueError, "`positions`: expected finite coordinates"),
+        (lambda: mj.NeighborList(0.0), ValueError, "`cutoff`: expected a number above zero"),
+        (lambda: mj.NeighborList(1.0, -1.0), ValueError, "`skin`: expected a number from 0 up"),
+    ],
+)
+def test_at_once(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        jax.block_until_ready(call())
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda r: mj.ewald_summation(r, Q, H), "`positions`: expected an array with a value.*outside of `jit`"),
+        (lambda r: mj.neighbor_list(r, CUTOFF, H), "`capacity`: expected the number of pairs.*under `jit`, got None"),
+        (lambda r: summation(cutoff=r[0, 0]), "`cutoff`: expected a number that is known when the function is traced"),
+        (lambda r: summation(prefactor=r[0, 0]), "`prefactor`: expected a number that is known"),
+        (
+            lambda r: summation(r, half_fill=True),
+            "`neighbor_list`: expected a full list.*under `jit`|half list|full list",
+        ),
+        (lambda r: mj.generate_miller_indices(r[:3], 3.0), "`cell`: expected an array with a value"),
+    ],
+)
+def test_while_a_function_is_traced(call: Callable[[Any], Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        jax.jit(call)(R)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: summation(cell=x * jnp.nan), "`cell`: expected finite"),
+        (lambda x: summation(cell=x.at[0].set(x[1])), "`cell`: expected"),
+        (lambda x: summation(R.at[1].set(R[0]) + 0 * x[0], neighbor_shifts=0 * LISTS["neighbor_shifts"]), "`"),
+        (lambda x: summation(alpha=-jnp.abs(x[0, 0])), "`alpha`: expected"),
+        (
+            lambda x: summation(cell=x, neighbor_list=LISTS["neighbor_list"] + 50),
+            "`pairs: neighbor_list`: expected indices",
+        ),
+        (lambda x: mj.neighbor_list(x * jnp.nan, CUTOFF, x, capacity=99), "`positions`: expected finite coordinates"),
+    ],
+)
+def test_what_only_a_run_shows(call: Callable[[Any], Any], text: str) -> None:
+    """XLA raises, with the same text."""
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        jax.block_until_ready(jax.jit(call)(H))
+
+
+def test_ops_say_what_is_wrong() -> None:
+    case = make(next(iter(OPS)))
+    with pytest.raises(TypeError, match="expected .* arguments"):
+        case.family(*case.args[:-1])
+    with pytest.raises(ValueError, match="`positions`: expected one of floating-point numbers, got float16"):
+        case.family(case.args[0].astype(jnp.float16), *case.args[1:])
+    with pytest.raises(ValueError, match="`positions`: expected 2 axes"):
+        case.family(case.args[0][0], *case.args[1:])
+
+
+def test_cuda_has_no_backend() -> None:
+    """A program for CUDA has the calls; it is where they run that this build has nothing."""
+    text = jax.jit(real_space).trace(R, **{k: v for k, v in LISTS.items() if k.startswith("neighbor")})
+    lowered = text.lower(lowering_platforms=("cuda",)).as_text()
+    assert "madelung.ewald_real_space_v1" in lowered
+
+
+def test_the_cuda_handler_says_so() -> None:
+    """Registered for the CPU under another name, as a handler for the wrong platform."""
+    import ctypes
+
+    from madelung import _native
+
+    handlers = {platform: member for platform, member, *_ in _native.jax_handlers()}
+    jax.ffi.register_ffi_target(
+        "madelung.test_cuda", jax.ffi.pycapsule(ctypes.c_void_p(handlers["CUDA"])), platform="cpu"
+    )
+    call = jax.ffi.ffi_call("madelung.test_cuda", jax.ShapeDtypeStruct((1,), np.float64))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="UNIMPLEMENTED.*no CUDA backend"):
+        jax.block_until_ready(jax.jit(call)(jnp.ones(1)))
+
+
+def test_an_op_that_this_build_lacks() -> None:
+    import ctypes
+
+    from madelung import _native
+
+    handlers = {platform: member for platform, member, *_ in _native.jax_handlers()}
+    jax.ffi.register_ffi_target(
+        "madelung.test_none", jax.ffi.pycapsule(ctypes.c_void_p(handlers["cpu"])), platform="cpu"
+    )
+    call = jax.ffi.ffi_call("madelung.test_none", jax.ShapeDtypeStruct((1,), np.float64))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="nothing_v9: this build of Madelung has no such op"):
+        jax.block_until_ready(jax.jit(lambda x: call(x, target="nothing_v9"))(jnp.ones(1)))
