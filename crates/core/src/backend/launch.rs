@@ -219,11 +219,7 @@ impl<'a> Launching<'a> {
             (Some(Bound::Unwanted), true) if !self.kernel.is_differentiable() => {
                 Err(Error::argument(name, "an output", "none"))
             }
-            (Some(Bound::Input(_)), false) | (Some(Bound::Unwanted), true) => Ok(()),
-            (Some(Bound::Output { array, .. }), true) if array.is_contiguous() => Ok(()),
-            (Some(Bound::Output { .. }), true) => {
-                Err(Error::argument(name, "a contiguous array", "one whose elements lie in another order"))
-            }
+            (Some(Bound::Input(_)), false) | (Some(Bound::Unwanted | Bound::Output { .. }), true) => Ok(()),
             (_, false) => Err(Error::argument(name, "an array to read from", "none, or an output")),
             (None, true) => Err(Error::argument(name, "an output", "none")),
         }

@@ -305,6 +305,9 @@ impl<'r, 'a> Run<'r, 'a> {
         };
         let is_output = |p: usize| matches!(kernel.params[p].kind, ParamKind::Output { .. });
         let gradient = matches!(member, Member::Gradient | Member::GradientTangent);
+        if kernel.forms.iter().any(|f| f.member == member && f.uniform) {
+            self.find_uniform(s);
+        }
         let uniform = gradient
             && (0..kernel.params.len())
                 .filter(|p| is_output(*p))
@@ -469,6 +472,20 @@ impl<'r, 'a> Run<'r, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Cotangents that later steps made and that are the same for every row, such as those of the energies in a sum,
+    /// are called so for the sake of the cheaper forms.
+    fn find_uniform(&mut self, s: usize) {
+        for buffer in self.written(s) {
+            let Slot::Owned(array) = self.store.get(buffer, role::COTANGENT) else { continue };
+            let (true, Some(x)) = (array.shape().len() == 1, array.view().uniform()) else { continue };
+            let one = Slot::Uniform(Array::filled(self.dtype, &[1], x));
+            if let Slot::Owned(array) = self.store.take(buffer, role::COTANGENT) {
+                self.store.set_spread(buffer, array);
+            }
+            self.store.set(buffer, role::COTANGENT, one);
+        }
     }
 
     /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form
