@@ -3,8 +3,8 @@
 use crate::layout::{CHECKED, Input, KINDS, Part};
 use crate::member::{Counts, Member};
 use crate::shim::shim;
-use crate::tensor::{Looked, Tensor};
-use madelung_core::array::{Array, DType, Data, View};
+use crate::tensor::{Looked, Tensor, TorchMemory};
+use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
 use madelung_core::batch::Batch;
 use madelung_core::map::Map;
@@ -286,7 +286,7 @@ fn evaluate(
     want: u64,
     rows: &dyn Fn(usize) -> Option<usize>,
 ) -> Result<Vec<Tensor>> {
-    let (op, reals) = (&entry.op, &entry.reals);
+    let (op, reals, context) = (&entry.op, &entry.reals, &Context { allocator: &TorchMemory, ..*context });
     let Counts { outputs, .. } = entry.counts;
     let view = |n: usize| extra[n].as_ref().map(Looked::view).transpose();
     // The direction whose tangents begin at `from`.
@@ -343,11 +343,7 @@ fn evaluate(
     let mut results = Vec::with_capacity(entry.member.results(entry.counts));
     let mut give = |array: Option<Array>| -> Result<()> {
         results.push(match array {
-            Some(array) => {
-                let tensor = Tensor::from_array(&array);
-                context.allocator.recycle(array);
-                tensor?
-            }
+            Some(array) => Tensor::from_array(array)?,
             None if entry.empties => Tensor::empty(none, &[0])?.0,
             None => Tensor::undefined()?,
         });
@@ -370,16 +366,7 @@ fn evaluate(
 
 /// A cotangent of an output of so many numbers, which kernels take in a cheaper form where it is the same for each.
 fn cotangent(view: View<'_>, rows: Option<usize>) -> Cotangent<'_> {
-    fn same<T: Copy + PartialEq + Into<f64>>(d: &[T]) -> Option<f64> {
-        let (first, rest) = d.split_first()?;
-        rest.iter().all(|x| x == first).then(|| (*first).into())
-    }
-    let one = match view.data() {
-        Data::F64(d) => same(d),
-        Data::F32(d) => same(d),
-        _ => None,
-    };
-    match one {
+    match view.uniform() {
         Some(x) if rows.is_some_and(|rows| view.shape() == [rows]) => Cotangent::Uniform(x),
         _ => Cotangent::Array(view),
     }

@@ -60,6 +60,11 @@ impl Data<'_> {
 }
 
 impl View<'_> {
+    /// Element `n` in row-major order, as f64.
+    pub(crate) fn at(&self, n: usize) -> f64 {
+        super::each!(Data: self.data, d => { d[n].to_f64() })
+    }
+
     /// The number that every element of a real array is.
     pub fn uniform(&self) -> Option<f64> {
         fn same<T: Element>(d: &[T]) -> Option<f64> {
