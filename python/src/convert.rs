@@ -3,7 +3,7 @@
 use madelung::Result;
 use madelung::array::{Array, DType, Data, View};
 use madelung::batch::Batch;
-use numpy::ndarray::{ArrayBase, Dimension, OwnedRepr};
+use numpy::ndarray::{ArrayBase, ArrayD, Dimension, OwnedRepr};
 use numpy::{Element, PyArray, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -53,10 +53,10 @@ pub(crate) fn given<'py, T: Element, D: Dimension>(
 /// The same for an array of any dtype.
 pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
     match array {
-        Array::F64(a) => given(py, a),
-        Array::F32(a) => given(py, a),
-        Array::I32(a) => given(py, a),
-        Array::I64(a) => given(py, a),
+        Array::F64(a) => given(py, ArrayD::from(a)),
+        Array::F32(a) => given(py, ArrayD::from(a)),
+        Array::I32(a) => given(py, ArrayD::from(a)),
+        Array::I64(a) => given(py, ArrayD::from(a)),
         // NumPy has no bfloat16, and nothing here is stored in 16 bits.
         a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32)),
     }

@@ -1,10 +1,10 @@
 //! A call of the dispatcher as a call of an op.
 
 use crate::shim::shim;
-use crate::tensor::{Looked, Tensor};
+use crate::tensor::{Looked, Tensor, TorchMemory};
 use madelung_bridge::{Flat, Member};
 use madelung_core::Result;
-use madelung_core::array::{Array, DType, View};
+use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::op::Evaluated;
 
@@ -29,36 +29,36 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     let mask = if entry.of.member.has_mask() { flags[0] } else { 0 };
     let want = if entry.of.member.has_want() { flags[flags.len() - 1] } else { 0 };
     let count = tensors.len() - entry.of.member.extra_tensors(entry.of.counts);
-    let mut tensors = tensors.into_iter().enumerate();
-    let look = |(n, tensor): (usize, Tensor)| tensor.look(&|| entry.of.name(n));
-    let given: Vec<Looked> = tensors.by_ref().take(count).map(look).collect::<Result<_>>()?;
-    // What stands for zero is not looked at.
-    let extra = tensors.map(|(n, tensor)| {
-        let there = mask >> (n - count) & 1 != 0;
-        there.then(|| look((n, tensor))).transpose()
-    });
-    let extra: Vec<Option<Looked>> = extra.collect::<Result<_>>()?;
-    let views: Vec<View<'_>> = given.iter().map(Looked::view).collect::<Result<_>>()?;
-    let directions: Vec<Option<View<'_>>> =
-        extra.iter().map(|e| e.as_ref().map(Looked::view).transpose()).collect::<Result<_>>()?;
-    let context = match shim().threads() {
-        Some(threads) => Context::default().with_max_threads(threads),
-        None => Context::default(),
-    };
-    let evaluated = entry.of.evaluate(&context, &views, numbers, &directions, want)?;
-    results(entry, &context, evaluated, want)
+    // With their room from the start, as small calls are many.
+    let (mut given, mut extra) = (Vec::with_capacity(count), Vec::with_capacity(tensors.len() - count));
+    for (n, tensor) in tensors.into_iter().enumerate() {
+        if n < count {
+            given.push(tensor.look(&|| entry.of.name(n))?);
+        } else {
+            // What stands for zero is not looked at.
+            let there = mask >> (n - count) & 1 != 0;
+            extra.push(there.then(|| tensor.look(&|| entry.of.name(n))).transpose()?);
+        }
+    }
+    let (mut views, mut others) = (Vec::with_capacity(given.len()), Vec::with_capacity(extra.len()));
+    for looked in &given {
+        views.push(looked.view()?);
+    }
+    for looked in &extra {
+        others.push(looked.as_ref().map(Looked::view).transpose()?);
+    }
+    let threads = shim().threads().unwrap_or(usize::MAX);
+    let context = Context { allocator: &TorchMemory, ..Context::default().with_max_threads(threads) };
+    let evaluated = entry.of.evaluate(&context, &views, numbers, &others, want)?;
+    results(entry, evaluated, want)
 }
 
-fn results(entry: &Entry, context: &Context<'_>, evaluated: Evaluated, want: u64) -> Result<Vec<Tensor>> {
+fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Result<Vec<Tensor>> {
     let none = evaluated.values.first().or(evaluated.gradients.first()).map_or(DType::F32, Array::dtype);
     let mut results = Vec::with_capacity(entry.of.member.results(entry.of.counts));
     let mut give = |array: Option<Array>| -> Result<()> {
         results.push(match array {
-            Some(array) => {
-                let tensor = Tensor::from_array(&array);
-                context.allocator.recycle(array);
-                tensor?
-            }
+            Some(array) => Tensor::from_array(array)?,
             None if entry.empties => Tensor::empty(none, &[0])?.0,
             None => Tensor::undefined()?,
         });

@@ -7,6 +7,7 @@
 
 use madelung_core::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
+use std::fmt::Display;
 use std::sync::OnceLock;
 
 /// A tensor, as the shim hands it out.
@@ -117,7 +118,7 @@ fn loaded(path: &str) -> Option<Library> {
 
 impl Shim {
     /// What torch says about a call that failed.
-    pub(crate) fn done(&self, code: Code, what: &str) -> Result<()> {
+    pub(crate) fn done(&self, code: Code, what: impl Display) -> Result<()> {
         if code == 0 {
             return Ok(());
         }

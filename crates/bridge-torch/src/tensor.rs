@@ -1,17 +1,49 @@
 //! Tensors: owned handles of the shim, and views of their memory.
 //!
 //! A handle counts as one reference to the tensor, so its memory stays while the handle does. What a view borrows is
-//! read only; as with every operator of torch, nobody may write to an operator's inputs while it runs.
+//! read only; as with every operator of torch, nobody may write to an operator's inputs while it runs. What an op makes
+//! lies in tensors of its own, which are its results' owners.
 #![expect(unsafe_code, reason = "memory behind foreign handles")]
 
 use crate::shim::{Handle, shim};
 use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::backend::context::Allocator;
 use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
 /// A tensor of which this owns one reference.
 #[derive(Debug)]
 pub(crate) struct Tensor(Handle);
+
+// SAFETY: a handle is a counted reference, and the count is atomic; what is read through it does not change.
+unsafe impl Send for Tensor {}
+// SAFETY: as above.
+unsafe impl Sync for Tensor {}
+
+/// Memory from torch: outputs and scratch are tensors on the CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TorchMemory;
+
+impl Allocator for TorchMemory {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Array {
+        // Where torch gives none, the heap is asked, which ends the process if it has none either.
+        let Ok((tensor, data)) = Tensor::empty(dtype, shape) else { return Array::zeros(dtype, shape) };
+        let elements: usize = shape.iter().product();
+        if data.is_null() {
+            return Array::zeros(dtype, shape);
+        }
+        // SAFETY: the new tensor is contiguous, aligned for its dtype, has as many elements of this size, for which
+        // bytes of 0 are zeros, and only this handle; the memory stays where it is while that lives.
+        unsafe {
+            data.write_bytes(0, elements * dtype.size());
+            Array::lent(dtype, shape, data, Box::new(tensor))
+        }
+    }
+
+    fn recycle(&self, array: Array) {
+        drop(array);
+    }
+}
 
 impl Drop for Tensor {
     fn drop(&mut self) {
@@ -72,8 +104,12 @@ impl Tensor {
         handle
     }
 
-    /// A new tensor on the CPU with the elements of an array.
-    pub(crate) fn from_array(array: &Array) -> Result<Self> {
+    /// The tensor that an array of [`TorchMemory`] lies in; a new one with its elements where it lies elsewhere.
+    pub(crate) fn from_array(array: Array) -> Result<Self> {
+        let array = match array.into_owner::<Self>() {
+            Ok(tensor) => return Ok(tensor),
+            Err(array) => array,
+        };
         let (tensor, to) = Self::empty(array.dtype(), array.shape())?;
         let view = array.view();
         let bytes = view.len() * view.dtype().size();
@@ -110,7 +146,7 @@ impl Tensor {
                 0,
                 &raw mut handle,
             );
-            s.done(made, &format!("allocating {dtype} {shape:?}"))?;
+            s.done(made, format_args!("allocating {dtype} {shape:?}"))?;
             let tensor = Self(handle);
             s.done((s.aoti_torch_get_data_ptr)(handle, &raw mut data), "reading a tensor's address")?;
             Ok((tensor, data.cast()))
@@ -150,15 +186,19 @@ impl Tensor {
             return Err(Error::argument(name(), expected, "one of another dtype"));
         };
         let (mut sizes, axes) = self.sizes(name)?;
-        if !self.is_contiguous(&sizes[..axes])? {
+        let layout = self.layout(&sizes[..axes])?;
+        if layout == Layout::Other {
             self = self.contiguous()?;
             (sizes, _) = self.sizes(name)?;
         }
-        let data: *const u8 = self.read(s.aoti_torch_get_data_ptr, std::ptr::null_mut())?.cast_const().cast();
+        let mut data = self.data()?;
         let elements: usize = sizes[..axes].iter().product();
         if elements > 0 && (data.is_null() || !data.addr().is_multiple_of(dtype.size())) {
             let expected = "a tensor whose memory is there and aligned (`.clone()` makes one)";
             return Err(Error::argument(name(), expected, format!("one at address {:#x}", data.addr())));
+        }
+        if layout == Layout::Repeated {
+            (self, data) = self.filled(data, *dtype, &sizes[..axes])?;
         }
         Ok(Looked { _tensor: self, data, sizes, axes, dtype: *dtype })
     }
@@ -183,9 +223,13 @@ impl Tensor {
         Ok((sizes, axes))
     }
 
-    fn is_contiguous(&self, shape: &[usize]) -> Result<bool> {
+    fn data(&self) -> Result<*const u8> {
+        Ok(self.read(shim().aoti_torch_get_data_ptr, std::ptr::null_mut())?.cast_const().cast())
+    }
+
+    fn layout(&self, shape: &[usize]) -> Result<Layout> {
         if shape.is_empty() {
-            return Ok(true);
+            return Ok(Layout::Contiguous);
         }
         let strides = self.read(shim().aoti_torch_get_strides, std::ptr::null_mut())?;
         // SAFETY: as the sizes.
@@ -193,11 +237,38 @@ impl Tensor {
         let mut expected = 1;
         for (size, stride) in shape.iter().zip(strides).rev() {
             if *size != 1 && *stride != expected {
-                return Ok(shape.contains(&0));
+                let still = shape.iter().zip(strides).all(|(size, stride)| *size == 1 || *stride == 0);
+                return Ok(match (shape.contains(&0), still) {
+                    (true, _) => Layout::Contiguous,
+                    (false, true) => Layout::Repeated,
+                    (false, false) => Layout::Other,
+                });
             }
             expected *= *size as i64;
         }
-        Ok(true)
+        Ok(Layout::Contiguous)
+    }
+
+    /// A contiguous tensor whose elements are all the one at `data`, this tensor's own, and its memory. Cheaper than
+    /// through the dispatcher.
+    fn filled(&self, data: *const u8, dtype: DType, shape: &[usize]) -> Result<(Self, *const u8)> {
+        let (tensor, to) = Self::empty(dtype, shape)?;
+        let (bytes, size) = (shape.iter().product::<usize>() * dtype.size(), dtype.size());
+        if to.is_null() {
+            return Err(Error::Unsupported(format!("PyTorch: a tensor {shape:?} without memory")));
+        }
+        // SAFETY: the element is there while this handle lives; the new tensor has room for as many, which nobody else
+        // has, and each step copies what lies before it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data, to, size);
+            let mut done = size;
+            while done < bytes {
+                let more = done.min(bytes - done);
+                std::ptr::copy_nonoverlapping(to, to.add(done), more);
+                done += more;
+            }
+        }
+        Ok((tensor, to))
     }
 
     /// `aten::contiguous`
@@ -211,6 +282,15 @@ impl Tensor {
         // SAFETY: the operator gives one tensor.
         Ok(unsafe { Self::from_raw(stack[0]) })
     }
+}
+
+/// How the elements of a tensor lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Contiguous,
+    /// Every element is the first one, as in an expanded scalar: the cotangent of a sum.
+    Repeated,
+    Other,
 }
 
 fn pointer(data: Data<'_>) -> *const u8 {

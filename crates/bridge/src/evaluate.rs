@@ -3,7 +3,7 @@
 use crate::arguments::{arguments, make, size_of};
 use crate::{Counts, Entry, Member};
 use madelung_core::Result;
-use madelung_core::array::{Data, View};
+use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::op::{Cotangent, Evaluated, Request, Size};
 
@@ -88,16 +88,7 @@ impl Entry {
 
 /// A cotangent of an output of so many numbers, which kernels take in a cheaper form where it is the same for each.
 fn cotangent(view: View<'_>, rows: Option<usize>) -> Cotangent<'_> {
-    fn same<T: Copy + PartialEq + Into<f64>>(d: &[T]) -> Option<f64> {
-        let (first, rest) = d.split_first()?;
-        rest.iter().all(|x| x == first).then(|| (*first).into())
-    }
-    let one = match view.data() {
-        Data::F64(d) => same(d),
-        Data::F32(d) => same(d),
-        _ => None,
-    };
-    match one {
+    match view.uniform() {
         Some(x) if rows.is_some_and(|rows| view.shape() == [rows]) => Cotangent::Uniform(x),
         _ => Cotangent::Array(view),
     }

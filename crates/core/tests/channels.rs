@@ -427,8 +427,8 @@ fn arrays_have_more_elements_than_an_i32_counts() {
     assert!((systems - 1) * width > 1 << 31);
     let mut x = Array::zeros(DType::F32, &[systems, width]);
     let Array::F32(numbers) = &mut x else { unreachable!("made so") };
-    numbers[[systems - 1, 0]] = 2.0;
-    numbers[[systems - 1, width - 1]] = 0.5;
+    numbers[(systems - 1) * width] = 2.0;
+    numbers[systems * width - 1] = 0.5;
     let mut ptr = vec![1; systems + 1];
     (ptr[0], ptr[systems]) = (0, 2);
     let rows = Batch::from_ptr(ptr).expect("a batch");

@@ -9,7 +9,7 @@ use madelung_core::backend::{Context, PairLoops};
 use madelung_core::batch::Batch;
 use madelung_core::clusters::SpatialOrder;
 use madelung_core::math::Isa;
-use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::op::{Arg, Cotangent, Linear, Op, Request};
 use madelung_core::pairs::{Kind, PairList};
 use std::sync::Arc;
 
@@ -233,11 +233,8 @@ impl Given {
         self
     }
 
-    /// Energies, and energies with every set of gradients: one array after the other.
-    fn results(&self, context: &Context<'_>) -> Vec<Vec<f64>> {
-        let species =
-            View::new(madelung_core::array::Data::I32(&self.species), &[self.species.len()]).unwrap();
-        let yukawa = [
+    fn yukawa(&self) -> [Arg<'_>; 8] {
+        [
             Arg::Array(self.positions.view()),
             Arg::Array(self.charges.view()),
             Arg::Array(self.kappa.view()),
@@ -246,7 +243,13 @@ impl Given {
             Arg::Real(CUTOFF),
             Arg::Batch(&self.batch),
             Arg::Pairs(&self.list),
-        ];
+        ]
+    }
+
+    /// Energies, and energies with every set of gradients: one array after the other.
+    fn results(&self, context: &Context<'_>) -> Vec<Vec<f64>> {
+        let species =
+            View::new(madelung_core::array::Data::I32(&self.species), &[self.species.len()]).unwrap();
         let density = [
             Arg::Array(self.positions.view()),
             Arg::Array(self.reach.view()),
@@ -267,7 +270,7 @@ impl Given {
                 results.extend(done.values.iter().chain(&done.gradients).map(Array::to_f64));
             };
         for gradients in [&[][..], &[0], &[0, 4], &[0, 1, 4]] {
-            run(&yukawa_op(), &yukawa, &one, gradients);
+            run(&yukawa_op(), &self.yukawa(), &one, gradients);
         }
         for gradients in [&[][..], &[0]] {
             run(&density_op(), &density, &two, gradients);
@@ -476,6 +479,53 @@ fn the_choice_is_made_system_by_system() {
     assert_eq!(auto[700..], run(&dense, PairLoops::Rows, true)[700..]);
     assert_eq!(auto[..700], run(&dense[..1], PairLoops::Auto, true));
     assert_eq!(auto[700..], run(&dense[1..], PairLoops::Auto, true));
+}
+
+/// Energies summed up for each system have cotangents that are made on the way, and that are the same for every atom
+/// where those of the systems are.
+#[test]
+fn sums_of_energies_are_taken_in_clusters_too() {
+    let total = Op::new("test", "yukawa_total", 1)
+        .real("positions", &["Atom", "3"])
+        .real("charges", &["Atom"])
+        .real("kappa", &["System"])
+        .real("cell", &["System", "3", "3"])
+        .zero("strain", &["System", "3", "3"])
+        .scalar("cutoff")
+        .batch("atoms", "Atom", "System")
+        .pairs("pairs", "Atom")
+        .output("total", &["System"])
+        .scratch("energy", &["Atom"])
+        .step(&YUKAWA)
+        .linear(Linear::SegmentedSum, &["atoms", "energy", "total"])
+        .build()
+        .unwrap();
+    let given = Given::new(&[system(700, 1), system(30, 2)], DType::F64, Kind::Full).ordered();
+    let backend = Cpu::new();
+    let context = context(&backend, PairLoops::Clusters);
+    let gradients = |op: &Op, cotangent: Cotangent<'_>, gradients: &[usize]| -> Vec<Vec<f64>> {
+        let request = Request { cotangents: &[Some(cotangent)], gradients, ..Request::default() };
+        op.evaluate(&context, &given.yukawa(), &request)
+            .unwrap()
+            .gradients
+            .iter()
+            .map(Array::to_f64)
+            .collect()
+    };
+    let filled = |n: usize, x: f64| Array::filled(DType::F64, &[n], x);
+    for by in [&[0][..], &[0, 1, 4]] {
+        let each = gradients(&yukawa_op(), Cotangent::Array(filled(730, 0.5).view()), by);
+        let of_total = gradients(&total, Cotangent::Array(filled(2, 0.5).view()), by);
+        assert_eq!(of_total, gradients(&yukawa_op(), Cotangent::Uniform(0.5), by));
+        assert_ne!(of_total, each);
+        assert!(difference(&of_total, &each) < 1e-13);
+        // Systems that count differently are taken as any atoms that do.
+        let differ = Array::from_f64(DType::F64, &[2], &[0.5, 2.0]).unwrap();
+        let spread = [vec![0.5; 700], vec![2.0; 30]].concat();
+        let spread = Array::from_f64(DType::F64, &[730], &spread).unwrap();
+        let of_total = gradients(&total, Cotangent::Array(differ.view()), by);
+        assert_eq!(of_total, gradients(&yukawa_op(), Cotangent::Array(spread.view()), by));
+    }
 }
 
 #[test]

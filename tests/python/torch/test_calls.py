@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import resource
 import subprocess
@@ -183,6 +184,31 @@ def test_handles_do_not_leak(saving_case: Case, plain_case: Case) -> None:
     gc.collect()
     # A tensor of these systems takes more than 100 bytes; a handle that leaks with each call would be 1 MB and more.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600
+
+
+def test_results_and_scratch_are_memory_of_torch(op_case: Case, tmp_path: Path) -> None:
+    """Torch's allocator gives each result once, and the energies of the atoms that an op sums up."""
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=cpu, profile_memory=True) as profile:
+        results = op_case.op.overload("", private=True)(*op_case.args)
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    given = [event["args"]["Bytes"] for event in events if event["name"] == "[memory]"]
+    sizes = [x.nbytes for x in (results if isinstance(results, tuple) else (results,))]
+    assert sum(given) == sum(sizes)
+    assert all(given.count(size) >= sizes.count(size) for size in sizes)
+    assert "_total" not in op_case.name or op_case.positions.shape[0] * 8 in given
+
+
+def test_expanded_cotangents(op_case: Case) -> None:
+    """What a sum hands back is one number for all elements: as if each had its own."""
+    xs = op_case.inputs()
+    out = op_case.at(*xs)
+    for x in out if isinstance(out, tuple) else (out,):
+        one = torch.tensor(0.3, dtype=x.dtype)
+        expanded = torch.autograd.grad(x, xs, one.expand_as(x), retain_graph=True)
+        filled = torch.autograd.grad(x, xs, one.expand_as(x).contiguous(), retain_graph=True)
+        assert all(torch.equal(a, b) for a, b in zip(expanded, filled))
 
 
 def test_big_inputs_do_not_leak(plain_case: Case) -> None:

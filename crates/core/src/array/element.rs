@@ -1,11 +1,10 @@
 //! The types that elements are stored in, and how they become each other.
 
-use super::{Array, DType, Data};
+use super::{Array, DType, Data, Elements, View};
 use half::{bf16, f16};
-use ndarray::ArrayD;
 
 /// A type that elements are stored in.
-pub(super) trait Element: Copy {
+pub(super) trait Element: Copy + PartialEq {
     fn to_f64(self) -> f64;
     /// Rounded to nearest, ties to even; integers are cut and saturate.
     fn of_f64(x: f64) -> Self;
@@ -60,6 +59,28 @@ impl Data<'_> {
     }
 }
 
+impl View<'_> {
+    /// Element `n` in row-major order, as f64.
+    pub(crate) fn at(&self, n: usize) -> f64 {
+        super::each!(Data: self.data, d => { d[n].to_f64() })
+    }
+
+    /// The number that every element of a real array is.
+    pub fn uniform(&self) -> Option<f64> {
+        fn same<T: Element>(d: &[T]) -> Option<f64> {
+            let (first, rest) = d.split_first()?;
+            rest.iter().all(|x| x == first).then(|| first.to_f64())
+        }
+        match self.data {
+            Data::F16(d) => same(d),
+            Data::BF16(d) => same(d),
+            Data::F32(d) => same(d),
+            Data::F64(d) => same(d),
+            Data::I32(_) | Data::I64(_) => None,
+        }
+    }
+}
+
 impl Array {
     /// The same numbers in another type: rounded to nearest, ties to even, and infinite beyond its range; integers are
     /// cut and saturate.
@@ -68,10 +89,10 @@ impl Array {
         if self.dtype() == dtype {
             return self;
         }
-        fn to<A: Element, B: Element>(a: &ArrayD<A>) -> ArrayD<B> {
-            a.map(|x| B::of_f64(x.to_f64()))
+        fn to<A: Element, B: Element>(a: &Elements<A>) -> Elements<B> {
+            Elements::of(a.iter().map(|x| B::of_f64(x.to_f64())).collect(), a.shape())
         }
-        fn from<A: Element>(a: &ArrayD<A>, dtype: DType) -> Array {
+        fn from<A: Element>(a: &Elements<A>, dtype: DType) -> Array {
             match dtype {
                 DType::F16 => Array::F16(to(a)),
                 DType::BF16 => Array::BF16(to(a)),
@@ -89,7 +110,8 @@ impl Array {
             Self::I32(a) => from(a, dtype),
             // f64 does not have every i64.
             Self::I64(a) if dtype == DType::I32 => {
-                Self::I32(a.map(|x| (*x).clamp(i32::MIN.into(), i32::MAX.into()) as i32))
+                let cut = |x: &i64| (*x).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+                Self::I32(Elements::of(a.iter().map(cut).collect(), a.shape()))
             }
             Self::I64(a) => from(a, dtype),
         }
@@ -102,8 +124,7 @@ impl Array {
                 *a = A::of_f64(b.to_f64());
             }
         }
-        fn fill<A: Element>(to: Option<&mut [A]>, from: Data<'_>) {
-            let Some(to) = to else { return };
+        fn fill<A: Element>(to: &mut [A], from: Data<'_>) {
             match from {
                 Data::F16(d) => copy(to, d),
                 Data::BF16(d) => copy(to, d),
@@ -114,12 +135,12 @@ impl Array {
             }
         }
         match self {
-            Self::F16(a) => fill(a.as_slice_mut(), from),
-            Self::BF16(a) => fill(a.as_slice_mut(), from),
-            Self::F32(a) => fill(a.as_slice_mut(), from),
-            Self::F64(a) => fill(a.as_slice_mut(), from),
-            Self::I32(a) => fill(a.as_slice_mut(), from),
-            Self::I64(a) => fill(a.as_slice_mut(), from),
+            Self::F16(a) => fill(a, from),
+            Self::BF16(a) => fill(a, from),
+            Self::F32(a) => fill(a, from),
+            Self::F64(a) => fill(a, from),
+            Self::I32(a) => fill(a, from),
+            Self::I64(a) => fill(a, from),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Arrays: owned ones, and borrowed views whose length fits their shape.
 
 mod element;
+mod elements;
+mod memory;
 mod shape;
 
 use crate::{Error, Result};
 use element::Element;
+pub use elements::Elements;
 use half::{bf16, f16};
-use ndarray::ArrayD;
+pub use memory::Owner;
 use serde::{Deserialize, Serialize};
 pub(crate) use shape::Shape;
 use std::borrow::Cow;
@@ -96,21 +99,21 @@ pub struct View<'a> {
     shape: Shape,
 }
 
-/// An owned, contiguous array.
+/// An owned, contiguous array, on the heap or in memory that an owner lends to it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Array {
     /// 16-bit floating point.
-    F16(ArrayD<f16>),
+    F16(Elements<f16>),
     /// 16-bit floating point with the range of f32.
-    BF16(ArrayD<bf16>),
+    BF16(Elements<bf16>),
     /// 32-bit floating point.
-    F32(ArrayD<f32>),
+    F32(Elements<f32>),
     /// 64-bit floating point.
-    F64(ArrayD<f64>),
+    F64(Elements<f64>),
     /// 32-bit integers.
-    I32(ArrayD<i32>),
+    I32(Elements<i32>),
     /// 64-bit integers.
-    I64(ArrayD<i64>),
+    I64(Elements<i64>),
 }
 
 /// What holds for every element type.
@@ -136,6 +139,7 @@ macro_rules! each {
         }
     };
 }
+use each;
 
 impl<'a> View<'a> {
     /// Elements in row-major order, as many as `shape` says.
@@ -211,29 +215,30 @@ impl<'a> View<'a> {
 
     /// A copy that owns its elements.
     pub fn to_array(&self) -> Array {
-        let shape = self.shape();
-        let fits = "a view's length fits its shape";
-        let data = self.data;
-        each!(Data: data, d => Array(ArrayD::from_shape_vec(shape, d.to_vec()).expect(fits)))
+        each!(Data: self.data, d => Array(Elements::of(d.to_vec(), self.shape())))
     }
 }
 
 impl Array {
     /// Zeros.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
-        match dtype {
-            DType::F16 => Self::F16(ArrayD::from_elem(shape, f16::ZERO)),
-            DType::BF16 => Self::BF16(ArrayD::from_elem(shape, bf16::ZERO)),
-            DType::F32 => Self::F32(ArrayD::zeros(shape)),
-            DType::F64 => Self::F64(ArrayD::zeros(shape)),
-            DType::I32 => Self::I32(ArrayD::zeros(shape)),
-            DType::I64 => Self::I64(ArrayD::zeros(shape)),
-        }
+        Self::filled(dtype, shape, 0.0)
     }
 
     /// `x` everywhere, rounded to `dtype`.
     pub fn filled(dtype: DType, shape: &[usize], x: f64) -> Self {
-        Self::F64(ArrayD::from_elem(shape, x)).cast(dtype)
+        fn fill<T: Element>(shape: &[usize], x: f64) -> Elements<T> {
+            let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
+            Elements::of(vec![T::of_f64(x); len.expect("a shape that fits in memory")], shape)
+        }
+        match dtype {
+            DType::F16 => Self::F16(fill(shape, x)),
+            DType::BF16 => Self::BF16(fill(shape, x)),
+            DType::F32 => Self::F32(fill(shape, x)),
+            DType::F64 => Self::F64(fill(shape, x)),
+            DType::I32 => Self::I32(fill(shape, x)),
+            DType::I64 => Self::I64(fill(shape, x)),
+        }
     }
 
     /// Elements in row-major order, rounded to `dtype`.
@@ -243,22 +248,16 @@ impl Array {
 
     /// A view of the whole.
     pub fn view(&self) -> View<'_> {
-        let contiguous = "owned arrays are contiguous";
-        let data = each!(Array: self, a => Data(a.as_slice().expect(contiguous)));
-        View { data, shape: self.shape().into() }
+        each!(Array: self, a => View { data: Data::from(&**a), shape: a.shape().into() })
     }
 
     /// The real elements, for writing.
     pub(crate) fn data_mut(&mut self) -> Option<DataMut<'_>> {
         match self {
-            Self::F32(a) => a.as_slice_mut().map(DataMut::F32),
-            Self::F64(a) => a.as_slice_mut().map(DataMut::F64),
+            Self::F32(a) => Some(DataMut::F32(a)),
+            Self::F64(a) => Some(DataMut::F64(a)),
             _ => None,
         }
-    }
-
-    pub(crate) fn is_contiguous(&self) -> bool {
-        each!(Array: self, a => a.is_standard_layout())
     }
 
     /// The shape.
@@ -283,9 +282,9 @@ impl Array {
         self.view().to_f64()
     }
 
-    /// The first element, for writing; null where the elements lie in another order.
+    /// The first element, for writing.
     pub(crate) fn pointer_mut(&mut self) -> *mut u8 {
-        each!(Array: self, a => a.as_slice_mut().map_or(std::ptr::null_mut(), |d| d.as_mut_ptr().cast()))
+        each!(Array: self, a => a.as_mut_ptr().cast())
     }
 
     /// Fills reals with NaN; integers stay, as counts are true even where what is counted did not fit.
@@ -301,17 +300,18 @@ impl Array {
 
     /// Applies `f` to every element of a real array, in f64.
     #[must_use]
-    pub fn map(self, f: impl Fn(f64) -> f64) -> Self {
-        fn each<T: Element>(a: ArrayD<T>, f: impl Fn(f64) -> f64) -> ArrayD<T> {
-            a.mapv_into(|x| T::of_f64(f(x.to_f64())))
+    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
+        fn set<T: Element>(a: &mut [T], f: impl Fn(f64) -> f64) {
+            a.iter_mut().for_each(|x| *x = T::of_f64(f(x.to_f64())));
         }
-        match self {
-            Self::F16(a) => Self::F16(each(a, f)),
-            Self::BF16(a) => Self::BF16(each(a, f)),
-            Self::F32(a) => Self::F32(each(a, f)),
-            Self::F64(a) => Self::F64(each(a, f)),
-            a @ (Self::I32(_) | Self::I64(_)) => a,
+        match &mut self {
+            Self::F16(a) => set(a, f),
+            Self::BF16(a) => set(a, f),
+            Self::F32(a) => set(a, f),
+            Self::F64(a) => set(a, f),
+            Self::I32(_) | Self::I64(_) => {}
         }
+        self
     }
 
     /// Row r is `weights[r]` times row r of `unit`, an array of the same type and shape.
@@ -338,13 +338,16 @@ impl Array {
             let show = |a: &Array| format!("{} {:?}", a.dtype(), a.shape());
             return Err(Error::argument("other", show(self), show(other)));
         }
+        fn add<T: Copy + std::ops::AddAssign>(a: &mut [T], b: &[T]) {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += *b);
+        }
         match (self, other) {
-            (Self::F16(a), Self::F16(b)) => *a += b,
-            (Self::BF16(a), Self::BF16(b)) => *a += b,
-            (Self::F32(a), Self::F32(b)) => *a += b,
-            (Self::F64(a), Self::F64(b)) => *a += b,
-            (Self::I32(a), Self::I32(b)) => *a += b,
-            (Self::I64(a), Self::I64(b)) => *a += b,
+            (Self::F16(a), Self::F16(b)) => add(a, b),
+            (Self::BF16(a), Self::BF16(b)) => add(a, b),
+            (Self::F32(a), Self::F32(b)) => add(a, b),
+            (Self::F64(a), Self::F64(b)) => add(a, b),
+            (Self::I32(a), Self::I32(b)) => add(a, b),
+            (Self::I64(a), Self::I64(b)) => add(a, b),
             _ => unreachable!("the types are equal"),
         }
         Ok(())
@@ -355,7 +358,12 @@ macro_rules! conversions {
     ($($t:ty, $variant:ident);*) => {$(
         impl<D: ndarray::Dimension> From<ndarray::Array<$t, D>> for Array {
             fn from(a: ndarray::Array<$t, D>) -> Self {
-                Self::$variant(a.into_dyn().as_standard_layout().into_owned())
+                Self::$variant(a.into())
+            }
+        }
+        impl<'a> From<&'a [$t]> for Data<'a> {
+            fn from(data: &'a [$t]) -> Self {
+                Self::$variant(data)
             }
         }
         impl<'a> From<&'a [$t]> for View<'a> {

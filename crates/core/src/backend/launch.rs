@@ -8,7 +8,7 @@ use crate::array::{Array, DType, View};
 use crate::batch::Batch;
 use crate::map::Map;
 use crate::mesh::Mesh;
-use crate::pairs::{Kind, PairList};
+use crate::pairs::PairList;
 use crate::{Error, Result};
 
 /// Runs parts of kernels on some hardware.
@@ -219,11 +219,7 @@ impl<'a> Launching<'a> {
             (Some(Bound::Unwanted), true) if !self.kernel.is_differentiable() => {
                 Err(Error::argument(name, "an output", "none"))
             }
-            (Some(Bound::Input(_)), false) | (Some(Bound::Unwanted), true) => Ok(()),
-            (Some(Bound::Output { array, .. }), true) if array.is_contiguous() => Ok(()),
-            (Some(Bound::Output { .. }), true) => {
-                Err(Error::argument(name, "a contiguous array", "one whose elements lie in another order"))
-            }
+            (Some(Bound::Input(_)), false) | (Some(Bound::Unwanted | Bound::Output { .. }), true) => Ok(()),
             (_, false) => Err(Error::argument(name, "an array to read from", "none, or an output")),
             (None, true) => Err(Error::argument(name, "an output", "none")),
         }
@@ -298,8 +294,8 @@ impl<'a> Launching<'a> {
     /// Places are counted in reals: those of f32 have 24 bits.
     fn check_places(&self) -> Result<()> {
         let longest =
-            self.pairs.iter().map(|(_, list)| list.max_row()).chain(self.dims.iter().copied()).max();
-        if self.part.places && self.dtype == DType::F32 && longest > Some(1 << 24) {
+            || self.pairs.iter().map(|(_, list)| list.max_row()).chain(self.dims.iter().copied()).max();
+        if self.part.places && self.dtype == DType::F32 && longest() > Some(1 << 24) {
             return Err(Error::Unsupported(format!(
                 "{} looks for the place of a value among more than 2^24, which f32 cannot number: use float64",
                 self.kernel.name
@@ -310,10 +306,5 @@ impl<'a> Launching<'a> {
 
     fn name_of(&self, param: usize, role: u8) -> &'static str {
         if role & role::HIDDEN != 0 { "an array between launches" } else { self.kernel.params[param].name }
-    }
-
-    /// Whether every pair list of the launch is full.
-    pub fn lists_are_full(pairs: &[(usize, &PairList<'_>)]) -> bool {
-        pairs.iter().all(|(_, list)| list.kind() == Kind::Full)
     }
 }

@@ -279,9 +279,6 @@ impl Context<'_> {
         spectrum: [&mut Array; 2],
     ) -> Result<()> {
         check_meshes(mesh, (values.dtype(), values.len()), spectrum.each_ref().map(|a| size(a)))?;
-        for (array, name) in spectrum.iter().zip(["spectrum (real part)", "spectrum (imaginary part)"]) {
-            check_contiguous(name, array)?;
-        }
         self.backend.primitives()?.real_fft(self, mesh, waves, values, spectrum)
     }
 
@@ -299,7 +296,6 @@ impl Context<'_> {
         values: &mut Array,
     ) -> Result<()> {
         check_meshes(mesh, size(values), spectrum.map(|v| (v.dtype(), v.len())))?;
-        check_contiguous("values", values)?;
         self.backend.primitives()?.inverse_real_fft(self, mesh, waves, spectrum, values)
     }
 }
@@ -356,19 +352,12 @@ fn check_real(name: &str, dtype: DType) -> Result<()> {
     }
 }
 
-fn check_contiguous(name: &str, array: &Array) -> Result<()> {
-    if array.is_contiguous() {
-        return Ok(());
-    }
-    Err(Error::argument(name, "a contiguous array", "one whose elements lie in another order"))
-}
-
 fn check_array(name: &str, dtype: DType, shape: &[usize], array: &Array) -> Result<()> {
     if (array.dtype(), array.shape()) != (dtype, shape) {
         let got = format!("{} {:?}", array.dtype(), array.shape());
         return Err(Error::argument(name, format!("{dtype} {shape:?}"), got));
     }
-    check_contiguous(name, array)
+    Ok(())
 }
 
 /// An array of `rows` rows such as `values` has.

@@ -140,7 +140,6 @@ impl HashGrid {
         for (at, point) in order.iter_mut().zip(&self.payload) {
             *at = *point as i32;
         }
-        let bounds = bounds.as_slice_mut().unwrap_or_default();
         context.segment_bounds(&self.keys, bounds)?;
         self.whole = true;
         Ok(())
@@ -192,9 +191,7 @@ impl Systems {
             cells: array(&[n, 3], &each(&|l| (0..3).map(|k| cells(l, k)).collect())).cast(DType::I32),
             // A point on the border of a cell counts to either side; coordinates are below 1 here.
             margin: array(&[n, 3], &each(&|l| l.periodic.map(|p| if p { 1e-9 } else { 0.0 }).to_vec())),
-            number: Array::I32(
-                (0..n).map(|b| batch.members(b).len() as i32).collect::<ndarray::Array1<i32>>().into_dyn(),
-            ),
+            number: Array::I32((0..n).map(|b| batch.members(b).len() as i32).collect::<Vec<_>>().into()),
             grow: array(&[n], &each(&|l| vec![1.0 + 1e-9 + l.slack(0.0, 1.0)])),
         }
     }

@@ -133,8 +133,7 @@ impl HashGrid {
         let mut payload: Vec<u32> = (0..total as u32).collect();
         // The images of a point were found in the order of S, which a stable sort keeps.
         context.sort_by_key(&mut keys, &mut payload)?;
-        let order =
-            Array::I64(payload.iter().map(|at| i64::from(*at)).collect::<ndarray::Array1<i64>>().into_dyn());
+        let order = Array::I64(payload.iter().map(|at| i64::from(*at)).collect::<Vec<_>>().into());
         let found_shift = View::new(found_shift.view().data(), &[total, 3])?.to_array();
         Call::new(&kernels::GRID_REORDER)
             .dim("Pair", total)
@@ -299,7 +298,7 @@ impl HashGrid {
 
 fn ints(array: Array) -> Vec<i32> {
     match array {
-        Array::I32(a) => a.into_iter().collect(),
+        Array::I32(a) => a.into(),
         _ => unreachable!("made as int32"),
     }
 }

@@ -4,6 +4,7 @@ use super::declare::{ArgKind, Constraint, Op};
 use super::request::Arg;
 use crate::array::{DType, View};
 use crate::backend::kernel::ParamKind;
+use crate::batch::Batch;
 use crate::cell::Cell;
 use crate::pairs::Kind;
 use crate::{Error, Result};
@@ -58,8 +59,8 @@ pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
                     }
                 }
                 match_shape(name, shape, view, &mut set)?;
-                check_finite(name, view)?;
-                if *zero && view.to_f64().iter().any(|x| *x != 0.0) {
+                check_finite(&|| name.to_string(), view)?;
+                if *zero && (0..view.len()).any(|n| view.at(n) != 0.0) {
                     return wrong("zeros: it stands for a derivative, not a deformation");
                 }
             }
@@ -120,17 +121,20 @@ pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
 
 /// No pair joins two systems.
 fn check_lists(op: &Op, args: &[Arg<'_>]) -> Result<()> {
-    let batches = |of: &String| {
-        let of = of.clone();
+    fn batches<'r, 'a>(
+        op: &'r Op,
+        args: &'r [Arg<'a>],
+        of: &'r str,
+    ) -> impl Iterator<Item = (&'r String, &'a Batch<'a>)> {
         op.args.iter().zip(args).filter_map(move |(spec, arg)| match (&spec.kind, arg) {
             (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) if *rows == of => Some((systems, *batch)),
             _ => None,
         })
-    };
+    }
     for (spec, arg) in op.args.iter().zip(args) {
         let (ArgKind::Pairs { rows, columns, .. }, Arg::Pairs(list)) = (&spec.kind, arg) else { continue };
-        for (systems, of_rows) in batches(rows) {
-            for (_, of_columns) in batches(columns).filter(|(s, _)| *s == systems) {
+        for (systems, of_rows) in batches(op, args, rows) {
+            for (_, of_columns) in batches(op, args, columns).filter(|(s, _)| *s == systems) {
                 list.check_batches(of_rows, of_columns)?;
             }
         }
@@ -150,12 +154,13 @@ fn check_lists(op: &Op, args: &[Arg<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Every number is one: an infinity or NaN would pass a comparison with a cutoff unseen.
-pub(super) fn check_finite(name: &str, view: &View<'_>) -> Result<()> {
+/// Every number is one: an infinity or NaN would pass a comparison with a cutoff unseen. `name` is asked for where one
+/// is not.
+pub(super) fn check_finite(name: &dyn Fn() -> String, view: &View<'_>) -> Result<()> {
     match view.data().not_finite() {
         Some((at, x)) => {
             let row = at / view.shape().iter().skip(1).product::<usize>().max(1);
-            Err(Error::argument(name, "finite numbers", format!("{x} in row {row}")))
+            Err(Error::argument(name(), "finite numbers", format!("{x} in row {row}")))
         }
         None => Ok(()),
     }
@@ -206,15 +211,20 @@ fn match_shape<'r>(
 }
 
 fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
-    let numbers = match arg {
-        Arg::Array(view) => view.to_f64(),
-        Arg::Real(x) => vec![*x],
-        _ => vec![],
+    let count = match arg {
+        Arg::Array(view) => view.len(),
+        Arg::Real(_) => 1,
+        _ => 0,
+    };
+    let number = |n: usize| match arg {
+        Arg::Array(view) => view.at(n),
+        Arg::Real(x) => *x,
+        _ => 0.0,
     };
     match constraint {
         Constraint::Positive | Constraint::Finite => {
             let good = |x: &f64| x.is_finite() && (constraint == Constraint::Finite || *x > 0.0);
-            if let Some(bad) = numbers.iter().find(|x| !good(x)) {
+            if let Some(bad) = (0..count).map(number).find(|x| !good(x)) {
                 let expected =
                     if constraint == Constraint::Finite { "finite numbers" } else { "finite numbers > 0" };
                 return Err(Error::argument(name, expected, bad.to_string()));
@@ -222,15 +232,14 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
         }
         Constraint::Full => {}
         Constraint::Cell => {
-            for (b, c) in numbers.chunks_exact(9).enumerate() {
-                Cell::from_rows(std::array::from_fn(|r| std::array::from_fn(|k| c[3 * r + k]))).map_err(
-                    |e| match e {
-                        Error::Argument { expected, got, .. } => {
-                            Error::argument(name, expected, format!("{got} (system {b})"))
-                        }
-                        e => e,
-                    },
-                )?;
+            for b in 0..count / 9 {
+                let row = |r: usize| std::array::from_fn(|k| number(9 * b + 3 * r + k));
+                Cell::from_rows(std::array::from_fn(row)).map_err(|e| match e {
+                    Error::Argument { expected, got, .. } => {
+                        Error::argument(name, expected, format!("{got} (system {b})"))
+                    }
+                    e => e,
+                })?;
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::backend::kernel::{Array as ArrayOf, Kernel, Member, ParamKind, role};
 use crate::backend::status::Word;
 use crate::backend::{Bound, Context, Launching};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 impl Op {
     /// The outputs.
@@ -75,6 +75,12 @@ impl<'r, 'a> Run<'r, 'a> {
         shape.iter().map(|s| s.evaluate_in(&self.dims, &self.attrs)).collect()
     }
 
+    /// The size of one axis; 0 where there are fewer.
+    fn size(&self, buffer: usize, axis: usize) -> Result<usize> {
+        let size = self.op.shape_of(buffer).and_then(|shape| shape.get(axis));
+        size.map_or(Ok(0), |size| size.evaluate_in(&self.dims, &self.attrs))
+    }
+
     pub(super) fn zeros(&self, buffer: usize) -> Result<Array> {
         let (dtype, shape) = (self.op.integer(buffer).unwrap_or(self.dtype), self.shape(buffer)?);
         check_room(self.op.buffer_name(buffer), dtype, &shape)?;
@@ -91,11 +97,18 @@ impl<'r, 'a> Run<'r, 'a> {
         !matches!(self.store.get(buffer, role), Slot::Absent)
     }
 
-    pub(super) fn fits(&self, name: &str, buffer: usize, dtype: DType, view: &View<'_>) -> Result<()> {
+    /// `name` is asked for where something is wrong.
+    pub(super) fn fits(
+        &self,
+        name: &dyn Fn() -> String,
+        buffer: usize,
+        dtype: DType,
+        view: &View<'_>,
+    ) -> Result<()> {
         let shape = self.shape(buffer)?;
         if view.shape() != &*shape || view.dtype() != dtype {
             let expected = format!("{dtype} {:?}", &*shape);
-            return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
+            return Err(Error::argument(name(), expected, format!("{} {:?}", view.dtype(), view.shape())));
         }
         check_finite(name, view)
     }
@@ -127,10 +140,10 @@ impl<'r, 'a> Run<'r, 'a> {
             }
             for (n, tangent) in direction.iter().enumerate() {
                 let Some(view) = tangent else { continue };
-                let name = format!("direction {k} of {}", self.op.args[n].name);
+                let name = || format!("direction {k} of {}", self.op.args[n].name);
                 if !self.op.is_differentiable(n) {
                     return Err(Error::argument(
-                        name,
+                        name(),
                         "none: there is no derivative by it",
                         describe_view(view),
                     ));
@@ -142,21 +155,20 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         for (n, cotangent) in request.cotangents.iter().enumerate() {
             let buffer = self.op.args.len() + n;
+            let name = || format!("cotangent of {}", self.op.outputs[n].name);
             let slot = match cotangent {
                 None => continue,
                 Some(_) if self.op.integer(buffer).is_some() => {
-                    let name = format!("cotangent of {}", self.op.outputs[n].name);
-                    return Err(Error::argument(name, "none: integers have no derivatives", "one"));
+                    return Err(Error::argument(name(), "none: integers have no derivatives", "one"));
                 }
                 Some(Cotangent::Array(view)) => {
-                    let name = format!("cotangent of {}", self.op.outputs[n].name);
                     self.fits(&name, buffer, self.dtype_of(buffer), view)?;
                     self.widened(view)
                 }
                 Some(Cotangent::Uniform(x)) => {
                     let components: usize = self.shape(buffer)?.iter().skip(1).product();
                     let one = Array::filled(self.dtype, &[components], *x);
-                    check_finite(&format!("cotangent of {}", self.op.outputs[n].name), &one.view())?;
+                    check_finite(&name, &one.view())?;
                     Slot::Uniform(one)
                 }
             };
@@ -245,17 +257,9 @@ impl<'r, 'a> Run<'r, 'a> {
                 *ran = true;
             }
         }
-        let inputs = |run: &Self, s: usize| {
-            let step = &run.op.steps[s];
-            let params = step.params().iter().zip(&step.buffers);
-            params
-                .filter(|(p, _)| matches!(p.kind, ParamKind::Real { .. }))
-                .map(|(_, b)| *b)
-                .collect::<Vec<_>>()
-        };
         for s in (0..steps).rev() {
             let reached = self.written(s).any(|b| (4..8).any(|r| self.has(b, r)));
-            if !reached || !inputs(self, s).iter().any(|b| active.contains(b)) {
+            if !reached || !self.depends(s, active) {
                 continue;
             }
             // Without a direction among its inputs and cotangents, a step's gradient has no derivative.
@@ -305,11 +309,14 @@ impl<'r, 'a> Run<'r, 'a> {
         };
         let is_output = |p: usize| matches!(kernel.params[p].kind, ParamKind::Output { .. });
         let gradient = matches!(member, Member::Gradient | Member::GradientTangent);
+        if kernel.forms.iter().any(|f| f.member == member && f.uniform) {
+            self.find_uniform(s);
+        }
         let uniform = gradient
             && (0..kernel.params.len())
                 .filter(|p| is_output(*p))
                 .all(|p| matches!(self.store.get(step.buffers[p], role::COTANGENT), Slot::Uniform(_)));
-        let wanted_inputs: BTreeSet<usize> = (0..kernel.params.len())
+        let wanted_inputs: Vec<usize> = (0..kernel.params.len())
             .filter(|p| matches!(kernel.params[*p].kind, ParamKind::Real { .. }))
             .map(|p| step.buffers[p])
             .filter(|b| wanted(self, *b, role::COTANGENT) || wanted(self, *b, role::COTANGENT | role::FIRST))
@@ -320,7 +327,8 @@ impl<'r, 'a> Run<'r, 'a> {
         let rows = sizes[kernel.index];
         let mut hidden: BTreeMap<usize, Array> = BTreeMap::new();
         for part in form.parts {
-            let mut keys: Vec<(usize, u8, bool)> = vec![];
+            let mut keys: Vec<(usize, u8, bool)> =
+                Vec::with_capacity(part.slots.len() + part.reductions.len());
             for (n, slot) in part.slots.iter().enumerate() {
                 if let ArrayOf::Values(r) = slot.array {
                     keys.push((slot.param, r, part.written.contains(&n)));
@@ -356,7 +364,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     outputs.push(((*param, *r), buffer, array, adds));
                 }
             }
-            let mut arrays: Vec<((usize, u8), Bound<'_>)> = vec![];
+            let mut arrays: Vec<((usize, u8), Bound<'_>)> = Vec::with_capacity(keys.len());
             for (param, r, writes) in &keys {
                 if *writes {
                     if !outputs.iter().any(|o| o.0 == (*param, *r)) {
@@ -433,14 +441,14 @@ impl<'r, 'a> Run<'r, 'a> {
             if let ParamKind::Real { width: Some(w), .. } | ParamKind::Output { width: Some(w), .. } =
                 param.kind
             {
-                sizes[w] = self.shape(*buffer)?.get(1).copied().unwrap_or(0);
+                sizes[w] = self.size(*buffer, 1)?;
             }
             match param.kind {
                 ParamKind::Real { dim: Some(d), .. }
                 | ParamKind::Output { dim: Some(d), .. }
                 | ParamKind::Ints { dim: d, .. }
                 | ParamKind::Integers { dim: Some(d), .. } => {
-                    sizes[d] = self.shape(*buffer)?.first().copied().unwrap_or(0);
+                    sizes[d] = self.size(*buffer, 0)?;
                 }
                 ParamKind::Batch { rows, systems } => {
                     if let Some(Arg::Batch(batch)) = self.args.get(*buffer) {
@@ -469,6 +477,20 @@ impl<'r, 'a> Run<'r, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Cotangents that later steps made and that are the same for every row, such as those of the energies in a sum,
+    /// are called so for the sake of the cheaper forms.
+    fn find_uniform(&mut self, s: usize) {
+        for buffer in self.written(s) {
+            let Slot::Owned(array) = self.store.get(buffer, role::COTANGENT) else { continue };
+            let (true, Some(x)) = (array.shape().len() == 1, array.view().uniform()) else { continue };
+            let one = Slot::Uniform(Array::filled(self.dtype, &[1], x));
+            if let Slot::Owned(array) = self.store.take(buffer, role::COTANGENT) {
+                self.store.set_spread(buffer, array);
+            }
+            self.store.set(buffer, role::COTANGENT, one);
+        }
     }
 
     /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form

@@ -3,23 +3,16 @@
 use super::declare::Work;
 use super::evaluate::Run;
 use super::request::Arg;
-use crate::backend::Launching;
 use crate::backend::kernel::{Array as ArrayOf, Form, Kernel, Lists, Member, ParamKind, role};
-use crate::pairs::PairList;
+use crate::pairs::{Kind, PairList};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 
 impl<'r> Run<'r, '_> {
     /// The buffers that depend on an argument whose gradient is wanted.
-    pub(super) fn active(&self, gradients: &[usize]) -> BTreeSet<usize> {
-        let mut active: BTreeSet<usize> = gradients.iter().copied().collect();
-        for step in &self.op.steps {
-            let depends = step
-                .params()
-                .iter()
-                .zip(&step.buffers)
-                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
-            if depends {
+    pub(super) fn active(&self, gradients: &[usize]) -> Vec<usize> {
+        let mut active = gradients.to_vec();
+        for (s, step) in self.op.steps.iter().enumerate() {
+            if self.depends(s, &active) {
                 let written = step.params().iter().zip(&step.buffers);
                 active.extend(
                     written.filter(|(p, _)| matches!(p.kind, ParamKind::Output { .. })).map(|(_, b)| *b),
@@ -27,6 +20,13 @@ impl<'r> Run<'r, '_> {
             }
         }
         active
+    }
+
+    /// Whether a step reads one of these.
+    pub(super) fn depends(&self, step: usize, buffers: &[usize]) -> bool {
+        let step = &self.op.steps[step];
+        let mut params = step.params().iter().zip(&step.buffers);
+        params.any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && buffers.contains(b))
     }
 
     pub(super) fn written(&self, step: usize) -> impl Iterator<Item = usize> + use<'r> {
@@ -38,22 +38,11 @@ impl<'r> Run<'r, '_> {
     }
 
     /// The arrays that backward passes read and that some step must make first.
-    pub(super) fn needed(
-        &self,
-        gradient: Member,
-        value: Member,
-        active: &BTreeSet<usize>,
-    ) -> Result<BTreeSet<usize>> {
+    pub(super) fn needed(&self, gradient: Member, value: Member, active: &[usize]) -> Result<Vec<usize>> {
         let first_made = self.op.args.len() + self.op.outputs.len();
-        let mut needed = BTreeSet::new();
+        let mut needed = vec![];
         for s in (0..self.op.steps.len()).rev() {
-            let step = &self.op.steps[s];
-            let inputs_active = step
-                .params()
-                .iter()
-                .zip(&step.buffers)
-                .any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && active.contains(b));
-            if inputs_active && step.has_real_outputs() {
+            if self.depends(s, active) && self.op.steps[s].has_real_outputs() {
                 needed.extend(self.reads(s, gradient, active)?);
             }
             let makes = |b: usize| value != Member::Value || !self.given(b, role::VALUE);
@@ -66,7 +55,7 @@ impl<'r> Run<'r, '_> {
     }
 
     /// The buffers whose values or tangents a member reads.
-    pub(super) fn reads(&self, s: usize, member: Member, active: &BTreeSet<usize>) -> Result<Vec<usize>> {
+    pub(super) fn reads(&self, s: usize, member: Member, active: &[usize]) -> Result<Vec<usize>> {
         let step = &self.op.steps[s];
         let kernel = match step.work {
             Work::Kernel(kernel) => kernel,
@@ -97,7 +86,7 @@ impl<'r> Run<'r, '_> {
         step: usize,
         kernel: &'static Kernel,
         member: Member,
-        active: &BTreeSet<usize>,
+        active: &[usize],
         uniform: bool,
     ) -> Result<&'static Form> {
         let step = &self.op.steps[step];
@@ -105,9 +94,9 @@ impl<'r> Run<'r, '_> {
         let has = |lists: Lists| kernel.forms.iter().any(|f| f.member == member && f.lists == lists);
         let (has_any, has_scatter) = (has(Lists::Any), has(Lists::Scatter));
         // No form takes what queries find for symmetric.
-        let mut lists = self.pair_lists(&step.buffers, kernel.params.len());
-        lists.retain(|(p, _)| kernel.query_of(*p).is_none());
-        let lists_full = Launching::lists_are_full(&lists);
+        let lists = (0..kernel.params.len()).filter(|p| kernel.query_of(*p).is_none());
+        let lists_full =
+            lists.filter_map(|p| self.pair_list(step.buffers[p])).all(|list| list.kind() == Kind::Full);
         let covers = |form: &Form| match form.gradients {
             None => true,
             Some(given) => (0..step.buffers.len()).all(|p| {

@@ -112,16 +112,19 @@ impl<'a> Run<'_, 'a> {
                 return Err(Error::argument("save", "positions of differentiable arguments", n.to_string()));
             }
         }
-        let specs = self.op.saved();
-        if !request.saved.is_empty() && request.saved.len() != specs.len() {
-            let expected = format!("{} arrays, or none", specs.len());
-            return Err(Error::argument("saved", expected, request.saved.len().to_string()));
+        if request.saved.is_empty() {
+            return Ok(());
         }
         let buffers = self.op.saved_buffers();
+        let count = buffers.len() + self.op.saved_gradients.len();
+        if request.saved.len() != count {
+            let expected = format!("{count} arrays, or none");
+            return Err(Error::argument("saved", expected, request.saved.len().to_string()));
+        }
         let all = buffers.iter().copied().chain(self.op.saved_args());
         for (n, (buffer, view)) in all.zip(request.saved).enumerate() {
             let Some(view) = view else { continue };
-            self.fits(&format!("saved {}", specs[n].name), buffer, self.dtype, view)?;
+            self.fits(&|| format!("saved {}", self.op.saved()[n].name), buffer, self.dtype, view)?;
             if n < buffers.len() {
                 self.store.set(buffer, role::VALUE, Slot::Borrowed(view.clone()));
             }

@@ -125,12 +125,11 @@ impl Backend for Host {
 }
 
 fn pointer(array: &mut Array) -> *mut u8 {
-    let contiguous = "owned arrays are contiguous";
     match array {
-        Array::F32(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
-        Array::F64(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
-        Array::I32(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
-        Array::I64(a) => a.as_slice_mut().expect(contiguous).as_mut_ptr().cast(),
+        Array::F32(a) => a.as_mut_ptr().cast(),
+        Array::F64(a) => a.as_mut_ptr().cast(),
+        Array::I32(a) => a.as_mut_ptr().cast(),
+        Array::I64(a) => a.as_mut_ptr().cast(),
         Array::F16(_) | Array::BF16(_) => panic!("kernels compute in 32 or 64 bits"),
     }
 }

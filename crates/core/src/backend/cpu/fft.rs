@@ -54,7 +54,7 @@ macro_rules! float {
 
             fn elements(array: &mut Array) -> &mut [Self] {
                 match array {
-                    Array::$V(a) => a.as_slice_mut().unwrap_or_default(),
+                    Array::$V(a) => a,
                     _ => &mut [],
                 }
             }

@@ -185,7 +185,7 @@ fn chunked(
     // Neighbouring chunks go to one task; which ones changes nothing in the result.
     let tasks = chunks.len().min(pool.threads() * 8).max(1);
     let of_task = |t: usize| chunks.len() * t / tasks..chunks.len() * (t + 1) / tasks;
-    let parts = map_tasks(pool, tasks, |t| {
+    let task = |t: usize| {
         let mine = &chunks[of_task(t)];
         let mut launch = shared.0;
         let _scratch = room.open(&mut launch);
@@ -196,8 +196,8 @@ fn chunked(
             unsafe { entry(*system)(&launch, *lo, *hi, at) };
         }
         partials
-    });
-    parts.concat()
+    };
+    if tasks == 1 { task(0) } else { map_tasks(pool, tasks, task).concat() }
 }
 
 fn pointers(launch: &mut Launching<'_>) -> Launch {

@@ -30,9 +30,8 @@ impl Radix for u32 {
 
     fn keys(room: &mut Array) -> &mut [Self] {
         let Array::I32(a) = room else { unreachable!("made above") };
-        let ints = a.as_slice_mut().expect("a new array is contiguous");
         // SAFETY: i32 and u32 have the same size and alignment, and any bits are one of either.
-        unsafe { std::slice::from_raw_parts_mut(ints.as_mut_ptr().cast(), ints.len()) }
+        unsafe { std::slice::from_raw_parts_mut(a.as_mut_ptr().cast(), a.len()) }
     }
 }
 
@@ -49,10 +48,9 @@ impl Radix for u64 {
 
     fn keys(room: &mut Array) -> &mut [Self] {
         let Array::F64(a) = room else { unreachable!("made above") };
-        let reals = a.as_slice_mut().expect("a new array is contiguous");
         const { assert!(align_of::<u64>() <= align_of::<f64>()) };
         // SAFETY: f64 and u64 have the same size, the alignment fits, and any bits are one of either.
-        unsafe { std::slice::from_raw_parts_mut(reals.as_mut_ptr().cast(), reals.len()) }
+        unsafe { std::slice::from_raw_parts_mut(a.as_mut_ptr().cast(), a.len()) }
     }
 }
 

@@ -1,0 +1,157 @@
+//! The memory of arrays: the heap's, or lent by an owner that is kept with it.
+//!
+//! Lent memory is used like a vector's: [`Array::lent`] has its caller promise that the pointer is good for as many
+//! elements while the owner lives, and the owner is dropped with the array or handed back in its place.
+#![expect(unsafe_code, reason = "elements behind a pointer that an owner keeps good")]
+
+use super::elements::Elements;
+use super::{Array, DType};
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Who keeps lent memory.
+pub type Owner = Box<dyn Any + Send + Sync>;
+
+pub(super) enum Memory<T> {
+    Heap(Vec<T>),
+    Lent(Lent<T>),
+}
+
+pub(super) struct Lent<T> {
+    pointer: NonNull<T>,
+    len: usize,
+    owner: Owner,
+}
+
+// SAFETY: the elements are nobody else's while this lives, as a vector's are, and its owner can be sent and shared.
+unsafe impl<T: Send> Send for Lent<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Lent<T> {}
+
+impl<T> Deref for Memory<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::Heap(elements) => elements,
+            // SAFETY: `Array::lent` was promised as many elements, nobody else's, while the owner lives.
+            Self::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.pointer.as_ptr(), lent.len) },
+        }
+    }
+}
+
+impl<T> DerefMut for Memory<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match self {
+            Self::Heap(elements) => elements,
+            // SAFETY: as for reading, and this is borrowed for writing.
+            Self::Lent(lent) => unsafe { std::slice::from_raw_parts_mut(lent.pointer.as_ptr(), lent.len) },
+        }
+    }
+}
+
+impl<T> Memory<T> {
+    fn is_kept_by<O: Any>(&self) -> bool {
+        matches!(self, Self::Lent(lent) if lent.owner.is::<O>())
+    }
+
+    fn into_owner(self) -> Option<Owner> {
+        match self {
+            Self::Heap(_) => None,
+            Self::Lent(lent) => Some(lent.owner),
+        }
+    }
+}
+
+impl Array {
+    /// An array in the memory at `pointer`, which `owner` keeps: it is dropped with the array.
+    ///
+    /// # Safety
+    /// While `owner` lives, wherever it is moved, `pointer` is aligned for the dtype and has as many elements as
+    /// `shape` says, which hold something; nobody but the array reads or writes them before the owner is dropped or
+    /// taken out by [`Array::into_owner`].
+    ///
+    /// # Panics
+    /// Where `pointer` is null or not aligned, or the shape has more elements than there is memory.
+    pub unsafe fn lent(dtype: DType, shape: &[usize], pointer: *mut u8, owner: Owner) -> Self {
+        fn elements<T>(shape: &[usize], pointer: *mut u8, owner: Owner) -> Elements<T> {
+            let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
+            let len =
+                len.filter(|n| n.checked_mul(size_of::<T>()).is_some_and(|n| isize::try_from(n).is_ok()));
+            let pointer = NonNull::new(pointer.cast::<T>()).filter(|p| p.is_aligned());
+            let (pointer, len) =
+                pointer.zip(len).expect("memory that is there, aligned and as long as any can be");
+            Elements::new(Memory::Lent(Lent { pointer, len, owner }), shape.into())
+        }
+        match dtype {
+            DType::F16 => Self::F16(elements(shape, pointer, owner)),
+            DType::BF16 => Self::BF16(elements(shape, pointer, owner)),
+            DType::F32 => Self::F32(elements(shape, pointer, owner)),
+            DType::F64 => Self::F64(elements(shape, pointer, owner)),
+            DType::I32 => Self::I32(elements(shape, pointer, owner)),
+            DType::I64 => Self::I64(elements(shape, pointer, owner)),
+        }
+    }
+
+    /// The owner of the array's memory, which is then its user again.
+    ///
+    /// # Errors
+    /// The array, where its memory has no owner of this type.
+    pub fn into_owner<O: Any>(self) -> Result<O, Self> {
+        if !super::each!(Array: &self, a => a.memory().is_kept_by::<O>()) {
+            return Err(self);
+        }
+        let owner = super::each!(Array: self, a => a.into_memory().into_owner());
+        Ok(*owner.and_then(|owner| owner.downcast().ok()).expect("of this type, as seen above"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{Data, DataMut};
+    use std::sync::Arc;
+
+    /// Keeps its elements, and says by its count when it is dropped.
+    struct Keeper(Box<[f64]>, #[expect(dead_code, reason = "counted")] Arc<()>);
+
+    fn lend(numbers: &[f64], shape: &[usize], count: &Arc<()>) -> (*const f64, Array) {
+        let mut keeper = Box::new(Keeper(numbers.into(), count.clone()));
+        let pointer = keeper.0.as_mut_ptr();
+        // SAFETY: the elements stay where they are while the keeper lives, and nobody uses them.
+        (pointer, unsafe { Array::lent(DType::F64, shape, pointer.cast(), keeper) })
+    }
+
+    #[test]
+    fn lent_memory_is_used_in_place_and_handed_back() {
+        let count = Arc::new(());
+        let (pointer, mut array) = lend(&[1.0, 2.0, 3.0, 4.0], &[2, 2], &count);
+        let copy = array.clone();
+        array.add(&copy).expect("of the same shape");
+        if let Some(DataMut::F64(d)) = array.data_mut() {
+            d[3] = 0.5;
+        }
+        assert_eq!((array.shape(), array.to_f64()), (&[2, 2][..], vec![2.0, 4.0, 6.0, 0.5]));
+        assert!(matches!(array.view().data(), Data::F64(d) if std::ptr::eq(d.as_ptr(), pointer)));
+        assert_eq!(copy.to_f64(), [1.0, 2.0, 3.0, 4.0]);
+        assert!(copy.into_owner::<Keeper>().is_err(), "a copy has memory of its own");
+        let array = array.into_owner::<String>().expect_err("its owner is no text");
+        let keeper = array.into_owner::<Keeper>().unwrap_or_else(|_| panic!("its owner"));
+        assert_eq!(*keeper.0, [2.0, 4.0, 6.0, 0.5]);
+        assert_eq!(Arc::strong_count(&count), 2);
+    }
+
+    #[test]
+    fn an_owner_is_dropped_with_its_array() {
+        let count = Arc::new(());
+        let (_, array) = lend(&[1.0, 2.0], &[2], &count);
+        assert_eq!(Arc::strong_count(&count), 2);
+        assert_eq!(array.cast(DType::F32).to_f64(), [1.0, 2.0]);
+        assert_eq!(Arc::strong_count(&count), 1);
+        let (_, empty) = lend(&[], &[0, 3], &count);
+        assert!(empty.view().is_empty());
+        drop(empty);
+        assert_eq!(Arc::strong_count(&count), 1);
+    }
+}
