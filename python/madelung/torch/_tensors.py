@@ -102,9 +102,14 @@ def _zeros(n: int) -> torch.Tensor:
         return torch.zeros(n, dtype=torch.int32, device="cpu")
 
 
+def _is_fake(x: torch.Tensor) -> bool:
+    """Whether it has no memory outside of graphs: what is made beside it is not to be kept."""
+    return type(x) is not torch.Tensor and hasattr(x, "fake_mode")
+
+
 def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
     """The batch index of `n` rows that all belong to one system."""
-    if _is_compiling() or n > _KEPT_ATOMS:
+    if _is_compiling() or n > _KEPT_ATOMS or _is_fake(like):
         return like.new_zeros(n, dtype=torch.int32)
     return _zeros(n)
 
@@ -117,7 +122,7 @@ def no_strain(like: torch.Tensor) -> torch.Tensor:
 def splitting(alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
     """`alpha` (B,) in the dtype of the positions: in the graph where it is a tensor."""
     if type(alpha) is float or type(alpha) is int:
-        if _is_compiling():
+        if _is_compiling() or _is_fake(positions):
             return positions.new_full((systems,), alpha)
         return _constant(alpha, positions.dtype, systems)
     if isinstance(alpha, torch.Tensor):
