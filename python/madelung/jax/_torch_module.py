@@ -343,7 +343,7 @@ class Vjp:
         avals = [jax.typeof(x) for x in inputs]
         places = [k for k, t in enumerate(self.of.types(avals)) if _is_real(t[1])]
         known = [k for k, ct in enumerate(cotangents) if ct is not None]
-        program = Jvp(self.of, tuple(self.wrt[k] for k in known))
+        program = _along(self.of, tuple(self.wrt[k] for k in known))
         results = dict(zip(places, _bind(program, [*inputs, *(cotangents[k] for k in known)])))
         return [results[place] if k in undefined else None for k, place in enumerate(self.outs)]
 
@@ -363,6 +363,17 @@ class Vjp:
                     "`.detach()` in the module, or `torch.no_grad`?)"
                 )
         return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found)]
+
+
+def _along(program: Any, wrt: tuple[int, ...]) -> Any:
+    """The derivative of a program along directions of some of its inputs.
+
+    That of a gradient is the gradient by what it is by, of the gradient by what the directions are of, as mixed
+    derivatives do not depend on their order: two backward passes, where `Jvp` needs a third.
+    """
+    if isinstance(program, Vjp):
+        return Vjp(Vjp(program.of, wrt, program.outs), program.wrt, tuple(range(len(wrt))))
+    return Jvp(program, wrt)
 
 
 def _leaves(tensors: Sequence[torch.Tensor], wrt: Sequence[int]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -401,7 +412,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: Any) -> tu
     curved, linear = [k for k in there if k < inputs], [k - inputs for k in there if k >= inputs]
     changes: list[Any] = [None] * len(results)
     if curved:
-        found = iter(_bind(Jvp(program, tuple(curved)), [*primals, *(tangents[k] for k in curved)]))
+        found = iter(_bind(_along(program, tuple(curved)), [*primals, *(tangents[k] for k in curved)]))
         changes = [next(found) if _is_real(r.dtype) else None for r in results]
     if linear:
         same = _bind(program.along(linear), [*primals[:inputs], *(tangents[inputs + k] for k in linear)])
