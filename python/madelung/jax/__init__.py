@@ -8,6 +8,7 @@ are float32 unless you turn x64 on.
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING, Any
 
 if importlib.util.find_spec("jax") is None:
     raise ImportError("madelung.jax needs JAX 0.6 or newer: pip install 'madelung[jax]'")
@@ -27,10 +28,16 @@ from madelung.jax._ewald import (
 )
 from madelung.jax._neighbors import NeighborList, Neighbors, neighbor_list
 
+if TYPE_CHECKING:
+    from madelung.jax._torch_module import ScalarSpec, TorchDtypeSpec, TorchModule
+
 __all__ = [
     "EwaldParameters",
     "NeighborList",
     "Neighbors",
+    "ScalarSpec",
+    "TorchDtypeSpec",
+    "TorchModule",
     "estimate_ewald_parameters",
     "ewald_real_space",
     "ewald_reciprocal_space",
@@ -38,3 +45,14 @@ __all__ = [
     "generate_miller_indices",
     "neighbor_list",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs PyTorch, which is imported when it is asked for."""
+    if name not in ("ScalarSpec", "TorchDtypeSpec", "TorchModule"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if importlib.util.find_spec("torch") is None:
+        raise ImportError(f"madelung.jax.{name} needs PyTorch 2.7 or newer: pip install 'madelung[torch]'")
+    from madelung.jax import _torch_module
+
+    return getattr(_torch_module, name)

@@ -182,8 +182,8 @@ def _systems(atoms: int, cell: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any
         ptr = given.integers("batch_ptr", batch_ptr, ("B+1",))
         if several and len(ptr) != len(cell) + 1:
             check.refuse("batch_ptr", f"{len(cell) + 1} offsets, as there are {len(cell)} cells", len(ptr))
-        rows = jnp.arange(atoms, dtype=jnp.int32)
-        return jnp.searchsorted(ptr[1:], rows, side="right").astype(jnp.int32), len(ptr) - 1
+        systems = jnp.arange(len(ptr) - 1, dtype=jnp.int32)
+        return jnp.repeat(systems, jnp.diff(ptr), total_repeat_length=atoms), len(ptr) - 1
     if batch_idx is not None:
         if not several:
             expected = "one for each system, (B, 3, 3), under `jit` with `batch_idx`"

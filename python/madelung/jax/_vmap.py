@@ -56,7 +56,7 @@ class Gaps:
         rows = jnp.where(self.short[:, None], 0, ptr[:, :-1]) + begin[:, None]
         self.ptr = jnp.concatenate([rows.reshape(-1), ends[-1:]])
         place = jnp.arange(self.size * room, dtype=counts.dtype)
-        of = jnp.minimum(jnp.searchsorted(ends, place, side="right"), self.size - 1).astype(counts.dtype)
+        of = jnp.repeat(jnp.arange(self.size, dtype=counts.dtype), counts, total_repeat_length=self.size * room)
         self._source = jnp.clip(of * room + place - begin[of], 0, max(self.size * room - 1, 0))
         entry = jnp.arange(room, dtype=counts.dtype)
         self._there = entry[None, :] < counts[:, None]

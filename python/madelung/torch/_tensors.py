@@ -102,6 +102,11 @@ def _zeros(n: int) -> torch.Tensor:
         return torch.zeros(n, dtype=torch.int32, device="cpu")
 
 
+def _is_fake(x: torch.Tensor) -> bool:
+    """Whether it has no memory outside of graphs: what is made beside it is not to be kept."""
+    return type(x) is not torch.Tensor and hasattr(x, "fake_mode")
+
+
 def splitting(how: type[Eager] | type[Graph], alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
     """`alpha` (B,) in the dtype of the positions: in the graph where it is a tensor."""
     if type(alpha) is float or type(alpha) is int:
@@ -185,7 +190,7 @@ class Eager:
     @staticmethod
     def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
         """The batch index of `n` rows that all belong to one system."""
-        return _zeros(n) if n <= _KEPT_ATOMS else like.new_zeros(n, dtype=torch.int32)
+        return like.new_zeros(n, dtype=torch.int32) if n > _KEPT_ATOMS or _is_fake(like) else _zeros(n)
 
     @staticmethod
     def no_strain(like: torch.Tensor) -> torch.Tensor:
@@ -195,7 +200,7 @@ class Eager:
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
         """A number for each system."""
-        return _constant(value, like.dtype, systems)
+        return like.new_full((systems,), value) if _is_fake(like) else _constant(value, like.dtype, systems)
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, atoms: int) -> tuple[Any, Any, Any]:

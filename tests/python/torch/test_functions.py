@@ -279,3 +279,15 @@ def test_the_process_stays_as_it_is() -> None:
     x = [t.requires_grad_() for t in tensors((r, q, h[0]))]
     mt.ewald_summation(*x, **EVERYTHING)[1].sum().backward()
     assert before == (torch.get_default_dtype(), torch.get_num_threads(), torch.get_default_device())
+
+
+def test_calls_without_memory_leave_nothing_behind() -> None:
+    """Tensors that are made beside fake ones are not kept for later calls."""
+    from torch._subclasses import FakeTensorMode
+
+    r, q, h, _ = tensors(charges_in_cells(1))
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, pytest.raises(ValueError, match="tensor with values"):
+        mt.ewald_real_space(*map(mode.from_tensor, (r, q, h[0])), 0.4321, cutoff=3.0)
+    e = mt.ewald_real_space(r, q, h[0], 0.4321, cutoff=3.0)
+    assert type(e) is torch.Tensor
+    same(e, mn.ewald_real_space(r.numpy(), q.numpy(), h[0].numpy(), 0.4321, cutoff=3.0))
