@@ -23,6 +23,7 @@ _is_compiling = torch.compiler.is_compiling
 
 _NO_STRAIN = torch.empty(0, device="cpu")
 _FLOATS = (torch.float32, torch.float64)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Indices that are made anew for systems larger than this: nobody feels it there, and they are not kept.
 _KEPT_ATOMS = 1 << 16
 
@@ -31,6 +32,12 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
     """A tensor as the NumPy array on the same memory, for checks and for the native search; `None` stays `None`."""
     if x is None:
         return None
+    if type(x) in _PLAIN and not _transforms_active():
+        try:
+            return x.detach().numpy()
+        except (TypeError, RuntimeError):
+            # What is wrong with it is found out below.
+            pass
     if not isinstance(x, torch.Tensor):
         check.refuse(name, "a tensor (`torch.as_tensor` makes one)", check.described(x), TypeError)
     if isinstance(positions, torch.Tensor) and x.device != positions.device:
