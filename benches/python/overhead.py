@@ -5,7 +5,8 @@
 Sixteen atoms in a box of 5 Å with a cutoff of 2 Å unless other sizes are asked for, at the same density; float64, on
 the CPU. Lists are made once and given. The libraries take turns, so that what else the machine does falls on all of
 them alike. Times are medians. nvalchemi-toolkit-ops and vesin-torch are measured where they can be imported, in what
-they have.
+they have; JAX, `jax.pure_callback` and Warp's `jax_kernel` likewise, under jit, beside a jitted `x + 1` and the same
+op in PyTorch's dispatcher.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 # Before madelung makes its threads.
 os.environ["MADELUNG_NUM_THREADS"] = "1"
 
+import numpy as np
 import torch
 
 import madelung
@@ -141,7 +143,70 @@ def of_vesin(s: System) -> Calls:
     }
 
 
-PEERS = {"nvalchemiops": of_nvalchemi, "vesin_torch": of_vesin}
+def of_jax(s: System) -> Calls:
+    """What a compiled call costs: to each belongs the time of `x + 1`, and what the work itself takes."""
+    import jax
+    import jax.numpy as jnp
+
+    import madelung.jax as mj
+
+    jax.config.update("jax_enable_x64", True)
+    r, q, h, pairs, ptr, shifts = (jnp.asarray(x.numpy()) for x in vars(s).values())
+    given = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts, "cutoff": CUTOFF}
+
+    def energies(r: Any) -> Any:
+        return mj.ewald_real_space(r, q, h, ALPHA, **given)
+
+    def at(f: Callable[[Any], Any]) -> Callable[[], Any]:
+        jitted = jax.jit(f)
+        return lambda: jax.block_until_ready(jitted(r))
+
+    one = jax.ShapeDtypeStruct(r.shape, r.dtype)
+    idx, no_strain, split = (
+        torch.zeros(len(s.positions), dtype=torch.int32),
+        torch.empty(0),
+        s.cell.new_full((1,), ALPHA),
+    )
+    flat = (
+        s.positions,
+        s.charges,
+        s.cell[None],
+        split,
+        no_strain.double(),
+        idx,
+        1.0,
+        s.ptr,
+        s.pairs[1],
+        s.shifts,
+        0,
+        CUTOFF,
+    )
+    op = torch.ops.madelung._ewald_real_space_v1
+    calls = {
+        "madelung": at(energies),
+        "madelung, gradient": at(jax.grad(lambda r: energies(r).sum())),
+        "x + 1": at(lambda r: r + 1),
+        "pure_callback of x + 1": at(lambda r: jax.pure_callback(lambda x: np.asarray(x) + 1, one, r)),
+        "the op, called by PyTorch": lambda: op(*flat),
+    }
+    if importlib.util.find_spec("warp"):
+        calls["jax_kernel of x + 1"] = at(_of_warp(r.shape))
+    return {"under jit": calls}
+
+
+def _of_warp(shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    import warp as wp
+
+    @wp.kernel
+    def plus_one(x: wp.array2d(dtype=wp.float64), y: wp.array2d(dtype=wp.float64)):
+        i, k = wp.tid()
+        y[i, k] = x[i, k] + wp.float64(1.0)
+
+    call = wp.jax_kernel(plus_one, launch_dims=shape)
+    return lambda x: call(x)[0]
+
+
+PEERS = {"jax": of_jax, "nvalchemiops": of_nvalchemi, "vesin_torch": of_vesin}
 
 
 def agree(calls: dict[str, Callable[[], Any]]) -> None:
@@ -191,9 +256,9 @@ def main() -> None:
         calls = of_madelung(system)
         for of in peers.values():
             for what, others in of(system).items():
-                calls[what].update(others)
+                calls.setdefault(what, {}).update(others)
         for what, libraries in calls.items():
-            if "list" not in what:
+            if "list" not in what and "jit" not in what:
                 agree(libraries)
             for library, ts in measure(libraries, options.seconds).items():
                 row = Row(atoms, system.pairs.shape[1], what, library, 1e6 * statistics.median(ts), len(ts))
