@@ -29,15 +29,15 @@ from madelung.jax._ewald import (
 from madelung.jax._neighbors import NeighborList, Neighbors, neighbor_list
 
 if TYPE_CHECKING:
-    from madelung.jax._torch_module import ScalarSpec, TorchDtypeSpec, TorchModule
+    from madelung.jax._torch_module import ScalarSpec as ScalarSpec
+    from madelung.jax._torch_module import TorchDtypeSpec as TorchDtypeSpec
+    from madelung.jax._torch_module import TorchModule as TorchModule
 
+# Without what needs PyTorch, so that all of it can be imported without.
 __all__ = [
     "EwaldParameters",
     "NeighborList",
     "Neighbors",
-    "ScalarSpec",
-    "TorchDtypeSpec",
-    "TorchModule",
     "estimate_ewald_parameters",
     "ewald_real_space",
     "ewald_reciprocal_space",

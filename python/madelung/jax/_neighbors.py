@@ -356,8 +356,10 @@ class NeighborList:
 
         def search() -> Neighbors:
             reach = self.cutoff + self.skin
-            found = _bounded(r, reach, h, pbc, idx, systems, self.half_fill, neighbors.capacity)
+            # Under `vmap` every branch is taken by all, and positions that led to no search may not be finite.
+            at = jnp.where(again, r, neighbors.reference_positions)
+            found = _bounded(at, reach, h, pbc, idx, systems, self.half_fill, neighbors.capacity)
             needed = jnp.maximum(neighbors.num_pairs, found[1][-1])
-            return Neighbors(*found, needed, r, h)
+            return Neighbors(*found, needed, at, h)
 
         return lax.cond(again, search, lambda: neighbors)

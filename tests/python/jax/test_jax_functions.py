@@ -329,6 +329,9 @@ def test_lists_that_are_kept() -> None:
     state, energies = run(r, tight.allocate(2.0 * r, 2.0 * h))
     assert state[1].did_overflow
     assert np.isnan(energies).all()
+    several = jax.tree.map(lambda x: jnp.stack([x, x]), state[1])
+    kept = jax.jit(jax.vmap(lambda n: tight.update(n, jnp.nan * r, h)))(several)
+    assert kept.did_overflow.all()
     grown = tight.update(tight.allocate(2.0 * r, 2.0 * h), r, h)
     assert not grown.did_overflow
     assert grown.num_pairs == mj.neighbor_list(r, 3.0, h)[0].shape[1]
