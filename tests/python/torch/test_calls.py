@@ -301,7 +301,8 @@ def test_workers(method: str) -> None:
 
     The parent is a fresh process: autograd's own threads, which compiled graphs start, refuse a fork.
     """
-    here = str(Path(__file__).parent)
-    code = f"import sys; sys.path.insert(0, {here!r}); import test_calls; test_calls.check_workers({method!r})"
+    here = Path(__file__).parent
+    paths = [str(here), str(here.parent)]
+    code = f"import sys; sys.path[:0] = {paths!r}; import test_calls; test_calls.check_workers({method!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
