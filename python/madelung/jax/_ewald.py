@@ -352,11 +352,8 @@ class _System:
             pairs = given.integers("neighbor_list", pairs, (2, "P"))
             ptr = given.integers("neighbor_ptr", ptr, (atoms + 1,))
             shifts = given.integers("neighbor_shifts", shifts, (pairs.shape[1], 3))
-            if not given.is_traced(ptr):
-                have, needed = pairs.shape[1], int(given.value("neighbor_ptr", ptr)[-1])
-                if needed > have:
-                    expected = f"room for {needed} pairs (`capacity`), which is what `neighbor_ptr` says"
-                    check.refuse("neighbor_list", expected, have)
+            if not given.is_traced(pairs, ptr):
+                _check_rows(given.value("neighbor_list", pairs)[0], given.value("neighbor_ptr", ptr))
             return ptr, pairs[1], shifts
         names = ("neighbor_list", "neighbor_ptr", "neighbor_shifts", "neighbor_matrix", "neighbor_matrix_shifts")
         lists = (pairs, ptr, shifts, matrix, matrix_shifts)
@@ -395,6 +392,21 @@ class _System:
                 check.refuse("miller_batch_idx", f"the system of each index, as there are {self.count} systems", got)
             return miller, jnp.zeros(len(miller), jnp.int32)
         return miller, given.integers("miller_batch_idx", of, (len(miller),))
+
+
+def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:
+    """The first row of a list and its offsets say the same; what else may be wrong with either the op finds."""
+    needed, counts = int(ptr[-1]), np.diff(ptr)
+    if needed > len(rows):
+        expected = f"room for {needed} pairs (`capacity`), which is what `neighbor_ptr` says"
+        check.refuse("neighbor_list", expected, len(rows))
+    if ptr[0] != 0 or (counts < 0).any():
+        return
+    wrong = np.flatnonzero(rows[:needed] != np.repeat(np.arange(len(counts)), counts))
+    if len(wrong):
+        at = int(wrong[0])
+        expected = f"atom {np.searchsorted(ptr, at, side='right') - 1} in pair {at}, as `neighbor_ptr` says"
+        check.refuse("neighbor_list", expected, f"atom {rows[at]}")
 
 
 def _waves_of(cells: Any, k_cutoff: list[float]) -> tuple[jax.Array, jax.Array]:

@@ -127,14 +127,14 @@ def neighbor_list(
         check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
     if traced and (max_neighbors is not None or method is not None or fill_value is not None):
         check.refuse("max_neighbors", "no limit, method or fill value under `jit`", "one")
-    half = check.flag("half_fill", half_fill)
+    half, reach = check.flag("half_fill", half_fill), given.static("cutoff", cutoff)
     if traced:
         idx, systems = _systems(len(r), h, batch_idx, batch_ptr)
-        found = _bounded(r, given.static("cutoff", cutoff), h, pbc, idx, systems, half, room)
+        found = _bounded(r, reach, h, pbc, idx, systems, half, room)
     else:
         found = _numpy.neighbor_list(
             given.value("positions", r),
-            cutoff,
+            reach,
             given.value("cell", h),
             given.value("pbc", pbc) if isinstance(pbc, jax.Array) else pbc,
             given.value("batch_idx", batch_idx),
@@ -341,7 +341,8 @@ class NeighborList:
         if (h is None) != (neighbors.reference_cell is None):
             check.refuse("cell", "a cell if the list was allocated with one, else None", "the other")
         moved = jnp.max(jnp.sum((r - neighbors.reference_positions) ** 2, -1), initial=0.0)
-        stale = 4.0 * moved > self.skin**2
+        # True for what is no number, which the search refuses.
+        stale = ~(4.0 * moved <= self.skin**2)
         if h is not None:
             stale = stale | jnp.any(h != neighbors.reference_cell)
         if not given.is_traced(stale, neighbors.num_pairs, pbc, batch_idx):

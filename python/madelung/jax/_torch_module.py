@@ -258,20 +258,29 @@ class Forward:
         return results
 
 
-@dataclass(frozen=True)
-class Jvp:
-    """The derivative of `of` along directions of its inputs `wrt`, which follow these."""
+class Derivative:
+    """A program that follows from another one, `of`, with inputs behind that one's."""
 
     of: Any
-    wrt: tuple[int, ...]
+    linear: int
 
     @property
     def root(self) -> Forward:
+        """The module that it is a derivative of."""
         return self.of.root
 
     @property
     def count(self) -> int:
+        """How many arrays it takes."""
         return self.of.count + self.linear
+
+
+@dataclass(frozen=True)
+class Jvp(Derivative):
+    """The derivative of `of` along directions of its inputs `wrt`, which follow these."""
+
+    of: Any
+    wrt: tuple[int, ...]
 
     @property
     def linear(self) -> int:
@@ -314,20 +323,12 @@ class Jvp:
 
 
 @dataclass(frozen=True)
-class Vjp:
+class Vjp(Derivative):
     """The gradients by the inputs `wrt` of the outputs `outs` of `of`, with weights that follow the inputs."""
 
     of: Any
     wrt: tuple[int, ...]
     outs: tuple[int, ...]
-
-    @property
-    def root(self) -> Forward:
-        return self.of.root
-
-    @property
-    def count(self) -> int:
-        return self.of.count + self.linear
 
     @property
     def linear(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from jax_cases import ALPHA, CUTOFF, OPS, listed, make, system
 
 import madelung.jax as mj
+from madelung import _native
 
 R, Q, H = system(6)
 LISTS = listed(R, H)
@@ -56,6 +58,16 @@ def summation(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = 
             ValueError,
             r"`neighbor_list`: expected room for \d+ pairs \(`capacity`\)",
         ),
+        (
+            lambda: summation(neighbor_list=LISTS["neighbor_list"].at[0].set(5)),
+            ValueError,
+            "`neighbor_list`: expected atom 0 in pair 0, as `neighbor_ptr` says, got atom 5",
+        ),
+        (
+            lambda: mj.NeighborList(CUTOFF).update(mj.NeighborList(CUTOFF).allocate(R, H), R * jnp.nan, H),
+            ValueError,
+            "`positions`: expected finite coordinates",
+        ),
         (lambda: mj.neighbor_list(R, CUTOFF, H, capacity=7), ValueError, r"`capacity`: expected at least \d+"),
         (lambda: mj.neighbor_list(R, CUTOFF, H, capacity=-7), ValueError, "`capacity`: expected an integer from 0 up"),
         (lambda: mj.neighbor_list(R, CUTOFF, H, capacity=999, format="matrix"), ValueError, "`format`: expected"),
@@ -75,6 +87,10 @@ def test_at_once(call: Callable[[], Any], error: type[Exception], text: str) -> 
         (lambda r: mj.ewald_summation(r, Q, H), "`positions`: expected an array with a value.*outside of `jit`"),
         (lambda r: mj.neighbor_list(r, CUTOFF, H), "`capacity`: expected the number of pairs.*under `jit`, got None"),
         (lambda r: summation(cutoff=r[0, 0]), "`cutoff`: expected a number that is known when the function is traced"),
+        (
+            lambda r: mj.neighbor_list(R, r[0, 0], H, capacity=99),
+            "`cutoff`: expected a number that is known when the function is traced",
+        ),
         (lambda r: summation(prefactor=r[0, 0]), "`prefactor`: expected a number that is known"),
         (
             lambda r: summation(r, half_fill=True),
@@ -96,7 +112,7 @@ def test_while_a_function_is_traced(call: Callable[[Any], Any], text: str) -> No
         (lambda x: summation(R.at[1].set(R[0]) + 0 * x[0], neighbor_shifts=0 * LISTS["neighbor_shifts"]), "`"),
         (lambda x: summation(alpha=-jnp.abs(x[0, 0])), "`alpha`: expected"),
         (
-            lambda x: summation(cell=x, neighbor_list=LISTS["neighbor_list"] + 50),
+            lambda x: summation(cell=x, neighbor_list=LISTS["neighbor_list"].at[1].add(50)),
             "`pairs: neighbor_list`: expected indices",
         ),
         (lambda x: mj.neighbor_list(x * jnp.nan, CUTOFF, x, capacity=99), "`positions`: expected finite coordinates"),
@@ -125,30 +141,21 @@ def test_cuda_has_no_backend() -> None:
     assert "madelung.ewald_real_space_v1" in lowered
 
 
+def as_target(name: str, platform: str) -> Callable[..., Any]:
+    """The handler of a platform, registered for the CPU under a name of its own."""
+    handlers = {of: member for of, member, *_ in _native.jax_handlers()}
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(handlers[platform])), platform="cpu")
+    return jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((1,), np.float64))
+
+
 def test_the_cuda_handler_says_so() -> None:
-    """Registered for the CPU under another name, as a handler for the wrong platform."""
-    import ctypes
-
-    from madelung import _native
-
-    handlers = {platform: member for platform, member, *_ in _native.jax_handlers()}
-    jax.ffi.register_ffi_target(
-        "madelung.test_cuda", jax.ffi.pycapsule(ctypes.c_void_p(handlers["CUDA"])), platform="cpu"
-    )
-    call = jax.ffi.ffi_call("madelung.test_cuda", jax.ShapeDtypeStruct((1,), np.float64))
+    """As a handler for the wrong platform."""
+    call = as_target("madelung.test_cuda", "CUDA")
     with pytest.raises(jax.errors.JaxRuntimeError, match="UNIMPLEMENTED.*no CUDA backend"):
         jax.block_until_ready(jax.jit(call)(jnp.ones(1)))
 
 
 def test_an_op_that_this_build_lacks() -> None:
-    import ctypes
-
-    from madelung import _native
-
-    handlers = {platform: member for platform, member, *_ in _native.jax_handlers()}
-    jax.ffi.register_ffi_target(
-        "madelung.test_none", jax.ffi.pycapsule(ctypes.c_void_p(handlers["cpu"])), platform="cpu"
-    )
-    call = jax.ffi.ffi_call("madelung.test_none", jax.ShapeDtypeStruct((1,), np.float64))
+    call = as_target("madelung.test_none", "cpu")
     with pytest.raises(jax.errors.JaxRuntimeError, match="nothing_v9: this build of Madelung has no such op"):
         jax.block_until_ready(jax.jit(lambda x: call(x, target="nothing_v9"))(jnp.ones(1)))
