@@ -5,6 +5,7 @@
 //! buffers nobody writes to meanwhile and whose result buffers nobody else has. Nothing unwinds out of a handler.
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
+use madelung_bridge::start;
 use madelung_core::array::{DType, Data, View};
 use madelung_core::{Error, Result};
 use std::any::Any;
@@ -345,17 +346,6 @@ impl Output<'_> {
             unsafe { std::ptr::write_bytes(self.data, byte, whole) };
         }
         Ok(())
-    }
-}
-
-fn start(data: Data<'_>) -> *const u8 {
-    match data {
-        Data::F16(d) => d.as_ptr().cast(),
-        Data::BF16(d) => d.as_ptr().cast(),
-        Data::F32(d) => d.as_ptr().cast(),
-        Data::F64(d) => d.as_ptr().cast(),
-        Data::I32(d) => d.as_ptr().cast(),
-        Data::I64(d) => d.as_ptr().cast(),
     }
 }
 

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "memory behind foreign handles")]
 
 use crate::shim::{Handle, shim};
+use madelung_bridge::start;
 use madelung_core::array::{Array, DType, Data, View};
 use madelung_core::backend::context::Allocator;
 use madelung_core::{Error, Result};
@@ -115,7 +116,7 @@ impl Tensor {
         let bytes = view.len() * view.dtype().size();
         if bytes > 0 {
             // SAFETY: the new tensor is contiguous and has as many elements of the same size; nobody else has it.
-            unsafe { std::ptr::copy_nonoverlapping(pointer(view.data()), to, bytes) };
+            unsafe { std::ptr::copy_nonoverlapping(start(view.data()), to, bytes) };
         }
         Ok(tensor)
     }
@@ -291,17 +292,6 @@ enum Layout {
     /// Every element is the first one, as in an expanded scalar: the cotangent of a sum.
     Repeated,
     Other,
-}
-
-fn pointer(data: Data<'_>) -> *const u8 {
-    match data {
-        Data::F16(d) => d.as_ptr().cast(),
-        Data::BF16(d) => d.as_ptr().cast(),
-        Data::F32(d) => d.as_ptr().cast(),
-        Data::F64(d) => d.as_ptr().cast(),
-        Data::I32(d) => d.as_ptr().cast(),
-        Data::I64(d) => d.as_ptr().cast(),
-    }
 }
 
 impl Looked {

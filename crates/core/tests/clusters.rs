@@ -9,7 +9,7 @@ use madelung_core::backend::{Context, PairLoops};
 use madelung_core::batch::Batch;
 use madelung_core::clusters::SpatialOrder;
 use madelung_core::math::Isa;
-use madelung_core::op::{Arg, Cotangent, Linear, Op, Request};
+use madelung_core::op::{Arg, Cotangent, Linear, Op, OpBuilder, Request};
 use madelung_core::pairs::{Kind, PairList};
 use std::sync::Arc;
 
@@ -72,8 +72,9 @@ madelung_core::kernels! {
 const CUTOFF: f64 = 4.0;
 const TRICLINIC: [[f64; 3]; 3] = [[1.0, 0.1, -0.2], [0.3, 1.1, 0.15], [-0.1, 0.25, 0.95]];
 
-fn yukawa_op() -> Arc<Op> {
-    Op::new("test", "yukawa", 1)
+/// An op of the arguments of `YUKAWA`.
+fn of_yukawa(name: &str) -> OpBuilder {
+    Op::new("test", name, 1)
         .real("positions", &["Atom", "3"])
         .real("charges", &["Atom"])
         .real("kappa", &["System"])
@@ -82,10 +83,10 @@ fn yukawa_op() -> Arc<Op> {
         .scalar("cutoff")
         .batch("atoms", "Atom", "System")
         .pairs("pairs", "Atom")
-        .output("energy", &["Atom"])
-        .step(&YUKAWA)
-        .build()
-        .unwrap()
+}
+
+fn yukawa_op() -> Arc<Op> {
+    of_yukawa("yukawa").output("energy", &["Atom"]).step(&YUKAWA).build().unwrap()
 }
 
 fn density_op() -> Arc<Op> {
@@ -485,15 +486,7 @@ fn the_choice_is_made_system_by_system() {
 /// where those of the systems are.
 #[test]
 fn sums_of_energies_are_taken_in_clusters_too() {
-    let total = Op::new("test", "yukawa_total", 1)
-        .real("positions", &["Atom", "3"])
-        .real("charges", &["Atom"])
-        .real("kappa", &["System"])
-        .real("cell", &["System", "3", "3"])
-        .zero("strain", &["System", "3", "3"])
-        .scalar("cutoff")
-        .batch("atoms", "Atom", "System")
-        .pairs("pairs", "Atom")
+    let total = of_yukawa("yukawa_total")
         .output("total", &["System"])
         .scratch("energy", &["Atom"])
         .step(&YUKAWA)
