@@ -13,7 +13,7 @@ mod cplusplus;
 use cplusplus::compiled;
 use libloading::Library;
 use madelung::Result;
-use madelung::array::{Array, DType, Data};
+use madelung::array::{Array, DType};
 use madelung::backend::kernel::{Array as ArrayOf, Kernel, Launch, PRELUDE, ParamKind, Part, Reduction};
 use madelung::backend::launch::Backend;
 use madelung::backend::{Bound, Context, Launching};
@@ -189,13 +189,7 @@ fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
             ArrayOf::Values(role) => {
                 let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                 match found.map(|(_, bound)| bound) {
-                    Some(Bound::Input(view)) => match view.data() {
-                        Data::F32(d) => d.as_ptr().cast_mut().cast(),
-                        Data::F64(d) => d.as_ptr().cast_mut().cast(),
-                        Data::I32(d) => d.as_ptr().cast_mut().cast(),
-                        Data::I64(d) => d.as_ptr().cast_mut().cast(),
-                        Data::F16(_) | Data::BF16(_) => unreachable!("kernels compute in 32 or 64 bits"),
-                    },
+                    Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
                     Some(Bound::Output { array, adds }) => {
                         l.adds |= u64::from(*adds) << n;
                         if !*adds && launch.part.added.contains(&n) {
@@ -254,9 +248,7 @@ fn pointer(array: &mut Array) -> *mut u8 {
     match array {
         Array::F32(a) => a.as_mut_ptr().cast(),
         Array::F64(a) => a.as_mut_ptr().cast(),
-        Array::I32(_) | Array::I64(_) | Array::F16(_) | Array::BF16(_) => {
-            unreachable!("outputs are of the launch's type")
-        }
+        _ => unreachable!("outputs are of the launch's type"),
     }
 }
 
@@ -273,9 +265,7 @@ fn fill(array: &mut Array, x: f64) {
     match array {
         Array::F32(a) => a.fill(x as f32),
         Array::F64(a) => a.fill(x),
-        Array::I32(_) | Array::I64(_) | Array::F16(_) | Array::BF16(_) => {
-            unreachable!("outputs are of the launch's type")
-        }
+        _ => unreachable!("outputs are of the launch's type"),
     }
 }
 
@@ -292,8 +282,6 @@ fn reduce<'a>(launch: &mut Launching<'_>, r: &Reduction, sums: impl Iterator<Ite
     match array {
         Array::F32(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum as f32),
         Array::F64(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum),
-        Array::I32(_) | Array::I64(_) | Array::F16(_) | Array::BF16(_) => {
-            unreachable!("outputs are of the launch's type")
-        }
+        _ => unreachable!("outputs are of the launch's type"),
     }
 }

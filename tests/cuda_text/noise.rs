@@ -66,9 +66,11 @@ impl Backend for Noise {
             pairs: launch.pairs.clone(),
             maps: launch.maps.clone(),
             meshes: launch.meshes.clone(),
+            device: vec![],
             reals: launch.reals.clone(),
             ints: launch.ints.clone(),
             status: launch.status,
+            word: None,
         };
         Cpu::new().run(context, &mut noisy)
     }

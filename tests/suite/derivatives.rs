@@ -191,6 +191,7 @@ fn record(
             madelung::op::Arg::Batch(b) => Value::Batch(Arc::new(b.clone().into_owned())),
             madelung::op::Arg::Pairs(p) => Value::Pairs(Arc::new(p.clone().into_owned())),
             madelung::op::Arg::Grid(_) => unreachable!("no op of the library has a grid"),
+            madelung::op::Arg::Device(_) => unreachable!("everything lies on the host"),
             madelung::op::Arg::Map(m) => Value::Map(Arc::new(m.clone().into_owned())),
             madelung::op::Arg::Mesh(m) => Value::Mesh(Arc::new(*m)),
             madelung::op::Arg::Real(x) => Value::Real(x),

@@ -5,7 +5,6 @@
 //! buffers nobody writes to meanwhile and whose result buffers nobody else has. Nothing unwinds out of a handler.
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
-use madelung_bridge::start;
 use madelung_core::array::{DType, Data, View};
 use madelung_core::{Error, Result};
 use std::any::Any;
@@ -329,7 +328,7 @@ impl Output<'_> {
         if whole > 0 {
             // SAFETY: the result has `whole` bytes, `bytes` of which the array has too; they are apart.
             unsafe {
-                std::ptr::copy_nonoverlapping(start(array.data()), self.data, bytes);
+                std::ptr::copy_nonoverlapping(array.data().pointer(), self.data, bytes);
                 std::ptr::write_bytes(self.data.add(bytes), 0, whole - bytes);
             }
         }

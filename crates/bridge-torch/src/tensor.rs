@@ -6,7 +6,6 @@
 #![expect(unsafe_code, reason = "memory behind foreign handles")]
 
 use crate::shim::{Handle, shim};
-use madelung_bridge::start;
 use madelung_core::array::{Array, DType, Data, View};
 use madelung_core::backend::context::Allocator;
 use madelung_core::{Error, Result};
@@ -26,18 +25,17 @@ unsafe impl Sync for Tensor {}
 pub(crate) struct TorchMemory;
 
 impl Allocator for TorchMemory {
-    fn zeros(&self, dtype: DType, shape: &[usize]) -> Array {
-        // Where torch gives none, the heap is asked, which ends the process if it has none either.
-        let Ok((tensor, data)) = Tensor::empty(dtype, shape) else { return Array::zeros(dtype, shape) };
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let (tensor, data) = Tensor::empty(dtype, shape)?;
         let elements: usize = shape.iter().product();
         if data.is_null() {
-            return Array::zeros(dtype, shape);
+            return Ok(Array::zeros(dtype, shape));
         }
         // SAFETY: the new tensor is contiguous, aligned for its dtype, has as many elements of this size, for which
         // bytes of 0 are zeros, and only this handle; the memory stays where it is while that lives.
         unsafe {
             data.write_bytes(0, elements * dtype.size());
-            Array::lent(dtype, shape, data, Box::new(tensor))
+            Ok(Array::lent(dtype, shape, data, Box::new(tensor)))
         }
     }
 
@@ -116,7 +114,7 @@ impl Tensor {
         let bytes = view.len() * view.dtype().size();
         if bytes > 0 {
             // SAFETY: the new tensor is contiguous and has as many elements of the same size; nobody else has it.
-            unsafe { std::ptr::copy_nonoverlapping(start(view.data()), to, bytes) };
+            unsafe { std::ptr::copy_nonoverlapping(view.data().pointer(), to, bytes) };
         }
         Ok(tensor)
     }

@@ -12,7 +12,6 @@ mod member;
 
 use layout::{Input, Type};
 use madelung_core::Result;
-use madelung_core::array::Data;
 use madelung_core::op::{Op, Registry};
 pub use member::{Counts, Member};
 use std::sync::Arc;
@@ -33,18 +32,6 @@ pub struct Flat {
 pub fn flat(registries: &[&Registry]) -> Result<Vec<Flat>> {
     let ops = registries.iter().flat_map(|registry| registry.iter());
     ops.map(|op| Ok(Flat { op: op.clone(), inputs: layout::inputs(op)?.into() })).collect()
-}
-
-/// Where elements begin.
-pub fn start(data: Data<'_>) -> *const u8 {
-    match data {
-        Data::F16(d) => d.as_ptr().cast(),
-        Data::BF16(d) => d.as_ptr().cast(),
-        Data::F32(d) => d.as_ptr().cast(),
-        Data::F64(d) => d.as_ptr().cast(),
-        Data::I32(d) => d.as_ptr().cast(),
-        Data::I64(d) => d.as_ptr().cast(),
-    }
 }
 
 /// `name_vN`

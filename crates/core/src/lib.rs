@@ -5,6 +5,7 @@ pub mod backend;
 pub mod batch;
 pub mod cell;
 pub mod clusters;
+pub mod device;
 mod error;
 pub mod hash_grid;
 mod integers;

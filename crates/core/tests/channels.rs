@@ -412,9 +412,11 @@ fn a_width_of_nothing_names_the_argument() {
         pairs: vec![],
         maps: vec![],
         meshes: vec![],
+        device: vec![],
         reals: vec![],
         ints: vec![],
         status: &Word::default(),
+        word: None,
     };
     let error = launch.check().expect_err("no channels");
     assert!(error.to_string().contains(expected), "{error}");
@@ -447,9 +449,11 @@ fn arrays_have_more_elements_than_an_i32_counts() {
         pairs: vec![],
         maps: vec![],
         meshes: vec![],
+        device: vec![],
         reals: vec![],
         ints: vec![],
         status: &Word::default(),
+        word: None,
     };
     let context = Context::default();
     context.backend.run(&context, &mut launch).expect("sums");

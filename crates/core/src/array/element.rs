@@ -44,6 +44,11 @@ fn odd(x: f64) -> f32 {
 }
 
 impl Data<'_> {
+    /// Element `n` in row-major order, as f64.
+    pub(crate) fn at(self, n: usize) -> f64 {
+        super::each!(Data: self, d => { d[n].to_f64() })
+    }
+
     /// The position and value of the first element that is no finite number.
     pub(crate) fn not_finite(self) -> Option<(usize, f64)> {
         fn first<T: Element>(d: &[T], finite: impl Fn(&T) -> bool) -> Option<(usize, f64)> {
@@ -54,7 +59,8 @@ impl Data<'_> {
             Data::BF16(d) => first(d, |x| x.is_finite()),
             Data::F32(d) => first(d, |x| x.is_finite()),
             Data::F64(d) => first(d, |x| x.is_finite()),
-            Data::I32(_) | Data::I64(_) => None,
+            // A device looks for itself.
+            Data::I32(_) | Data::I64(_) | Data::Device(_) => None,
         }
     }
 }
@@ -62,10 +68,10 @@ impl Data<'_> {
 impl View<'_> {
     /// Element `n` in row-major order, as f64.
     pub(crate) fn at(&self, n: usize) -> f64 {
-        super::each!(Data: self.data, d => { d[n].to_f64() })
+        self.data.at(n)
     }
 
-    /// The number that every element of a real array is.
+    /// The number that every element of a real array of the host is.
     pub fn uniform(&self) -> Option<f64> {
         fn same<T: Element>(d: &[T]) -> Option<f64> {
             let (first, rest) = d.split_first()?;
@@ -76,7 +82,7 @@ impl View<'_> {
             Data::BF16(d) => same(d),
             Data::F32(d) => same(d),
             Data::F64(d) => same(d),
-            Data::I32(_) | Data::I64(_) => None,
+            Data::I32(_) | Data::I64(_) | Data::Device(_) => None,
         }
     }
 }
@@ -114,6 +120,7 @@ impl Array {
                 Self::I32(Elements::of(a.iter().map(cut).collect(), a.shape()))
             }
             Self::I64(a) => from(a, dtype),
+            Self::Device(d) => d.elsewhere(),
         }
     }
 
@@ -132,6 +139,7 @@ impl Array {
                 Data::F64(d) => copy(to, d),
                 Data::I32(d) => copy(to, d),
                 Data::I64(d) => copy(to, d),
+                Data::Device(d) => d.elsewhere(),
             }
         }
         match self {
@@ -141,6 +149,7 @@ impl Array {
             Self::F64(a) => fill(a, from),
             Self::I32(a) => fill(a, from),
             Self::I64(a) => fill(a, from),
+            Self::Device(d) => d.elsewhere(),
         }
     }
 }

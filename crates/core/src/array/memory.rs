@@ -99,10 +99,11 @@ impl Array {
     /// # Errors
     /// The array, where its memory has no owner of this type.
     pub fn into_owner<O: Any>(self) -> Result<O, Self> {
-        if !super::each!(Array: &self, a => a.memory().is_kept_by::<O>()) {
+        if !super::each!(Array: &self, a => a.memory().is_kept_by::<O>(), device d => d.is_kept_by::<O>()) {
             return Err(self);
         }
-        let owner = super::each!(Array: self, a => a.into_memory().into_owner());
+        let owner =
+            super::each!(Array: self, a => a.into_memory().into_owner(), device d => Some(d.into_owner()));
         Ok(*owner.and_then(|owner| owner.downcast().ok()).expect("of this type, as seen above"))
     }
 }

@@ -1,11 +1,14 @@
 //! Arrays: owned ones, and borrowed views whose length fits their shape.
 
+mod device;
 mod element;
 mod elements;
 mod memory;
 mod shape;
 
+use crate::backend::remote::Weights;
 use crate::{Error, Result};
+pub use device::{Place, Remote, RemoteArray};
 use element::Element;
 pub use elements::Elements;
 use half::{bf16, f16};
@@ -81,6 +84,8 @@ pub enum Data<'a> {
     I32(&'a [i32]),
     /// 64-bit integers.
     I64(&'a [i64]),
+    /// Elements that the host cannot read.
+    Device(Remote<'a>),
 }
 
 /// Row-major elements, borrowed for writing.
@@ -99,7 +104,9 @@ pub struct View<'a> {
     shape: Shape,
 }
 
-/// An owned, contiguous array, on the heap or in memory that an owner lends to it.
+/// An owned, contiguous array, on the heap, in memory that an owner lends to it, or in that of a device.
+///
+/// What needs the elements on the host panics for an array of a device; backends see to it that none gets there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Array {
     /// 16-bit floating point.
@@ -114,9 +121,12 @@ pub enum Array {
     I32(Elements<i32>),
     /// 64-bit integers.
     I64(Elements<i64>),
+    /// Elements that the host cannot read.
+    Device(RemoteArray),
 }
 
-/// What holds for every element type.
+/// What holds for every element type; `device`: what a device's elements do, where it is not to say that they are
+/// elsewhere.
 macro_rules! each {
     ($enum:ident: $x:expr, $d:pat => $to:ident($e:expr)) => {
         match $x {
@@ -126,9 +136,13 @@ macro_rules! each {
             $enum::F64($d) => $to::F64($e),
             $enum::I32($d) => $to::I32($e),
             $enum::I64($d) => $to::I64($e),
+            $enum::Device(d) => d.elsewhere(),
         }
     };
     ($enum:ident: $x:expr, $d:pat => $e:expr) => {
+        $crate::array::each!($enum: $x, $d => $e, device d => d.elsewhere())
+    };
+    ($enum:ident: $x:expr, $d:pat => $e:expr, device $r:pat => $on_device:expr) => {
         match $x {
             $enum::F16($d) => $e,
             $enum::BF16($d) => $e,
@@ -136,15 +150,23 @@ macro_rules! each {
             $enum::F64($d) => $e,
             $enum::I32($d) => $e,
             $enum::I64($d) => $e,
+            $enum::Device($r) => $on_device,
         }
     };
 }
 use each;
 
+impl Data<'_> {
+    /// The first element's address, where the elements lie.
+    pub fn pointer(self) -> *const u8 {
+        each!(Data: self, d => d.as_ptr().cast(), device d => std::ptr::without_provenance(d.address() as usize))
+    }
+}
+
 impl<'a> View<'a> {
     /// Elements in row-major order, as many as `shape` says.
     pub fn new(data: Data<'a>, shape: &[usize]) -> Result<Self> {
-        let have = each!(Data: data, d => d.len());
+        let have = each!(Data: data, d => d.len(), device d => d.len());
         let need = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
         if need != Some(have) {
             return Err(Error::argument(
@@ -185,6 +207,7 @@ impl<'a> View<'a> {
             Data::F64(_) => DType::F64,
             Data::I32(_) => DType::I32,
             Data::I64(_) => DType::I64,
+            Data::Device(d) => d.dtype(),
         }
     }
 
@@ -209,6 +232,7 @@ impl<'a> View<'a> {
                 };
                 d.iter().enumerate().map(narrow).collect::<Result<Vec<_>>>().map(Cow::Owned)
             }
+            Data::Device(d) => Err(Error::argument(argument, "an array of the host", format!("one of {}", d.place()))),
             _ => Err(Error::argument(argument, "int32 or int64", self.dtype().to_string())),
         }
     }
@@ -248,7 +272,11 @@ impl Array {
 
     /// A view of the whole.
     pub fn view(&self) -> View<'_> {
-        each!(Array: self, a => View { data: Data::from(&**a), shape: a.shape().into() })
+        each!(
+            Array: self,
+            a => View { data: Data::from(&**a), shape: a.shape().into() },
+            device d => View { data: Data::Device(d.data()), shape: d.shape().into() }
+        )
     }
 
     /// The real elements, for writing.
@@ -262,7 +290,7 @@ impl Array {
 
     /// The shape.
     pub fn shape(&self) -> &[usize] {
-        each!(Array: self, a => a.shape())
+        each!(Array: self, a => a.shape(), device d => d.shape())
     }
 
     /// The element type.
@@ -274,6 +302,7 @@ impl Array {
             Self::F64(_) => DType::F64,
             Self::I32(_) => DType::I32,
             Self::I64(_) => DType::I64,
+            Self::Device(d) => d.dtype(),
         }
     }
 
@@ -295,7 +324,16 @@ impl Array {
             Self::F32(a) => a.fill(f32::NAN),
             Self::F64(a) => a.fill(f64::NAN),
             Self::I32(_) | Self::I64(_) => {}
+            Self::Device(d) => d.elsewhere(),
         }
+    }
+
+    /// Fills a real array with a number, rounded to its type.
+    pub(crate) fn fill(&mut self, x: f64) {
+        fn fill<T: Element>(a: &mut [T], x: f64) {
+            a.fill(T::of_f64(x));
+        }
+        each!(Array: self, a => fill(a, x));
     }
 
     /// Applies `f` to every element of a real array, in f64.
@@ -310,22 +348,29 @@ impl Array {
             Self::F32(a) => set(a, f),
             Self::F64(a) => set(a, f),
             Self::I32(_) | Self::I64(_) => {}
+            Self::Device(d) => d.elsewhere(),
         }
         self
     }
 
-    /// Row r is `weights[r]` times row r of `unit`, an array of the same type and shape.
-    pub(crate) fn set_scaled_rows(&mut self, unit: &View<'_>, weights: &[f64]) {
-        let width = (unit.len() / weights.len().max(1)).max(1);
+    /// Row r is the weight of r times row r of `unit`, an array of the same type and shape.
+    pub(crate) fn set_scaled_rows(&mut self, unit: &View<'_>, weights: &Weights<'_>) {
+        let rows = unit.shape().first().copied().unwrap_or(1);
+        let width = (unit.len() / rows.max(1)).max(1);
+        let weight = |n: usize| match weights {
+            Weights::Uniform(w) => *w,
+            Weights::Rows(w) => w.at(n / width),
+            Weights::Systems(w, of) => w.at(of.at(n / width) as usize),
+        };
         match (self.data_mut(), unit.data()) {
             (Some(DataMut::F32(rows)), Data::F32(unit)) => {
                 for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
-                    *x = (weights[n / width] * f64::from(*u)) as f32;
+                    *x = (weight(n) * f64::from(*u)) as f32;
                 }
             }
             (Some(DataMut::F64(rows)), Data::F64(unit)) => {
                 for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
-                    *x = weights[n / width] * u;
+                    *x = weight(n) * u;
                 }
             }
             _ => unreachable!("the types are equal, and real"),
@@ -348,6 +393,7 @@ impl Array {
             (Self::F64(a), Self::F64(b)) => add(a, b),
             (Self::I32(a), Self::I32(b)) => add(a, b),
             (Self::I64(a), Self::I64(b)) => add(a, b),
+            (Self::Device(d), _) => d.elsewhere(),
             _ => unreachable!("the types are equal"),
         }
         Ok(())
@@ -369,6 +415,16 @@ macro_rules! conversions {
         impl<'a> From<&'a [$t]> for View<'a> {
             fn from(data: &'a [$t]) -> Self {
                 Self { data: Data::$variant(data), shape: [data.len()][..].into() }
+            }
+        }
+        impl<'a> From<&'a Vec<$t>> for View<'a> {
+            fn from(data: &'a Vec<$t>) -> Self {
+                data.as_slice().into()
+            }
+        }
+        impl<'a, const N: usize> From<&'a [$t; N]> for View<'a> {
+            fn from(data: &'a [$t; N]) -> Self {
+                data.as_slice().into()
             }
         }
         impl<'a, const N: usize> From<&'a [[$t; N]]> for View<'a> {

@@ -3,12 +3,24 @@
 use super::launch::Backend;
 use super::pool::{Pool, Share, Threads, WORTH_THREADS};
 use super::status::{AtOnce, Status};
-use crate::array::{Array, DType};
+use super::remote::Weights;
+use crate::Result;
+use crate::array::{Array, DType, View};
 
 /// Gives the arrays that an op needs besides its inputs, and takes them back.
 pub trait Allocator: Sync {
     /// Zeros.
-    fn zeros(&self, dtype: DType, shape: &[usize]) -> Array;
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array>;
+    /// An array that is written before it is read, and holds anything.
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        self.zeros(dtype, shape)
+    }
     /// Takes back what is no longer needed.
     fn recycle(&self, array: Array);
 }
@@ -18,8 +30,8 @@ pub trait Allocator: Sync {
 pub struct Heap;
 
 impl Allocator for Heap {
-    fn zeros(&self, dtype: DType, shape: &[usize]) -> Array {
-        Array::zeros(dtype, shape)
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        Ok(Array::zeros(dtype, shape))
     }
 
     fn recycle(&self, array: Array) {
@@ -107,6 +119,40 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn with_max_threads(self, threads: usize) -> Self {
         Self { max_threads: threads, ..self }
+    }
+
+    /// `x` everywhere, rounded to the dtype.
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    pub fn filled(&self, dtype: DType, shape: &[usize], x: f64) -> Result<Array> {
+        let mut array = self.allocator.room(dtype, shape)?;
+        match self.backend.remote() {
+            Some(remote) => remote.fill(self, &mut array, x)?,
+            None => array.fill(x),
+        }
+        Ok(array)
+    }
+
+    /// Adds `from` to `to`, an array of the same type and shape.
+    ///
+    /// # Errors
+    /// Where they differ.
+    pub fn add(&self, to: &mut Array, from: &Array) -> Result<()> {
+        match self.backend.remote() {
+            Some(remote) => remote.add(self, to, from),
+            None => to.add(from),
+        }
+    }
+
+    /// Row r of the result is the weight of r times row r of `unit`.
+    pub(crate) fn scaled_rows(&self, unit: &View<'_>, weights: &Weights<'_>) -> Result<Array> {
+        let mut rows = self.allocator.room(unit.dtype(), unit.shape())?;
+        match self.backend.remote() {
+            Some(remote) => remote.scale_rows(self, unit, weights, &mut rows)?,
+            None => rows.set_scaled_rows(unit, weights),
+        }
+        Ok(rows)
     }
 
     /// The threads of a call.

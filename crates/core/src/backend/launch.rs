@@ -3,9 +3,11 @@
 use super::context::Context;
 use super::kernel::{Array as ArrayOf, Kernel, ParamKind, Part, role};
 use super::primitives::Primitives;
+use super::remote::Remote;
 use super::status::Word;
-use crate::array::{Array, DType, View};
+use crate::array::{Array, DType, Place, View};
 use crate::batch::Batch;
+use crate::device::DeviceArg;
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::pairs::PairList;
@@ -20,6 +22,14 @@ pub trait Backend: Sync {
     /// What it can do besides: scans, sorts, reductions, Fourier transforms.
     fn primitives(&self) -> Result<&dyn Primitives> {
         Err(Error::Unsupported(format!("the backend {} has no primitives", self.name())))
+    }
+    /// Where the arrays of its calls lie.
+    fn place(&self) -> Place {
+        Place::Host
+    }
+    /// What is done to arrays where the host cannot; none where it can.
+    fn remote(&self) -> Option<&dyn Remote> {
+        None
     }
 }
 
@@ -60,12 +70,16 @@ pub struct Launching<'a> {
     pub maps: Vec<(usize, &'a Map<'a>)>,
     /// Meshes, by parameter.
     pub meshes: Vec<(usize, &'a Mesh)>,
+    /// Batches, lists and maps in the memory of a device, by parameter.
+    pub device: Vec<(usize, DeviceArg<'a>)>,
     /// Real attributes, in the order of their parameters.
     pub reals: Vec<f64>,
     /// Integer attributes, in the order of their parameters.
     pub ints: Vec<i64>,
     /// What the kernel says about the run, once it is over.
     pub status: &'a Word,
+    /// The same in the memory of a device: the call's word, which no kernel goes on after.
+    pub word: Option<&'a Array>,
 }
 
 impl<'a> Launching<'a> {
@@ -82,6 +96,11 @@ impl<'a> Launching<'a> {
     /// The pair list bound to a parameter.
     pub fn pair_list(&self, param: usize) -> Option<&'a PairList<'a>> {
         self.pairs.iter().find(|(p, _)| *p == param).map(|(_, b)| *b)
+    }
+
+    /// What is bound to a parameter in the memory of a device.
+    pub fn on_device(&self, param: usize) -> Option<DeviceArg<'a>> {
+        self.device.iter().find(|(p, _)| *p == param).map(|(_, arg)| *arg)
     }
 
     /// Numbers per row of a real array.
@@ -115,8 +134,14 @@ impl<'a> Launching<'a> {
     }
 
     /// Compares every argument with the kernel's declaration. What passes is safe to hand to generated code: every
-    /// index that it can form lies within the array it indexes.
+    /// index that it can form lies within the array it indexes (on a device, behind the call's own checks).
     pub fn check(&self) -> Result<()> {
+        self.check_at(Place::Host)
+    }
+
+    /// [`Launching::check`] for a backend whose arrays lie elsewhere.
+    pub fn check_at(&self, place: Place) -> Result<()> {
+        self.check_places_of_arrays(place)?;
         let of_kernel = |part: &'static Part| std::ptr::eq(part, self.part);
         if !self.kernel.forms.iter().flat_map(|f| f.parts).any(of_kernel) {
             return Err(Error::argument(
@@ -166,6 +191,21 @@ impl<'a> Launching<'a> {
             ));
         }
         Ok(())
+    }
+
+    fn check_places_of_arrays(&self, place: Place) -> Result<()> {
+        let of_arrays = self.arrays.iter().filter_map(|((param, role), bound)| match bound {
+            Bound::Input(view) => Some((self.name_of(*param, *role), view.place())),
+            Bound::Output { array, .. } => Some((self.name_of(*param, *role), array.place())),
+            Bound::Unwanted => None,
+        });
+        let of_device = self.device.iter().map(|(p, arg)| (self.kernel.params[*p].name, arg.place()));
+        match of_arrays.chain(of_device).find(|(_, at)| *at != place) {
+            Some((name, at)) => {
+                Err(Error::argument(name, format!("memory of {place}, where the kernel runs"), at.to_string()))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_array(&self, param: usize, role: u8) -> Result<()> {
@@ -230,8 +270,12 @@ impl<'a> Launching<'a> {
         let ParamKind::Batch { rows, systems } = p.kind else {
             return Err(Error::argument(p.name, "a batch", format!("{:?}", p.kind)));
         };
-        let batch = self.batch(param).ok_or_else(|| Error::argument(p.name, "a batch", "none"))?;
-        let (want, have) = ((self.dims[rows], self.dims[systems]), (batch.atoms(), batch.systems()));
+        let have = match (self.batch(param), self.on_device(param)) {
+            (Some(batch), _) => (batch.atoms(), batch.systems()),
+            (None, Some(DeviceArg::Batch(batch))) => (batch.atoms(), batch.systems()),
+            _ => return Err(Error::argument(p.name, "a batch", "none")),
+        };
+        let want = (self.dims[rows], self.dims[systems]);
         if want != have {
             let show = |(r, s): (usize, usize)| format!("{r} rows in {s} systems");
             return Err(Error::argument(p.name, show(want), show(have)));
@@ -258,21 +302,26 @@ impl<'a> Launching<'a> {
         let ParamKind::Pairs { rows, columns, entries } = p.kind else {
             return Err(Error::argument(p.name, "a pair list", format!("{:?}", p.kind)));
         };
-        let list = self.pair_list(param).ok_or_else(|| Error::argument(p.name, "a pair list", "none"))?;
-        let (want, have) = ((self.dims[rows], self.dims[columns]), (list.rows(), list.columns()));
+        let (have, room) = match (self.pair_list(param), self.on_device(param)) {
+            (Some(list), _) => ((list.rows(), list.columns()), list.others().len()),
+            (None, Some(DeviceArg::Pairs(list))) => ((list.rows(), list.columns()), list.capacity()),
+            _ => return Err(Error::argument(p.name, "a pair list", "none")),
+        };
+        let want = (self.dims[rows], self.dims[columns]);
         if want != have {
             let show = |(r, c): (usize, usize)| format!("a list between {r} and {c} rows");
             return Err(Error::argument(p.name, show(want), show(have)));
         }
-        if let Some(entries) = entries.filter(|e| self.dims[*e] != list.others().len()) {
-            return Err(Error::argument(
-                p.name,
-                format!("{} entries ({})", self.dims[entries], self.kernel.dims[entries]),
-                list.others().len().to_string(),
-            ));
+        if let Some(entries) = entries.filter(|e| self.dims[*e] != room) {
+            let expected = format!("{} entries ({})", self.dims[entries], self.kernel.dims[entries]);
+            return Err(Error::argument(p.name, expected, room.to_string()));
         }
         if matches!(array, ArrayOf::ColumnStart | ArrayOf::PairRow | ArrayOf::PairEntry) {
-            list.transpose()?;
+            match (self.pair_list(param), self.on_device(param)) {
+                (Some(list), _) => _ = list.transpose()?,
+                (None, Some(DeviceArg::Pairs(list))) if list.transpose().is_some() => {}
+                _ => return Err(Error::argument(p.name, "a list with its transpose", "one without")),
+            }
         }
         Ok(())
     }
@@ -282,8 +331,12 @@ impl<'a> Launching<'a> {
         let ParamKind::Map { rows, into } = p.kind else {
             return Err(Error::argument(p.name, "a map", format!("{:?}", p.kind)));
         };
-        let map = self.map(param).ok_or_else(|| Error::argument(p.name, "a map", "none"))?;
-        let (want, have) = ((self.dims[rows], self.dims[into]), (map.rows(), map.into_len()));
+        let have = match (self.map(param), self.on_device(param)) {
+            (Some(map), _) => (map.rows(), map.into_len()),
+            (None, Some(DeviceArg::Map(map))) => (map.rows(), map.into_len()),
+            _ => return Err(Error::argument(p.name, "a map", "none")),
+        };
+        let want = (self.dims[rows], self.dims[into]);
         if want != have {
             let show = |(r, c): (usize, usize)| format!("a map of {r} rows into {c}");
             return Err(Error::argument(p.name, show(want), show(have)));

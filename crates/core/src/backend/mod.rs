@@ -7,6 +7,7 @@ pub mod kernel;
 pub mod launch;
 pub mod pool;
 pub mod primitives;
+pub mod remote;
 pub mod rows;
 mod runtime;
 pub mod shared;

@@ -7,7 +7,7 @@
 //! in a sorted list. A row is what lies behind the first dimension.
 
 use super::context::Context;
-use crate::array::{Array, DType, View};
+use crate::array::{Array, DType, Data, View};
 use crate::{Error, Result};
 
 /// Numbers to be added up, by their type.
@@ -91,7 +91,7 @@ pub trait Primitives: Sync {
         &self,
         context: &Context<'_>,
         values: &View<'_>,
-        offsets: &[i32],
+        offsets: &View<'_>,
         sums: &mut Array,
     ) -> Result<()>;
     /// See [`Context::segmented_broadcast`].
@@ -99,7 +99,7 @@ pub trait Primitives: Sync {
         &self,
         context: &Context<'_>,
         values: &View<'_>,
-        offsets: &[i32],
+        offsets: &View<'_>,
         rows: &mut Array,
     ) -> Result<()>;
     /// See [`Context::segmented_extremum`].
@@ -114,6 +114,8 @@ pub trait Primitives: Sync {
     ) -> Result<()>;
     /// See [`Context::sum`].
     fn sum(&self, context: &Context<'_>, values: &View<'_>, sum: &mut Array) -> Result<()>;
+    /// See [`Context::broadcast`].
+    fn broadcast(&self, context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()>;
     /// See [`Context::real_fft`].
     fn real_fft(
         &self,
@@ -210,10 +212,16 @@ impl Context<'_> {
     ///
     /// # Errors
     /// An argument whose type or shape does not fit; `offsets`, where they fall or do not span the rows.
-    pub fn segmented_sum(&self, values: &View<'_>, offsets: &[i32], sums: &mut Array) -> Result<()> {
-        check_offsets(values.shape(), offsets)?;
-        check_rows("sums", values, offsets.len() - 1, sums)?;
-        self.backend.primitives()?.segmented_sum(self, values, offsets, sums)
+    pub fn segmented_sum<'o>(
+        &self,
+        values: &View<'_>,
+        offsets: impl Into<View<'o>>,
+        sums: &mut Array,
+    ) -> Result<()> {
+        let offsets = offsets.into();
+        let segments = check_offsets(values.shape(), &offsets)?;
+        check_rows("sums", values, segments, sums)?;
+        self.backend.primitives()?.segmented_sum(self, values, &offsets, sums)
     }
 
     /// Each segment's row to all of its rows: `values` (S, …), `rows` (M, …). The transpose of
@@ -221,11 +229,31 @@ impl Context<'_> {
     ///
     /// # Errors
     /// As there.
-    pub fn segmented_broadcast(&self, values: &View<'_>, offsets: &[i32], rows: &mut Array) -> Result<()> {
-        check_offsets(rows.shape(), offsets)?;
-        check_len("values", offsets.len() - 1, values.shape().first().copied().unwrap_or(0))?;
+    pub fn segmented_broadcast<'o>(
+        &self,
+        values: &View<'_>,
+        offsets: impl Into<View<'o>>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let offsets = offsets.into();
+        let segments = check_offsets(rows.shape(), &offsets)?;
+        check_len("values", segments, values.shape().first().copied().unwrap_or(0))?;
         check_rows("rows", values, rows.shape().first().copied().unwrap_or(0), rows)?;
-        self.backend.primitives()?.segmented_broadcast(self, values, offsets, rows)
+        self.backend.primitives()?.segmented_broadcast(self, values, &offsets, rows)
+    }
+
+    /// One element to all rows: `value` (…), `rows` (M, …). The transpose of [`Context::sum`].
+    ///
+    /// # Errors
+    /// An argument whose type or shape does not fit.
+    pub fn broadcast(&self, value: &View<'_>, rows: &mut Array) -> Result<()> {
+        check_real("value", value.dtype())?;
+        let width: usize = rows.shape().iter().skip(1).product();
+        if rows.shape().is_empty() || rows.dtype() != value.dtype() || value.len() != width {
+            let expected = format!("rows of {} elements of {}", value.len(), value.dtype());
+            return Err(Error::argument("rows", expected, format!("{} {:?}", rows.dtype(), rows.shape())));
+        }
+        self.backend.primitives()?.broadcast(self, value, rows)
     }
 
     /// The largest or smallest element of each segment, component by component, and the row it is in: `values`
@@ -242,8 +270,8 @@ impl Context<'_> {
         extrema: &mut Array,
         arguments: &mut [i32],
     ) -> Result<()> {
-        check_offsets(values.shape(), offsets)?;
-        check_rows("extrema", values, offsets.len() - 1, extrema)?;
+        let segments = check_offsets(values.shape(), &offsets.into())?;
+        check_rows("extrema", values, segments, extrema)?;
         check_len("arguments", extrema.shape().iter().product(), arguments.len())?;
         self.backend.primitives()?.segmented_extremum(self, which, values, offsets, extrema, arguments)
     }
@@ -371,14 +399,24 @@ fn check_rows(name: &str, values: &View<'_>, rows: usize, array: &Array) -> Resu
     check_array(name, values.dtype(), &shape, array)
 }
 
-fn check_offsets(shape: &[usize], offsets: &[i32]) -> Result<()> {
+/// How many segments there are. What offsets hold is not looked at where they lie on a device.
+fn check_offsets(shape: &[usize], offsets: &View<'_>) -> Result<usize> {
     let rows = shape.first().copied().unwrap_or(0);
+    let expected = || format!("offsets that never fall, from 0 to {rows}");
+    let offsets = match offsets.data() {
+        Data::I32(offsets) => offsets,
+        Data::Device(d) if d.dtype() == DType::I32 && d.len() > 0 => return Ok(d.len() - 1),
+        _ => {
+            let got = format!("{} of them, {}", offsets.len(), offsets.dtype());
+            return Err(Error::argument("offsets", format!("int32 {}", expected()), got));
+        }
+    };
     let falls = offsets.windows(2).any(|w| w[0] > w[1]);
     match (offsets.first(), offsets.last()) {
-        (Some(0), Some(last)) if usize::try_from(*last) == Ok(rows) && !falls => Ok(()),
+        (Some(0), Some(last)) if usize::try_from(*last) == Ok(rows) && !falls => Ok(offsets.len() - 1),
         (first, last) => Err(Error::argument(
             "offsets",
-            format!("offsets that never fall, from 0 to {rows}"),
+            expected(),
             format!("{first:?} to {last:?}{}", if falls { ", falling" } else { "" }),
         )),
     }

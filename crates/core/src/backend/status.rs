@@ -21,12 +21,45 @@ pub enum Reason {
     Overflow = 4,
     /// An integer was divided by zero.
     Division = 5,
+    /// A number is not above zero.
+    NotPositive = 6,
+    /// A number is not zero.
+    NotZero = 7,
+    /// Lattice vectors span no volume.
+    Flat = 8,
+    /// A batch's rows are not in the order of its systems.
+    Unordered = 9,
+    /// Offsets of a list fall, or do not fit its entries.
+    Offsets = 10,
+    /// An atom is paired with itself.
+    Itself = 11,
+    /// A pair joins two systems.
+    Crossing = 12,
+    /// Pairs are there from one side only.
+    OneSided = 13,
+    /// A result is infinite or NaN.
+    Result = 14,
 }
 
 impl Reason {
     /// All of them, in the order of their bits.
-    pub const ALL: [Self; 6] =
-        [Self::Index, Self::Coincident, Self::Capacity, Self::NotFinite, Self::Overflow, Self::Division];
+    pub const ALL: [Self; 15] = [
+        Self::Index,
+        Self::Coincident,
+        Self::Capacity,
+        Self::NotFinite,
+        Self::Overflow,
+        Self::Division,
+        Self::NotPositive,
+        Self::NotZero,
+        Self::Flat,
+        Self::Unordered,
+        Self::Offsets,
+        Self::Itself,
+        Self::Crossing,
+        Self::OneSided,
+        Self::Result,
+    ];
 
     /// Its bit of the word.
     pub fn bit(self) -> u32 {
@@ -42,6 +75,19 @@ impl Reason {
             Self::NotFinite => ("finite numbers", "an infinity or NaN"),
             Self::Overflow => ("integers that fit its elements", "one that does not"),
             Self::Division => ("divisors other than zero", "zero"),
+            Self::NotPositive => ("finite numbers > 0", "others"),
+            Self::NotZero => ("zeros: it stands for a derivative, not a deformation", "others"),
+            Self::Flat => ("three lattice vectors (rows) that span a volume", "others"),
+            Self::Unordered => ("systems one after the other, each where its offsets say", "others"),
+            Self::Offsets => ("offsets that never fall, from 0 on", "others"),
+            Self::Itself => ("pairs of two atoms (or images)", "an atom paired with itself at shift 0"),
+            Self::Crossing => ("pairs within one system", "a pair of two systems"),
+            Self::OneSided => (
+                "a full list (every (i, j, S) with its (j, i, −S)); declare a half list as half, or turn it into a full \
+                 one first",
+                "pairs without their reverse: a half list, or one that was cut short",
+            ),
+            Self::Result => ("arguments with a finite result", "an infinity or NaN (two points on one place?)"),
         }
     }
 }
@@ -52,6 +98,14 @@ impl Reason {
 pub struct Word([AtomicU32; 1 + Reason::ALL.len()]);
 
 impl Word {
+    /// Its length.
+    pub const LEN: usize = 1 + Reason::ALL.len();
+
+    /// As kernels of a device left it.
+    pub fn of(word: [u32; Self::LEN]) -> Self {
+        Self(word.map(AtomicU32::new))
+    }
+
     /// Where kernels find it.
     pub fn pointer(&self) -> *mut u32 {
         self.0.as_ptr().cast::<u32>().cast_mut()

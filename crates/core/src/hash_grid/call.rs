@@ -78,9 +78,11 @@ impl<'a> Call<'a> {
             pairs: vec![],
             maps: vec![],
             meshes: vec![],
+            device: vec![],
             reals: self.reals,
             ints: self.ints,
             status: &word,
+            word: None,
         };
         context.backend.run(context, &mut launch)?;
         launch.raised().map_or(Ok(()), Err)

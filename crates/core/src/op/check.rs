@@ -2,10 +2,12 @@
 
 use super::declare::{ArgKind, Constraint, Op};
 use super::request::Arg;
-use crate::array::{DType, View};
+use crate::array::{DType, Place, View};
 use crate::backend::kernel::ParamKind;
+use crate::backend::remote::Check;
 use crate::batch::Batch;
 use crate::cell::Cell;
+use crate::device::{DeviceArg, DeviceBatch};
 use crate::pairs::Kind;
 use crate::{Error, Result};
 
@@ -17,20 +19,24 @@ pub(super) struct BoundArgs<'r> {
     pub(super) dims: Vec<(&'r str, usize)>,
     /// The integer attributes.
     pub(super) attrs: Vec<(&'r str, i64)>,
+    /// What is left to check where the arguments lie, by argument.
+    pub(super) checks: Vec<(usize, Check<'r>)>,
 }
 
 /// Checks every argument.
-pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
+pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<BoundArgs<'r>> {
     if args.len() != op.args.len() {
         let names: Vec<&str> = op.args.iter().map(|a| a.name.as_str()).collect();
         let expected = format!("{} arguments ({})", names.len(), names.join(", "));
         return Err(Error::argument(op.full_name(), expected, args.len().to_string()));
     }
     let (mut dims, mut attrs, mut dtype) = (Vec::<(&str, usize)>::with_capacity(4), vec![], None);
+    let mut checks = vec![];
     // Bytes of the widest stored array.
     let mut stored = None;
-    for (spec, arg) in op.args.iter().zip(args) {
+    for (n, (spec, arg)) in op.args.iter().zip(args).enumerate() {
         let name = spec.name.as_str();
+        check_place(name, arg, place)?;
         let wrong = |expected: &str| Err(Error::argument(name, expected, describe(arg)));
         let mut set = |dim: &'r str, size: usize| match dims.iter().find(|(known, _)| *known == dim) {
             Some((_, before)) if *before != size => {
@@ -59,6 +65,10 @@ pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
                     }
                 }
                 match_shape(name, shape, view, &mut set)?;
+                if place != Place::Host {
+                    checks.push((n, device_check(view, *zero, spec.constraint)));
+                    continue;
+                }
                 check_finite(&|| name.to_string(), view)?;
                 if *zero && (0..view.len()).any(|n| view.at(n) != 0.0) {
                     return wrong("zeros: it stands for a derivative, not a deformation");
@@ -83,6 +93,29 @@ pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
                 if let Some(entries) = entries {
                     set(entries, list.others().len())?;
                 }
+            }
+            (ArgKind::Batch { rows, systems }, Arg::Device(arg @ DeviceArg::Batch(batch))) => {
+                set(rows, batch.atoms())?;
+                set(systems, batch.systems())?;
+                checks.push((n, Check::Integers { arg: *arg, batches: None }));
+            }
+            (ArgKind::Pairs { rows, columns, entries }, Arg::Device(arg @ DeviceArg::Pairs(list))) => {
+                if spec.constraint == Some(Constraint::Full) && list.kind() == Kind::Half {
+                    return wrong("a full list (`to_full` makes one of a half list)");
+                }
+                set(rows, list.rows())?;
+                set(columns, list.columns())?;
+                if let Some(entries) = entries {
+                    set(entries, list.capacity())?;
+                }
+                let batches = device_batches(op, args, rows).zip(device_batches(op, args, columns));
+                let batches = batches.filter(|((a, _), (b, _))| a == b).map(|((_, a), (_, b))| [a, b]);
+                checks.push((n, Check::Integers { arg: *arg, batches }));
+            }
+            (ArgKind::Map { rows, into }, Arg::Device(arg @ DeviceArg::Map(map))) => {
+                set(rows, map.rows())?;
+                set(into, map.into_len())?;
+                checks.push((n, Check::Integers { arg: *arg, batches: None }));
             }
             (ArgKind::Grid { columns, .. }, Arg::Grid(grid)) => set(columns, grid.len())?,
             (ArgKind::Map { rows, into }, Arg::Map(map)) => {
@@ -116,7 +149,46 @@ pub(super) fn bind<'r>(op: &'r Op, args: &[Arg<'_>]) -> Result<BoundArgs<'r>> {
     // Where every array is stored, nothing is lost by computing in the widest of them, and in f32 at least.
     let narrow = stored.is_some_and(|size| size <= DType::F32.size());
     let dtype = dtype.unwrap_or(if narrow { DType::F32 } else { DType::F64 });
-    Ok(BoundArgs { dtype, dims, attrs })
+    Ok(BoundArgs { dtype, dims, attrs, checks })
+}
+
+/// Arrays lie where the backend has them; numbers and meshes are the host's everywhere.
+fn check_place(name: &str, arg: &Arg<'_>, place: Place) -> Result<()> {
+    let at = match arg {
+        Arg::Array(view) => view.place(),
+        Arg::Device(arg) => arg.place(),
+        Arg::Batch(_) | Arg::Pairs(_) | Arg::Grid(_) | Arg::Map(_) => Place::Host,
+        Arg::Mesh(_) | Arg::Real(_) | Arg::Int(_) | Arg::Zero => place,
+    };
+    if at != place {
+        let expected = format!("memory of {place}, where the call runs");
+        return Err(Error::argument(name, expected, format!("{} in that of {at}", describe(arg))));
+    }
+    Ok(())
+}
+
+/// What is left to check of a real array.
+fn device_check<'r>(view: &'r View<'_>, zero: bool, constraint: Option<Constraint>) -> Check<'r> {
+    match constraint {
+        _ if zero => Check::Zero(view),
+        Some(Constraint::Positive) => Check::Positive(view),
+        Some(Constraint::Cell) => Check::Cells(view),
+        Some(Constraint::Finite | Constraint::Full) | None => Check::Finite(view),
+    }
+}
+
+/// The batch over a dimension, with the dimension of its systems.
+fn device_batches<'r>(
+    op: &'r Op,
+    args: &'r [Arg<'_>],
+    of: &str,
+) -> Option<(&'r String, &'r DeviceBatch<'r>)> {
+    op.args.iter().zip(args).find_map(|(spec, arg)| match (&spec.kind, arg) {
+        (ArgKind::Batch { rows, systems }, Arg::Device(DeviceArg::Batch(batch))) if *rows == of => {
+            Some((systems, *batch))
+        }
+        _ => None,
+    })
 }
 
 /// No pair joins two systems.
@@ -167,14 +239,15 @@ pub(super) fn check_finite(name: &dyn Fn() -> String, view: &View<'_>) -> Result
 }
 
 /// Room for an array of that shape: an allocation that fails would end the process. Small ones are not asked for.
-pub(super) fn check_room(name: &str, dtype: DType, shape: &[usize]) -> Result<()> {
+pub(super) fn check_room(name: &str, dtype: DType, shape: &[usize], place: Place) -> Result<()> {
     const LARGE: usize = 1 << 30;
     let bytes = shape.iter().try_fold(dtype.size(), |n, d| n.checked_mul(*d));
     // A shape with a 0 in it has no elements, but sizes that no array can have all the same.
     let extent = shape.iter().filter(|d| **d > 0).try_fold(dtype.size(), |n, d| n.checked_mul(*d));
     let addressable = extent.is_some_and(|n| isize::try_from(n).is_ok());
     match bytes {
-        Some(n) if addressable && (n < LARGE || Vec::<u8>::new().try_reserve_exact(n).is_ok()) => Ok(()),
+        // A device's allocator says itself what it has no room for.
+        Some(n) if addressable && (place != Place::Host || n < LARGE || Vec::<u8>::new().try_reserve_exact(n).is_ok()) => Ok(()),
         _ => Err(Error::argument(name, "an array that fits in memory", format!("{dtype} {shape:?}"))),
     }
 }
@@ -251,6 +324,9 @@ fn describe(arg: &Arg<'_>) -> String {
         Arg::Array(view) => describe_view(view),
         Arg::Batch(_) => "a batch".into(),
         Arg::Pairs(list) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
+        Arg::Device(DeviceArg::Batch(_)) => "a batch".into(),
+        Arg::Device(DeviceArg::Pairs(list)) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
+        Arg::Device(DeviceArg::Map(_)) => "a map".into(),
         Arg::Grid(grid) => format!("a grid of {} points", grid.len()),
         Arg::Map(_) => "a map".into(),
         Arg::Mesh(_) => "a mesh".into(),

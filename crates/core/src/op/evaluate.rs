@@ -9,6 +9,7 @@ use crate::array::{Array, DType, Shape, View};
 use crate::backend::kernel::{Array as ArrayOf, Kernel, Member, ParamKind, role};
 use crate::backend::status::Word;
 use crate::backend::{Bound, Context, Launching};
+use crate::device::DeviceArg;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -25,13 +26,19 @@ impl Op {
         args: &[Arg<'_>],
         request: &Request<'_, '_>,
     ) -> Result<Evaluated> {
-        let mut bound = bind(self, args)?;
+        let mut bound = bind(self, args, context.backend.place())?;
         let found = self.search(context, args, request, &mut bound)?;
         let mut run = Run::new(self, context, args, bound, &found)?;
-        let evaluated = run.evaluate(request)?;
+        let mut evaluated = run.evaluate(request)?;
         run.store.drain_owned(|array| context.allocator.recycle(array));
-        let mut evaluated = self.settle(context, args, evaluated, run.raised)?;
-        run.narrow(&mut evaluated, request)?;
+        if run.word.is_some() {
+            // A device looks at what the caller gets, all at once.
+            run.narrow(&mut evaluated, request)?;
+        }
+        let mut evaluated = self.settle(context, args, evaluated, run.raised, run.word.take())?;
+        if context.backend.remote().is_none() {
+            run.narrow(&mut evaluated, request)?;
+        }
         Ok(evaluated)
     }
 }
@@ -48,6 +55,8 @@ pub(super) struct Run<'r, 'a> {
     pub(super) store: Store<'a>,
     /// Whether a kernel raised the status word, and the error was put off.
     raised: bool,
+    /// The call's status word in the memory of a device.
+    pub(super) word: Option<Array>,
 }
 
 impl<'r, 'a> Run<'r, 'a> {
@@ -59,8 +68,10 @@ impl<'r, 'a> Run<'r, 'a> {
         found: &'r Found,
     ) -> Result<Self> {
         let store = Store::new(op.buffers(), args);
-        let BoundArgs { dtype, dims, attrs } = bound;
-        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, raised: false };
+        let BoundArgs { dtype, dims, attrs, checks } = bound;
+        let remote = context.backend.remote();
+        let word = remote.map(|remote| remote.begin(context, &checks)).transpose()?;
+        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, raised: false, word };
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 let slot = run.computed(&op.args[n], view)?;
@@ -82,9 +93,20 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     pub(super) fn zeros(&self, buffer: usize) -> Result<Array> {
+        let (dtype, shape) = self.extent(buffer)?;
+        self.context.allocator.zeros(dtype, &shape)
+    }
+
+    /// An array that is written as a whole before it is read.
+    pub(super) fn room(&self, buffer: usize) -> Result<Array> {
+        let (dtype, shape) = self.extent(buffer)?;
+        self.context.allocator.room(dtype, &shape)
+    }
+
+    fn extent(&self, buffer: usize) -> Result<(DType, Shape)> {
         let (dtype, shape) = (self.op.integer(buffer).unwrap_or(self.dtype), self.shape(buffer)?);
-        check_room(self.op.buffer_name(buffer), dtype, &shape)?;
-        Ok(self.context.allocator.zeros(dtype, &shape))
+        check_room(self.op.buffer_name(buffer), dtype, &shape, self.context.backend.place())?;
+        Ok((dtype, shape))
     }
 
     /// Whether a value came with the call, saved by an earlier one.
@@ -149,7 +171,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     ));
                 }
                 self.fits(&name, n, self.dtype_of(n), view)?;
-                let slot = self.widened(view);
+                let slot = self.widened(view)?;
                 self.store.set(n, 1 << k, slot);
             }
         }
@@ -163,11 +185,11 @@ impl<'r, 'a> Run<'r, 'a> {
                 }
                 Some(Cotangent::Array(view)) => {
                     self.fits(&name, buffer, self.dtype_of(buffer), view)?;
-                    self.widened(view)
+                    self.widened(view)?
                 }
                 Some(Cotangent::Uniform(x)) => {
                     let components: usize = self.shape(buffer)?.iter().skip(1).product();
-                    let one = Array::filled(self.dtype, &[components], *x);
+                    let one = self.context.filled(self.dtype, &[components], *x)?;
                     check_finite(&name, &one.view())?;
                     Slot::Uniform(one)
                 }
@@ -310,7 +332,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let is_output = |p: usize| matches!(kernel.params[p].kind, ParamKind::Output { .. });
         let gradient = matches!(member, Member::Gradient | Member::GradientTangent);
         if kernel.forms.iter().any(|f| f.member == member && f.uniform) {
-            self.find_uniform(s);
+            self.find_uniform(s)?;
         }
         let uniform = gradient
             && (0..kernel.params.len())
@@ -346,7 +368,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     if *writes {
                         let channels = role::width(*r).map(|w| sizes[w]);
                         let shape: Vec<usize> = [rows].into_iter().chain(channels).collect();
-                        let array = self.context.allocator.zeros(self.dtype, &shape);
+                        let array = self.context.allocator.room(self.dtype, &shape)?;
                         outputs.push(((*param, *r), usize::MAX, array, false));
                     }
                     continue;
@@ -359,6 +381,8 @@ impl<'r, 'a> Run<'r, 'a> {
                     let slot = self.store.take(buffer, *r);
                     let (array, adds) = match slot {
                         Slot::Owned(array) => (array, true),
+                        // Rows of a kernel that is not differentiated need not write all of it.
+                        _ if kernel.is_differentiable() => (self.room(buffer)?, false),
                         _ => (self.zeros(buffer)?, false),
                     };
                     outputs.push(((*param, *r), buffer, array, adds));
@@ -387,12 +411,13 @@ impl<'r, 'a> Run<'r, 'a> {
                 outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
             );
             let (mut batches, mut maps, mut meshes) = (vec![], vec![], vec![]);
-            let (mut reals, mut ints) = (vec![], vec![]);
+            let (mut reals, mut ints, mut device) = (vec![], vec![], vec![]);
             for (p, b) in step.buffers.iter().enumerate() {
                 match self.args.get(*b) {
                     Some(Arg::Batch(batch)) => batches.push((p, *batch)),
                     Some(Arg::Map(map)) => maps.push((p, *map)),
                     Some(Arg::Mesh(mesh)) => meshes.push((p, *mesh)),
+                    Some(Arg::Device(arg)) => device.push((p, *arg)),
                     Some(Arg::Real(x)) => reals.push(*x),
                     Some(Arg::Int(i)) => ints.push(*i),
                     _ => {}
@@ -409,9 +434,11 @@ impl<'r, 'a> Run<'r, 'a> {
                 pairs: self.pair_lists(&step.buffers, kernel.params.len()),
                 maps,
                 meshes,
+                device,
                 reals,
                 ints,
                 status: &word,
+                word: self.word.as_ref(),
             };
             self.context.backend.run(self.context, &mut launch)?;
             drop(launch);
@@ -450,24 +477,36 @@ impl<'r, 'a> Run<'r, 'a> {
                 | ParamKind::Integers { dim: Some(d), .. } => {
                     sizes[d] = self.size(*buffer, 0)?;
                 }
-                ParamKind::Batch { rows, systems } => {
-                    if let Some(Arg::Batch(batch)) = self.args.get(*buffer) {
+                ParamKind::Batch { rows, systems } => match self.args.get(*buffer) {
+                    Some(Arg::Batch(batch)) => {
                         (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
                     }
-                }
+                    Some(Arg::Device(DeviceArg::Batch(batch))) => {
+                        (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
+                    }
+                    _ => {}
+                },
                 ParamKind::Pairs { rows, columns, entries } => {
-                    if let Some(list) = self.pair_list(*buffer) {
+                    let room = if let Some(Arg::Device(DeviceArg::Pairs(list))) = self.args.get(*buffer) {
                         (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        if let Some(entries) = entries {
-                            sizes[entries] = list.others().len();
-                        }
+                        list.capacity()
+                    } else if let Some(list) = self.pair_list(*buffer) {
+                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
+                        list.others().len()
+                    } else {
+                        continue;
+                    };
+                    if let Some(entries) = entries {
+                        sizes[entries] = room;
                     }
                 }
-                ParamKind::Map { rows, into } => {
-                    if let Some(Arg::Map(map)) = self.args.get(*buffer) {
+                ParamKind::Map { rows, into } => match self.args.get(*buffer) {
+                    Some(Arg::Map(map)) => (sizes[rows], sizes[into]) = (map.rows(), map.into_len()),
+                    Some(Arg::Device(DeviceArg::Map(map))) => {
                         (sizes[rows], sizes[into]) = (map.rows(), map.into_len());
                     }
-                }
+                    _ => {}
+                },
                 ParamKind::Mesh { systems, nodes } => {
                     if let Some(Arg::Mesh(mesh)) = self.args.get(*buffer) {
                         (sizes[systems], sizes[nodes]) = (mesh.systems(), mesh.nodes());
@@ -481,16 +520,17 @@ impl<'r, 'a> Run<'r, 'a> {
 
     /// Cotangents that later steps made and that are the same for every row, such as those of the energies in a sum,
     /// are called so for the sake of the cheaper forms.
-    fn find_uniform(&mut self, s: usize) {
+    fn find_uniform(&mut self, s: usize) -> Result<()> {
         for buffer in self.written(s) {
             let Slot::Owned(array) = self.store.get(buffer, role::COTANGENT) else { continue };
             let (true, Some(x)) = (array.shape().len() == 1, array.view().uniform()) else { continue };
-            let one = Slot::Uniform(Array::filled(self.dtype, &[1], x));
+            let one = Slot::Uniform(self.context.filled(self.dtype, &[1], x)?);
             if let Slot::Owned(array) = self.store.take(buffer, role::COTANGENT) {
                 self.store.set_spread(buffer, array);
             }
             self.store.set(buffer, role::COTANGENT, one);
         }
+        Ok(())
     }
 
     /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form
@@ -502,8 +542,17 @@ impl<'r, 'a> Run<'r, 'a> {
                 self.store.set(buffer, r, Slot::Owned(zeros));
             }
             Slot::Uniform(one) if !uniform && self.store.spread(buffer).is_none() => {
-                let x = one.to_f64()[0];
-                let spread = self.zeros(buffer)?.map(|_| x);
+                let spread = match self.context.backend.remote() {
+                    None => {
+                        let (x, (dtype, shape)) = (one.to_f64()[0], self.extent(buffer)?);
+                        self.context.filled(dtype, &shape, x)?
+                    }
+                    Some(_) => {
+                        let mut spread = self.room(buffer)?;
+                        self.context.broadcast(&one.view(), &mut spread)?;
+                        spread
+                    }
+                };
                 self.store.set_spread(buffer, spread);
             }
             _ => {}
@@ -515,7 +564,7 @@ impl<'r, 'a> Run<'r, 'a> {
     pub(super) fn add_to(&mut self, buffer: usize, r: u8, array: Array) -> Result<()> {
         let sum = match self.store.take(buffer, r) {
             Slot::Owned(mut sum) => {
-                sum.add(&array)?;
+                self.context.add(&mut sum, &array)?;
                 self.context.allocator.recycle(array);
                 sum
             }

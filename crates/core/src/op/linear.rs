@@ -9,6 +9,7 @@ use super::store::Slot;
 use crate::array::{Array, View};
 use crate::backend::kernel::{Member, Param, ParamKind, role};
 use crate::backend::primitives::Waves;
+use crate::device::DeviceArg;
 use crate::{Error, Result};
 
 /// A linear map between buffers, with the parameters that [`super::OpBuilder::linear`] binds, in this order.
@@ -178,7 +179,7 @@ impl Run<'_, '_> {
             for b in from {
                 self.make_readable(*b, *r, false)?;
             }
-            let mut made = to.iter().map(|b| self.zeros(*b)).collect::<Result<Vec<_>>>()?;
+            let mut made = to.iter().map(|b| self.room(*b)).collect::<Result<Vec<_>>>()?;
             let views: Vec<View<'_>> = from.iter().map(|b| self.readable(*b, *r, false)).collect();
             self.map(map, transposed, buffers[0], &views, &mut made)?;
             for (b, array) in to.iter().zip(made) {
@@ -223,23 +224,23 @@ impl Run<'_, '_> {
                     _ => unreachable!("a transform has three arrays"),
                 }
             }
-            (Linear::SegmentedSum | Linear::SegmentedBroadcast, Some(Arg::Batch(batch)), [from], [to]) => {
+            (Linear::SegmentedSum | Linear::SegmentedBroadcast, Some(batch), [from], [to]) => {
+                let ptr = match batch {
+                    Arg::Batch(batch) => batch.ptr().into(),
+                    Arg::Device(DeviceArg::Batch(batch)) => batch.ptr().clone(),
+                    _ => unreachable!("checked when the op was called"),
+                };
                 if (map == Linear::SegmentedSum) != transposed {
-                    context.segmented_sum(from, batch.ptr(), to)
+                    context.segmented_sum(from, ptr, to)
                 } else {
-                    context.segmented_broadcast(from, batch.ptr(), to)
+                    context.segmented_broadcast(from, ptr, to)
                 }
             }
             (Linear::Sum | Linear::Broadcast, _, [from], [to]) => {
                 if (map == Linear::Sum) != transposed {
                     return context.sum(from, to);
                 }
-                let rows = to.shape()[0];
-                let last = i32::try_from(rows).map_err(|_| {
-                    Error::argument("rows", format!("at most {}", i32::MAX), rows.to_string())
-                })?;
-                let shape: Vec<usize> = std::iter::once(1).chain(from.shape().iter().copied()).collect();
-                context.segmented_broadcast(&View::new(from.data(), &shape)?, &[0, last], to)
+                context.broadcast(from, to)
             }
             _ => unreachable!("checked when the op was built, and its arguments when it was called"),
         }

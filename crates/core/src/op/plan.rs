@@ -4,6 +4,7 @@ use super::declare::Work;
 use super::evaluate::Run;
 use super::request::Arg;
 use crate::backend::kernel::{Array as ArrayOf, Form, Kernel, Lists, Member, ParamKind, role};
+use crate::device::DeviceArg;
 use crate::pairs::{Kind, PairList};
 use crate::{Error, Result};
 
@@ -96,7 +97,7 @@ impl<'r> Run<'r, '_> {
         // No form takes what queries find for symmetric.
         let lists = (0..kernel.params.len()).filter(|p| kernel.query_of(*p).is_none());
         let lists_full =
-            lists.filter_map(|p| self.pair_list(step.buffers[p])).all(|list| list.kind() == Kind::Full);
+            lists.filter_map(|p| self.kind_of_list(step.buffers[p])).all(|kind| kind == Kind::Full);
         let covers = |form: &Form| match form.gradients {
             None => true,
             Some(given) => (0..step.buffers.len()).all(|p| {
@@ -131,6 +132,14 @@ impl<'r> Run<'r, '_> {
 
     pub(super) fn pair_lists(&self, buffers: &[usize], params: usize) -> Vec<(usize, &'r PairList<'r>)> {
         (0..params).filter_map(|p| Some((p, self.pair_list(buffers[p])?))).collect()
+    }
+
+    /// The kind of the list that an argument is.
+    fn kind_of_list(&self, buffer: usize) -> Option<Kind> {
+        match self.args.get(buffer)? {
+            Arg::Device(DeviceArg::Pairs(list)) => Some(list.kind()),
+            _ => Some(self.pair_list(buffer)?.kind()),
+        }
     }
 
     /// The list that an argument is, or that its query found.

@@ -2,6 +2,7 @@
 
 use crate::array::{Array, View};
 use crate::batch::Batch;
+use crate::device::DeviceArg;
 use crate::hash_grid::HashGrid;
 use crate::map::Map;
 use crate::mesh::Mesh;
@@ -22,6 +23,8 @@ pub enum Arg<'a> {
     Map(&'a Map<'a>),
     /// A mesh.
     Mesh(&'a Mesh),
+    /// A batch, pair list or map in the memory of a device.
+    Device(DeviceArg<'a>),
     /// A real attribute.
     Real(f64),
     /// An integer attribute.
@@ -77,5 +80,11 @@ impl Evaluated {
     /// Everything that was computed.
     pub(super) fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.values.iter().chain(&self.gradients).chain(self.saved.iter().flatten())
+    }
+
+    /// The same, for writing.
+    pub(super) fn arrays_mut(&mut self) -> impl Iterator<Item = &mut Array> {
+        let saved = self.saved.iter_mut().flatten();
+        self.values.iter_mut().chain(&mut self.gradients).chain(saved)
     }
 }

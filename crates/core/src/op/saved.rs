@@ -9,7 +9,9 @@ use super::evaluate::Run;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::size::Size;
 use super::store::Slot;
-use crate::array::{Array, View};
+use crate::array::View;
+use crate::backend::remote::Weights;
+use crate::device::DeviceArg;
 use crate::backend::kernel::{Member, role};
 use crate::{Error, Result};
 
@@ -140,7 +142,7 @@ impl<'a> Run<'_, 'a> {
             self.forward(Member::Value, role::VALUE)?
         } else {
             let output = self.op.args.len();
-            let one = Array::filled(self.dtype, &[1], 1.0);
+            let one = self.context.filled(self.dtype, &[1], 1.0)?;
             self.store.set(output, role::COTANGENT, Slot::Uniform(one));
             self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
         };
@@ -159,32 +161,30 @@ impl<'a> Run<'_, 'a> {
         let Some((cotangent, saved)) = self.op.scales(request) else { return Ok(None) };
         let mut gradients = vec![];
         for (n, unit) in request.gradients.iter().zip(saved) {
-            let rows = unit.shape().first().copied().unwrap_or(1);
-            let weights = match cotangent {
-                Cotangent::Uniform(w) => vec![*w; rows],
-                Cotangent::Array(w) => {
-                    let w = w.to_f64();
-                    self.systems_of(*n).map_or(w.clone(), |of| of.iter().map(|b| w[*b as usize]).collect())
-                }
+            let of = self.systems_of(*n);
+            let weights = match (cotangent, &of) {
+                (Cotangent::Uniform(w), _) => Weights::Uniform(*w),
+                (Cotangent::Array(w), Some(of)) => Weights::Systems(w, of),
+                (Cotangent::Array(w), None) => Weights::Rows(w),
             };
-            let mut gradient = self.zeros(*n)?;
-            gradient.set_scaled_rows(unit, &weights);
-            gradients.push(gradient);
+            gradients.push(self.context.scaled_rows(unit, &weights)?);
         }
         Ok(Some(Evaluated { gradients, ..Evaluated::default() }))
     }
 
     /// The system of each row of an argument; None where its rows are the systems.
-    fn systems_of(&self, arg: usize) -> Option<&'a [i32]> {
+    fn systems_of(&self, arg: usize) -> Option<View<'a>> {
         let Some([Size::Dim(dim), ..]) = self.op.shape_of(arg) else { return None };
         let [Size::Dim(system)] = self.op.outputs[0].shape.as_slice() else { return None };
         if dim == system {
             return None;
         }
         self.op.args.iter().zip(self.args).find_map(|(spec, arg)| match (&spec.kind, arg) {
-            (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) if rows == dim && systems == system => {
-                Some(batch.idx())
-            }
+            (ArgKind::Batch { rows, systems }, arg) if rows == dim && systems == system => match arg {
+                Arg::Batch(batch) => Some(batch.idx().into()),
+                Arg::Device(DeviceArg::Batch(batch)) => Some(batch.idx().clone()),
+                _ => None,
+            },
             _ => None,
         })
     }

@@ -2,6 +2,7 @@
 
 use super::declare::{Op, Step};
 use super::request::{Arg, Evaluated};
+use crate::array::Array;
 use crate::backend::Context;
 use crate::backend::status::Word;
 use crate::{Error, Result};
@@ -22,7 +23,14 @@ impl Op {
         args: &[Arg<'_>],
         mut evaluated: Evaluated,
         raised: bool,
+        word: Option<Array>,
     ) -> Result<Evaluated> {
+        if let Some((remote, word)) = context.backend.remote().zip(word) {
+            let mut results: Vec<&mut Array> = evaluated.arrays_mut().collect();
+            let argument = |n: usize| self.args.get(n).map_or_else(String::new, |spec| spec.name.clone());
+            remote.end(context, word, &mut results, &self.full_name(), &argument)?;
+            return Ok(evaluated);
+        }
         if !raised {
             if evaluated.arrays().all(|a| a.view().data().not_finite().is_none()) {
                 return Ok(evaluated);
@@ -30,10 +38,7 @@ impl Op {
             context.status.raise(self.why_not_finite(args))?;
         }
         // The error was put off; nobody shall take these for results until it comes.
-        let saved = evaluated.saved.iter_mut().flatten();
-        for array in evaluated.values.iter_mut().chain(&mut evaluated.gradients).chain(saved) {
-            array.poison();
-        }
+        evaluated.arrays_mut().for_each(Array::poison);
         Ok(evaluated)
     }
 

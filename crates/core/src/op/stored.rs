@@ -46,13 +46,15 @@ impl<'a> Run<'_, 'a> {
 
     /// An argument as kernels want it.
     pub(super) fn computed(&self, spec: &ArgSpec, view: &View<'a>) -> Result<Slot<'a>> {
-        if let Data::I64(_) = view.data() {
-            let narrow = view.to_i32(&spec.name)?;
-            let mut array = self.context.allocator.zeros(DType::I32, view.shape());
-            array.set_cast(Data::I32(&narrow));
+        if view.dtype() == DType::I64 {
+            let mut array = self.context.allocator.room(DType::I32, view.shape())?;
+            match self.context.backend.remote() {
+                Some(_) => self.cast_remote(view, &mut array, self.op.arg(&spec.name))?,
+                None => array.set_cast(Data::I32(&view.to_i32(&spec.name)?)),
+            }
             return Ok(Slot::Owned(array));
         }
-        let slot = if view.dtype().is_real() { self.widened(view) } else { Slot::Borrowed(view.clone()) };
+        let slot = if view.dtype().is_real() { self.widened(view)? } else { Slot::Borrowed(view.clone()) };
         match &slot {
             Slot::Owned(array) if array.view().data().not_finite().is_some() => {
                 let expected = format!("numbers within the range of {}, the others' dtype", self.dtype);
@@ -63,13 +65,31 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// A real array in the dtype that kernels compute in.
-    pub(super) fn widened(&self, view: &View<'a>) -> Slot<'a> {
+    pub(super) fn widened(&self, view: &View<'a>) -> Result<Slot<'a>> {
         if view.dtype() == self.dtype {
-            return Slot::Borrowed(view.clone());
+            return Ok(Slot::Borrowed(view.clone()));
         }
-        let mut array = self.context.allocator.zeros(self.dtype, view.shape());
-        array.set_cast(view.data());
-        Slot::Owned(array)
+        let mut array = self.context.allocator.room(self.dtype, view.shape())?;
+        self.cast(view, &mut array)?;
+        Ok(Slot::Owned(array))
+    }
+
+    fn cast(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
+        match self.context.backend.remote() {
+            Some(_) => self.cast_remote(from, to, None),
+            None => {
+                to.set_cast(from.data());
+                Ok(())
+            }
+        }
+    }
+
+    /// On a device; what does not fit is raised there, about an argument.
+    fn cast_remote(&self, from: &View<'_>, to: &mut Array, arg: Option<usize>) -> Result<()> {
+        let (Some(remote), Some(word)) = (self.context.backend.remote(), &self.word) else {
+            unreachable!("a call on a device has begun there")
+        };
+        remote.cast(self.context, from, to, word, arg)
     }
 
     /// Results in the caller's dtypes.
@@ -89,8 +109,13 @@ impl<'a> Run<'_, 'a> {
         if dtype == self.dtype {
             return Ok(());
         }
-        let mut narrow = self.context.allocator.zeros(dtype, array.shape());
-        narrow.set_cast(array.view().data());
+        let mut narrow = self.context.allocator.room(dtype, array.shape())?;
+        self.cast(&array.view(), &mut narrow)?;
+        if self.word.is_some() {
+            // Results beyond the range are seen when the call ends.
+            self.context.allocator.recycle(std::mem::replace(array, narrow));
+            return Ok(());
+        }
         let mut both = array.to_f64().into_iter().zip(narrow.to_f64()).enumerate();
         if let Some((at, (x, _))) = both.find(|(_, (x, y))| x.is_finite() && !y.is_finite()) {
             let got = format!("{x:e} at element {at}");

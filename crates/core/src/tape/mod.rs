@@ -321,7 +321,7 @@ impl<'c> Tape<'c> {
         for (x, g) in result? {
             match self.gradients.get_mut(&x) {
                 Some(sum) => {
-                    sum.array.add(&g.array)?;
+                    self.context.add(&mut sum.array, &g.array)?;
                     self.recycle(g);
                 }
                 None => {

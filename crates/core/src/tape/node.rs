@@ -126,9 +126,9 @@ impl<'c> Tape<'c> {
     }
 
     pub(super) fn sum(&self, a: &Array, b: &Array) -> Result<Arc<Held>> {
-        let mut array = self.context.allocator.zeros(a.dtype(), a.shape());
-        array.add(a)?;
-        array.add(b)?;
+        let mut array = self.context.allocator.zeros(a.dtype(), a.shape())?;
+        self.context.add(&mut array, a)?;
+        self.context.add(&mut array, b)?;
         if array.view().data().not_finite().is_some() {
             let expected = format!("sums within the range of {}", a.dtype());
             return Err(Error::argument("gradient", expected, "a sum of gradients beyond it"));

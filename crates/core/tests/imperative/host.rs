@@ -10,7 +10,7 @@ mod cplusplus;
 use cplusplus::compiled;
 use libloading::Library;
 use madelung_core::Result;
-use madelung_core::array::{Array, DType, Data};
+use madelung_core::array::{Array, DType};
 use madelung_core::backend::cpu::Cpu;
 use madelung_core::backend::kernel::{Array as ArrayOf, Launch, PRELUDE};
 use madelung_core::backend::launch::Backend;
@@ -88,13 +88,7 @@ impl Backend for Host {
                 ArrayOf::Values(role) => {
                     let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                     match found.map(|(_, bound)| bound) {
-                        Some(Bound::Input(view)) => match view.data() {
-                            Data::F32(d) => d.as_ptr().cast_mut().cast(),
-                            Data::F64(d) => d.as_ptr().cast_mut().cast(),
-                            Data::I32(d) => d.as_ptr().cast_mut().cast(),
-                            Data::I64(d) => d.as_ptr().cast_mut().cast(),
-                            Data::F16(_) | Data::BF16(_) => panic!("kernels compute in 32 or 64 bits"),
-                        },
+                        Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
                         Some(Bound::Output { array, .. }) => pointer(array),
                         _ => panic!("nothing is unwanted here"),
                     }
@@ -130,6 +124,6 @@ fn pointer(array: &mut Array) -> *mut u8 {
         Array::F64(a) => a.as_mut_ptr().cast(),
         Array::I32(a) => a.as_mut_ptr().cast(),
         Array::I64(a) => a.as_mut_ptr().cast(),
-        Array::F16(_) | Array::BF16(_) => panic!("kernels compute in 32 or 64 bits"),
+        _ => panic!("kernels compute in 32 or 64 bits"),
     }
 }

@@ -86,9 +86,11 @@ impl<'a> Call<'a> {
             pairs: self.pairs.iter().map(|(n, l)| (param(n), l)).collect(),
             maps: vec![],
             meshes: vec![],
+            device: vec![],
             reals: self.reals.clone(),
             ints: self.ints.clone(),
             status: &word,
+            word: None,
         };
         backend.run(&Context::default().with_pool(pool), &mut launch)?;
         let raised = launch.raised();

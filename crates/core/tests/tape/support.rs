@@ -148,11 +148,11 @@ impl Bytes {
 }
 
 impl Allocator for Bytes {
-    fn zeros(&self, dtype: DType, shape: &[usize]) -> Array {
-        let array = Heap.zeros(dtype, shape);
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let array = Heap.zeros(dtype, shape)?;
         let live = self.live.fetch_add(bytes(&array), Ordering::Relaxed) + bytes(&array);
         self.peak.fetch_max(live, Ordering::Relaxed);
-        array
+        Ok(array)
     }
 
     fn recycle(&self, array: Array) {

@@ -155,7 +155,7 @@ impl Work<'_> {
                     let atoms = &list.atoms[cluster * width..(cluster + 1) * width];
                     for (out, atom) in out[n * width..].iter_mut().zip(atoms) {
                         let i = *atom as usize;
-                        let x = element(&data, stride * i + column.component);
+                        let x = data.at(stride * i + column.component);
                         *out = E::of_f64(match cell {
                             Some(cell) if wraps[i] != [0; 3] => {
                                 let mut r = [0.0; 3];
@@ -302,14 +302,3 @@ fn flush<E: Elem>(isa: Isa, from: &mut [E], to: &mut [f64]) {
 struct Rows(*mut f64);
 // SAFETY: see above.
 unsafe impl Sync for Rows {}
-
-fn element(data: &Data<'_>, at: usize) -> f64 {
-    match data {
-        Data::F32(d) => f64::from(d[at]),
-        Data::F64(d) => d[at],
-        Data::I32(d) => f64::from(d[at]),
-        Data::I64(d) => d[at] as f64,
-        Data::F16(d) => d[at].to_f64(),
-        Data::BF16(d) => d[at].to_f64(),
-    }
-}

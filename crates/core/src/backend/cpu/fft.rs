@@ -4,6 +4,7 @@
 //! Each line is transformed by itself, so the number of threads changes no bit. Plans are kept by the thread that
 //! calls: that needs no lock, which a fork could find held.
 
+use crate::Result;
 use crate::array::{Array, DType};
 use crate::backend::Context;
 use crate::backend::pool::Pool;
@@ -111,13 +112,13 @@ pub(super) fn forward<T: Float>(
     waves: Waves,
     values: &[T],
     [re, im]: [&mut [T]; 2],
-) {
+) -> Result<()> {
     let shape = Shape::new(mesh, values.len(), if waves == Waves::All { 2.0 } else { 1.0 });
     if shape.systems == 0 {
-        return;
+        return Ok(());
     }
     let pool = &context.threads_for(shape.cost());
-    let mut room = context.allocator.zeros(T::DTYPE, &[2 * shape.waves()]);
+    let mut room = context.allocator.zeros(T::DTYPE, &[2 * shape.waves()])?;
     let spectrum = complex(T::elements(&mut room));
     let (real, second, first) = T::planners(|p| {
         let (second, first) = (p.complex.plan_fft_forward(shape.k2), p.complex.plan_fft_forward(shape.k1));
@@ -160,6 +161,7 @@ pub(super) fn forward<T: Float>(
         }
     });
     context.allocator.recycle(room);
+    Ok(())
 }
 
 /// See [`Context::inverse_real_fft`].
@@ -169,14 +171,14 @@ pub(super) fn inverse<T: Float>(
     waves: Waves,
     [re, im]: [&[T]; 2],
     values: &mut [T],
-) {
+) -> Result<()> {
     // The transform of a real line counts the waves that stand for two twice.
     let shape = Shape::new(mesh, values.len(), if waves == Waves::All { 1.0 } else { 0.5 });
     if shape.systems == 0 {
-        return;
+        return Ok(());
     }
     let pool = &context.threads_for(shape.cost());
-    let mut room = context.allocator.zeros(T::DTYPE, &[2 * shape.waves()]);
+    let mut room = context.allocator.zeros(T::DTYPE, &[2 * shape.waves()])?;
     let spectrum = complex(T::elements(&mut room));
     let (real, second, first) = T::planners(|p| {
         let (second, first) = (p.complex.plan_fft_inverse(shape.k2), p.complex.plan_fft_inverse(shape.k1));
@@ -222,6 +224,7 @@ pub(super) fn inverse<T: Float>(
         }
     });
     context.allocator.recycle(room);
+    Ok(())
 }
 
 /// Lines across memory, gathered.

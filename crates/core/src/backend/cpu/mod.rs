@@ -19,7 +19,7 @@ use super::launch::{Backend, Bound, Launching};
 use super::pool::{Pool, map_tasks, split_tasks};
 use super::primitives::Primitives;
 use crate::Result;
-use crate::array::{Array, DType, Data, DataMut};
+use crate::array::{Array, DType, DataMut};
 use crate::math::{Elem, Isa};
 use crate::pairs::PairList;
 
@@ -210,14 +210,7 @@ fn pointers(launch: &mut Launching<'_>) -> Launch {
             ArrayOf::Values(role) => {
                 let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                 match bound.map(|(_, b)| b) {
-                    Some(Bound::Input(view)) => match view.data() {
-                        Data::F16(d) => d.as_ptr().cast_mut().cast(),
-                        Data::BF16(d) => d.as_ptr().cast_mut().cast(),
-                        Data::F32(d) => d.as_ptr().cast_mut().cast(),
-                        Data::F64(d) => d.as_ptr().cast_mut().cast(),
-                        Data::I32(d) => d.as_ptr().cast_mut().cast(),
-                        Data::I64(d) => d.as_ptr().cast_mut().cast(),
-                    },
+                    Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
                     Some(Bound::Output { array, adds }) => {
                         l.adds |= u64::from(*adds) << n;
                         if !*adds && launch.part.added.contains(&n) {

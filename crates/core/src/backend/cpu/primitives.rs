@@ -11,6 +11,13 @@ fn width(shape: &[usize]) -> usize {
     shape.iter().skip(1).product()
 }
 
+fn integers<'a>(view: &View<'a>) -> Result<&'a [i32]> {
+    match view.data() {
+        Data::I32(d) => Ok(d),
+        _ => Err(Error::argument("offsets", "int32", view.dtype().to_string())),
+    }
+}
+
 fn mixed() -> Error {
     Error::argument("values", "arrays of one type, float32 or float64", "others")
 }
@@ -47,8 +54,7 @@ impl Primitives for Cpu {
         ordered(context, || match keys {
             KeysMut::U32(keys) => sort::sort(context, keys, payload),
             KeysMut::U64(keys) => sort::sort(context, keys, payload),
-        });
-        Ok(())
+        })
     }
 
     fn segment_bounds(&self, context: &Context<'_>, keys: Keys<'_>, offsets: &mut [i32]) -> Result<()> {
@@ -62,10 +68,10 @@ impl Primitives for Cpu {
         &self,
         context: &Context<'_>,
         values: &View<'_>,
-        offsets: &[i32],
+        offsets: &View<'_>,
         sums: &mut Array,
     ) -> Result<()> {
-        let width = width(values.shape());
+        let (width, offsets) = (width(values.shape()), integers(offsets)?);
         by_type!(context, (values, sums), |v, o| reduce::segmented_sum(context, v, width, offsets, o))
     }
 
@@ -73,10 +79,10 @@ impl Primitives for Cpu {
         &self,
         context: &Context<'_>,
         values: &View<'_>,
-        offsets: &[i32],
+        offsets: &View<'_>,
         rows: &mut Array,
     ) -> Result<()> {
-        let width = width(values.shape());
+        let (width, offsets) = (width(values.shape()), integers(offsets)?);
         by_type!(context, (values, rows), |v, o| reduce::segmented_broadcast(context, v, width, offsets, o))
     }
 
@@ -100,6 +106,11 @@ impl Primitives for Cpu {
         by_type!(context, (values, sum), |v, o| reduce::sum(context, v, width, o))
     }
 
+    fn broadcast(&self, context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()> {
+        let width = width(rows.shape()).max(1);
+        by_type!(context, (value, rows), |v, o| o.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(v)))
+    }
+
     fn real_fft(
         &self,
         context: &Context<'_>,
@@ -110,12 +121,10 @@ impl Primitives for Cpu {
     ) -> Result<()> {
         ordered(context, || match (values.data(), re.data_mut(), im.data_mut()) {
             (Data::F32(v), Some(DataMut::F32(re)), Some(DataMut::F32(im))) => {
-                fft::forward(context, mesh, waves, v, [re, im]);
-                Ok(())
+                fft::forward(context, mesh, waves, v, [re, im])
             }
             (Data::F64(v), Some(DataMut::F64(re)), Some(DataMut::F64(im))) => {
-                fft::forward(context, mesh, waves, v, [re, im]);
-                Ok(())
+                fft::forward(context, mesh, waves, v, [re, im])
             }
             _ => Err(mixed()),
         })
@@ -131,12 +140,10 @@ impl Primitives for Cpu {
     ) -> Result<()> {
         ordered(context, || match (re.data(), im.data(), values.data_mut()) {
             (Data::F32(re), Data::F32(im), Some(DataMut::F32(v))) => {
-                fft::inverse(context, mesh, waves, [re, im], v);
-                Ok(())
+                fft::inverse(context, mesh, waves, [re, im], v)
             }
             (Data::F64(re), Data::F64(im), Some(DataMut::F64(v))) => {
-                fft::inverse(context, mesh, waves, [re, im], v);
-                Ok(())
+                fft::inverse(context, mesh, waves, [re, im], v)
             }
             _ => Err(mixed()),
         })

@@ -12,7 +12,7 @@ pub(super) trait Radix: Copy + Ord + Send + Sync + std::fmt::Display + 'static {
     /// As the widest one.
     fn wide(self) -> u64;
     /// Room for `n` of them.
-    fn room(context: &Context<'_>, n: usize) -> Array;
+    fn room(context: &Context<'_>, n: usize) -> Result<Array>;
     /// The keys in it.
     fn keys(room: &mut Array) -> &mut [Self];
 }
@@ -24,7 +24,7 @@ impl Radix for u32 {
         self.into()
     }
 
-    fn room(context: &Context<'_>, n: usize) -> Array {
+    fn room(context: &Context<'_>, n: usize) -> Result<Array> {
         context.allocator.zeros(DType::I32, &[n])
     }
 
@@ -42,7 +42,7 @@ impl Radix for u64 {
         self
     }
 
-    fn room(context: &Context<'_>, n: usize) -> Array {
+    fn room(context: &Context<'_>, n: usize) -> Result<Array> {
         context.allocator.zeros(DType::F64, &[n])
     }
 
@@ -58,14 +58,15 @@ impl Radix for u64 {
 const BLOCK: usize = 1 << 14;
 
 /// Sorts `keys`, and `payload` with them.
-pub(super) fn sort<K: Radix>(context: &Context<'_>, keys: &mut [K], payload: &mut [u32]) {
+pub(super) fn sort<K: Radix>(context: &Context<'_>, keys: &mut [K], payload: &mut [u32]) -> Result<()> {
     // A pass over the keys is about 3 ns for each, and there are half as many as the key has bytes, or more.
     let pool = &context.threads_for(keys.len() * 6);
-    let mut spare_keys = K::room(context, keys.len());
-    let mut spare_payload = u32::room(context, keys.len());
+    let mut spare_keys = K::room(context, keys.len())?;
+    let mut spare_payload = u32::room(context, keys.len())?;
     radix(pool, keys, payload, K::keys(&mut spare_keys), u32::keys(&mut spare_payload));
     context.allocator.recycle(spare_keys);
     context.allocator.recycle(spare_payload);
+    Ok(())
 }
 
 /// Where tasks write, each at places of its own.
