@@ -1,11 +1,12 @@
 //! A call of the dispatcher as a call of an op.
 
 use crate::shim::shim;
-use crate::tensor::{Looked, Tensor, TorchMemory};
+use crate::tensor::{Looked, Tensor, TorchCudaMemory, TorchMemory, stream};
 use madelung_bridge::{Flat, Member};
 use madelung_core::Result;
-use madelung_core::array::{Array, DType};
+use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
+use madelung_core::backend::cuda::Cuda;
 use madelung_core::op::Evaluated;
 
 /// A member of an op's family that the dispatcher can call.
@@ -29,15 +30,19 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     let mask = if entry.of.member.has_mask() { flags[0] } else { 0 };
     let want = if entry.of.member.has_want() { flags[flags.len() - 1] } else { 0 };
     let count = tensors.len() - entry.of.member.extra_tensors(entry.of.counts);
+    let place = match tensors.first().map(Tensor::place).transpose()?.flatten() {
+        Some(place @ Place::Cuda(_)) => place,
+        _ => Place::Host,
+    };
     // With their room from the start, as small calls are many.
     let (mut given, mut extra) = (Vec::with_capacity(count), Vec::with_capacity(tensors.len() - count));
     for (n, tensor) in tensors.into_iter().enumerate() {
         if n < count {
-            given.push(tensor.look(&|| entry.of.name(n))?);
+            given.push(tensor.look(place, &|| entry.of.name(n))?);
         } else {
             // What stands for zero is not looked at.
             let there = mask >> (n - count) & 1 != 0;
-            extra.push(there.then(|| tensor.look(&|| entry.of.name(n))).transpose()?);
+            extra.push(there.then(|| tensor.look(place, &|| entry.of.name(n))).transpose()?);
         }
     }
     let (mut views, mut others) = (Vec::with_capacity(given.len()), Vec::with_capacity(extra.len()));
@@ -47,19 +52,32 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     for looked in &extra {
         others.push(looked.as_ref().map(Looked::view).transpose()?);
     }
-    let threads = shim().threads().unwrap_or(usize::MAX);
-    let context = Context { allocator: &TorchMemory, ..Context::default().with_max_threads(threads) };
-    let evaluated = entry.of.evaluate(&context, &views, numbers, &others, want)?;
-    results(entry, evaluated, want)
+    let evaluated = match place {
+        Place::Host => {
+            let threads = shim().threads().unwrap_or(usize::MAX);
+            let context = Context { allocator: &TorchMemory, ..Context::default().with_max_threads(threads) };
+            entry.of.evaluate(&context, &views, numbers, &others, want)?
+        }
+        Place::Cuda(ordinal) => {
+            let stream = stream(ordinal)?;
+            let context = Context {
+                backend: &Cuda::new(stream),
+                allocator: &TorchCudaMemory { stream },
+                ..Context::default()
+            };
+            entry.of.evaluate(&context, &views, numbers, &others, want)?
+        }
+    };
+    results(entry, evaluated, want, place)
 }
 
-fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Result<Vec<Tensor>> {
+fn results(entry: &Entry, evaluated: Evaluated, want: u64, place: Place) -> Result<Vec<Tensor>> {
     let none = evaluated.values.first().or(evaluated.gradients.first()).map_or(DType::F32, Array::dtype);
     let mut results = Vec::with_capacity(entry.of.member.results(entry.of.counts));
     let mut give = |array: Option<Array>| -> Result<()> {
         results.push(match array {
             Some(array) => Tensor::from_array(array)?,
-            None if entry.empties => Tensor::empty(none, &[0])?.0,
+            None if entry.empties => Tensor::empty(none, &[0], place)?.0,
             None => Tensor::undefined()?,
         });
         Ok(())

@@ -51,6 +51,7 @@ macro_rules! shim {
 shim! {
     needed {
         aoti_torch_device_type_cpu: fn() -> i32;
+        aoti_torch_device_type_cuda: fn() -> i32;
         aoti_torch_dtype_float16: fn() -> i32;
         aoti_torch_dtype_bfloat16: fn() -> i32;
         aoti_torch_dtype_float32: fn() -> i32;
@@ -63,6 +64,7 @@ shim! {
         aoti_torch_get_strides: fn(Handle, *mut *mut i64) -> Code;
         aoti_torch_get_dtype: fn(Handle, *mut i32) -> Code;
         aoti_torch_get_device_type: fn(Handle, *mut i32) -> Code;
+        aoti_torch_get_device_index: fn(Handle, *mut i32) -> Code;
         aoti_torch_delete_tensor_object: fn(Handle) -> Code;
         aoti_torch_new_uninitialized_tensor: fn(*mut Handle) -> Code;
         aoti_torch_empty_strided: fn(i64, *const i64, *const i64, i32, i32, i32, *mut Handle) -> Code;
@@ -102,7 +104,36 @@ pub(crate) fn load(path: &str) -> Result<&'static Shim> {
     let found = Shim::find(&library)?;
     // Its functions are kept, so it has to stay.
     std::mem::forget(library);
+    _ = CUDA_LIBRARY.set(path.replace("torch_cpu", "torch_cuda"));
     Ok(SHIM.get_or_init(|| found))
+}
+
+/// Beside the library that was found, in builds for CUDA.
+static CUDA_LIBRARY: OnceLock<String> = OnceLock::new();
+
+type CurrentStream = unsafe extern "C-unwind" fn(i32, *mut *mut c_void) -> Code;
+
+/// The stream that torch puts work of this thread on, for a device.
+pub(crate) fn current_stream(device: usize) -> Result<usize> {
+    static FOUND: OnceLock<Option<CurrentStream>> = OnceLock::new();
+    let find = || {
+        let library = loaded(CUDA_LIBRARY.get()?)?;
+        // SAFETY: the symbol has this type in every release that has it.
+        let found = unsafe { library.get::<CurrentStream>(b"aoti_torch_get_current_cuda_stream\0") };
+        let found = found.ok().map(|f| *f);
+        std::mem::forget(library);
+        found
+    };
+    let Some(current) = *FOUND.get_or_init(find) else {
+        return Err(Error::Unsupported(
+            "a CUDA tensor, and no build of PyTorch for CUDA that tells its streams".into(),
+        ));
+    };
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: the result goes to a variable of its own.
+    let code = unsafe { current(device as i32, &raw mut stream) };
+    shim().done(code, "asking for the current stream")?;
+    Ok(stream as usize)
 }
 
 #[cfg(unix)]

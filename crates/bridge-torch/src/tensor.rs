@@ -1,13 +1,14 @@
-//! Tensors: owned handles of the shim, and views of their memory.
+//! Tensors: owned handles of the shim, and views of their memory, on the CPU or on a CUDA device.
 //!
 //! A handle counts as one reference to the tensor, so its memory stays while the handle does. What a view borrows is
 //! read only; as with every operator of torch, nobody may write to an operator's inputs while it runs. What an op makes
 //! lies in tensors of its own, which are its results' owners.
 #![expect(unsafe_code, reason = "memory behind foreign handles")]
 
-use crate::shim::{Handle, shim};
-use madelung_core::array::{Array, DType, Data, View};
+use crate::shim::{Handle, current_stream, shim};
+use madelung_core::array::{Array, DType, Data, Place, View};
 use madelung_core::backend::context::Allocator;
+use madelung_core::backend::cuda::{Device, Stream};
 use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
@@ -26,7 +27,7 @@ pub(crate) struct TorchMemory;
 
 impl Allocator for TorchMemory {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        let (tensor, data) = Tensor::empty(dtype, shape)?;
+        let (tensor, data) = Tensor::empty(dtype, shape, Place::Host)?;
         let elements: usize = shape.iter().product();
         if data.is_null() {
             return Ok(Array::zeros(dtype, shape));
@@ -37,6 +38,44 @@ impl Allocator for TorchMemory {
             data.write_bytes(0, elements * dtype.size());
             Ok(Array::lent(dtype, shape, data, Box::new(tensor)))
         }
+    }
+
+    fn recycle(&self, array: Array) {
+        drop(array);
+    }
+}
+
+/// The stream that torch works on, for a device.
+pub(crate) fn stream(ordinal: usize) -> Result<Stream> {
+    let (device, raw) = (Device::get(ordinal)?, current_stream(ordinal)?);
+    // SAFETY: torch's streams live as long as the process.
+    unsafe { device.stream(raw) }
+}
+
+/// The same on a CUDA device: torch's caching allocator, for the stream that torch works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TorchCudaMemory {
+    pub(crate) stream: Stream,
+}
+
+impl TorchCudaMemory {
+    fn place(&self) -> Place {
+        Place::Cuda(self.stream.device().ordinal())
+    }
+}
+
+impl Allocator for TorchCudaMemory {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let (tensor, data) = Tensor::empty(dtype, shape, self.place())?;
+        let bytes = shape.iter().product::<usize>() * dtype.size();
+        // SAFETY: the new tensor has as many bytes, and only this handle.
+        unsafe { self.stream.zero(data.addr() as u64, bytes)? };
+        Ok(tensor.into_remote(self.place(), dtype, shape, data))
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let (tensor, data) = Tensor::empty(dtype, shape, self.place())?;
+        Ok(tensor.into_remote(self.place(), dtype, shape, data))
     }
 
     fn recycle(&self, array: Array) {
@@ -70,16 +109,20 @@ fn dtypes() -> &'static [(i32, DType); 6] {
     })
 }
 
-fn cpu() -> i32 {
-    static CPU: OnceLock<i32> = OnceLock::new();
-    // SAFETY: a function without arguments.
-    *CPU.get_or_init(|| unsafe { (shim().aoti_torch_device_type_cpu)() })
+/// The numbers of torch's device types: CPU and CUDA.
+fn devices() -> [i32; 2] {
+    static DEVICES: OnceLock<[i32; 2]> = OnceLock::new();
+    // SAFETY: functions without arguments.
+    *DEVICES.get_or_init(|| unsafe {
+        [(shim().aoti_torch_device_type_cpu)(), (shim().aoti_torch_device_type_cuda)()]
+    })
 }
 
-/// What is known about a tensor once it has been looked at: it is on the CPU, contiguous, and of a dtype of ours.
+/// What is known about a tensor once it has been looked at: it is where the call runs, contiguous, and of a dtype of ours.
 #[derive(Debug)]
 pub(crate) struct Looked {
     _tensor: Tensor,
+    place: Place,
     data: *const u8,
     sizes: [usize; AXES],
     axes: usize,
@@ -109,7 +152,7 @@ impl Tensor {
             Ok(tensor) => return Ok(tensor),
             Err(array) => array,
         };
-        let (tensor, to) = Self::empty(array.dtype(), array.shape())?;
+        let (tensor, to) = Self::empty(array.dtype(), array.shape(), Place::Host)?;
         let view = array.view();
         let bytes = view.len() * view.dtype().size();
         if bytes > 0 {
@@ -119,9 +162,20 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A new contiguous tensor on the CPU, and its memory, which holds anything.
-    pub(crate) fn empty(dtype: DType, shape: &[usize]) -> Result<(Self, *mut u8)> {
+    /// The array that a new tensor on a device is.
+    fn into_remote(self, place: Place, dtype: DType, shape: &[usize], data: *mut u8) -> Array {
+        // SAFETY: the tensor is contiguous and has as many elements of this dtype there, and only this handle; torch
+        // hands its memory out again only to work that comes after on the stream.
+        unsafe { Array::remote(place, dtype, shape, data.addr() as u64, Box::new(self)) }
+    }
+
+    /// A new contiguous tensor, and its memory, which holds anything.
+    pub(crate) fn empty(dtype: DType, shape: &[usize], place: Place) -> Result<(Self, *mut u8)> {
         let s = shim();
+        let (device, index) = match place {
+            Place::Host => (devices()[0], 0),
+            Place::Cuda(ordinal) => (devices()[1], ordinal as i32),
+        };
         if shape.len() > AXES {
             return Err(Error::Unsupported(format!(
                 "PyTorch: a result of more than {AXES} axes ({shape:?})"
@@ -141,8 +195,8 @@ impl Tensor {
                 sizes.as_ptr(),
                 strides.as_ptr(),
                 number,
-                cpu(),
-                0,
+                device,
+                index,
                 &raw mut handle,
             );
             s.done(made, format_args!("allocating {dtype} {shape:?}"))?;
@@ -168,16 +222,30 @@ impl Tensor {
         Ok(value)
     }
 
-    /// Checks that the tensor is one that the CPU can read, and makes it contiguous. `name` is that of the argument.
-    pub(crate) fn look(mut self, name: &dyn Fn() -> String) -> Result<Looked> {
+    /// Where the tensor lies; none where that is neither the CPU nor a CUDA device.
+    pub(crate) fn place(&self) -> Result<Option<Place>> {
+        let (s, [cpu, cuda]) = (shim(), devices());
+        Ok(match self.read(s.aoti_torch_get_device_type, 0)? {
+            kind if kind == cpu => Some(Place::Host),
+            kind if kind == cuda => {
+                usize::try_from(self.read(s.aoti_torch_get_device_index, 0)?).ok().map(Place::Cuda)
+            }
+            _ => None,
+        })
+    }
+
+    /// Checks that the tensor is one that a call at `place` can read, and makes it contiguous. `name` is that of the
+    /// argument.
+    pub(crate) fn look(mut self, place: Place, name: &dyn Fn() -> String) -> Result<Looked> {
         let s = shim();
-        if self.read(s.aoti_torch_get_device_type, 0)? != cpu() {
-            return Err(Error::argument(
-                name(),
-                "a tensor on the CPU like the others (this build of Madelung has no backend for other devices: use \
-                 `.cpu()`)",
-                "one on another device",
-            ));
+        let at = self.place()?;
+        if at != Some(place) {
+            let got = at.map_or("one on another device".into(), |at| format!("one on {at}"));
+            let expected = match place {
+                Place::Host => "a tensor on the CPU like the others, or all of them on one CUDA device".into(),
+                Place::Cuda(_) => format!("a tensor on {place} like the others"),
+            };
+            return Err(Error::argument(name(), expected, got));
         }
         let number = self.read(s.aoti_torch_get_dtype, 0)?;
         let Some((_, dtype)) = dtypes().iter().find(|d| d.0 == number) else {
@@ -186,7 +254,7 @@ impl Tensor {
         };
         let (mut sizes, axes) = self.sizes(name)?;
         let layout = self.layout(&sizes[..axes])?;
-        if layout == Layout::Other {
+        if layout == Layout::Other || (layout == Layout::Repeated && place != Place::Host) {
             self = self.contiguous()?;
             (sizes, _) = self.sizes(name)?;
         }
@@ -196,10 +264,10 @@ impl Tensor {
             let expected = "a tensor whose memory is there and aligned (`.clone()` makes one)";
             return Err(Error::argument(name(), expected, format!("one at address {:#x}", data.addr())));
         }
-        if layout == Layout::Repeated {
+        if layout == Layout::Repeated && place == Place::Host {
             (self, data) = self.filled(data, *dtype, &sizes[..axes])?;
         }
-        Ok(Looked { _tensor: self, data, sizes, axes, dtype: *dtype })
+        Ok(Looked { _tensor: self, place, data, sizes, axes, dtype: *dtype })
     }
 
     fn sizes(&self, name: &dyn Fn() -> String) -> Result<([usize; AXES], usize)> {
@@ -251,7 +319,7 @@ impl Tensor {
     /// A contiguous tensor whose elements are all the one at `data`, this tensor's own, and its memory. Cheaper than
     /// through the dispatcher.
     fn filled(&self, data: *const u8, dtype: DType, shape: &[usize]) -> Result<(Self, *const u8)> {
-        let (tensor, to) = Self::empty(dtype, shape)?;
+        let (tensor, to) = Self::empty(dtype, shape, Place::Host)?;
         let (bytes, size) = (shape.iter().product::<usize>() * dtype.size(), dtype.size());
         if to.is_null() {
             return Err(Error::Unsupported(format!("PyTorch: a tensor {shape:?} without memory")));
@@ -298,6 +366,13 @@ impl Looked {
     }
 
     pub(crate) fn view(&self) -> Result<View<'_>> {
+        if self.place != Place::Host {
+            // SAFETY: `look` found the memory contiguous, aligned and of this dtype; it lives as long as the handle, and
+            // torch keeps what is written to it in the stream's order.
+            return Ok(unsafe {
+                View::remote(self.place, self.dtype, self.shape(), self.data.addr() as u64)
+            });
+        }
         let data = match self.dtype {
             DType::F16 => Data::F16(self.elements()),
             DType::BF16 => Data::BF16(self.elements()),

@@ -1,9 +1,9 @@
 //! A call of a member.
 
-use crate::arguments::{arguments, make, size_of};
-use crate::{Counts, Entry, Member};
+use crate::arguments::{Made, arguments, make, size_of};
+use crate::{Counts, Entry, Member, device};
 use madelung_core::Result;
-use madelung_core::array::View;
+use madelung_core::array::{Place, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{Cotangent, Evaluated, Request, Size};
 
@@ -22,8 +22,27 @@ impl Entry {
         extra: &[Option<View<'_>>],
         want: u64,
     ) -> Result<Evaluated> {
-        let made = make(self, tensors, numbers)?;
-        let args = arguments(self, tensors, numbers, &made)?;
+        if context.backend.place() == Place::Host {
+            let made = make(self, tensors, numbers)?;
+            return self.run(context, tensors, numbers, &made, extra, want);
+        }
+        let rooms = device::rooms(context, self, tensors, numbers)?;
+        let done = device::make(self, tensors, numbers, &rooms)
+            .and_then(|made| self.run(context, tensors, numbers, &made, extra, want));
+        device::close(context, rooms);
+        done
+    }
+
+    fn run(
+        &self,
+        context: &Context<'_>,
+        tensors: &[View<'_>],
+        numbers: &[u64],
+        made: &[Made<'_>],
+        extra: &[Option<View<'_>>],
+        want: u64,
+    ) -> Result<Evaluated> {
+        let args = arguments(self, tensors, numbers, made)?;
         let rows = |n: usize| match self.op.outputs[n].shape.as_slice() {
             [Size::Dim(dim)] => size_of(self, tensors, numbers, dim).ok(),
             _ => None,

@@ -3,9 +3,8 @@
 //!
 //! No framework is named here. How its arrays become views, and results its arrays, is the business of each bridge.
 
-#![forbid(unsafe_code)]
-
 mod arguments;
+mod device;
 mod evaluate;
 pub mod layout;
 mod member;

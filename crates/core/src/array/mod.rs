@@ -211,6 +211,30 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Rows `first..first + count` of the array.
+    ///
+    /// # Errors
+    /// Where there are fewer.
+    pub fn rows(&self, first: usize, count: usize) -> Result<Self> {
+        let rows = self.shape.first().copied().unwrap_or(0);
+        if first.checked_add(count).is_none_or(|end| end > rows) {
+            return Err(Error::argument("rows", format!("at least {count} from {first} on"), rows.to_string()));
+        }
+        let width: usize = self.shape.iter().skip(1).product();
+        let shape: Shape = std::iter::once(count).chain(self.shape.iter().skip(1).copied()).collect();
+        let (from, to) = (first * width, (first + count) * width);
+        let data = match self.data {
+            Data::F16(d) => Data::F16(&d[from..to]),
+            Data::BF16(d) => Data::BF16(&d[from..to]),
+            Data::F32(d) => Data::F32(&d[from..to]),
+            Data::F64(d) => Data::F64(&d[from..to]),
+            Data::I32(d) => Data::I32(&d[from..to]),
+            Data::I64(d) => Data::I64(&d[from..to]),
+            Data::Device(d) => Data::Device(d.part(from, to - from)),
+        };
+        Ok(Self { data, shape })
+    }
+
     /// The elements as f64 (rounded, where integers are beyond 2⁵³).
     pub fn to_f64(&self) -> Vec<f64> {
         each!(Data: self.data, d => d.iter().map(|x| x.to_f64()).collect())

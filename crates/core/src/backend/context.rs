@@ -4,8 +4,8 @@ use super::launch::Backend;
 use super::pool::{Pool, Share, Threads, WORTH_THREADS};
 use super::status::{AtOnce, Status};
 use super::remote::Weights;
-use crate::Result;
-use crate::array::{Array, DType, View};
+use crate::array::{Array, DType, Data, View};
+use crate::{Error, Result};
 
 /// Gives the arrays that an op needs besides its inputs, and takes them back.
 pub trait Allocator: Sync {
@@ -142,6 +142,35 @@ impl<'a> Context<'a> {
         match self.backend.remote() {
             Some(remote) => remote.add(self, to, from),
             None => to.add(from),
+        }
+    }
+
+    /// The same integers in the width of `to`, which has as many; on a device what does not fit is cut.
+    ///
+    /// # Errors
+    /// Where a number does not fit.
+    pub fn cast_integers(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
+        match self.backend.remote() {
+            Some(remote) => remote.cast(self, from, to, None, None),
+            None if to.dtype() == DType::I32 => {
+                to.set_cast(Data::I32(&from.to_i32("integers")?));
+                Ok(())
+            }
+            None => {
+                to.set_cast(from.data());
+                Ok(())
+            }
+        }
+    }
+
+    /// Where each of the segments of `offsets` begins among sorted int32 `keys`, on a device.
+    ///
+    /// # Errors
+    /// Where there is no device.
+    pub fn bounds(&self, keys: &View<'_>, offsets: &mut Array) -> Result<()> {
+        match self.backend.remote() {
+            Some(remote) => remote.bounds(self, keys, offsets),
+            None => Err(Error::Unsupported("arrays of a device on the host".into())),
         }
     }
 

@@ -31,6 +31,8 @@ impl Op {
         let mut run = Run::new(self, context, args, bound, &found)?;
         let mut evaluated = run.evaluate(request)?;
         run.store.drain_owned(|array| context.allocator.recycle(array));
+        let transposes = run.transposes.drain(..).flat_map(|(_, arrays)| arrays);
+        transposes.for_each(|array| context.allocator.recycle(array));
         if run.word.is_some() {
             // A device looks at what the caller gets, all at once.
             run.narrow(&mut evaluated, request)?;
@@ -57,6 +59,8 @@ pub(super) struct Run<'r, 'a> {
     raised: bool,
     /// The call's status word in the memory of a device.
     pub(super) word: Option<Array>,
+    /// Transposes of lists there, by buffer.
+    pub(super) transposes: Vec<(usize, [Array; 3])>,
 }
 
 impl<'r, 'a> Run<'r, 'a> {
@@ -71,7 +75,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let BoundArgs { dtype, dims, attrs, checks } = bound;
         let remote = context.backend.remote();
         let word = remote.map(|remote| remote.begin(context, &checks)).transpose()?;
-        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, raised: false, word };
+        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, raised: false, word, transposes: vec![] };
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 let slot = run.computed(&op.args[n], view)?;
@@ -361,6 +365,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     keys.push((r.param, r.role, true));
                 }
             }
+            self.transpose_lists(step, part)?;
             // What is written is taken out, so that the rest can be borrowed.
             let mut outputs = vec![];
             for (param, r, writes) in &keys {
@@ -410,6 +415,7 @@ impl<'r, 'a> Run<'r, 'a> {
             arrays.extend(
                 outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
             );
+            let lists = self.transposed(step);
             let (mut batches, mut maps, mut meshes) = (vec![], vec![], vec![]);
             let (mut reals, mut ints, mut device) = (vec![], vec![], vec![]);
             for (p, b) in step.buffers.iter().enumerate() {
@@ -417,7 +423,10 @@ impl<'r, 'a> Run<'r, 'a> {
                     Some(Arg::Batch(batch)) => batches.push((p, *batch)),
                     Some(Arg::Map(map)) => maps.push((p, *map)),
                     Some(Arg::Mesh(mesh)) => meshes.push((p, *mesh)),
-                    Some(Arg::Device(arg)) => device.push((p, *arg)),
+                    Some(Arg::Device(arg)) => {
+                        let list = lists.iter().find(|(buffer, _)| buffer == b);
+                        device.push((p, list.map_or(*arg, |(_, list)| DeviceArg::Pairs(list))));
+                    }
                     Some(Arg::Real(x)) => reals.push(*x),
                     Some(Arg::Int(i)) => ints.push(*i),
                     _ => {}

@@ -19,6 +19,7 @@ mod settle;
 mod size;
 mod store;
 mod stored;
+mod transposes;
 
 pub use declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OpBuilder, OutputSpec, Step, Work};
 pub use linear::Linear;

@@ -27,8 +27,8 @@ impl Op {
     ) -> Result<Evaluated> {
         if let Some((remote, word)) = context.backend.remote().zip(word) {
             let mut results: Vec<&mut Array> = evaluated.arrays_mut().collect();
-            let argument = |n: usize| self.args.get(n).map_or_else(String::new, |spec| spec.name.clone());
-            remote.end(context, word, &mut results, &self.full_name(), &argument)?;
+            let arguments = || self.args.iter().map(|spec| spec.name.clone()).collect();
+            remote.end(context, word, &mut results, &self.full_name(), &arguments)?;
             return Ok(evaluated);
         }
         if !raised {

@@ -86,10 +86,8 @@ impl<'a> Run<'_, 'a> {
 
     /// On a device; what does not fit is raised there, about an argument.
     fn cast_remote(&self, from: &View<'_>, to: &mut Array, arg: Option<usize>) -> Result<()> {
-        let (Some(remote), Some(word)) = (self.context.backend.remote(), &self.word) else {
-            unreachable!("a call on a device has begun there")
-        };
-        remote.cast(self.context, from, to, word, arg)
+        let remote = self.context.backend.remote().expect("the caller has looked");
+        remote.cast(self.context, from, to, self.word.as_ref(), arg)
     }
 
     /// Results in the caller's dtypes.

@@ -1,0 +1,226 @@
+//! Arrays in the memory of a device: an address there, which the host never reads, and who keeps it.
+//!
+//! Only a backend of that device uses the address; to everybody else such an array has a type and a shape.
+#![expect(unsafe_code, reason = "an address is taken on its caller's word")]
+
+use super::memory::Owner;
+use super::{Array, DType, Data, Shape, View};
+use std::any::Any;
+use std::marker::PhantomData;
+
+/// Where elements lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The host's memory.
+    #[default]
+    Host,
+    /// The memory of an NVIDIA GPU, by its number in this process.
+    Cuda(usize),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Host => f.write_str("cpu"),
+            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+/// Row-major elements in the memory of a device, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote<'a> {
+    place: Place,
+    dtype: DType,
+    len: usize,
+    address: u64,
+    memory: PhantomData<&'a ()>,
+}
+
+impl Remote<'_> {
+    /// Where they lie.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Their type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first one's address there.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Some of them.
+    pub(super) fn part(&self, from: usize, len: usize) -> Self {
+        Self { len, address: self.address + (from * self.dtype.size()) as u64, ..*self }
+    }
+
+    /// What a function does that needs the elements on the host.
+    #[track_caller]
+    pub(super) fn elsewhere(&self) -> ! {
+        panic!("elements in the memory of {} are not the host's to read", self.place)
+    }
+}
+
+/// An owned array in the memory of a device.
+pub struct RemoteArray {
+    place: Place,
+    dtype: DType,
+    shape: Shape,
+    address: u64,
+    owner: Owner,
+}
+
+impl RemoteArray {
+    /// Where its elements lie.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Their type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The first element's address there.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(super) fn data(&self) -> Remote<'_> {
+        let (place, dtype, address) = (self.place, self.dtype, self.address);
+        Remote { place, dtype, len: self.shape.iter().product(), address, memory: PhantomData }
+    }
+
+    #[track_caller]
+    pub(super) fn elsewhere(&self) -> ! {
+        self.data().elsewhere()
+    }
+
+    pub(super) fn is_kept_by<O: Any>(&self) -> bool {
+        self.owner.is::<O>()
+    }
+
+    pub(super) fn into_owner(self) -> Owner {
+        self.owner
+    }
+}
+
+impl std::fmt::Debug for RemoteArray {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut fields = f.debug_struct("RemoteArray");
+        fields.field("place", &self.place).field("dtype", &self.dtype).field("shape", &self.shape());
+        fields.finish_non_exhaustive()
+    }
+}
+
+impl Clone for RemoteArray {
+    /// # Panics
+    /// Always: a copy of device memory is made on a stream, by a backend.
+    fn clone(&self) -> Self {
+        self.elsewhere()
+    }
+}
+
+impl PartialEq for RemoteArray {
+    /// # Panics
+    /// Always, as [`Clone`].
+    fn eq(&self, _other: &Self) -> bool {
+        self.elsewhere()
+    }
+}
+
+/// The number of elements of a shape, where so many can have addresses.
+fn elements(dtype: DType, shape: &[usize]) -> usize {
+    let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
+    let len = len.filter(|n| n.checked_mul(dtype.size()).is_some_and(|n| isize::try_from(n).is_ok()));
+    len.expect("a shape that fits in memory")
+}
+
+impl<'a> View<'a> {
+    /// Elements in the memory of a device.
+    ///
+    /// # Safety
+    /// While `'a` lasts, `address` is that of as many elements there as `shape` says, aligned for `dtype`, and nobody
+    /// writes to them but in the order of the stream that the view is used on.
+    ///
+    /// # Panics
+    /// Where the shape has more elements than there is memory.
+    pub unsafe fn remote(place: Place, dtype: DType, shape: &[usize], address: u64) -> Self {
+        let len = elements(dtype, shape);
+        let data = Data::Device(Remote { place, dtype, len, address, memory: PhantomData });
+        Self { data, shape: shape.into() }
+    }
+
+    /// Where the elements lie.
+    pub fn place(&self) -> Place {
+        match self.data {
+            Data::Device(remote) => remote.place,
+            _ => Place::Host,
+        }
+    }
+}
+
+impl Array {
+    /// An array in the memory of a device at `address`, which `owner` keeps: it is dropped with the array, or taken out
+    /// by [`Array::into_owner`].
+    ///
+    /// # Safety
+    /// While `owner` lives, `address` is that of as many elements there as `shape` says, aligned for `dtype`; nobody but
+    /// the array uses them before the owner is dropped or taken out, or does so in the order of the stream that the
+    /// array is used on.
+    ///
+    /// # Panics
+    /// Where the shape has more elements than there is memory.
+    pub unsafe fn remote(place: Place, dtype: DType, shape: &[usize], address: u64, owner: Owner) -> Self {
+        _ = elements(dtype, shape);
+        Self::Device(RemoteArray { place, dtype, shape: shape.into(), address, owner })
+    }
+
+    /// Where the elements lie.
+    pub fn place(&self) -> Place {
+        match self {
+            Self::Device(remote) => remote.place,
+            _ => Place::Host,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_shape_and_an_owner() {
+        // SAFETY: nobody uses the address.
+        let array =
+            unsafe { Array::remote(Place::Cuda(1), DType::F32, &[2, 3], 0x1000, Box::new("kept".to_string())) };
+        assert_eq!((array.place(), array.dtype(), array.shape()), (Place::Cuda(1), DType::F32, &[2, 3][..]));
+        let view = array.view();
+        assert_eq!((view.place(), view.dtype(), view.len()), (Place::Cuda(1), DType::F32, 6));
+        assert!(matches!(view.data(), Data::Device(r) if r.address() == 0x1000 && r.len() == 6));
+        assert_eq!(view.uniform(), None);
+        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| view.to_f64()));
+        assert!(read.is_err_and(|e| e.downcast::<String>().is_ok_and(|e| e.contains("cuda:1"))));
+        let array = array.into_owner::<Vec<u8>>().expect_err("it has another owner");
+        assert_eq!(array.into_owner::<String>().expect("its owner"), "kept");
+    }
+}

@@ -1,0 +1,232 @@
+//! What the core does to arrays of a device: each a primitive, with scratch from the context's allocator.
+
+use super::memory::{Rooms, address};
+use super::primitives::{self as raw, Length, Segments, Status, WeightOf};
+use super::{Cuda, checks};
+use crate::array::{Array, DType, View};
+use crate::backend::Context;
+use crate::backend::primitives::{Counts, CountsMut, Extremum, Keys, KeysMut, Primitives, Scan, Waves};
+use crate::backend::remote::{Check, Remote, Weights};
+use crate::device::DevicePairs;
+use crate::{Error, Result};
+
+/// Components of a row.
+fn width(shape: &[usize]) -> usize {
+    shape.iter().skip(1).product()
+}
+
+fn elements(view: &View<'_>) -> (DType, u64) {
+    (view.dtype(), address(view))
+}
+
+impl Remote for Cuda {
+    fn fill(&self, _context: &Context<'_>, array: &mut Array, x: f64) -> Result<()> {
+        let view = array.view();
+        raw::fill(&self.stream, view.dtype(), address(&view), Length::new(view.len()), x)
+    }
+
+    fn add(&self, _context: &Context<'_>, to: &mut Array, from: &Array) -> Result<()> {
+        let (to, from) = (to.view(), from.view());
+        if (to.dtype(), to.shape(), to.place()) != (from.dtype(), from.shape(), from.place()) {
+            let show = |a: &View<'_>| format!("{} {:?} of {}", a.dtype(), a.shape(), a.place());
+            return Err(Error::argument("other", show(&to), show(&from)));
+        }
+        raw::add(&self.stream, to.dtype(), address(&to), address(&from), Length::new(to.len()))
+    }
+
+    fn cast(
+        &self,
+        _context: &Context<'_>,
+        from: &View<'_>,
+        to: &mut Array,
+        word: Option<&Array>,
+        param: Option<usize>,
+    ) -> Result<()> {
+        let status = word.map_or(Status::IGNORED, |word| {
+            Status::new(address(&word.view()), param.map(|p| p as u32))
+        });
+        raw::cast(&self.stream, elements(from), elements(&to.view()), Length::new(from.len()), status)
+    }
+
+    fn scale_rows(
+        &self,
+        context: &Context<'_>,
+        unit: &View<'_>,
+        weights: &Weights<'_>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let mut rooms = Rooms::new(context);
+        let (dtype, values, of) = match weights {
+            Weights::Uniform(x) => {
+                let one = rooms.open(1)?;
+                raw::fill(&self.stream, DType::F64, one, Length::new(1), *x)?;
+                (DType::F64, one, WeightOf::All)
+            }
+            Weights::Rows(w) => (w.dtype(), address(w), WeightOf::Row),
+            Weights::Systems(w, of) => (w.dtype(), address(w), WeightOf::System(address(of))),
+        };
+        let count = unit.shape().first().copied().unwrap_or(1);
+        let (unit_at, to) = (address(unit), address(&rows.view()));
+        let weights = raw::Weights { dtype, values, of };
+        raw::scale_rows(&self.stream, unit.dtype(), [unit_at, to], Length::new(count), width(unit.shape()), weights)
+    }
+
+    fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]> {
+        let (capacity, columns) = (list.capacity(), list.columns());
+        let starts = context.allocator.room(DType::I64, &[columns + 1])?;
+        let rows = context.allocator.room(DType::I32, &[capacity])?;
+        let entries = context.allocator.room(DType::I32, &[capacity])?;
+        let from = raw::List {
+            starts: address(list.starts()),
+            ends: address(list.ends()),
+            rows: list.rows(),
+            others: address(list.others()),
+            columns,
+            entries: Length::new(capacity),
+        };
+        let [starts_at, rows_at, entries_at] = [&starts, &rows, &entries].map(|array| address(&array.view()));
+        let to = raw::Transposed { starts: starts_at, rows: rows_at, entries: entries_at, capacity };
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(raw::transpose_scratch(capacity))?;
+        raw::transpose(&self.stream, from, to, Status::IGNORED, scratch)?;
+        Ok([starts, rows, entries])
+    }
+
+    fn bounds(&self, _context: &Context<'_>, keys: &View<'_>, offsets: &mut Array) -> Result<()> {
+        let (offsets, segments) = (address(&offsets.view()), offsets.shape()[0] - 1);
+        raw::segment_bounds(&self.stream, raw::Key::U32, address(keys), Length::new(keys.len()), offsets, segments)
+    }
+
+    fn begin(&self, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array> {
+        checks::begin(self.stream, context, checks)
+    }
+
+    fn end(
+        &self,
+        context: &Context<'_>,
+        word: Array,
+        results: &mut [&mut Array],
+        call: &str,
+        arguments: &dyn Fn() -> Vec<String>,
+    ) -> Result<()> {
+        checks::end(self.stream, context, word, results, call, arguments)
+    }
+}
+
+impl Cuda {
+    fn segments(&self, offsets: &View<'_>, rows: usize) -> Segments {
+        Segments::Offsets { offsets: address(offsets), count: offsets.len() - 1, rows }
+    }
+
+    fn sum_of(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        segments: Segments,
+        sums: &mut Array,
+    ) -> Result<()> {
+        let rows = values.shape().first().copied().unwrap_or(0);
+        let width = width(values.shape());
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(raw::reduce_scratch(rows, width))?;
+        let (dtype, from) = elements(values);
+        raw::segmented_sum(&self.stream, dtype, from, width, segments, address(&sums.view()), scratch)
+    }
+}
+
+/// The primitives whose arguments are slices of the host have no place here: see [`super::primitives`].
+fn of_the_host(what: &str) -> Error {
+    Error::Unsupported(format!("{what} of the host on a device: `backend::cuda::primitives` takes addresses"))
+}
+
+impl Primitives for Cuda {
+    fn scan(&self, _: &Context<'_>, _: Scan, _: Counts<'_>, _: CountsMut<'_>) -> Result<()> {
+        Err(of_the_host("counts"))
+    }
+
+    fn sort_by_key(&self, _: &Context<'_>, _: KeysMut<'_>, _: &mut [u32]) -> Result<()> {
+        Err(of_the_host("keys"))
+    }
+
+    fn segment_bounds(&self, _: &Context<'_>, _: Keys<'_>, _: &mut [i32]) -> Result<()> {
+        Err(of_the_host("keys"))
+    }
+
+    fn segmented_sum(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        sums: &mut Array,
+    ) -> Result<()> {
+        let rows = values.shape().first().copied().unwrap_or(0);
+        self.sum_of(context, values, self.segments(offsets, rows), sums)
+    }
+
+    fn segmented_broadcast(
+        &self,
+        _context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let to = rows.view();
+        let segments = self.segments(offsets, to.shape().first().copied().unwrap_or(0));
+        let (dtype, from) = elements(values);
+        raw::segmented_broadcast(&self.stream, dtype, from, width(to.shape()), segments, address(&to))
+    }
+
+    fn segmented_extremum(
+        &self,
+        _: &Context<'_>,
+        _: Extremum,
+        _: &View<'_>,
+        _: &[i32],
+        _: &mut Array,
+        _: &mut [i32],
+    ) -> Result<()> {
+        Err(of_the_host("offsets"))
+    }
+
+    fn sum(&self, context: &Context<'_>, values: &View<'_>, sum: &mut Array) -> Result<()> {
+        let rows = values.shape().first().copied().unwrap_or(0);
+        self.sum_of(context, values, Segments::All(Length::new(rows)), sum)
+    }
+
+    fn broadcast(&self, _context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()> {
+        let to = rows.view();
+        let count = to.shape().first().copied().unwrap_or(0);
+        let (dtype, from) = elements(value);
+        let segments = Segments::All(Length::new(count));
+        raw::segmented_broadcast(&self.stream, dtype, from, width(to.shape()), segments, address(&to))
+    }
+
+    fn real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        values: &View<'_>,
+        [re, im]: [&mut Array; 2],
+    ) -> Result<()> {
+        let plan = raw::Transform::new(&self.stream, values.dtype(), mesh, values.len())?;
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(plan.scratch())?;
+        plan.forward(&self.stream, waves, address(values), [address(&re.view()), address(&im.view())], scratch)
+    }
+
+    fn inverse_real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        [re, im]: [&View<'_>; 2],
+        values: &mut Array,
+    ) -> Result<()> {
+        let to = values.view();
+        let plan = raw::Transform::new(&self.stream, to.dtype(), mesh, to.len())?;
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(plan.scratch())?;
+        plan.inverse(&self.stream, waves, [address(re), address(im)], address(&to), scratch)
+    }
+}

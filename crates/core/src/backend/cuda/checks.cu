@@ -1,0 +1,163 @@
+// What has to hold before kernels read an argument, and what becomes of a call in which it did not. The words are those
+// of status.rs; reasons are numbered as there.
+
+struct Item {
+  const void* data;
+  long long count;
+  // What has to hold: see `Rule` in checks.rs.
+  int rule;
+  // Bytes of an element, 3 for bfloat16.
+  int type;
+  long long limit;
+  unsigned param;
+};
+struct Items { Item of[16]; };
+
+__device__ inline void raise_in(unsigned* word, int reason, unsigned param) {
+  atomicOr(word, 1u << reason);
+  atomicMax(word + 1 + reason, param);
+}
+
+// 0: a finite number above zero, 1: zero, 2: a finite number below zero, 3: none.
+__device__ inline int sort_of_number(const void* data, long long i, int type) {
+  bool infinite, zero, negative;
+  if (type == 8) {
+    const unsigned long long x = ((const unsigned long long*)data)[i];
+    infinite = (x >> 52 & 0x7ff) == 0x7ff;
+    zero = x << 1 == 0;
+    negative = x >> 63;
+  } else if (type == 4) {
+    const unsigned x = ((const unsigned*)data)[i];
+    infinite = (x >> 23 & 0xff) == 0xff;
+    zero = x << 1 == 0;
+    negative = x >> 31;
+  } else {
+    const unsigned x = ((const unsigned short*)data)[i];
+    infinite = type == 2 ? (x >> 10 & 0x1f) == 0x1f : (x >> 7 & 0xff) == 0xff;
+    zero = (x & 0x7fff) == 0;
+    negative = x >> 15;
+  }
+  return infinite ? 3 : zero ? 1 : negative ? 2 : 0;
+}
+
+// Whether three rows span no volume, by the rule of cell.rs.
+__device__ inline bool is_flat(const void* data, long long system, int type) {
+  double m[9];
+  for (int k = 0; k < 9; ++k)
+    m[k] = type == 8 ? ((const double*)data)[9 * system + k] : double(((const float*)data)[9 * system + k]);
+  for (int r = 0; r < 3; ++r) {
+    double* v = m + 3 * r;
+    const double length = sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+    for (int k = 0; k < 3; ++k) v[k] /= length;
+  }
+  const double det = m[0] * (m[4] * m[8] - m[5] * m[7]) - m[1] * (m[3] * m[8] - m[5] * m[6]) +
+                     m[2] * (m[3] * m[7] - m[4] * m[6]);
+  return !(fabs(det) > 1e-12);
+}
+
+extern "C" __global__ void check_items(const Items items, unsigned* word) {
+  const Item item = items.of[blockIdx.y];
+  const long long step = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < item.count; i += step) {
+    if (item.rule == 4) {
+      if (((const long long*)item.data)[i] > item.limit) raise_in(word, 2, item.param);
+    } else if (item.rule == 5) {
+      const long long of = ((const int*)item.data)[i];
+      if (of < 0 || of >= item.limit) raise_in(word, 0, item.param);
+    } else {
+      const int is = sort_of_number(item.data, i, item.type);
+      if (is == 3) raise_in(word, 3, item.param);
+      else if (item.rule == 1 && is != 0) raise_in(word, 6, item.param);
+      else if (item.rule == 2 && is != 1) raise_in(word, 7, item.param);
+      else if (item.rule == 3 && i % 9 == 0 && is_flat(item.data, i / 9, item.type)) raise_in(word, 8, item.param);
+    }
+  }
+}
+
+extern "C" __global__ void check_batch(
+    const int* of, const int* ptr, long long atoms, long long systems, unsigned* word, unsigned param) {
+  const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i == 0 && (ptr[0] != 0 || ptr[systems] != atoms)) raise_in(word, 9, param);
+  if (i < systems && ptr[i] > ptr[i + 1]) raise_in(word, 9, param);
+  if (i < atoms) {
+    const long long b = of[i];
+    if (b < 0 || b >= systems) raise_in(word, 0, param);
+    else if (i < ptr[b] || i >= ptr[b + 1]) raise_in(word, 9, param);
+  }
+}
+
+// A mixed code of a pair (pairs/mod.rs): sums of them agree only where the pairs do.
+__device__ inline unsigned long long mixed(unsigned long long code) {
+  const unsigned long long x = code ^ 0xc2b2ae3d27d4eb4full, y = code << 32 | code >> 32;
+  return x * y ^ __umul64hi(x, y);
+}
+
+// A warp for each row. `surplus` is the sum over pairs that a full list has from both sides: zero.
+extern "C" __global__ void check_pairs(
+    const long long* start, const long long* end, const int* column, const int* triples, const int* packed,
+    const int* row_of, const int* column_of, long long rows, long long columns, long long capacity, int directed,
+    int full, unsigned* word, unsigned param, unsigned long long* surplus) {
+  const unsigned long long FIRST = 0x9e3779b97f4a7c15ull, LAST = 0xa0761d6478bd642full, IMAGE = 0xd6e8feb86659fd93ull;
+  const long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) >> 5;
+  if (i >= rows) return;
+  const long long first = start[i], last = end[i];
+  if (last > capacity) {
+    raise_in(word, 2, param);
+    return;
+  }
+  if (first < 0 || first > last || (i == 0 && first != 0) || (i > 0 && end[i - 1] > first)) {
+    raise_in(word, 10, param);
+    return;
+  }
+  unsigned long long sum = 0;
+  for (long long k = first + (threadIdx.x & 31); k < last; k += 32) {
+    const long long j = column[k];
+    if (j < 0 || j >= columns) {
+      raise_in(word, 0, param);
+      continue;
+    }
+    const int x = shift(triples, packed, k, 0), y = shift(triples, packed, k, 1), z = shift(triples, packed, k, 2);
+    if (!directed && i == j && x == 0 && y == 0 && z == 0) raise_in(word, 11, param);
+    if (row_of && row_of[i] != column_of[j]) raise_in(word, 12, param);
+    const unsigned long long a = i, b = j, u = (long long)x, v = (long long)y, w = (long long)z;
+    const unsigned long long image = (u + v * 3 + (v << 21) + w * 5 + (w << 42)) * IMAGE;
+    sum += mixed(a * FIRST + b * LAST + image) - mixed(b * FIRST + a * LAST - image);
+  }
+  if (full && sum) atomicAdd(surplus, sum);
+}
+
+extern "C" __global__ void check_surplus(const unsigned long long* surplus, unsigned* word, unsigned param) {
+  if (*surplus) raise_in(word, 13, param);
+}
+
+struct Result {
+  void* data;
+  long long count;
+  int type;
+};
+struct Results { Result of[16]; };
+
+// The record of the device: the call, then its word. The first one since the last look stays.
+__device__ inline bool is_first(unsigned* record, unsigned call) {
+  return record[0] == 0 && atomicCAS(record, 0u, call) == 0;
+}
+
+extern "C" __global__ void settle(
+    const Results results, const unsigned* word, int words, unsigned* record, unsigned call) {
+  const bool raised = word[0] != 0;
+  const long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (raised && at == 0 && blockIdx.y == 0 && is_first(record, call))
+    for (int n = 0; n < words; ++n) record[1 + n] = word[n];
+  const Result result = results.of[blockIdx.y];
+  const long long step = (long long)gridDim.x * blockDim.x;
+  for (long long i = at; i < result.count; i += step) {
+    if (raised) {
+      if (result.type == 8) ((unsigned long long*)result.data)[i] = 0x7ff8000000000000ull;
+      else if (result.type == 4) ((unsigned*)result.data)[i] = 0x7fc00000u;
+      else ((unsigned short*)result.data)[i] = result.type == 2 ? 0x7e00 : 0x7fc0;
+    } else if (sort_of_number(result.data, i, result.type) == 3 && is_first(record, call)) {
+      record[1] = 1u << 14;
+      for (int n = 1; n < words; ++n) record[1 + n] = 0;
+    }
+  }
+}

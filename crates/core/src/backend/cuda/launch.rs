@@ -1,0 +1,289 @@
+//! Generated kernels on a device: their text compiled once, pointers bound, sums over rows put where they belong.
+#![expect(unsafe_code, reason = "kernels are launched with addresses of the call's arrays")]
+
+use super::checks::arguments;
+use super::memory::{Rooms, address};
+use super::primitives::{self as raw, Length, Segments, Target};
+use super::{Cuda, Device, Function, Program};
+use crate::array::DType;
+use crate::backend::kernel::{
+    Array as ArrayOf, FINISH_SCATTERED, Lanes, Launch, PRELUDE, Part, SCATTERED_BYTES,
+};
+use crate::backend::launch::{Bound, Launching};
+use crate::backend::Context;
+use crate::device::DeviceArg;
+use crate::Result;
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+/// Threads of a block: enough to hide latency with the registers that derivatives take.
+const THREADS: u32 = 128;
+
+/// A part as it is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Form {
+    /// The part, by its address: parts are constants.
+    part: usize,
+    device: usize,
+    dtype: DType,
+    lanes: u32,
+    scatter: u32,
+}
+
+fn functions() -> &'static RwLock<HashMap<Form, Function>> {
+    static FUNCTIONS: OnceLock<RwLock<HashMap<Form, Function>>> = OnceLock::new();
+    FUNCTIONS.get_or_init(RwLock::default)
+}
+
+/// The C++ type of a dtype.
+fn real(dtype: DType) -> &'static str {
+    if dtype == DType::F32 { "float" } else { "double" }
+}
+
+/// The kernel of a part.
+fn function(
+    device: &'static Device,
+    part: &'static Part,
+    dtype: DType,
+    lanes: u32,
+    scatter: u32,
+) -> Result<Function> {
+    let form = Form { part: std::ptr::from_ref(part) as usize, device: device.ordinal(), dtype, lanes, scatter };
+    if let Some(function) = functions().read().unwrap_or_else(PoisonError::into_inner).get(&form) {
+        return Ok(*function);
+    }
+    let (lanes, scatter) = (lanes.to_string(), scatter.to_string());
+    let defines = [("REAL", real(dtype)), ("LANES", lanes.as_str()), ("SCATTER", scatter.as_str())];
+    let text = format!("{PRELUDE}{}", part.cuda.text);
+    let program = Program { name: part.cuda.name, text: text.into(), defines: &defines };
+    let function = device.function(&program, part.cuda.name)?;
+    functions().write().unwrap_or_else(PoisonError::into_inner).insert(form, function);
+    Ok(function)
+}
+
+/// The threads of a row: as many as its loops keep busy. It depends on the shapes of the call alone.
+fn lanes(part: &Part, launch: &Launching<'_>) -> u32 {
+    let rows = launch.rows().max(1);
+    let length = match part.cuda.lanes {
+        Lanes::None => return 1,
+        Lanes::Loops => {
+            let pairs = launch.device.iter().filter_map(|(_, arg)| match arg {
+                DeviceArg::Pairs(list) => Some(list.capacity() / rows),
+                _ => None,
+            });
+            let members = launch.device.iter().filter_map(|(_, arg)| match arg {
+                DeviceArg::Batch(batch) => Some(batch.atoms() / batch.systems().max(1)),
+                _ => None,
+            });
+            pairs.max().or_else(|| members.max()).unwrap_or(0)
+        }
+        Lanes::Nodes => launch.meshes.first().map_or(1, |(_, mesh)| mesh.spline_order()),
+        Lanes::Channels(dim) => launch.dims[dim],
+    };
+    // A lane that has one or two iterations spends as much on the sum over lanes.
+    match length / 2 {
+        0 => 1,
+        half => 1 << half.ilog2().min(5),
+    }
+}
+
+/// What rows add to in fixed point, until it becomes numbers.
+struct Scattered {
+    slot: usize,
+    sums: u64,
+    to: u64,
+    elements: i64,
+    adds: bool,
+}
+
+/// Runs a part.
+pub(super) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    launch.check_at(cuda.place())?;
+    let (part, rows, stream) = (launch.part, launch.rows(), cuda.stream);
+    let mut bound = Launch::new(launch);
+    bound.status = launch.word.map_or(std::ptr::null_mut(), |word| pointer(address(&word.view())).cast());
+    let mut rooms = Rooms::new(context);
+    let mut scattered = vec![];
+    for (n, slot) in part.slots.iter().enumerate() {
+        let device = launch.on_device(slot.param);
+        let at = match slot.array {
+            ArrayOf::Values(role) => {
+                let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
+                match found.map(|(_, bound)| bound) {
+                    Some(Bound::Input(view)) => address(view),
+                    Some(Bound::Output { array, adds }) => {
+                        bound.adds |= u64::from(*adds) << n;
+                        let (view, adds) = (array.view(), *adds);
+                        let (to, elements) = (address(&view), view.len());
+                        if part.scattered.contains(&n) && !cuda.atomics {
+                            let words = elements * SCATTERED_BYTES / size_of::<f64>();
+                            let sums = rooms.open(words)?;
+                            // SAFETY: the room has as many bytes.
+                            unsafe { stream.zero(sums, words * size_of::<f64>())? };
+                            scattered.push(Scattered { slot: n, sums, to, elements: elements as i64, adds });
+                            sums
+                        } else {
+                            if !adds && (part.added.contains(&n) || part.scattered.contains(&n)) {
+                                // SAFETY: the array has as many elements of this size.
+                                unsafe { stream.zero(to, elements * view.dtype().size())? };
+                            }
+                            to
+                        }
+                    }
+                    Some(Bound::Unwanted) | None => 0,
+                }
+            }
+            ArrayOf::Scratch(dim) => rooms.open(rows * launch.dims[dim])?,
+            ArrayOf::MeshShape => {
+                let Some(mesh) = launch.mesh(slot.param) else { continue };
+                let shape = rooms.open(3)?;
+                write_shape(cuda, shape, mesh.shape())?;
+                shape
+            }
+            array => of_device(device, array),
+        };
+        bound.pointers[n] = pointer(at);
+    }
+    let sums = part.reductions.len();
+    let partials = if sums > 0 { rooms.open(rows * sums)? } else { 0 };
+    if rows > 0 {
+        let lanes = lanes(part, launch);
+        let blocks = (rows * lanes as usize).div_ceil(THREADS as usize);
+        let (lo, hi) = (0i64, rows as i64);
+        for scatter in if scattered.is_empty() { 0..1 } else { 1..3 } {
+            let function = function(stream.device(), part, launch.dtype, lanes, scatter)?;
+            // SAFETY: the launch was checked, so its pointers are good for the rows (or the call's word is raised, and
+            // no row follows an index); `partials` has room for the sums of every row.
+            unsafe {
+                let arguments = arguments![&bound, &lo, &hi, &partials];
+                stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments)?;
+            }
+        }
+    }
+    for s in scattered {
+        finish(cuda, launch.dtype, &s)?;
+    }
+    reduce(cuda, context, launch, partials)
+}
+
+fn pointer(address: u64) -> *mut u8 {
+    std::ptr::without_provenance_mut(address as usize)
+}
+
+/// An integer array of what lies on the device; 0 where there is none.
+fn of_device(arg: Option<DeviceArg<'_>>, array: ArrayOf) -> u64 {
+    let view = match arg {
+        Some(DeviceArg::Batch(batch)) => match array {
+            ArrayOf::SystemOf => Some(batch.idx()),
+            _ => Some(batch.ptr()),
+        },
+        Some(DeviceArg::Map(map)) => Some(map.of()),
+        Some(DeviceArg::Pairs(list)) => match array {
+            ArrayOf::Start => Some(list.starts()),
+            ArrayOf::End => Some(list.ends()),
+            ArrayOf::Column => Some(list.others()),
+            ArrayOf::PackedShift => list.packed(),
+            ArrayOf::ColumnStart => list.transpose().map(|t| &t.starts),
+            ArrayOf::PairRow => list.transpose().map(|t| &t.rows),
+            ArrayOf::PairEntry => list.transpose().map(|t| &t.entries),
+            _ => list.triples(),
+        },
+        None => None,
+    };
+    view.map_or(0, address)
+}
+
+/// The kernels that are not any part's.
+#[derive(Clone, Copy)]
+struct Helpers {
+    device: usize,
+    dtype: DType,
+    finish: Function,
+    shape: Function,
+}
+
+/// Writes the sizes of a mesh where kernels read them.
+const SHAPE: &str = "
+struct MeshSizes { int of[6]; };
+extern \"C\" __global__ void write_shape(MeshSizes sizes, int* to) { to[threadIdx.x] = sizes.of[threadIdx.x]; }
+";
+
+fn helpers(device: &'static Device, dtype: DType) -> Result<Helpers> {
+    static FOUND: RwLock<Vec<Helpers>> = RwLock::new(vec![]);
+    let is_it = |h: &&Helpers| (h.device, h.dtype) == (device.ordinal(), dtype);
+    if let Some(helpers) = FOUND.read().unwrap_or_else(PoisonError::into_inner).iter().find(is_it) {
+        return Ok(*helpers);
+    }
+    let text = format!("{PRELUDE}{FINISH_SCATTERED}{SHAPE}");
+    let program = Program { name: "helpers", text: text.into(), defines: &[("REAL", real(dtype))] };
+    let finish = device.function(&program, "madelung_scattered")?;
+    let shape = device.function(&program, "write_shape")?;
+    let made = Helpers { device: device.ordinal(), dtype, finish, shape };
+    FOUND.write().unwrap_or_else(PoisonError::into_inner).push(made);
+    Ok(made)
+}
+
+fn write_shape(cuda: &Cuda, to: u64, shape: &[i32; 6]) -> Result<()> {
+    let function = helpers(cuda.stream.device(), DType::F64)?.shape;
+    // SAFETY: there is room for the six numbers, which are copied at the launch.
+    unsafe { cuda.stream.launch(function, [1; 3], [6, 1, 1], &arguments![shape, &to]) }
+}
+
+/// Makes numbers of what rows added in fixed point.
+fn finish(cuda: &Cuda, dtype: DType, s: &Scattered) -> Result<()> {
+    let function = helpers(cuda.stream.device(), dtype)?.finish;
+    let blocks = (s.elements as usize).div_ceil(THREADS as usize);
+    if blocks == 0 {
+        return Ok(());
+    }
+    // SAFETY: both arrays have as many elements, of the sizes that the kernel knows.
+    unsafe {
+        let arguments = arguments![&s.sums, &s.to, &s.elements, &s.adds];
+        cuda.stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments)
+    }
+}
+
+/// Adds the rows' sums up, in an order that depends on each system alone.
+fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>, partials: u64) -> Result<()> {
+    let reductions = launch.part.reductions;
+    let mut done: Vec<Option<usize>> = vec![];
+    for batch in reductions.iter().map(|r| r.batch) {
+        if done.contains(&batch) {
+            continue;
+        }
+        done.push(batch);
+        let mut targets = vec![];
+        for (column, r) in reductions.iter().enumerate().filter(|(_, r)| r.batch == batch) {
+            let stride = launch.components(r.param);
+            let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));
+            let Some((_, Bound::Output { array, adds })) = found else { continue };
+            let view = array.view();
+            let whole = reductions.iter().filter(|o| (o.param, o.role) == (r.param, r.role)).count();
+            if !*adds && whole < stride && reductions[..column].iter().all(|o| (o.param, o.role) != (r.param, r.role)) {
+                // SAFETY: the array has as many elements of this size.
+                unsafe { cuda.stream.zero(address(&view), view.len() * view.dtype().size())? };
+            }
+            targets.push(Target {
+                array: address(&view),
+                dtype: view.dtype(),
+                stride,
+                component: r.component,
+                column,
+                adds: *adds,
+            });
+        }
+        let (rows, columns) = (launch.rows(), reductions.len());
+        let segments = match batch.map(|p| launch.on_device(p)) {
+            Some(Some(DeviceArg::Batch(batch))) => {
+                Segments::Offsets { offsets: address(batch.ptr()), count: batch.systems(), rows }
+            }
+            _ => Segments::All(Length::new(rows)),
+        };
+        for some in targets.chunks(raw::TARGETS) {
+            let mut rooms = Rooms::new(context);
+            let scratch = rooms.scratch(raw::reduce_scratch(rows, some.len()))?;
+            raw::reduce_partials(&cuda.stream, partials, columns, segments, some, scratch)?;
+        }
+    }
+    Ok(())
+}
