@@ -9,7 +9,7 @@ use std::process::Command;
 ///
 /// # Panics
 /// Where there is no C++ compiler, or it refuses the text.
-pub(crate) fn compiled(text: &str) -> Library {
+pub fn compiled(text: &str) -> Library {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (source, made) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));
     std::fs::write(&source, text).expect("a file in the temporary folder");
