@@ -55,7 +55,9 @@ static thread_local uint3 blockIdx, threadIdx;
 static thread_local dim3 blockDim, gridDim;
 static constexpr int warpSize = 32;
 
+// Each library its own: several are loaded at once, and their fibers must not be mixed.
 namespace stand_in {
+namespace {
 
 // The order of a launch's blocks, and of the threads of each block between two barriers.
 struct Order {
@@ -367,6 +369,7 @@ inline unsigned vote(const char* what, int line, unsigned mask, bool given) {
   return unsigned(block().exchange(what, line, mask, Block::Gets::votes, 0, given));
 }
 
+}  // namespace
 }  // namespace stand_in
 
 #define STAND_IN_LINE int line = __builtin_LINE()
