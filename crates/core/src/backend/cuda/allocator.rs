@@ -4,6 +4,8 @@
 use super::driver::Driver;
 use super::program::Relaxed;
 use super::stream::Stream;
+use crate::array::{Array, DType, Place};
+use crate::backend::context::Allocator;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,6 +99,28 @@ impl Memory {
     /// The driver's.
     pub fn release(&self) -> Result<bool> {
         self.shared.release()
+    }
+}
+
+impl Allocator for Memory {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let array = self.room(dtype, shape)?;
+        let (address, bytes) = (array.view().data().pointer().addr() as u64, array.view().len() * dtype.size());
+        // SAFETY: the array has as many bytes.
+        unsafe { self.stream().zero(address, bytes)? };
+        Ok(array)
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let block = self.allocate(shape.iter().product::<usize>() * dtype.size())?;
+        let (place, address) = (Place::Cuda(self.stream().device().ordinal()), block.address());
+        // SAFETY: the block has as many bytes, aligned to more than any dtype, and goes to later work of the same stream
+        // only.
+        Ok(unsafe { Array::remote(place, dtype, shape, address, Box::new(block)) })
+    }
+
+    fn recycle(&self, array: Array) {
+        drop(array);
     }
 }
 

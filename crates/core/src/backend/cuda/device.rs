@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use cudarc::driver::sys;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The driver's numbers for what is asked of a device.
 const MAX_THREADS_PER_BLOCK: c_int = 1;
@@ -30,6 +30,8 @@ pub struct Device {
     multiprocessors: usize,
     max_threads: usize,
     pub(super) modules: Modules,
+    /// Where its record lies: see `record.rs`.
+    pub(super) record: OnceLock<u64>,
 }
 
 /// The device's context is current while this lives, and what was current before is so again afterwards.
@@ -92,6 +94,7 @@ impl Device {
             multiprocessors,
             max_threads,
             modules: Modules::default(),
+            record: OnceLock::new(),
         })
     }
 

@@ -60,6 +60,7 @@ functions! {
     cuDevicePrimaryCtxRetain(*mut sys::CUcontext, sys::CUdevice);
     cuCtxPushCurrent_v2(sys::CUcontext);
     cuCtxPopCurrent_v2(*mut sys::CUcontext);
+    cuCtxSynchronize();
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemAlloc_v2(*mut sys::CUdeviceptr, usize);
     cuMemFree_v2(sys::CUdeviceptr);
@@ -67,6 +68,8 @@ functions! {
     cuMemcpyHtoDAsync_v2(sys::CUdeviceptr, *const c_void, usize, sys::CUstream);
     cuMemcpyDtoHAsync_v2(*mut c_void, sys::CUdeviceptr, usize, sys::CUstream);
     cuMemcpyDtoDAsync_v2(sys::CUdeviceptr, sys::CUdeviceptr, usize, sys::CUstream);
+    cuMemcpyDtoH_v2(*mut c_void, sys::CUdeviceptr, usize);
+    cuMemsetD32_v2(sys::CUdeviceptr, c_uint, usize);
     cuMemsetD8Async(sys::CUdeviceptr, u8, usize, sys::CUstream);
     cuMemsetD32Async(sys::CUdeviceptr, c_uint, usize, sys::CUstream);
     cuStreamGetCtx(sys::CUstream, *mut sys::CUcontext);

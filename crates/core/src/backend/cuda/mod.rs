@@ -4,18 +4,25 @@
 //! install. Streams, memory and the current context belong to the caller and are left as they were.
 
 mod allocator;
+mod backend;
 mod cache;
+mod checks;
 pub mod cufft;
 mod device;
 mod driver;
 mod graph;
 mod hash;
+mod launch;
 mod libraries;
+mod memory;
 mod nvrtc;
 mod program;
+mod record;
 mod stream;
 
 pub use allocator::{Block, Memory};
+pub use backend::Cuda;
+pub use checks::check;
 pub use device::Device;
 pub use graph::Graph;
 pub use libraries::set_library_folders;
