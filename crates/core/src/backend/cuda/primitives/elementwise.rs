@@ -1,8 +1,7 @@
 //! Every element by itself: fills, casts, sums of two arrays, rows times weights, checks.
 
-use super::{Arguments, Length, Status, Text, real, tiles};
+use super::{Arguments, Length, Status, Text, real, tiles, Queue};
 use crate::array::{Array, DType, Data};
-use crate::backend::cuda::Stream;
 use crate::{Error, Result};
 
 const FILL: Text = Text::new("fill", concat!(include_str!("common.cuh"), include_str!("fill.cu")));
@@ -19,7 +18,7 @@ const REALS: Text = Text::new(
 ///
 /// # Errors
 /// Those of the driver.
-pub fn fill(stream: &Stream<'_>, dtype: DType, to: u64, n: Length, value: f64) -> Result<()> {
+pub fn fill(queue: &Queue, dtype: DType, to: u64, n: Length, value: f64) -> Result<()> {
     let one = Array::from_f64(DType::F64, &[1], &[value])?.cast(dtype);
     let bits = match one.view().data() {
         Data::F16(x) => u64::from(x[0].to_bits()),
@@ -30,7 +29,7 @@ pub fn fill(stream: &Stream<'_>, dtype: DType, to: u64, n: Length, value: f64) -
         Data::I64(x) => x[0].cast_unsigned(),
     };
     let program = FILL.of(&[("BITS", unsigned(dtype))]);
-    program.launch(stream, "fill", tiles(n.capacity), Arguments::new().word(to).length(n).word(bits))
+    program.launch(queue, "fill", tiles(n.capacity), Arguments::new().word(to).length(n).word(bits))
 }
 
 fn unsigned(dtype: DType) -> &'static str {
@@ -49,7 +48,7 @@ fn unsigned(dtype: DType) -> &'static str {
 ///
 /// [`Reason::Overflow`]: crate::backend::status::Reason::Overflow
 pub fn cast(
-    stream: &Stream<'_>,
+    queue: &Queue,
     from: (DType, u64),
     to: (DType, u64),
     n: Length,
@@ -58,16 +57,16 @@ pub fn cast(
     let blocks = tiles(n.capacity);
     let arguments = Arguments::new().word(from.1).word(to.1).length(n);
     match (from.0, to.0) {
-        (a, b) if a == b => stream.copy(to.1, from.1, n.capacity * a.size()),
-        (DType::I32, DType::I64) => INTEGERS.of(&[]).launch(stream, "widen", blocks, arguments),
+        (a, b) if a == b => queue.copy(to.1, from.1, n.capacity * a.size()),
+        (DType::I32, DType::I64) => INTEGERS.of(&[]).launch(queue, "widen", blocks, arguments),
         (DType::I64, DType::I32) => {
-            INTEGERS.of(&[]).launch(stream, "narrow", blocks, arguments.status(status))
+            INTEGERS.of(&[]).launch(queue, "narrow", blocks, arguments.status(status))
         }
         (DType::I32 | DType::I64, b) => Err(Error::argument("to", "int32 or int64", b.to_string())),
         (_, b @ (DType::I32 | DType::I64)) => Err(Error::argument("to", "a real type", b.to_string())),
         (a, b) => {
             let program = CAST.of(&[("FROM", real("from", a)?), ("TO", real("to", b)?)]);
-            program.launch(stream, "cast", blocks, arguments)
+            program.launch(queue, "cast", blocks, arguments)
         }
     }
 }
@@ -76,18 +75,18 @@ pub fn cast(
 ///
 /// # Errors
 /// `dtype`, where it is not real; those of the driver.
-pub fn add(stream: &Stream<'_>, dtype: DType, to: u64, from: u64, n: Length) -> Result<()> {
+pub fn add(queue: &Queue, dtype: DType, to: u64, from: u64, n: Length) -> Result<()> {
     let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
-    program.launch(stream, "add", tiles(n.capacity), Arguments::new().word(to).word(from).length(n))
+    program.launch(queue, "add", tiles(n.capacity), Arguments::new().word(to).word(from).length(n))
 }
 
 /// Makes `n` real numbers at `to` NaN if anything was raised in the status word at `word`.
 ///
 /// # Errors
 /// `dtype`, where it is not real; those of the driver.
-pub fn poison(stream: &Stream<'_>, dtype: DType, to: u64, n: Length, word: u64) -> Result<()> {
+pub fn poison(queue: &Queue, dtype: DType, to: u64, n: Length, word: u64) -> Result<()> {
     let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
-    program.launch(stream, "poison", tiles(n.capacity), Arguments::new().word(to).length(n).word(word))
+    program.launch(queue, "poison", tiles(n.capacity), Arguments::new().word(to).length(n).word(word))
 }
 
 /// Raises the status word ([`Reason::NotFinite`]) if one of `n` real numbers is infinite or NaN.
@@ -96,10 +95,10 @@ pub fn poison(stream: &Stream<'_>, dtype: DType, to: u64, n: Length, word: u64) 
 /// `dtype`, where it is not real; those of the driver.
 ///
 /// [`Reason::NotFinite`]: crate::backend::status::Reason::NotFinite
-pub fn check_finite(stream: &Stream<'_>, dtype: DType, from: u64, n: Length, status: Status) -> Result<()> {
+pub fn check_finite(queue: &Queue, dtype: DType, from: u64, n: Length, status: Status) -> Result<()> {
     let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
     let arguments = Arguments::new().word(from).length(n).status(status);
-    program.launch(stream, "check_finite", tiles(n.capacity), arguments)
+    program.launch(queue, "check_finite", tiles(n.capacity), arguments)
 }
 
 /// What rows are multiplied by.
@@ -130,10 +129,9 @@ pub enum WeightOf {
 /// # Errors
 /// `dtype`, where it is not real; `weights`, where their type is neither f32 nor f64; those of the driver.
 pub fn scale_rows(
-    stream: &Stream<'_>,
+    queue: &Queue,
     dtype: DType,
-    unit: u64,
-    to: u64,
+    [unit, to]: [u64; 2],
     rows: Length,
     width: usize,
     weights: Weights,
@@ -155,7 +153,7 @@ pub fn scale_rows(
         one,
     ]);
     let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
-    program.launch(stream, "scale_rows", tiles(rows.capacity.saturating_mul(width)), arguments)
+    program.launch(queue, "scale_rows", tiles(rows.capacity.saturating_mul(width)), arguments)
 }
 
 pub(super) fn programs() -> Vec<super::Compiled> {

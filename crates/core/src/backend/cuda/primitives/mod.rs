@@ -5,14 +5,19 @@
 //! graph can capture it: what memory a call needs besides is scratch, whose size a function says before. Lengths are known
 //! to the host, at least as capacities ([`Length`]). Results have the same bits every time, and are those of the CPU
 //! ([`crate::backend::primitives`]) but for the order in which sums are added.
+//!
+//! Calls are those of a [`Queue`], which is made with a promise that all addresses are good.
+#![expect(unsafe_code, reason = "functions are launched here, with the addresses that the caller answers for")]
 
 mod elementwise;
+mod fft;
 mod reduce;
 mod scan;
 mod sort;
 mod transpose;
 
 pub use elementwise::{WeightOf, Weights, add, cast, check_finite, fill, poison, scale_rows};
+pub use fft::{fft_scratch, inverse_real_fft, real_fft};
 pub use reduce::{
     Segments, TARGETS, Target, reduce_partials, reduce_scratch, segmented_broadcast, segmented_extremum,
     segmented_sum,
@@ -21,9 +26,13 @@ pub use scan::{scan, scan_scratch};
 pub use sort::{Key, segment_bounds, sort_by_key, sort_scratch};
 pub use transpose::{List, Transposed, transpose, transpose_scratch};
 
-use super::Stream;
+use super::cufft::Plan;
+use super::{Device, Function, Program, Stream};
 use crate::array::DType;
 use crate::{Error, Result};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Threads of every block: THREADS in common.cuh.
 const THREADS: usize = 256;
@@ -153,5 +162,154 @@ fn real(name: &str, dtype: DType) -> Result<&'static str> {
         DType::F32 => Ok("f32"),
         DType::F64 => Ok("f64"),
         DType::I32 | DType::I64 => Err(Error::argument(name, "a real type", dtype.to_string())),
+    }
+}
+
+/// A stream, for calls with addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    stream: Stream,
+}
+
+impl Queue {
+    /// Of a stream.
+    ///
+    /// # Safety
+    /// The addresses in every call are those of the device's memory, aligned to its elements, with as many of them as the
+    /// call says, and nobody else uses them until the stream has come so far. Numbers in it are what the call says of
+    /// them: offsets do not fall and lie in their range, systems exist.
+    pub unsafe fn new(stream: Stream) -> Self {
+        Self { stream }
+    }
+
+    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
+        // SAFETY: these are addresses of a call, of different arrays: see `new`.
+        unsafe { self.stream.copy(to, from, bytes) }
+    }
+
+    fn transform(&self, plan: &Plan, from: u64, to: u64, work: u64) -> Result<()> {
+        // SAFETY: these are addresses of a call, with room for what the plan is for: see `new` and `fft`.
+        unsafe { plan.run(self.stream, from, to, work) }
+    }
+}
+
+/// A text that is compiled for one choice of types or another.
+#[derive(Clone, Copy)]
+struct Text {
+    name: &'static str,
+    text: &'static str,
+}
+
+impl Text {
+    const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text }
+    }
+
+    /// With types in the place of names.
+    fn of(&self, types: &[(&'static str, &'static str)]) -> Compiled {
+        Compiled { name: self.name, text: self.text, types: types.to_vec(), functions: &[] }
+    }
+}
+
+/// A text with its types.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Its name.
+    pub name: &'static str,
+    /// The CUDA text.
+    pub text: &'static str,
+    /// What is defined ahead of it.
+    pub types: Vec<(&'static str, &'static str)>,
+    /// Its functions.
+    pub functions: &'static [&'static str],
+}
+
+/// The functions that were launched before. Looking one up in a device means to hash its text.
+type Known = HashMap<(usize, &'static str, Vec<(&'static str, &'static str)>, &'static str), Function>;
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+impl Compiled {
+    fn with(mut self, functions: &'static [&'static str]) -> Self {
+        self.functions = functions;
+        self
+    }
+
+    fn function(&self, device: &'static Device, function: &'static str) -> Result<Function> {
+        let key = (device.ordinal(), self.name, self.types.clone(), function);
+        if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(*known);
+        }
+        let program = Program { name: self.name, text: self.text.into(), defines: &self.types };
+        let found = device.function(&program, function)?;
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found);
+        Ok(found)
+    }
+
+    fn launch(
+        &self,
+        queue: &Queue,
+        function: &'static str,
+        blocks: usize,
+        arguments: Arguments,
+    ) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        let Some(grid) = u32::try_from(blocks).ok().filter(|n| *n <= i32::MAX as u32) else {
+            let expected = format!("so many that {} blocks have them", i32::MAX);
+            return Err(Error::argument("elements", expected, format!("as many as {blocks} have")));
+        };
+        let function = self.function(queue.stream.device(), function)?;
+        let args: Vec<*const c_void> =
+            arguments.starts.iter().map(|at| (&raw const arguments.words[*at]).cast()).collect();
+        // SAFETY: each call here gives its function's parameters, all of them numbers of 64 bits, addresses or structs of
+        // these; what they stand for has been promised in `Queue::new`.
+        unsafe { queue.stream.launch(function, [grid, 1, 1], [THREADS as u32, 1, 1], &args) }
+    }
+}
+
+/// All texts with all types, for those who compile them.
+pub fn programs() -> Vec<Compiled> {
+    [
+        elementwise::programs(),
+        scan::programs(),
+        sort::programs(),
+        reduce::programs(),
+        fft::programs(),
+        transpose::programs(),
+    ]
+    .concat()
+}
+
+/// The arguments of a function, all of 64-bit numbers.
+#[derive(Default)]
+struct Arguments {
+    words: Vec<u64>,
+    starts: Vec<usize>,
+}
+
+impl Arguments {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// A number or an address.
+    fn word(self, word: u64) -> Self {
+        self.words(&[word])
+    }
+
+    /// A struct of numbers.
+    fn words(mut self, words: &[u64]) -> Self {
+        self.starts.push(self.words.len());
+        self.words.extend_from_slice(words);
+        self
+    }
+
+    fn length(self, n: Length) -> Self {
+        self.words(&n.words())
+    }
+
+    fn status(self, status: Status) -> Self {
+        self.words(&[status.word, status.param])
     }
 }

@@ -1,8 +1,7 @@
 //! Sums and extrema of segments of rows, sums over the rows of kernels, and rows that get their segment's values.
 
-use super::{Arguments, Compiled, Length, Scratch, THREADS, Text, tiles};
+use super::{Arguments, Compiled, Length, Scratch, THREADS, Text, tiles, Queue};
 use crate::array::DType;
-use crate::backend::cuda::Stream;
 use crate::backend::primitives::Extremum;
 use crate::{Error, Result};
 
@@ -30,7 +29,7 @@ const CHUNK: usize = 1024;
 const WARP: usize = 32;
 const WARPS: usize = THREADS / WARP;
 /// Below this many, every warp has a group of components of one segment to itself. It changes no bit.
-const FEW: usize = 1 << 14;
+const FEW: usize = 1 << 12;
 /// The most sums that one call puts in their places: TARGETS in partials.cu.
 pub const TARGETS: usize = 32;
 
@@ -121,7 +120,7 @@ struct Fold<'a> {
 impl Fold<'_> {
     fn launch(
         &self,
-        stream: &Stream<'_>,
+        queue: &Queue,
         chunks: impl Fn(Arguments) -> Arguments,
         segments: impl Fn(Arguments) -> Arguments,
     ) -> Result<()> {
@@ -137,12 +136,12 @@ impl Fold<'_> {
         if rows > CHUNK {
             let arguments = head().words(&self.segments.words()).word(self.scratch.address);
             let blocks = rows.div_ceil(CHUNK) * shares.groups;
-            self.program.launch(stream, self.functions[0], blocks, chunks(arguments))?;
+            self.program.launch(queue, self.functions[0], blocks, chunks(arguments))?;
         }
         let arguments = head().word(shares.at_once as u64).words(&self.segments.words());
         let blocks = (count * shares.groups).div_ceil(shares.at_once * WARPS);
         self.program.launch(
-            stream,
+            queue,
             self.functions[1],
             blocks,
             segments(arguments.word(self.scratch.address)),
@@ -157,7 +156,7 @@ impl Fold<'_> {
 /// `dtype`, where it is neither f32 nor f64; `rows`, where there may be more than an i32 counts; `scratch`, where it is
 /// smaller than [`reduce_scratch`]; those of the driver.
 pub fn segmented_sum(
-    stream: &Stream<'_>,
+    queue: &Queue,
     dtype: DType,
     values: u64,
     width: usize,
@@ -173,24 +172,21 @@ pub fn segmented_sum(
         segments,
         scratch,
     };
-    fold.launch(stream, |a| a, |a| a.word(sums))
+    fold.launch(queue, |a| a, |a| a.word(sums))
 }
 
-/// The largest or smallest element of each segment, component by component, and the row it is in (i32). Of equal ones it
-/// is the first; a NaN wins. An empty segment has the element 0 in row −1.
+/// The largest or smallest element of each segment, component by component, and the row it is in (i32): from `values` to
+/// `extrema` and `arguments`. Of equal ones it is the first; a NaN wins. An empty segment has the element 0 in row −1.
 ///
 /// # Errors
 /// As [`segmented_sum`].
-#[expect(clippy::too_many_arguments, reason = "the addresses of a call, one by one")]
 pub fn segmented_extremum(
-    stream: &Stream<'_>,
+    queue: &Queue,
     which: Extremum,
-    dtype: DType,
-    values: u64,
+    (dtype, values): (DType, u64),
     width: usize,
     segments: Segments,
-    extrema: u64,
-    arguments: u64,
+    (extrema, arguments): (u64, u64),
     scratch: Scratch,
 ) -> Result<()> {
     let fold = Fold {
@@ -201,7 +197,7 @@ pub fn segmented_extremum(
         segments,
         scratch,
     };
-    fold.launch(stream, |a| a, |a| a.word(extrema).word(arguments))
+    fold.launch(queue, |a| a, |a| a.word(extrema).word(arguments))
 }
 
 /// Each segment's row to all of its rows: the transpose of [`segmented_sum`], from `values` to `rows`.
@@ -209,7 +205,7 @@ pub fn segmented_extremum(
 /// # Errors
 /// `dtype`, where it is neither f32 nor f64; `rows`, where there may be more than an i32 counts; those of the driver.
 pub fn segmented_broadcast(
-    stream: &Stream<'_>,
+    queue: &Queue,
     dtype: DType,
     values: u64,
     width: usize,
@@ -219,7 +215,7 @@ pub fn segmented_broadcast(
     check_rows(segments)?;
     let blocks = tiles(segments.rows() * width);
     let arguments = Arguments::new().word(values).word(width as u64).words(&segments.words()).word(rows);
-    broadcast(float(dtype)?).launch(stream, "broadcast", blocks, arguments)
+    broadcast(float(dtype)?).launch(queue, "broadcast", blocks, arguments)
 }
 
 /// Where a sum over the rows of a kernel goes: element `segment * stride + component` of an array.
@@ -246,7 +242,7 @@ pub struct Target {
 /// `targets`, where there are more than [`TARGETS`] or one's column or type is none; `rows` and `scratch` as
 /// [`segmented_sum`], with as many components as there are targets; those of the driver.
 pub fn reduce_partials(
-    stream: &Stream<'_>,
+    queue: &Queue,
     partials: u64,
     columns: usize,
     segments: Segments,
@@ -280,7 +276,7 @@ pub fn reduce_partials(
         segments,
         scratch,
     };
-    fold.launch(stream, |a| a.words(&words), |a| a.words(&words))
+    fold.launch(queue, |a| a.words(&words), |a| a.words(&words))
 }
 
 fn float(dtype: DType) -> Result<&'static str> {

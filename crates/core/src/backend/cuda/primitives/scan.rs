@@ -1,7 +1,6 @@
 //! Sums of everything before.
 
-use super::{Arguments, Compiled, Integer, Length, Scratch, Status, Text};
-use crate::backend::cuda::Stream;
+use super::{Arguments, Compiled, Integer, Length, Scratch, Status, Text, Queue};
 use crate::backend::primitives::Scan;
 use crate::{Error, Result};
 
@@ -39,7 +38,7 @@ pub fn scan_scratch(n: usize) -> usize {
 ///
 /// [`Reason::Overflow`]: crate::backend::status::Reason::Overflow
 pub fn scan(
-    stream: &Stream<'_>,
+    queue: &Queue,
     scan: Scan,
     counts: (Integer, u64),
     sums: (Integer, u64),
@@ -57,7 +56,7 @@ pub fn scan(
     if blocks > 1 {
         let arguments =
             Arguments::new().word(counts.1).length(n).word(each_block as u64).word(scratch.address);
-        program.launch(stream, "scan_totals", blocks, arguments)?;
+        program.launch(queue, "scan_totals", blocks, arguments)?;
     }
     let arguments = Arguments::new()
         .word(counts.1)
@@ -68,7 +67,7 @@ pub fn scan(
         .word(u64::from(scan == Scan::Exclusive))
         .word(sums.0.largest())
         .status(status);
-    program.launch(stream, "scan", blocks, arguments)
+    program.launch(queue, "scan", blocks, arguments)
 }
 
 fn program(counts: Integer, sums: Integer) -> Compiled {

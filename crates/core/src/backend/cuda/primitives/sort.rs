@@ -1,7 +1,6 @@
 //! A stable sort of keys with a payload, and the segments of sorted keys.
 
-use super::{Arguments, Compiled, Integer, Length, Scratch, Status, THREADS, Text, room};
-use crate::backend::cuda::Stream;
+use super::{Arguments, Compiled, Integer, Length, Scratch, Status, THREADS, Text, room, Queue};
 use crate::{Error, Result};
 
 const SORT: Text =
@@ -68,7 +67,7 @@ pub fn sort_scratch(key: Key, n: usize) -> usize {
 /// `keys`, where there is room for more than 2³¹; `bits`, where a key has less; `scratch`, where it is smaller than
 /// [`sort_scratch`]; those of the driver.
 pub fn sort_by_key(
-    stream: &Stream<'_>,
+    queue: &Queue,
     key: Key,
     keys: u64,
     payload: u64,
@@ -89,7 +88,7 @@ pub fn sort_by_key(
             return Ok(());
         }
         let arguments = Arguments::new().word(keys).word(payload).length(n).word(bits as u64);
-        return program.launch(stream, "sort_tile", 1, arguments);
+        return program.launch(queue, "sort_tile", 1, arguments);
     }
     let [spare_payload, counts, totals, _] = parts(key, n.capacity).map(|at| scratch.address + at as u64);
     let each_block = key.each_block(n.capacity);
@@ -98,17 +97,17 @@ pub fn sort_by_key(
     for shift in (0..bits).step_by(8) {
         let digit = [each_block as u64, shift as u64, (bits - shift) as u64];
         let arguments = digit.iter().fold(Arguments::new().word(from[0]).length(n), |a, word| a.word(*word));
-        program.launch(stream, "sort_count", blocks, arguments.word(counts))?;
+        program.launch(queue, "sort_count", blocks, arguments.word(counts))?;
         let arguments = Arguments::new().word(counts).word(blocks as u64).word(totals);
-        program.launch(stream, "sort_starts", DIGITS, arguments)?;
+        program.launch(queue, "sort_starts", DIGITS, arguments)?;
         let places = Arguments::new().word(from[0]).word(from[1]).word(to[0]).word(to[1]).length(n);
         let arguments = digit.iter().fold(places, |a, word| a.word(*word));
-        program.launch(stream, "sort_place", blocks, arguments.word(counts).word(totals))?;
+        program.launch(queue, "sort_place", blocks, arguments.word(counts).word(totals))?;
         std::mem::swap(&mut from, &mut to);
     }
     if from[0] != keys {
-        stream.copy(keys, from[0], n.capacity * key.size())?;
-        stream.copy(payload, from[1], n.capacity * 4)?;
+        queue.copy(keys, from[0], n.capacity * key.size())?;
+        queue.copy(payload, from[1], n.capacity * 4)?;
     }
     Ok(())
 }
@@ -121,7 +120,7 @@ pub fn sort_by_key(
 ///
 /// [`Reason::Index`]: crate::backend::status::Reason::Index
 pub fn segment_bounds(
-    stream: &Stream<'_>,
+    queue: &Queue,
     key: Key,
     keys: u64,
     n: Length,
@@ -139,7 +138,7 @@ pub fn segment_bounds(
     let arguments =
         Arguments::new().word(keys).length(n).word(offsets.1).word(segments as u64).status(status);
     let blocks = (segments + 1).max(n.capacity).div_ceil(THREADS);
-    bounds(key, offsets.0).launch(stream, "bounds", blocks, arguments)
+    bounds(key, offsets.0).launch(queue, "bounds", blocks, arguments)
 }
 
 fn program(key: Key) -> Compiled {

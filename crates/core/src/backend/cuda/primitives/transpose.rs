@@ -1,8 +1,7 @@
 //! The transpose of a pair list: the pairs of each column.
 
 use super::sort::{Key, segment_bounds, sort_by_key, sort_scratch};
-use super::{Arguments, Compiled, Integer, Length, Scratch, Status, Text, room, tiles};
-use crate::backend::cuda::Stream;
+use super::{Arguments, Compiled, Integer, Length, Scratch, Status, Text, room, tiles, Queue};
 use crate::{Error, Result};
 
 const TRANSPOSE: Text =
@@ -53,7 +52,7 @@ pub fn transpose_scratch(entries: usize) -> usize {
 ///
 /// [`Reason::Index`]: crate::backend::status::Reason::Index
 pub fn transpose(
-    stream: &Stream<'_>,
+    queue: &Queue,
     list: List,
     to: Transposed,
     status: Status,
@@ -81,12 +80,12 @@ pub fn transpose(
         .word(numbers)
         .word(row_of)
         .status(status);
-    program.launch(stream, "transpose_keys", tiles(n), arguments)?;
+    program.launch(queue, "transpose_keys", tiles(n), arguments)?;
     // Entries of no row have a key behind the last column.
     let bits = (usize::BITS - list.columns.leading_zeros()) as usize;
-    sort_by_key(stream, Key::U32, keys, numbers, list.entries, bits, rest)?;
+    sort_by_key(queue, Key::U32, keys, numbers, list.entries, bits, rest)?;
     let starts = (Integer::I64, to.starts);
-    segment_bounds(stream, Key::U32, keys, list.entries, starts, list.columns, Status::IGNORED)?;
+    segment_bounds(queue, Key::U32, keys, list.entries, starts, list.columns, Status::IGNORED)?;
     let arguments = Arguments::new()
         .word(to.starts + 8 * list.columns as u64)
         .word(to.capacity as u64)
@@ -94,7 +93,7 @@ pub fn transpose(
         .word(row_of)
         .word(to.rows)
         .word(to.entries);
-    program.launch(stream, "transpose_rows", tiles(n.min(to.capacity)), arguments)
+    program.launch(queue, "transpose_rows", tiles(n.min(to.capacity)), arguments)
 }
 
 pub(super) fn programs() -> Vec<Compiled> {
