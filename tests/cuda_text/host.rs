@@ -1,35 +1,27 @@
 //! The CUDA text of every kernel, compiled by the host's C++ compiler, as a backend.
 //!
-//! The C++ compiler gets the prelude with `MADELUNG_HOST` defined, every text as it stands,
-//! and for each function a loop over blocks and threads in place of a launch.
+//! The C++ compiler gets the emulation of blocks and threads, the prelude and every text as it stands,
+//! and for each function a call that launches it.
 #![expect(
     unsafe_code,
     reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
 )]
 
-#[path = "../common/cplusplus.rs"]
-mod cplusplus;
-
-use cplusplus::compiled;
 use libloading::Library;
 use madelung::Result;
 use madelung::array::{Array, DType, Data};
 use madelung::backend::kernel::{Array as ArrayOf, Kernel, Launch, PRELUDE, ParamKind, Part, Reduction};
 use madelung::backend::launch::Backend;
 use madelung::backend::{Bound, Context, Launching};
+pub(crate) use madelung_stand_in::Order;
+use madelung_stand_in::{HOST, compiled};
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::{CStr, c_char};
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Runs rows `lo..hi`; the last argument is the order of the threads.
-type Function = unsafe extern "C" fn(*const Launch, i64, i64, *mut f64, bool);
-
-/// The order in which the rows of a launch run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
-    Forwards,
-    Backwards,
-}
+/// Runs rows `lo..hi`; the last arguments are the order of blocks and threads. What went wrong, or null.
+type Function = unsafe extern "C" fn(*const Launch, i64, i64, *mut f64, i32, u64) -> *const c_char;
 
 /// The texts, compiled for arrays of one dtype.
 pub(crate) struct Texts {
@@ -75,22 +67,16 @@ pub(crate) struct Types {
 /// As a launch: threads in blocks, the last of which reaches beyond the rows.
 const LAUNCH: &str = "
 template <class Kernel>
-static void launch(Kernel kernel, const Launch* a, long long lo, long long hi, double* partials, bool backwards) {
-  blockDim.x = 32;
-  const unsigned blocks = unsigned((hi - lo + blockDim.x - 1) / blockDim.x), threads = blocks * blockDim.x;
-  for (unsigned n = 0; n < threads; ++n) {
-    const unsigned thread = backwards ? threads - 1 - n : n;
-    blockIdx.x = thread / blockDim.x;
-    threadIdx.x = thread % blockDim.x;
-    kernel(*a, lo, hi, partials);
-  }
+static const char* launch(Kernel kernel, const Launch* a, long long lo, long long hi, double* partials, int order,
+                          unsigned long long seed) {
+  const unsigned threads = 32, blocks = unsigned((hi - lo + threads - 1) / threads);
+  return stand_in::launch(blocks, threads, {stand_in::Order::Kind(order), seed}, [&] { kernel(*a, lo, hi, partials); });
 }
 ";
 
 fn source(kernels: &[&'static Kernel], types: Types) -> String {
     let (real, sums) = (name_of(types.real), name_of(types.sums));
-    let mut text =
-        format!("#define MADELUNG_HOST\n#define REAL {real}\n#define ACC {sums}\n{PRELUDE}{LAUNCH}");
+    let mut text = format!("{HOST}#define REAL {real}\n#define ACC {sums}\n{PRELUDE}{LAUNCH}");
     for (_, part) in parts_of(kernels.iter().copied()) {
         let name = part.cuda.name;
         if types.storage != types.real {
@@ -100,8 +86,8 @@ fn source(kernels: &[&'static Kernel], types: Types) -> String {
         }
         writeln!(
             text,
-            "{}\nextern \"C\" void host_{name}(const Launch* a, long long lo, long long hi, double* partials, bool \
-             backwards) {{ launch({name}, a, lo, hi, partials, backwards); }}",
+            "{}\nextern \"C\" const char* host_{name}(const Launch* a, long long lo, long long hi, double* partials, int \
+             order, unsigned long long seed) {{ return launch({name}, a, lo, hi, partials, order, seed); }}",
             part.cuda.text
         )
         .expect("a string");
@@ -158,8 +144,12 @@ impl Host {
         let sums = part.reductions.len();
         let mut partials = vec![f64::NAN; rows * sums];
         let function = self.texts.functions[part.cuda.name];
+        let (order, seed) = self.order.as_cxx();
         // SAFETY: the launch was checked, so its pointers are good for the rows; `partials` has room for them.
-        unsafe { function(&bound, 0, rows as i64, partials.as_mut_ptr(), self.order == Order::Backwards) };
+        let failed = unsafe { function(&bound, 0, rows as i64, partials.as_mut_ptr(), order, seed) };
+        // SAFETY: what is not null is a text with its zero, until this thread launches again.
+        let failed = (!failed.is_null()).then(|| unsafe { CStr::from_ptr(failed) });
+        assert_eq!(failed, None, "{}", part.cuda.name);
         for (r, reduction) in part.reductions.iter().enumerate() {
             reduce(launch, reduction, partials.iter().skip(r).step_by(sums));
         }

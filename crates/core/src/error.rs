@@ -17,6 +17,8 @@ pub enum Error {
     },
     /// The call is fine but this build, machine or order of derivative cannot do it.
     Unsupported(String),
+    /// A GPU's driver, compiler or libraries failed: what was being done, and what they say.
+    Driver(String),
 }
 
 /// Result with Madelung's error.
@@ -39,7 +41,7 @@ impl fmt::Display for Error {
             Self::Argument { argument, expected, got } => {
                 write!(f, "`{argument}`: expected {expected}, got {got}")
             }
-            Self::Unsupported(what) => f.write_str(what),
+            Self::Unsupported(what) | Self::Driver(what) => f.write_str(what),
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod clusters;
 pub mod context;
 pub mod cpu;
+pub mod cuda;
 pub mod kernel;
 pub mod launch;
 pub mod pool;

@@ -1,20 +1,5 @@
-// What the printed kernels call. NVRTC reads it as it is; a host compiler reads it with MADELUNG_HOST defined, so that
-// the very text that runs on a GPU can be checked where there is none.
-#ifdef MADELUNG_HOST
-#include <cmath>
-#define __global__
-#define __device__
-struct HostDim { unsigned x; };
-static thread_local HostDim blockIdx, blockDim, threadIdx;
-using std::cos; using std::erfc; using std::exp; using std::fabs; using std::floor; using std::log; using std::pow;
-using std::rint; using std::sin; using std::sqrt;
-// The host runs one row after the other.
-template <class T> inline T atomicAdd(T* p, T v) { T old = *p; *p = old + v; return old; }
-inline int atomicAdd(int* p, int v) { int old = *p; *p = int(unsigned(old) + unsigned(v)); return old; }
-template <class T, class V> inline T atomicMax(T* p, V v) { T old = *p; if (v > old) *p = T(v); return old; }
-template <class T, class V> inline T atomicMin(T* p, V v) { T old = *p; if (v < old) *p = T(v); return old; }
-template <class T, class V> inline T atomicOr(T* p, V v) { T old = *p; *p = T(old | v); return old; }
-#endif
+// What the printed kernels call. A host compiler reads it behind text that has the rest of what a GPU offers, so that the
+// very text that runs on a GPU can be checked where there is none.
 
 // What sums are carried in.
 #ifndef ACC

@@ -5,6 +5,7 @@ use madelung_core::array::{DType, View};
 use madelung_core::backend::Context;
 use madelung_core::batch::Batch;
 use madelung_core::hash_grid::HashGrid;
+use madelung_stand_in::Order;
 
 #[test]
 fn grids_are_the_same_in_cuda_text() {
@@ -30,8 +31,8 @@ fn grids_are_the_same_in_cuda_text() {
         (lists, grid.nearest(context, &points, &batch, 9, None).expect("the nearest"))
     };
     let expected = search(&Context::default());
-    for backwards in [false, true] {
-        let host = Host::new(DType::F64, backwards);
-        assert!(search(&Context { backend: &host, ..Context::default() }) == expected, "{backwards}");
+    for order in [Order::Forwards, Order::Backwards, Order::Shuffled(1)] {
+        let host = Host::new(DType::F64, order);
+        assert!(search(&Context { backend: &host, ..Context::default() }) == expected, "{order:?}");
     }
 }

@@ -4,10 +4,6 @@
     reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
 )]
 
-#[path = "../../../../tests/common/cplusplus.rs"]
-mod cplusplus;
-
-use cplusplus::compiled;
 use libloading::Library;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, Data};
@@ -16,49 +12,46 @@ use madelung_core::backend::kernel::{Array as ArrayOf, Launch, PRELUDE};
 use madelung_core::backend::launch::Backend;
 use madelung_core::backend::primitives::Primitives;
 use madelung_core::backend::{Bound, Context, Launching};
+use madelung_stand_in::{HOST, Order, compiled};
+use std::ffi::{CStr, c_char};
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-type Function = unsafe extern "C" fn(*const Launch, i64, bool);
+type Function = unsafe extern "C" fn(*const Launch, i64, i32, u64) -> *const c_char;
 
-/// A thread after the other; the last block reaches beyond the rows.
+/// The last block reaches beyond the rows.
 const LAUNCH: &str = "
-template <class Kernel> static void launch(Kernel kernel, const Launch* a, long long rows, bool backwards) {
-  blockDim.x = 32;
-  const unsigned blocks = unsigned((rows + blockDim.x - 1) / blockDim.x), threads = blocks * blockDim.x;
-  for (unsigned n = 0; n < threads; ++n) {
-    const unsigned thread = backwards ? threads - 1 - n : n;
-    blockIdx.x = thread / blockDim.x;
-    threadIdx.x = thread % blockDim.x;
-    kernel(*a, 0, rows, nullptr);
-  }
+template <class Kernel>
+static const char* launch(Kernel kernel, const Launch* a, long long rows, int order, unsigned long long seed) {
+  const unsigned threads = 32, blocks = unsigned((rows + threads - 1) / threads);
+  return stand_in::launch(blocks, threads, {stand_in::Order::Kind(order), seed}, [&] { kernel(*a, 0, rows, nullptr); });
 }
 ";
 
 pub(crate) struct Host {
     dtype: DType,
     library: &'static Library,
-    backwards: bool,
+    order: Order,
 }
 
 impl Host {
-    pub(crate) fn new(dtype: DType, backwards: bool) -> Self {
+    pub(crate) fn new(dtype: DType, order: Order) -> Self {
         static LIBRARIES: [OnceLock<Library>; 2] = [const { OnceLock::new() }; 2];
         let library = LIBRARIES[usize::from(dtype == DType::F32)].get_or_init(|| compile(dtype));
-        Self { dtype, library, backwards }
+        Self { dtype, library, order }
     }
 }
 
 fn compile(dtype: DType) -> Library {
     let real = if dtype == DType::F32 { "float" } else { "double" };
-    let mut text = format!("#define MADELUNG_HOST\n#define REAL {real}\n{PRELUDE}{LAUNCH}");
+    let mut text = format!("{HOST}#define REAL {real}\n{PRELUDE}{LAUNCH}");
     for kernel in super::kernels::all().into_iter().chain(madelung_core::hash_grid::kernels()) {
         let cuda = kernel.forms[0].parts[0].cuda;
         let name = cuda.name;
         writeln!(
             text,
-            "{}\nextern \"C\" void host_{name}(const Launch* a, long long rows, bool backwards) {{ launch({name}, a, rows, \
-             backwards); }}",
+            "{}\nextern \"C\" const char* host_{name}(const Launch* a, long long rows, int order, unsigned long long seed) \
+             {{ return launch({name}, a, rows, order, seed); }}",
             cuda.text
         )
         .expect("a string");
@@ -114,12 +107,16 @@ impl Backend for Host {
                 array => panic!("{array:?} is not of these kernels"),
             };
         }
-        // SAFETY: `compile` gives this function this signature, and the launch was checked.
-        unsafe {
+        let (order, seed) = self.order.as_cxx();
+        // SAFETY: `compile` gives this function this signature, and the launch was checked; what it answers is null or a
+        // text with its zero, until this thread launches again.
+        let failed = unsafe {
             let name = format!("host_{}", launch.part.cuda.name);
             let function = self.library.get::<Function>(&name).expect("one function per kernel");
-            function(&bound, launch.rows() as i64, self.backwards);
-        }
+            let failed = function(&bound, launch.rows() as i64, order, seed);
+            (!failed.is_null()).then(|| CStr::from_ptr(failed))
+        };
+        assert_eq!(failed, None);
         Ok(())
     }
 }

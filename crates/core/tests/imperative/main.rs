@@ -18,6 +18,7 @@ use madelung_core::backend::{Bound, Context, Launching};
 use madelung_core::batch::Batch;
 use madelung_core::pairs::PairList;
 use madelung_core::{Error, Result};
+use madelung_stand_in::Order;
 use std::collections::BTreeMap;
 
 /// What a kernel is called with, by name.
@@ -102,9 +103,9 @@ impl<'a> Call<'a> {
         let threads = Threads::new(4);
         assert_eq!(self.on(kernel, &Cpu::new(), &threads).expect("a launch"), first, "threads");
         let dtype = self.dtype.unwrap_or(DType::F64);
-        for backwards in [false, true] {
-            let host = Host::new(dtype, backwards);
-            assert_eq!(self.on(kernel, &host, &Serial).expect("a launch"), first, "CUDA text {backwards}");
+        for order in [Order::Forwards, Order::Backwards, Order::Shuffled(1)] {
+            let host = Host::new(dtype, order);
+            assert_eq!(self.on(kernel, &host, &Serial).expect("a launch"), first, "CUDA text {order:?}");
         }
         first
     }

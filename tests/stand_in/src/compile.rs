@@ -2,29 +2,39 @@
 #![expect(unsafe_code, reason = "what the compiler made is loaded")]
 
 use libloading::Library;
+use std::path::Path;
 use std::process::Command;
+
+/// Compiles a source to a library, with options behind the others.
+///
+/// # Panics
+/// Where there is no C++ compiler, or it refuses the text.
+pub(crate) fn compile(source: &Path, made: &Path, options: &[&str]) {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let mut words = compiler.split_whitespace();
+    let done = Command::new(words.next().unwrap_or("c++"))
+        .args(words)
+        .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused"])
+        .arg(source)
+        .arg("-o")
+        .arg(made)
+        .args(options)
+        .output()
+        .unwrap_or_else(|e| panic!("the tests need a C++ compiler, as $CXX or c++; `{compiler}`: {e}"));
+    let log = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "`{compiler}` refused {}:\n{log}", source.display());
+}
 
 /// A text as a library. No contraction: a fused product and sum would be the host's choice, not the text's, and results
 /// would differ between processors.
 ///
 /// # Panics
 /// Where there is no C++ compiler, or it refuses the text.
-pub(crate) fn compiled(text: &str) -> Library {
+pub fn compiled(text: &str) -> Library {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (source, made) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));
     std::fs::write(&source, text).expect("a file in the temporary folder");
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
-    let mut words = compiler.split_whitespace();
-    let done = Command::new(words.next().unwrap_or("c++"))
-        .args(words)
-        .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused"])
-        .arg(&source)
-        .arg("-o")
-        .arg(&made)
-        .output()
-        .unwrap_or_else(|e| panic!("the tests need a C++ compiler, as $CXX or c++; `{compiler}`: {e}"));
-    let log = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "`{compiler}` refused the CUDA text:\n{log}");
+    compile(&source, &made, &[]);
     // SAFETY: the library has no initialisers but those of the C++ runtime.
     unsafe { Library::new(&made) }.expect("the library that was just made")
 }

@@ -1,0 +1,23 @@
+//! NVIDIA GPUs: the driver, the compiler and the transforms, found when they are asked for.
+//!
+//! Nothing here is linked: a process without a GPU loads nothing, and what is missing is an error that says what to
+//! install. Streams, memory and the current context belong to the caller and are left as they were.
+
+mod allocator;
+mod cache;
+pub mod cufft;
+mod device;
+mod driver;
+mod graph;
+mod hash;
+mod libraries;
+mod nvrtc;
+mod program;
+mod stream;
+
+pub use allocator::{Block, Memory};
+pub use device::Device;
+pub use graph::Graph;
+pub use libraries::set_library_folders;
+pub use program::{Function, Program};
+pub use stream::Stream;

@@ -1,0 +1,148 @@
+// What the stand-in for the driver keeps: devices, memory, streams, modules. One lock guards all of it.
+#pragma once
+#include "log.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <dlfcn.h>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace stand_in {
+
+enum Result : int {
+  success = 0,
+  invalid_value = 1,
+  out_of_memory = 2,
+  not_initialized = 3,
+  no_device = 100,
+  invalid_device = 101,
+  invalid_image = 200,
+  invalid_context = 201,
+  no_binary = 209,
+  invalid_handle = 400,
+  not_found = 500,
+  not_ready = 600,
+  launch_failed = 719,
+  not_supported = 801,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
+  capture_unmatched = 903,
+  capture_implicit = 906,
+  capture_wrong_thread = 908,
+};
+
+using Address = unsigned long long;
+
+inline long long environment(const char* name, long long otherwise) {
+  const char* value = std::getenv(name);
+  return value ? std::atoll(value) : otherwise;
+}
+
+// Device memory: closed to the host but for the time that the stand-in itself works on it.
+class Arena {
+ public:
+  static constexpr size_t bytes = size_t(16) << 30;
+  Arena() {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    base = static_cast<char*>(mmap(nullptr, bytes, PROT_NONE, flags, -1, 0));
+    if (base == MAP_FAILED) std::abort();
+  }
+  // Open while it lives.
+  class Open {
+   public:
+    explicit Open(Arena& arena) : arena(arena) {
+      if (arena.open++ == 0) arena.protect(PROT_READ | PROT_WRITE);
+    }
+    ~Open() {
+      if (--arena.open == 0) arena.protect(PROT_NONE);
+    }
+
+   private:
+    Arena& arena;
+  };
+  char* base;
+
+ private:
+  int open = 0;
+  void protect(int how) {
+    if (mprotect(base, bytes, how)) std::abort();
+  }
+};
+
+struct Allocation {
+  size_t bytes;
+  int device;
+  // Given back on a stream that has not come so far.
+  bool leaving = false;
+};
+
+struct Stream;
+struct Context {
+  int device = 0;
+  int retained = 0;
+  Result sticky = success;
+  std::set<Stream*> streams;
+  std::unique_ptr<Stream> legacy;
+};
+
+struct Operation {
+  unsigned long long turn;
+  std::function<Result()> run;
+};
+
+struct Graph {
+  std::vector<std::function<Result()>> nodes;
+  Context* context;
+};
+
+struct Capture {
+  std::unique_ptr<Graph> graph;
+  int mode;
+  std::thread::id thread;
+  bool valid = true;
+};
+
+struct Stream {
+  Context* context;
+  bool blocking;
+  std::deque<Operation> queue;
+  std::unique_ptr<Capture> capture;
+};
+
+struct Event {
+  Context* context;
+  Stream* stream = nullptr;
+  unsigned long long turn = 0;
+};
+
+// As host.cuh has it.
+struct Kernel {
+  unsigned count;
+  const size_t* sizes;
+  const char* (*run)(const unsigned*, const unsigned*, int, unsigned long long, void**);
+};
+struct Module;
+struct Function {
+  Module* module;
+  const Kernel* kernel;
+  std::string name;
+};
+struct Module {
+  Context* context;
+  void* library;
+  std::map<std::string, std::unique_ptr<Function>> functions;
+};
+
+}  // namespace stand_in

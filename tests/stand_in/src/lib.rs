@@ -1,0 +1,41 @@
+//! Stand-ins for what CUDA programs find on a machine with a GPU, compiled by the host's C++ compiler.
+//!
+//! [`HOST`] makes CUDA text run on the host. The three libraries make programs run that load the driver, NVRTC and cuFFT:
+//! [`install`] loads them into this process, ahead of any real ones; other processes find them in [`folder`] by
+//! `LD_LIBRARY_PATH`. The environment of a process says what its GPUs are like: `STAND_IN_DEVICES` (2),
+//! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (bytes of each, 2^30), `STAND_IN_NVRTC_HIGHEST` (the newest architecture
+//! that NVRTC knows).
+
+mod compile;
+mod libraries;
+
+pub use compile::compiled;
+pub use libraries::{calls, folder, install, message, set_memory, set_order};
+
+/// What goes before CUDA text for a host's compiler: blocks, threads, barriers, shuffles, atomics and functions.
+///
+/// A launch is `stand_in::launch(grid, threads, order, body)`, which answers what went wrong, or null.
+pub const HOST: &str = include_str!("../host.cuh");
+
+/// The order in which the blocks of a launch run, and the threads of a block between two barriers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// From the first to the last.
+    #[default]
+    Forwards,
+    /// From the last to the first.
+    Backwards,
+    /// By chance, from this seed.
+    Shuffled(u64),
+}
+
+impl Order {
+    /// As the C++ text has it: `Order::Kind`, and the seed.
+    pub fn as_cxx(self) -> (i32, u64) {
+        match self {
+            Self::Forwards => (0, 0),
+            Self::Backwards => (1, 0),
+            Self::Shuffled(seed) => (2, seed),
+        }
+    }
+}

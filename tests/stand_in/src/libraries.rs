@@ -1,0 +1,144 @@
+//! The stand-in libraries: made once for all processes of a user, and loaded.
+#![expect(unsafe_code, reason = "libraries are loaded, and their functions called")]
+
+use crate::compile::compile;
+use crate::{HOST, Order};
+use libloading::Library;
+use libloading::os::unix::{Library as Unix, RTLD_GLOBAL, RTLD_NOW};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The texts that the libraries are made of.
+const TEXTS: [(&str, &str); 7] = [
+    ("host.cuh", HOST),
+    ("log.hpp", include_str!("../log.hpp")),
+    ("cuda.hpp", include_str!("../cuda.hpp")),
+    ("cuda_launch.hpp", include_str!("../cuda_launch.hpp")),
+    ("cuda.cpp", include_str!("../cuda.cpp")),
+    ("nvrtc.cpp", include_str!("../nvrtc.cpp")),
+    ("cufft.cpp", include_str!("../cufft.cpp")),
+];
+
+/// Libraries under the names by which they are looked for first, and the other ones.
+const LIBRARIES: [(&str, &str, &[&str]); 3] = [
+    ("cuda.cpp", "libcuda.so", &["libcuda.so.1"]),
+    ("nvrtc.cpp", "libnvrtc.so.12", &["libnvrtc.so"]),
+    ("cufft.cpp", "libcufft.so.11", &["libcufft.so"]),
+];
+
+/// The folder of the stand-in libraries, for the `LD_LIBRARY_PATH` of other processes.
+///
+/// # Panics
+/// Where there is no C++ compiler, or no temporary folder to write to.
+pub fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        // They take seconds to make, and many test programs want them: kept by what they are made of.
+        let mut hash = DefaultHasher::new();
+        (TEXTS, std::env::var_os("CXX"), std::env::var_os("USER")).hash(&mut hash);
+        let folder = std::env::temp_dir().join(format!("madelung-stand-in-{:016x}", hash.finish()));
+        if !folder.exists() {
+            make(&folder);
+        }
+        folder
+    })
+}
+
+/// Makes the libraries in a folder of their own, which then gets its name: nobody sees half of them.
+fn make(folder: &Path) {
+    let parent = folder.parent().expect("a folder in another one");
+    let made = tempfile::tempdir_in(parent).expect("a temporary folder");
+    for (name, text) in TEXTS {
+        std::fs::write(made.path().join(name), text).expect("a file in a temporary folder");
+    }
+    for (source, name, others) in LIBRARIES {
+        let soname = format!("-Wl,-soname,{name}");
+        compile(&made.path().join(source), &made.path().join(name), &[&soname, "-ldl", "-pthread"]);
+        for other in others {
+            std::os::unix::fs::symlink(name, made.path().join(other)).expect("a link in a temporary folder");
+        }
+    }
+    let made = made.keep();
+    if std::fs::rename(&made, folder).is_err() {
+        // Another process was faster.
+        assert!(folder.exists(), "{} cannot be written", folder.display());
+        std::fs::remove_dir_all(made).expect("a folder of our own");
+    }
+}
+
+/// The driver, NVRTC and cuFFT, in the order of `LIBRARIES`.
+fn libraries() -> &'static [Library; 3] {
+    static LOADED: OnceLock<[Library; 3]> = OnceLock::new();
+    LOADED.get_or_init(|| {
+        LIBRARIES.map(|(_, name, _)| {
+            // SAFETY: the libraries have no initialisers but those of the C++ runtime.
+            let library = unsafe { Unix::open(Some(folder().join(name)), RTLD_NOW | RTLD_GLOBAL) };
+            library.expect("a library that was made").into()
+        })
+    })
+}
+
+/// Loads the stand-ins, so that whoever asks for the driver, NVRTC or cuFFT in this process finds them.
+///
+/// # Panics
+/// Where they cannot be made.
+pub fn install() {
+    libraries();
+}
+
+/// How often a function of the libraries was called: `cuMemAlloc_v2`, say.
+///
+/// # Panics
+/// Where they cannot be made.
+pub fn calls(name: &str) -> u64 {
+    let library = match name {
+        _ if name.starts_with("nvrtc") => 1,
+        _ if name.starts_with("cufft") => 2,
+        _ => 0,
+    };
+    let name = CString::new(name).expect("a name without zeros");
+    // SAFETY: the function has this signature in each of the libraries, and the name ends with a zero.
+    unsafe {
+        let count = libraries()[library].get::<unsafe extern "C" fn(*const c_char) -> u64>("stand_in_calls");
+        count.expect("a function of the library")(name.as_ptr())
+    }
+}
+
+/// The order in which launches run from here on.
+///
+/// # Panics
+/// Where the libraries cannot be made.
+pub fn set_order(order: Order) {
+    let (kind, seed) = order.as_cxx();
+    // SAFETY: the function has this signature.
+    unsafe {
+        let set = libraries()[0].get::<unsafe extern "C" fn(c_int, u64)>("stand_in_order");
+        set.expect("a function of the library")(kind, seed);
+    }
+}
+
+/// How many bytes each device has from here on.
+///
+/// # Panics
+/// Where the libraries cannot be made.
+pub fn set_memory(bytes: usize) {
+    // SAFETY: the function has this signature.
+    unsafe {
+        let set = libraries()[0].get::<unsafe extern "C" fn(usize)>("stand_in_memory");
+        set.expect("a function of the library")(bytes);
+    }
+}
+
+/// What the last kernel that failed said.
+///
+/// # Panics
+/// Where the libraries cannot be made.
+pub fn message() -> String {
+    // SAFETY: the function has this signature, and its text ends with a zero.
+    unsafe {
+        let message = libraries()[0].get::<unsafe extern "C" fn() -> *const c_char>("stand_in_message");
+        CStr::from_ptr(message.expect("a function of the library")()).to_string_lossy().into_owned()
+    }
+}
