@@ -1,0 +1,17 @@
+// Each segment's values, stored as REAL, to its rows. A block looks for the segments of its first and last row, and each
+// thread between them.
+FUNCTION broadcast(const REAL* values, i64 width, Segments segments, REAL* rows) {
+  __shared__ i64 ends[2];
+  const i64 all = offset(segments, segments.count) * width, first = i64(blockIdx.x) * EACH_TILE;
+  if (first >= all) return;
+  if (threadIdx.x < 2) {
+    const i64 last = (first + EACH_TILE < all ? first + EACH_TILE : all) - 1;
+    ends[threadIdx.x] = segment_of(segments, quotient(threadIdx.x == 0 ? first : last, width));
+  }
+  __syncthreads();
+  each(all, [&](i64 i) {
+    const i64 row = quotient(i, width);
+    const i64 s = ends[0] == ends[1] ? ends[0] : rank_of<true>(segments.offsets, ends[0], ends[1] + 1, row) - 1;
+    rows[i] = values[s * width + (i - row * width)];
+  });
+}
