@@ -1,8 +1,10 @@
 //! What the core does to arrays of a device: each a primitive, with scratch from the context's allocator.
+#![expect(unsafe_code, reason = "addresses are those of arrays of the call")]
 
 use super::memory::{Rooms, address};
-use super::primitives::{self as raw, Length, Segments, Status, WeightOf};
-use super::{Cuda, checks};
+use super::primitives::{self as raw, Integer, Length, Queue, Segments, Status, WeightOf};
+use super::checks;
+use super::backend::Cuda;
 use crate::array::{Array, DType, View};
 use crate::backend::Context;
 use crate::backend::primitives::{Counts, CountsMut, Extremum, Keys, KeysMut, Primitives, Scan, Waves};
@@ -22,7 +24,7 @@ fn elements(view: &View<'_>) -> (DType, u64) {
 impl Remote for Cuda {
     fn fill(&self, _context: &Context<'_>, array: &mut Array, x: f64) -> Result<()> {
         let view = array.view();
-        raw::fill(&self.stream, view.dtype(), address(&view), Length::new(view.len()), x)
+        raw::fill(&self.queue(), view.dtype(), address(&view), Length::new(view.len()), x)
     }
 
     fn add(&self, _context: &Context<'_>, to: &mut Array, from: &Array) -> Result<()> {
@@ -31,7 +33,7 @@ impl Remote for Cuda {
             let show = |a: &View<'_>| format!("{} {:?} of {}", a.dtype(), a.shape(), a.place());
             return Err(Error::argument("other", show(&to), show(&from)));
         }
-        raw::add(&self.stream, to.dtype(), address(&to), address(&from), Length::new(to.len()))
+        raw::add(&self.queue(), to.dtype(), address(&to), address(&from), Length::new(to.len()))
     }
 
     fn cast(
@@ -45,7 +47,7 @@ impl Remote for Cuda {
         let status = word.map_or(Status::IGNORED, |word| {
             Status::new(address(&word.view()), param.map(|p| p as u32))
         });
-        raw::cast(&self.stream, elements(from), elements(&to.view()), Length::new(from.len()), status)
+        raw::cast(&self.queue(), elements(from), elements(&to.view()), Length::new(from.len()), status)
     }
 
     fn scale_rows(
@@ -59,7 +61,7 @@ impl Remote for Cuda {
         let (dtype, values, of) = match weights {
             Weights::Uniform(x) => {
                 let one = rooms.open(1)?;
-                raw::fill(&self.stream, DType::F64, one, Length::new(1), *x)?;
+                raw::fill(&self.queue(), DType::F64, one, Length::new(1), *x)?;
                 (DType::F64, one, WeightOf::All)
             }
             Weights::Rows(w) => (w.dtype(), address(w), WeightOf::Row),
@@ -68,7 +70,7 @@ impl Remote for Cuda {
         let count = unit.shape().first().copied().unwrap_or(1);
         let (unit_at, to) = (address(unit), address(&rows.view()));
         let weights = raw::Weights { dtype, values, of };
-        raw::scale_rows(&self.stream, unit.dtype(), [unit_at, to], Length::new(count), width(unit.shape()), weights)
+        raw::scale_rows(&self.queue(), unit.dtype(), [unit_at, to], Length::new(count), width(unit.shape()), weights)
     }
 
     fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]> {
@@ -88,13 +90,14 @@ impl Remote for Cuda {
         let to = raw::Transposed { starts: starts_at, rows: rows_at, entries: entries_at, capacity };
         let mut rooms = Rooms::new(context);
         let scratch = rooms.scratch(raw::transpose_scratch(capacity))?;
-        raw::transpose(&self.stream, from, to, Status::IGNORED, scratch)?;
+        raw::transpose(&self.queue(), from, to, Status::IGNORED, scratch)?;
         Ok([starts, rows, entries])
     }
 
     fn bounds(&self, _context: &Context<'_>, keys: &View<'_>, offsets: &mut Array) -> Result<()> {
         let (offsets, segments) = (address(&offsets.view()), offsets.shape()[0] - 1);
-        raw::segment_bounds(&self.stream, raw::Key::U32, address(keys), Length::new(keys.len()), offsets, segments)
+        let (n, to) = (Length::new(keys.len()), (Integer::I32, offsets));
+        raw::segment_bounds(&self.queue(), raw::Key::U32, address(keys), n, to, segments, Status::IGNORED)
     }
 
     fn begin(&self, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array> {
@@ -114,6 +117,13 @@ impl Remote for Cuda {
 }
 
 impl Cuda {
+    /// For calls with addresses of this module's.
+    pub(super) fn queue(&self) -> Queue {
+        // SAFETY: addresses and lengths are those of arrays that came to a call whose arguments were checked, or of rooms
+        // that were opened for it, and work on them is in the order of this stream.
+        unsafe { Queue::new(self.stream) }
+    }
+
     fn segments(&self, offsets: &View<'_>, rows: usize) -> Segments {
         Segments::Offsets { offsets: address(offsets), count: offsets.len() - 1, rows }
     }
@@ -130,7 +140,7 @@ impl Cuda {
         let mut rooms = Rooms::new(context);
         let scratch = rooms.scratch(raw::reduce_scratch(rows, width))?;
         let (dtype, from) = elements(values);
-        raw::segmented_sum(&self.stream, dtype, from, width, segments, address(&sums.view()), scratch)
+        raw::segmented_sum(&self.queue(), dtype, from, width, segments, address(&sums.view()), scratch)
     }
 }
 
@@ -173,7 +183,7 @@ impl Primitives for Cuda {
         let to = rows.view();
         let segments = self.segments(offsets, to.shape().first().copied().unwrap_or(0));
         let (dtype, from) = elements(values);
-        raw::segmented_broadcast(&self.stream, dtype, from, width(to.shape()), segments, address(&to))
+        raw::segmented_broadcast(&self.queue(), dtype, from, width(to.shape()), segments, address(&to))
     }
 
     fn segmented_extremum(
@@ -198,7 +208,7 @@ impl Primitives for Cuda {
         let count = to.shape().first().copied().unwrap_or(0);
         let (dtype, from) = elements(value);
         let segments = Segments::All(Length::new(count));
-        raw::segmented_broadcast(&self.stream, dtype, from, width(to.shape()), segments, address(&to))
+        raw::segmented_broadcast(&self.queue(), dtype, from, width(to.shape()), segments, address(&to))
     }
 
     fn real_fft(
@@ -209,10 +219,11 @@ impl Primitives for Cuda {
         values: &View<'_>,
         [re, im]: [&mut Array; 2],
     ) -> Result<()> {
-        let plan = raw::Transform::new(&self.stream, values.dtype(), mesh, values.len())?;
+        let (queue, systems) = (self.queue(), values.len() / mesh.iter().product::<usize>());
         let mut rooms = Rooms::new(context);
-        let scratch = rooms.scratch(plan.scratch())?;
-        plan.forward(&self.stream, waves, address(values), [address(&re.view()), address(&im.view())], scratch)
+        let scratch = rooms.scratch(raw::fft_scratch(&queue, values.dtype(), mesh, systems)?)?;
+        let to = [address(&re.view()), address(&im.view())];
+        raw::real_fft(&queue, waves, elements(values), mesh, systems, to, scratch)
     }
 
     fn inverse_real_fft(
@@ -224,9 +235,9 @@ impl Primitives for Cuda {
         values: &mut Array,
     ) -> Result<()> {
         let to = values.view();
-        let plan = raw::Transform::new(&self.stream, to.dtype(), mesh, to.len())?;
+        let (queue, systems) = (self.queue(), to.len() / mesh.iter().product::<usize>());
         let mut rooms = Rooms::new(context);
-        let scratch = rooms.scratch(plan.scratch())?;
-        plan.inverse(&self.stream, waves, [address(re), address(im)], address(&to), scratch)
+        let scratch = rooms.scratch(raw::fft_scratch(&queue, to.dtype(), mesh, systems)?)?;
+        raw::inverse_real_fft(&queue, waves, [address(re), address(im)], mesh, systems, elements(&to), scratch)
     }
 }

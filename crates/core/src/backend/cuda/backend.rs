@@ -1,6 +1,6 @@
 //! A stream of a device as a backend.
 
-use super::{Device, Stream, checks, launch};
+use super::{Device, Stream, launch};
 use crate::Result;
 use crate::array::Place;
 use crate::backend::Context;
@@ -11,7 +11,7 @@ use crate::backend::remote::Remote;
 /// Kernels on an NVIDIA GPU, in the order of a stream that its caller lends. Nothing is owned, nothing is waited for, and
 /// all memory comes from the context's allocator, so that a call can be captured in a graph.
 ///
-/// Errors that only a run shows wait in the device's record: see [`checks::check`].
+/// Errors that only a run shows wait in the device's record: see [`super::check`].
 #[derive(Clone, Copy, Debug)]
 pub struct Cuda {
     pub(super) stream: Stream,

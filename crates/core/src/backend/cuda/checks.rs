@@ -16,7 +16,6 @@ use crate::device::{DeviceArg, DeviceBatch, DevicePairs};
 use crate::pairs::Kind;
 use crate::{Error, Result};
 use std::collections::HashMap;
-use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What has to hold for the elements of an item; numbered as in the text.
@@ -105,7 +104,7 @@ fn blocks(elements: usize, each: usize) -> u32 {
 
 /// An argument of a launch.
 macro_rules! arguments {
-    ($($x:expr),* $(,)?) => { [$(std::ptr::from_ref($x).cast::<c_void>()),*] };
+    ($($x:expr),* $(,)?) => { [$(std::ptr::from_ref($x).cast::<std::ffi::c_void>()),*] };
 }
 pub(super) use arguments;
 

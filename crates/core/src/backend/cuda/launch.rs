@@ -9,7 +9,7 @@ use crate::array::DType;
 use crate::backend::kernel::{
     Array as ArrayOf, FINISH_SCATTERED, Lanes, Launch, PRELUDE, Part, SCATTERED_BYTES,
 };
-use crate::backend::launch::{Bound, Launching};
+use crate::backend::launch::{Backend, Bound, Launching};
 use crate::backend::Context;
 use crate::device::DeviceArg;
 use crate::Result;
@@ -89,7 +89,6 @@ fn lanes(part: &Part, launch: &Launching<'_>) -> u32 {
 
 /// What rows add to in fixed point, until it becomes numbers.
 struct Scattered {
-    slot: usize,
     sums: u64,
     to: u64,
     elements: i64,
@@ -120,7 +119,7 @@ pub(super) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>
                             let sums = rooms.open(words)?;
                             // SAFETY: the room has as many bytes.
                             unsafe { stream.zero(sums, words * size_of::<f64>())? };
-                            scattered.push(Scattered { slot: n, sums, to, elements: elements as i64, adds });
+                            scattered.push(Scattered { sums, to, elements: elements as i64, adds });
                             sums
                         } else {
                             if !adds && (part.added.contains(&n) || part.scattered.contains(&n)) {
@@ -282,7 +281,7 @@ fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>, partia
         for some in targets.chunks(raw::TARGETS) {
             let mut rooms = Rooms::new(context);
             let scratch = rooms.scratch(raw::reduce_scratch(rows, some.len()))?;
-            raw::reduce_partials(&cuda.stream, partials, columns, segments, some, scratch)?;
+            raw::reduce_partials(&cuda.queue(), partials, columns, segments, some, scratch)?;
         }
     }
     Ok(())

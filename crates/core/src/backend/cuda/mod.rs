@@ -4,6 +4,7 @@
 //! install. Streams, memory and the current context belong to the caller and are left as they were.
 
 mod allocator;
+mod arrays;
 mod backend;
 mod cache;
 mod checks;
@@ -16,9 +17,11 @@ mod launch;
 mod libraries;
 mod memory;
 mod nvrtc;
+pub mod primitives;
 mod program;
 mod record;
 mod stream;
+mod transfer;
 
 pub use allocator::{Block, Memory};
 pub use backend::Cuda;

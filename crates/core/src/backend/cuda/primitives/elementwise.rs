@@ -27,6 +27,7 @@ pub fn fill(queue: &Queue, dtype: DType, to: u64, n: Length, value: f64) -> Resu
         Data::F64(x) => x[0].to_bits(),
         Data::I32(x) => u64::from(x[0].cast_unsigned()),
         Data::I64(x) => x[0].cast_unsigned(),
+        Data::Device(_) => unreachable!("made on the host"),
     };
     let program = FILL.of(&[("BITS", unsigned(dtype))]);
     program.launch(queue, "fill", tiles(n.capacity), Arguments::new().word(to).length(n).word(bits))

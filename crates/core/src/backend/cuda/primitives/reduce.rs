@@ -110,7 +110,7 @@ impl Shares {
 /// The two launches: `values` are the arguments ahead of the width, `parts` those behind the chunks' scratch.
 struct Fold<'a> {
     program: &'a Compiled,
-    functions: [&'a str; 2],
+    functions: [&'static str; 2],
     values: &'a [u64],
     width: usize,
     segments: Segments,
