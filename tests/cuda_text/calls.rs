@@ -41,6 +41,28 @@ pub(crate) fn inputs(dtype: DType) -> Vec<Input> {
     with_lists("one system", &one).into_iter().chain(with_lists("a batch", &several)).collect()
 }
 
+/// One system whose rows have 0, 1, 31, 32, 33 and 500 pairs, in turn.
+pub(crate) fn uneven_rows(dtype: DType) -> Input {
+    let systems = [random_system(6, 14, triclinic_cell(300.0), 0.0, 1.2)];
+    let n = systems[0].charges.len();
+    // Near images first, so that long rows have pairs on both sides of the cutoff.
+    let images = (0..125).map(|k: usize| [k, k / 5, k / 25].map(|n| [0, 1, -1, 2, -2][n % 5]));
+    let others = |i: usize| images.clone().flat_map(move |s| (0..n).map(move |j| (i, j, s)));
+    let is_itself = |(i, j, s): &(usize, usize, [i32; 3])| i == j && *s == [0; 3];
+    let lengths = [0, 1, 31, 32, 33, 500].into_iter().cycle();
+    let pairs: Vec<_> =
+        (0..n).zip(lengths).flat_map(|(i, m)| others(i).filter(|p| !is_itself(p)).take(m)).collect();
+    let list = PairList::from_coo(
+        &pairs.iter().map(|p| p.0 as i32).collect::<Vec<_>>(),
+        pairs.iter().map(|p| p.1 as i32).collect::<Vec<_>>(),
+        pairs.iter().map(|p| p.2).collect::<Vec<_>>(),
+        n,
+        n,
+        Kind::Directed,
+    );
+    Input::new("uneven rows, directed list", &systems, dtype, list.expect("a list"))
+}
+
 fn real_arrays(systems: &[System], dtype: DType) -> BTreeMap<&'static str, Array> {
     let positions: Vec<f64> = systems.iter().flat_map(|s| s.positions.as_flattened().to_vec()).collect();
     let charges: Vec<f64> = systems.iter().flat_map(|s| s.charges.clone()).collect();
@@ -273,6 +295,15 @@ impl Question {
         args: &[Arg<'_>],
         outputs: &[Array],
     ) -> Result<Evaluated> {
+        self.ask_by(outputs, &mut |request| op.evaluate(context, args, request))
+    }
+
+    /// Asks it of whoever evaluates.
+    pub(crate) fn ask_by(
+        &self,
+        outputs: &[Array],
+        evaluate: &mut dyn FnMut(&Request<'_, '_>) -> Result<Evaluated>,
+    ) -> Result<Evaluated> {
         let views: Vec<Vec<Option<View<'_>>>> =
             self.directions.iter().map(|d| d.iter().map(|a| a.as_ref().map(Array::view)).collect()).collect();
         let directions: Vec<&[Option<View<'_>>]> = views.iter().map(Vec::as_slice).collect();
@@ -289,7 +320,7 @@ impl Question {
             gradients: &self.gradients,
             ..Request::default()
         };
-        op.evaluate(context, args, &request)
+        evaluate(&request)
     }
 }
 

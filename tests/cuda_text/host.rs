@@ -10,7 +10,10 @@
 use libloading::Library;
 use madelung::Result;
 use madelung::array::{Array, DType};
-use madelung::backend::kernel::{Array as ArrayOf, Kernel, Launch, PRELUDE, ParamKind, Part, Reduction};
+use madelung::backend::kernel::{
+    Array as ArrayOf, FINISH_SCATTERED, Kernel, Lanes, Launch, PRELUDE, ParamKind, Part, Reduction,
+    SCATTERED_BYTES,
+};
 use madelung::backend::launch::Backend;
 use madelung::backend::{Bound, Context, Launching};
 pub(crate) use madelung_stand_in::Order;
@@ -23,13 +26,39 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Runs rows `lo..hi`; the last arguments are the order of blocks and threads. What went wrong, or null.
 type Function = unsafe extern "C" fn(*const Launch, i64, i64, *mut f64, i32, u64) -> *const c_char;
 
+/// Makes numbers of n elements in fixed point; the last argument says whether they are added to what is there.
+type Finish = unsafe extern "C" fn(*const u64, *mut u8, i64, bool, i32, u64) -> *const c_char;
+
 /// The texts, compiled for arrays of one dtype.
 pub(crate) struct Texts {
     dtype: DType,
-    functions: HashMap<&'static str, Function>,
+    /// What becomes of what rows add to each other's elements.
+    scatter: Scatter,
+    /// The functions of each launch that a part takes, by name.
+    passes: Vec<HashMap<&'static str, Function>>,
+    finish: Finish,
     ran: Mutex<BTreeSet<&'static str>>,
     /// What the functions are in.
-    _library: Library,
+    _libraries: Vec<Library>,
+}
+
+/// What becomes of what rows add to each other's elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scatter {
+    /// It is added as it comes.
+    Atomic,
+    /// It is added in fixed point.
+    Fixed,
+}
+
+impl Scatter {
+    /// The value of the macro in each launch.
+    fn passes(self) -> &'static [u32] {
+        match self {
+            Self::Atomic => &[0],
+            Self::Fixed => &[1, 2],
+        }
+    }
 }
 
 /// The texts as a backend.
@@ -64,21 +93,33 @@ pub(crate) struct Types {
     pub(crate) sums: DType,
 }
 
-/// As a launch: threads in blocks, the last of which reaches beyond the rows.
+/// As a launch: threads in blocks, the last of which reaches beyond the rows. Threads that share rows come in blocks of two
+/// warps.
 const LAUNCH: &str = "
 template <class Kernel>
-static const char* launch(Kernel kernel, const Launch* a, long long lo, long long hi, double* partials, int order,
-                          unsigned long long seed) {
-  const unsigned threads = 32, blocks = unsigned((hi - lo + threads - 1) / threads);
+static const char* launch(Kernel kernel, unsigned lanes, const Launch* a, long long lo, long long hi, double* partials,
+                          int order, unsigned long long seed) {
+  const unsigned threads = LANES > 1 ? 64 : 32, blocks = unsigned(((hi - lo) * lanes + threads - 1) / threads);
   return stand_in::launch(blocks, threads, {stand_in::Order::Kind(order), seed}, [&] { kernel(*a, lo, hi, partials); });
 }
+extern \"C\" const char* host_finish(const Scattered* sums, STORAGE* to, long long n, bool adds, int order,
+                                   unsigned long long seed) {
+  return stand_in::launch(unsigned((n + 31) / 32), 32, {stand_in::Order::Kind(order), seed},
+                          [&] { madelung_scattered(sums, to, n, adds); });
+}
+static_assert(sizeof(Scattered) == SCATTERED_BYTES, \"the size that backends are told\");
 ";
 
-fn source(kernels: &[&'static Kernel], types: Types) -> String {
+fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32) -> String {
     let (real, sums) = (name_of(types.real), name_of(types.sums));
-    let mut text = format!("{HOST}#define REAL {real}\n#define ACC {sums}\n{PRELUDE}{LAUNCH}");
+    let mut text = format!(
+        "{HOST}#define REAL {real}\n#define ACC {sums}\n#define LANES {lanes}\n#define SCATTER {scatter}\n#define \
+         SCATTERED_BYTES {SCATTERED_BYTES}\n{PRELUDE}#define STORAGE {}\n#define T0 STORAGE\n{FINISH_SCATTERED}{LAUNCH}",
+        name_of(types.storage)
+    );
     for (_, part) in parts_of(kernels.iter().copied()) {
         let name = part.cuda.name;
+        let lanes = if part.cuda.lanes == Lanes::None { 1 } else { lanes };
         if types.storage != types.real {
             for n in 0..part.slots.len() {
                 writeln!(text, "#define T{n} {}", name_of(types.storage)).expect("a string");
@@ -87,7 +128,7 @@ fn source(kernels: &[&'static Kernel], types: Types) -> String {
         writeln!(
             text,
             "{}\nextern \"C\" const char* host_{name}(const Launch* a, long long lo, long long hi, double* partials, int \
-             order, unsigned long long seed) {{ return launch({name}, a, lo, hi, partials, order, seed); }}",
+             order, unsigned long long seed) {{ return launch({name}, {lanes}, a, lo, hi, partials, order, seed); }}",
             part.cuda.text
         )
         .expect("a string");
@@ -102,18 +143,34 @@ fn source(kernels: &[&'static Kernel], types: Types) -> String {
 }
 
 impl Texts {
+    /// A thread per row, and additions as they come.
+    ///
     /// # Panics
     /// Where there is no C++ compiler, or it refuses the text.
     pub(crate) fn new(kernels: &[&'static Kernel], types: Types) -> Self {
-        let library = compiled(&source(kernels, types));
-        let functions = parts_of(kernels.iter().copied())
-            .map(|(_, part)| {
-                // SAFETY: `source` gives this function this signature.
-                let found = unsafe { library.get::<Function>(format!("host_{}", part.cuda.name)) };
-                (part.cuda.name, *found.expect("one function per part"))
-            })
-            .collect();
-        Self { dtype: types.storage, functions, ran: Mutex::default(), _library: library }
+        Self::shared(kernels, types, 1, Scatter::Atomic)
+    }
+
+    /// `lanes` threads per row.
+    ///
+    /// # Panics
+    /// Where there is no C++ compiler, or it refuses the text.
+    pub(crate) fn shared(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: Scatter) -> Self {
+        let sources = scatter.passes().iter().map(|pass| source(kernels, types, lanes, *pass));
+        let libraries: Vec<Library> = sources.map(|text| compiled(&text)).collect();
+        let functions = |library: &Library| {
+            parts_of(kernels.iter().copied())
+                .map(|(_, part)| {
+                    // SAFETY: `source` gives this function this signature.
+                    let found = unsafe { library.get::<Function>(format!("host_{}", part.cuda.name)) };
+                    (part.cuda.name, *found.expect("one function per part"))
+                })
+                .collect()
+        };
+        let passes = libraries.iter().map(functions).collect();
+        // SAFETY: `LAUNCH` gives this function this signature.
+        let finish = *unsafe { libraries[0].get::<Finish>("host_finish") }.expect("a function");
+        Self { dtype: types.storage, scatter, passes, finish, ran: Mutex::default(), _libraries: libraries }
     }
 
     /// The functions that have run.
@@ -135,23 +192,33 @@ impl Host {
                 (slot.param, slot.array) == (*param, ArrayOf::Values(*role))
             });
             if let Bound::Output { array, adds: false } = bound {
-                fill(array, if summed || scattered { 0.0 } else { f64::NAN });
+                let starts_at_zero = summed || (scattered && self.texts.scatter == Scatter::Atomic);
+                fill(array, if starts_at_zero { 0.0 } else { f64::NAN });
             }
         }
         let mut unwanted: Vec<Vec<f64>> = vec![];
-        let bound = bind(launch, &mut unwanted);
+        let mut bound = bind(launch, &mut unwanted);
+        let mut sums = if self.texts.scatter == Scatter::Fixed { fixed(launch, &mut bound) } else { vec![] };
         let rows = launch.rows();
-        let sums = part.reductions.len();
-        let mut partials = vec![f64::NAN; rows * sums];
-        let function = self.texts.functions[part.cuda.name];
+        let reductions = part.reductions.len();
+        let mut partials = vec![f64::NAN; rows * reductions];
         let (order, seed) = self.order.as_cxx();
-        // SAFETY: the launch was checked, so its pointers are good for the rows; `partials` has room for them.
-        let failed = unsafe { function(&bound, 0, rows as i64, partials.as_mut_ptr(), order, seed) };
-        // SAFETY: what is not null is a text with its zero, until this thread launches again.
-        let failed = (!failed.is_null()).then(|| unsafe { CStr::from_ptr(failed) });
-        assert_eq!(failed, None, "{}", part.cuda.name);
+        // A part that adds to nothing shared needs one launch, the last.
+        let first = if part.scattered.is_empty() { self.texts.passes.len() - 1 } else { 0 };
+        for functions in &self.texts.passes[first..] {
+            let function = functions[part.cuda.name];
+            // SAFETY: the launch was checked, so its pointers are good for the rows; `partials` has room for them.
+            let failed = unsafe { function(&bound, 0, rows as i64, partials.as_mut_ptr(), order, seed) };
+            assert_eq!(message(failed), None, "{}", part.cuda.name);
+        }
+        for (words, to, adds) in &mut sums {
+            let n = (words.len() * 8 / SCATTERED_BYTES) as i64;
+            // SAFETY: so many elements are in `words`, and where they go.
+            let failed = unsafe { (self.texts.finish)(words.as_ptr(), *to, n, *adds, order, seed) };
+            assert_eq!(message(failed), None);
+        }
         for (r, reduction) in part.reductions.iter().enumerate() {
-            reduce(launch, reduction, partials.iter().skip(r).step_by(sums));
+            reduce(launch, reduction, partials.iter().skip(r).step_by(reductions));
         }
     }
 }
@@ -228,6 +295,35 @@ fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
         };
     }
     l
+}
+
+/// What went wrong in a launch.
+fn message(failed: *const c_char) -> Option<&'static CStr> {
+    // SAFETY: what is not null is a text with its zero, until this thread launches again.
+    (!failed.is_null()).then(|| unsafe { CStr::from_ptr(failed) })
+}
+
+/// Room for elements in fixed point, zero, in place of the arrays that rows add to at each other's elements: with each, the
+/// array and whether it is added to. What nobody wants has none.
+fn fixed(launch: &Launching<'_>, bound: &mut Launch) -> Vec<(Vec<u64>, *mut u8, bool)> {
+    let part = launch.part;
+    let wanted = |n: &usize| {
+        let ArrayOf::Values(role) = part.slots[*n].array else { return None };
+        match launch.array(part.slots[*n].param, role) {
+            Some(Bound::Output { array, adds }) => Some((array.shape().iter().product::<usize>(), *adds)),
+            _ => None,
+        }
+    };
+    let mut rooms = vec![];
+    for n in part.scattered {
+        let to = std::mem::replace(&mut bound.pointers[*n], std::ptr::null_mut());
+        if let Some((elements, adds)) = wanted(n) {
+            let mut words = vec![0u64; elements * SCATTERED_BYTES / 8];
+            bound.pointers[*n] = words.as_mut_ptr().cast();
+            rooms.push((words, to, adds));
+        }
+    }
+    rooms
 }
 
 fn ints<T>(d: &[T]) -> *mut u8 {

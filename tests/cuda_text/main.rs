@@ -5,8 +5,11 @@
 mod common;
 
 mod calls;
+mod functions;
 mod host;
+mod lanes;
 mod noise;
+mod shared;
 mod storage;
 
 use calls::{Input, Question, inputs};

@@ -19,6 +19,8 @@ from madelung import _native
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
 REALS = ("float", "double")
+LANES = (1, 32)
+"""Threads of a row, where rows may be shared."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,13 @@ class Nvrtc:
         error.restype = ctypes.c_char_p
         assert status == 0, error(status).decode()
 
-    def compile(self, source: str, real: str, architecture: str) -> str:
+    def compile(self, source: str, real: str, architecture: str, lanes: int) -> str:
         """Compiles to a cubin and returns the log; an error is an assertion with the log."""
         options = [
             "--std=c++17",
             f"--gpu-architecture={architecture}",
             f"--define-macro=REAL={real}",
+            f"--define-macro=LANES={lanes}",
             "--ptxas-options=-v",
             # The system of a row whose sums the backend puts in their place.
             "--diag-suppress=177",
@@ -127,27 +130,27 @@ def test_texts_are_complete(sources: list[dict]) -> None:
 def test_texts_compile_without_spills(sources: list[dict]) -> None:
     nvrtc = Nvrtc()
     by_kernel = [list(group) for _, group in itertools.groupby(sources, key=lambda source: source["kernel"])]
-    jobs = list(itertools.product(by_kernel, REALS, ARCHITECTURES))
+    jobs = list(itertools.product(by_kernel, REALS, ARCHITECTURES, LANES))
     with ThreadPoolExecutor() as pool:
-        logs = list(pool.map(lambda job: nvrtc.compile(program(job[0]), job[1], job[2]), jobs))
+        logs = list(pool.map(lambda job: nvrtc.compile(program(job[0]), *job[1:]), jobs))
 
-    table: dict[str, dict[tuple[str, str], Usage]] = {}
-    for (group, real, architecture), log in zip(jobs, logs):
+    table: dict[str, dict[tuple[str, str, int], Usage]] = {}
+    for (group, *column), log in zip(jobs, logs):
         found = usages(log)
         assert set(found) == {source["name"] for source in group}
         assert "warning" not in log, log
         for name, usage in found.items():
-            table.setdefault(name, {})[real, architecture] = usage
+            table.setdefault(name, {})[tuple(column)] = usage
 
-    columns = list(itertools.product(REALS, ARCHITECTURES))
-    head = "".join(f"{f'{real} {architecture}':>15}" for real, architecture in columns)
+    columns = list(itertools.product(REALS, ARCHITECTURES, LANES))
+    head = "".join(f"{f'{real} {architecture} x{lanes}':>18}" for real, architecture, lanes in columns)
     print(f"\n{nvrtc.path.name}: registers, and bytes spilled where there are any\n{'':44}{head}")
     for name, row in table.items():
         cells = (
             f"{usage.registers}" + (f" ({usage.spilled} B)" if usage.spilled else "")
             for usage in (row[column] for column in columns)
         )
-        print(f"{name:44}" + "".join(f"{cell:>15}" for cell in cells))
+        print(f"{name:44}" + "".join(f"{cell:>18}" for cell in cells))
 
     # Derivatives of derivatives may spill: nobody waits for them at every step.
     plain = [source["name"] for source in sources if not source["dual"]]

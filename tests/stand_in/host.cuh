@@ -322,7 +322,8 @@ class Block {
   }
 };
 
-inline Block& block() {
+// One for each library: what several share would leave fibers in the code of another one.
+static Block& block() {
   static thread_local Block block;
   return block;
 }

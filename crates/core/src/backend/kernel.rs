@@ -314,12 +314,44 @@ pub struct Cuda {
     pub name: &'static str,
     /// Its text, to be read after [`PRELUDE`].
     pub text: &'static str,
+    /// What several threads of a row would divide.
+    pub lanes: Lanes,
 }
 
-/// What every CUDA text needs before it, `REAL` being defined as `float` or `double`: the type of what is computed. `ACC`,
-/// the type of sums, may be defined as well, and directly before a text `Tn`, the type that the real array at pointer n
-/// holds.
+/// What the threads that share a row divide among themselves, where `LANES` of them do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lanes {
+    /// Nothing: a row has one thread, whatever `LANES` is.
+    None,
+    /// The iterations of its loops over data: as many lanes pay as a row has pairs, or a system members.
+    Loops,
+    /// The planes of a mesh's nodes around a point: as many lanes pay as the splines have nodes.
+    Nodes,
+    /// The channels of this dimension, side by side in memory: as many lanes pay as there are channels.
+    Channels(usize),
+}
+
+/// What every CUDA text needs before it. Macros that are defined before say what for:
+///
+/// * `REAL`: `float` or `double`, the type of what is computed; there is no default.
+/// * `ACC`: the type of sums; `double`.
+/// * `LANES`: the threads of a row, 1 or a power of two up to 32, which divides a block's threads; 1. A part whose
+///   [`Cuda::lanes`] is [`Lanes::None`] has one thread per row with any of them. The bits of a result depend on it.
+/// * `SCATTER`: what becomes of what rows add to the arrays of [`Part::scattered`]; 0. With 0 it is added as it comes, to
+///   elements of the array, in an order that differs from run to run. With 1 and then 2, pointers of these arrays lead
+///   to [`SCATTERED_BYTES`] per element instead, zero before the first of the two launches: the first one finds how
+///   large addends are and writes nothing else, the second adds in fixed point, exact to 2⁻⁶³ of the largest addend of the
+///   element, for up to 2³¹ addends, and the same bits in any order. [`FINISH_SCATTERED`] makes numbers of them; an element
+///   with an addend that is infinite or NaN becomes NaN.
+/// * `Tn`, directly before a text: the type that the real array at pointer n holds; `REAL`.
 pub const PRELUDE: &str = include_str!("prelude.cuh");
+
+/// The bytes of an element that rows add to in fixed point.
+pub const SCATTERED_BYTES: usize = 24;
+
+/// `madelung_scattered(sums, to, n, adds)`, to be read after [`PRELUDE`]: the numbers that n elements in fixed point stand
+/// for are put into an array of `REAL` (or `T0`), or added to what it has. A thread per element.
+pub const FINISH_SCATTERED: &str = include_str!("scattered.cuh");
 
 /// Pointers and attributes of a launch, in the layout that the generated code and the CUDA text share.
 #[derive(Clone, Copy, Debug)]

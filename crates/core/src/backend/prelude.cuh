@@ -5,6 +5,15 @@
 #ifndef ACC
 #define ACC double
 #endif
+// How many threads share a row, in kernels whose rows may be shared: 1, 2, 4, 8, 16 or 32; so many divide a block's.
+#ifndef LANES
+#define LANES 1
+#endif
+// What becomes of what rows add to elements they share: 0: it is added as it comes, in any order; 1, then 2: the two
+// passes of sums in fixed point (see Scattered).
+#ifndef SCATTER
+#define SCATTER 0
+#endif
 
 struct Launch {
   void* pointers[64];
@@ -15,11 +24,81 @@ struct Launch {
   unsigned* status;
 };
 
+// Whether something was found before that no row shall follow: an index out of range, say.
+__device__ inline bool is_stopped(const Launch& a) { return a.status && *(volatile unsigned*)a.status; }
 template <class T> __device__ inline T exp_neg_sq(T x) {
   // x^2 = h + l exactly: without the low part the exponential of a large argument loses digits.
   T h = x * x, l = fma(x, x, -h);
   T e = exp(-h);
   return e - e * l;
+}
+// Two functions of one number that share most of their work.
+template <class T> struct Both { T first, second; };
+template <class T, int N> __device__ inline T polynomial(T x, const T (&coefficients)[N]) {
+  T sum = coefficients[N - 1];
+  for (int n = N - 2; n >= 0; --n) sum = fma(sum, x, coefficients[n]);
+  return sum;
+}
+// erfc(a) = exp(-a^2) top(a) / bottom(a) for a >= 0, as in math/functions.rs; at `end` it is zero. NaN stays NaN.
+template <class T, int N, int M>
+__device__ inline Both<T> erfc_exp_neg_sq(T x, T end, const T (&top)[N], const T (&bottom)[M]) {
+  T a = x < 0 ? -x : x;
+  a = a > end ? end : a;
+  const T e = exp_neg_sq(a), value = e * (polynomial(a, top) / polynomial(a, bottom));
+  return {x < 0 ? T(2) - value : value, e};
+}
+__device__ inline Both<double> erfc_exp_neg_sq(double x) {
+  constexpr double top[] = {1.0, 2.190206174391594, 2.373176066829152, 1.633672406760698, 0.7796645643103053,
+                            0.2664229553914064, 0.06517829813617443, 0.011045567712213097, 0.0011855359931105948,
+                            6.229353260782317e-5};
+  constexpr double bottom[] = {1.0, 3.318585341487093, 5.1177986303923415, 4.842157199251182, 3.1220702838299563,
+                               1.4386314998121184, 0.4819560700993259, 0.1165761793125135, 0.01963296523619841,
+                               0.002101307836324408, 0.0001104124117576006};
+  return erfc_exp_neg_sq(x, 28.0, top, bottom);
+}
+__device__ inline Both<float> erfc_exp_neg_sq(float x) {
+  constexpr float top[] = {float(1.0), float(1.2392041683197021), float(0.7324315309524536), float(0.22961150109767914),
+                           float(0.03287816047668457)};
+  constexpr float bottom[] = {float(1.0), float(2.367583751678467), float(2.40395450592041), float(1.3269122838974),
+                              float(0.407001793384552), float(0.05827433615922928)};
+  return erfc_exp_neg_sq(x, 11.0f, top, bottom);
+}
+template <class T> __device__ inline Both<T> sin_cos(T x) {
+  Both<T> both;
+  sincos(x, &both.first, &both.second);
+  return both;
+}
+// The inverse first: the root from it takes one step of Newton's method and no division.
+template <class T> __device__ inline Both<T> sqrt_recip(T x) {
+  const T inverse = rsqrt(x), near = x * inverse;
+  const T root = fma(fma(-near, near, x), T(0.5) * inverse, near);
+  return {x == 0 || inverse == 0 ? x : root, inverse};
+}
+
+// The threads of a row. They go through a kernel together, so each exchange is one of all of them.
+#if LANES > 1
+#define LANE int(threadIdx.x % LANES)
+#else
+#define LANE 0
+#endif
+__device__ inline unsigned lanes_of_row() { return ~0u >> (32 - LANES) << (threadIdx.x % 32 / LANES * LANES); }
+__device__ inline void wait_for_lanes() {
+  if (LANES > 1) __syncwarp(lanes_of_row());
+}
+// A sum in a fixed order: the same bits in every lane, and in every run.
+template <class T> __device__ inline T sum_of_lanes(T x) {
+  for (int n = LANES / 2; n > 0; n /= 2) x += __shfl_xor_sync(lanes_of_row(), x, n);
+  return x;
+}
+// The largest, and its place: the first one where several are largest; -1 is that of an initial value.
+template <class T> __device__ inline void best_of_lanes(T& best, T& place) {
+  for (int n = LANES / 2; n > 0; n /= 2) {
+    const T x = __shfl_xor_sync(lanes_of_row(), best, n), at = __shfl_xor_sync(lanes_of_row(), place, n);
+    if (at >= 0 && (x > best || (x == best && place >= 0 && at < place))) {
+      best = x;
+      place = at;
+    }
+  }
 }
 // A component of the shift of a list's entry: three integers each, or one in which they are packed (math/packed.rs).
 __device__ inline int shift(const int* triples, const int* packed, long long entry, int component) {
@@ -27,11 +106,61 @@ __device__ inline int shift(const int* triples, const int* packed, long long ent
   int biased = packed[entry] + (1024 << 11 | 1024);
   return component == 0 ? biased >> 22 : (biased >> (component == 1 ? 11 : 0) & 2047) - 1024;
 }
+// What an element is that rows add to in fixed point, so that the order does not matter; all of it begins as zeros. The
+// kernel runs twice: SCATTER 1 finds the exponent of the largest addend of every element and writes nothing else, and
+// SCATTER 2 adds. With 2^E the power of two above the largest addend, `high` counts units of 2^(E-31) and `low` those of
+// 2^(E-63): an addend is off by 2^(E-64) at most, 2^-63 of the largest one, and 2^31 of them fit. What becomes of an
+// element depends on its own addends alone. One that is infinite or NaN has the largest exponent that there is, and makes
+// its element NaN.
+struct Scattered {
+  long long high, low;
+  int exponent;  // That of a double, with its bias
+};
+__device__ inline int exponent_of(double v) { return int(__double_as_longlong(v) >> 52 & 2047); }
+// 2^n for a normal number.
+__device__ inline double power_of_two(int n) { return __longlong_as_double((long long)(n + 1023) << 52); }
+// E - 31. It is bounded so that 2 to its power and the inverse are normal numbers: where all addends are below 2^-991, they
+// are as exact as one of that size.
+__device__ inline int unit_of(int exponent) { return (exponent < 31 ? 31 : exponent) - 1022 - 31; }
+__device__ inline void find_exponent(Scattered* p, double v) {
+  const int exponent = exponent_of(v);
+  // It only grows, so an old value asks for one addition too many at most.
+  if (exponent > *(volatile int*)&p->exponent) atomicMax(&p->exponent, exponent);
+}
+__device__ inline void add_fixed(Scattered* p, double v) {
+  if (p->exponent == 2047) return;
+  const double units = v * power_of_two(-unit_of(p->exponent)), high = rint(units);
+  const long long low = (long long)rint((units - high) * 4294967296.0);
+  if (high != 0) atomicAdd((unsigned long long*)&p->high, (unsigned long long)(long long)high);
+  if (low != 0) atomicAdd((unsigned long long*)&p->low, (unsigned long long)low);
+}
+// The sum, to a unit in the last place.
+__device__ inline double sum_of(const Scattered& s) {
+  if (s.exponent == 2047) return __longlong_as_double(2047LL << 52 | 1LL << 51);
+  const long long high = s.high + (s.low >> 32), low = s.low & 0xffffffffLL;
+  return (double(high) + double(low) / 4294967296.0) * power_of_two(unit_of(s.exponent));
+}
+#if SCATTER == 0
+#define SCATTERED(T) T
+#else
+#define SCATTERED(T) Scattered
+#endif
+// A null array is one that nobody wants.
 template <class T> __device__ inline void put(T* p, long long i, double v, bool adds) {
-  if (p) p[i] = T(adds ? double(p[i]) + v : v);
+  if (p && SCATTER != 1) p[i] = T(adds ? double(p[i]) + v : v);
 }
 template <class T> __device__ inline void scatter(T* p, long long i, double v) {
   if (p) atomicAdd(p + i, T(v));
+}
+__device__ inline void scatter(Scattered* p, long long i, double v) {
+  if (!p) return;
+  if (SCATTER == 1) find_exponent(p + i, v); else add_fixed(p + i, v);
+}
+// Its own element of an array that others add to as well.
+__device__ inline void put(Scattered* p, long long i, double v, bool) { scatter(p, i, v); }
+// What a row gives to a sum over rows.
+__device__ inline void leave(double* partials, long long i, double sum) {
+  if (SCATTER != 1) partials[i] = sum;
 }
 
 // What kernels that are not differentiated call. Their rows share outputs, so these are read and written as they are

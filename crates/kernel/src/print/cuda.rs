@@ -1,23 +1,31 @@
-//! CUDA: one `extern "C"` function per part, a thread per row, in plain C-like text. Reals are computed in `REAL`;
-//! sums, and what is computed from them, in `ACC`; the real array at pointer n holds `Tn`, which is `REAL` unless it is
-//! defined before the text (a half of the widths, say). Sums over rows are left per row (`partials`), to be added in a
-//! fixed order.
+//! CUDA: one `extern "C"` function per part, in plain C-like text. Reals are computed in `REAL`; sums, and what is
+//! computed from them, in `ACC`; the real array at pointer n holds `Tn`, which is `REAL` unless it is defined before the
+//! text (a half of the widths, say). Sums over rows are left per row (`partials`), to be added in a fixed order.
+//!
+//! A row has `LANES` threads side by side in a warp. Each of them does all that the row does, but for the loops that are
+//! divided ([`Divided`]): of these it visits every `LANES`th iteration, and what they sum is added up over the lanes in a
+//! fixed order, so that all lanes go on with the same bits. Lane 0 writes what belongs to the whole row.
 
-use super::layout::{Array, Layout, Table, scalar_position};
-use crate::ir::{Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val};
+use super::divide::{Divided, Lanes, fed};
+use super::layout::{Array, Layout, Pair, Table, half_of_pair, scalar_position};
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, for_each};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// The function `name` of a part.
-pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> String {
+pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, divided: &Divided, name: &str) -> String {
     let mut p = Printer {
         kernel,
         b: &part.body,
         layout,
+        divided,
         out: String::new(),
         loops: HashMap::new(),
         doubles: HashSet::new(),
+        within: false,
+        reduced_within: HashSet::new(),
+        paired: vec![],
     };
     let is_real = |(param, array): &(usize, Array)| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
     let reals: Vec<usize> = (0..layout.slots.len()).filter(|n| is_real(&layout.slots[*n])).collect();
@@ -27,8 +35,12 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
     p.out += &format!(
         "extern \"C\" __global__ void {name}(const Launch a, long long lo, long long hi, double* partials) {{\n"
     );
-    p.line("const long long row = lo + (long long)blockIdx.x * blockDim.x + threadIdx.x;");
-    p.line("if (row >= hi) return;");
+    p.line(if p.has_lanes() {
+        "const long long row = lo + (long long)blockIdx.x * (blockDim.x / LANES) + threadIdx.x / LANES;"
+    } else {
+        "const long long row = lo + (long long)blockIdx.x * blockDim.x + threadIdx.x;"
+    });
+    p.line("if (row >= hi || is_stopped(a)) return;");
     let stored: HashSet<_> = stored(&part.body);
     for dim in &layout.widths {
         p.line(&format!("const long long w{dim} = a.dims[{dim}];"));
@@ -39,6 +51,7 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
             continue;
         }
         let ty = match array {
+            Array::Values(_) if layout.scattered.contains(&(*param, *array)) => format!("SCATTERED(T{n})*"),
             Array::Values(role) if stored.contains(&(*param, *role)) => format!("T{n}*"),
             Array::Values(role) if !kernel.is_ints(*param, *role) => format!("const T{n}*"),
             array if array.is_long() => "const long long*".into(),
@@ -55,13 +68,25 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
     p.block(part.body.stmts());
     let n = layout.reductions.len();
     for r in 0..n {
-        p.line(&format!("partials[row * {n} + {r}] = r{r};"));
+        if p.reduced_within.contains(&r) {
+            p.line(&format!("r{r} = sum_of_lanes(r{r});"));
+        }
+        p.line_of_row(&format!("leave(partials, row * {n} + {r}, r{r});"));
     }
     p.out += "}\n";
     for n in &reals {
         p.line(&format!("#undef T{n}"));
     }
     p.out
+}
+
+/// Whether statements add to sums over channels, of those that are given.
+fn feeds_channels(stmts: &[Stmt], sums: &HashSet<Acc>) -> bool {
+    let mut found = false;
+    for_each(stmts, &mut |s| {
+        found |= matches!(s, Stmt::AccumulateChannel { sum, .. } if sums.contains(sum));
+    });
+    found
 }
 
 fn stored(b: &Body) -> HashSet<(usize, Role)> {
@@ -78,16 +103,36 @@ struct Printer<'a> {
     kernel: &'a Kernel,
     b: &'a Body,
     layout: &'a Layout,
+    divided: &'a Divided,
     out: String,
     loops: HashMap<LoopId, Range>,
     /// Values that depend on a sum.
     doubles: HashSet<Val>,
+    /// Whether the lanes are at iterations of their own.
+    within: bool,
+    /// Sums over rows that lanes have parts of.
+    reduced_within: HashSet<usize>,
+    /// Pairs of functions that are known, block by block.
+    paired: Vec<HashSet<(Val, Pair)>>,
 }
 
 impl Printer<'_> {
     fn line(&mut self, s: &str) {
         self.out.push_str(s);
         self.out.push('\n');
+    }
+
+    fn has_lanes(&self) -> bool {
+        self.divided.lanes != Lanes::None
+    }
+
+    /// What is done once for the row, or once for the iteration that a lane visits.
+    fn line_of_row(&mut self, s: &str) {
+        if self.has_lanes() && !self.within {
+            self.line(&format!("if (LANE == 0) {s}"));
+        } else {
+            self.line(s);
+        }
     }
 
     fn v(&self, v: Val) -> String {
@@ -120,6 +165,8 @@ impl Printer<'_> {
     }
 
     fn block(&mut self, stmts: &[Stmt]) {
+        self.paired.push(HashSet::new());
+        let mut channels = HashSet::new();
         for s in stmts {
             match s {
                 Stmt::Let(v) => self.define(*v),
@@ -145,7 +192,14 @@ impl Printer<'_> {
                 }
                 Stmt::DeclareChannels(m, dim) => {
                     let slot = self.layout.scratch(*m);
-                    self.line(&format!("for (long long c = 0; c < w{dim}; ++c) p{slot}[c] = 0;"));
+                    channels.insert(*m);
+                    // Another lane may still read what stood there.
+                    self.exchange();
+                    let (first, step) = if self.has_lanes() { ("LANE", "LANES") } else { ("0", "1") };
+                    self.line(&format!(
+                        "for (long long c = {first}; c < w{dim}; c += {step}) p{slot}[c] = 0;"
+                    ));
+                    self.exchange();
                 }
                 Stmt::AccumulateChannel { sum, channel, value } => {
                     let (slot, c, x) = (self.layout.scratch(*sum), self.v(*channel), self.v(*value));
@@ -158,19 +212,22 @@ impl Printer<'_> {
                         None => self.own(*param, *role, *component),
                     };
                     let x = self.v(*value);
-                    self.line(&format!("put(p{slot}, {at}, {x}, (a.adds >> {slot}) & 1);"));
+                    self.line_of_row(&format!("put(p{slot}, {at}, {x}, (a.adds >> {slot}) & 1);"));
                 }
                 Stmt::Contribute { param, role, row, component, channel, value } => {
                     let x = self.v(*value);
                     if let Some(r) = self.layout.reduction(self.b, *param, *role, *component, *row) {
-                        self.line(&format!("r{r} += {x};"));
+                        if self.within {
+                            self.reduced_within.insert(r);
+                        }
+                        self.line_of_row(&format!("r{r} += {x};"));
                     } else {
                         let slot = self.layout.slot(*param, Array::Values(*role));
                         let at = self.at(*param, *role, *row, *component, *channel);
                         let own = row.is_some_and(|r| matches!(self.b.op(r), Op::PairEntry(_)));
                         let add = if own { "put" } else { "scatter" };
                         let last = if own { ", true" } else { "" };
-                        self.line(&format!("{add}(p{slot}, {at}, {x}{last});"));
+                        self.line_of_row(&format!("{add}(p{slot}, {at}, {x}{last});"));
                     }
                 }
                 Stmt::For { id, range, body } => {
@@ -195,9 +252,18 @@ impl Printer<'_> {
                         Range::Channels(dim) => ("0".into(), format!("w{dim}")),
                     };
                     self.line(&format!("const long long first{id} = {lo}, last{id} = {hi};"));
-                    self.line(&format!("for (long long k{id} = first{id}; k{id} < last{id}; ++k{id}) {{"));
-                    self.block(body);
-                    self.line("}");
+                    if self.divided.loops.contains(id) {
+                        self.divided_loop(*id, body);
+                    } else {
+                        self.line(&format!(
+                            "for (long long k{id} = first{id}; k{id} < last{id}; ++k{id}) {{"
+                        ));
+                        self.block(body);
+                        self.line("}");
+                    }
+                    if feeds_channels(body, &channels) {
+                        self.exchange();
+                    }
                 }
                 Stmt::If { condition, then, otherwise } => {
                     let c = self.v(*condition);
@@ -208,6 +274,33 @@ impl Printer<'_> {
                     self.line("}");
                 }
             }
+        }
+        self.paired.pop();
+    }
+
+    /// Lanes visit the iterations in turn. What was known of a sum before stays with lane 0, so that it counts once.
+    fn divided_loop(&mut self, id: LoopId, body: &[Stmt]) {
+        let (sums, bests) = fed(body);
+        for m in &sums {
+            self.line(&format!("if (LANE != 0) m{m} = 0;"));
+        }
+        self.line(&format!("for (long long k{id} = first{id} + LANE; k{id} < last{id}; k{id} += LANES) {{"));
+        self.within = true;
+        self.block(body);
+        self.within = false;
+        self.line("}");
+        for m in &sums {
+            self.line(&format!("m{m} = sum_of_lanes(m{m});"));
+        }
+        for m in &bests {
+            self.line(&format!("best_of_lanes(m{m}, w{m});"));
+        }
+    }
+
+    /// What lanes have left in sums over channels is there for all of them.
+    fn exchange(&mut self) {
+        if self.divided.exchanged && self.has_lanes() {
+            self.line("wait_for_lanes();");
         }
     }
 
@@ -246,8 +339,10 @@ impl Printer<'_> {
         }
         let mut text = String::new();
         let t = &mut text;
+        let paired = self.paired(v);
         let x = |v: &Val| self.v(*v);
         let written = match self.b.op(v) {
+            _ if paired.is_some() => write!(t, "{}", paired.unwrap_or_default()),
             Const(_) | Int(_) | Row => return,
             LoopVar(l) => write!(t, "k{l}"),
             PairColumn(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::Column)),
@@ -340,6 +435,26 @@ impl Printer<'_> {
         for table in self.layout.tables.iter().filter(|t| t.at == v) {
             self.table(*table);
         }
+    }
+
+    /// One of two functions that share their work, where both are needed.
+    fn paired(&mut self, v: Val) -> Option<String> {
+        let (x, pair, which) = half_of_pair(self.b, v)?;
+        if !self.layout.together.contains(&(x, pair)) {
+            return None;
+        }
+        let both = match pair {
+            Pair::ErfcExpNegSq => "erfc_exp_neg_sq",
+            Pair::SinCos => "sin_cos",
+            Pair::SqrtRecip => "sqrt_recip",
+        };
+        let name = format!("b{x}_{both}");
+        if !self.paired.iter().any(|known| known.contains(&(x, pair))) {
+            self.paired.last_mut().expect("a block is open").insert((x, pair));
+            let arg = self.v(x);
+            self.line(&format!("const auto {name} = {both}({arg});"));
+        }
+        Some(format!("{name}.{}", ["first", "second"][which]))
     }
 
     fn table(&mut self, t: Table) {

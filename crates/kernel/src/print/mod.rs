@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod cuda;
+pub mod divide;
 pub mod imperative;
 pub mod layout;
 pub mod rust;

@@ -1,0 +1,175 @@
+//! Which loops the threads that share a row divide among themselves: the outermost ones whose iterations do not meet.
+
+use super::layout::Layout;
+use crate::ir::{Acc, Body, Dim, LoopId, Op, Range, Stmt, Val, for_each};
+use std::collections::{BTreeSet, HashSet};
+
+/// What threads that share a row divide among themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lanes {
+    /// Nothing: a row has one thread.
+    None,
+    /// The iterations of loops over pairs, members of systems or ranges of integers.
+    Loops,
+    /// The planes of a mesh's nodes around a point: as many as the order of the splines.
+    Nodes,
+    /// The channels of a dimension, which lie side by side in memory.
+    Channels(Dim),
+}
+
+/// How the loops of a part are divided.
+#[derive(Clone, Debug)]
+pub struct Divided {
+    /// What the lanes get, where there are several kinds of loops: of the longest.
+    pub lanes: Lanes,
+    /// Loops whose iterations go to the lanes in turn; none of them is within another.
+    pub(crate) loops: HashSet<LoopId>,
+    /// Whether a lane reads sums over channels that other lanes have made.
+    pub(crate) exchanged: bool,
+}
+
+/// Constant ranges that are no longer than this are left to every lane.
+const SHORT: i64 = 4;
+
+impl Divided {
+    /// Reads the body of a part.
+    pub fn new(b: &Body, layout: &Layout) -> Self {
+        let mut d = Divider { b, layout, loops: HashSet::new(), longest: (0, Lanes::None) };
+        d.block(b.stmts(), false);
+        let mut divided = Self { lanes: d.longest.1, loops: d.loops, exchanged: false };
+        if !divided.owns_channels(b, b.stmts(), None) {
+            divided.loops.clear();
+            divided.lanes = Lanes::None;
+        }
+        divided
+    }
+
+    /// Whether each channel of a sum is added to by one lane alone. Notes where other lanes read it.
+    fn owns_channels(&mut self, b: &Body, stmts: &[Stmt], within: Option<LoopId>) -> bool {
+        let is_own = |c: Val| within.is_some_and(|l| *b.op(c) == Op::LoopVar(l));
+        stmts.iter().all(|s| match s {
+            Stmt::Let(v) => {
+                self.exchanged |= matches!(b.op(*v), Op::ReadChannel(_, c) if !is_own(*c));
+                true
+            }
+            Stmt::AccumulateChannel { channel, .. } => is_own(*channel),
+            Stmt::For { id, body, .. } => {
+                let within = within.or_else(|| self.loops.contains(id).then_some(*id));
+                self.owns_channels(b, body, within)
+            }
+            Stmt::If { then, otherwise, .. } => {
+                self.owns_channels(b, then, within) && self.owns_channels(b, otherwise, within)
+            }
+            _ => true,
+        })
+    }
+}
+
+struct Divider<'a> {
+    b: &'a Body,
+    layout: &'a Layout,
+    loops: HashSet<LoopId>,
+    /// The lanes of the longest loops yet, and how long those are by their kind.
+    longest: (usize, Lanes),
+}
+
+impl Divider<'_> {
+    /// `inside`: whether the block is within a loop, each iteration of which the lanes share.
+    fn block(&mut self, stmts: &[Stmt], inside: bool) {
+        for s in stmts {
+            match s {
+                Stmt::For { id, range, body } if self.may_divide(*id, *range, body) => {
+                    self.loops.insert(*id);
+                    let found = match range {
+                        Range::Channels(dim) if inside => (4, Lanes::Channels(*dim)),
+                        Range::Channels(dim) => (1, Lanes::Channels(*dim)),
+                        Range::Ints(_, hi) if matches!(self.b.op(*hi), Op::SplineOrder(_)) => {
+                            (2, Lanes::Nodes)
+                        }
+                        _ => (3, Lanes::Loops),
+                    };
+                    if found.0 > self.longest.0 {
+                        self.longest = found;
+                    }
+                }
+                Stmt::For { body, .. } => self.block(body, true),
+                Stmt::If { then, otherwise, .. } => {
+                    self.block(then, inside);
+                    self.block(otherwise, inside);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether iterations may run on several lanes at once: then no two of them write the same element, other than by
+    /// sums that lanes add up afterwards, or by additions to what rows share.
+    fn may_divide(&self, id: LoopId, range: Range, body: &[Stmt]) -> bool {
+        if let Range::Ints(lo, hi) = range
+            && let (Op::Int(lo), Op::Int(hi)) = (self.b.op(lo), self.b.op(hi))
+            && hi - lo <= SHORT
+        {
+            return false;
+        }
+        let b = self.b;
+        let own: HashSet<Acc> = declared(body).into_iter().collect();
+        let is_variable = |c: &Option<Val>| c.is_some_and(|c| *b.op(c) == Op::LoopVar(id));
+        let (mut may, mut defined) = (true, HashSet::new());
+        // A pair with a row of channels of its own: its channels are read side by side, so lanes get those.
+        let mut rows = false;
+        let mut row_of = |row: Option<Val>, channel: Option<Val>, defined: &HashSet<Val>| {
+            rows |= channel.is_some() && row.is_some_and(|r| defined.contains(&r));
+        };
+        for_each(body, &mut |s| match s {
+            Stmt::Let(v) => {
+                defined.insert(*v);
+                if let Op::Load { row, channel, .. } = b.op(*v) {
+                    row_of(*row, *channel, &defined);
+                }
+            }
+            Stmt::Store { channel, .. } => may &= is_variable(channel),
+            Stmt::DeclareChannels(..) => may = false,
+            Stmt::AccumulateChannel { channel, .. } => may &= is_variable(&Some(*channel)),
+            Stmt::Raise { acc, place, .. } => may &= own.contains(acc) || *b.op(*place) == Op::Place(id),
+            Stmt::Contribute { param, role, row, component, channel, .. } => {
+                row_of(*row, *channel, &defined);
+                let entry = row.and_then(|r| match b.op(r) {
+                    Op::PairEntry(l) => Some(*l),
+                    _ => None,
+                });
+                let reduced = self.layout.reduction(b, *param, *role, *component, *row).is_some();
+                may &= reduced || entry.is_none_or(|l| l == id) || is_variable(channel);
+            }
+            _ => {}
+        });
+        may && (!rows || matches!(range, Range::Channels(_)))
+    }
+}
+
+/// The accumulators that statements declare.
+fn declared(stmts: &[Stmt]) -> Vec<Acc> {
+    let mut found = vec![];
+    for_each(stmts, &mut |s| {
+        if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
+            found.push(*m);
+        }
+    });
+    found
+}
+
+/// What the lanes of a loop add up after it: sums, and the largest of values.
+pub(crate) fn fed(body: &[Stmt]) -> (BTreeSet<Acc>, BTreeSet<Acc>) {
+    let (mut sums, mut bests) = (BTreeSet::new(), BTreeSet::new());
+    for_each(body, &mut |s| {
+        match s {
+            Stmt::Accumulate(m, _) => sums.insert(*m),
+            Stmt::Raise { acc, .. } => bests.insert(*acc),
+            _ => false,
+        };
+    });
+    for m in declared(body) {
+        sums.remove(&m);
+        bests.remove(&m);
+    }
+    (sums, bests)
+}
