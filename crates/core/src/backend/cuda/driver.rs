@@ -69,7 +69,7 @@ functions! {
     cuMemcpyDtoHAsync_v2(*mut c_void, sys::CUdeviceptr, usize, sys::CUstream);
     cuMemcpyDtoDAsync_v2(sys::CUdeviceptr, sys::CUdeviceptr, usize, sys::CUstream);
     cuMemcpyDtoH_v2(*mut c_void, sys::CUdeviceptr, usize);
-    cuMemsetD32_v2(sys::CUdeviceptr, c_uint, usize);
+    cuMemcpyHtoD_v2(sys::CUdeviceptr, *const c_void, usize);
     cuMemsetD8Async(sys::CUdeviceptr, u8, usize, sys::CUstream);
     cuMemsetD32Async(sys::CUdeviceptr, c_uint, usize, sys::CUstream);
     cuStreamGetCtx(sys::CUstream, *mut sys::CUcontext);

@@ -61,29 +61,19 @@ fn function(
     Ok(function)
 }
 
-/// The threads of a row: as many as its loops keep busy. It depends on the shapes of the call alone.
+/// The threads of a row. The bits of a sum depend on it, and a system is to have the same ones alone and in a batch: so it
+/// depends on the part and the width of channels, and never on how long the rows of this call are.
 fn lanes(part: &Part, launch: &Launching<'_>) -> u32 {
-    let rows = launch.rows().max(1);
-    let length = match part.cuda.lanes {
-        Lanes::None => return 1,
-        Lanes::Loops => {
-            let pairs = launch.device.iter().filter_map(|(_, arg)| match arg {
-                DeviceArg::Pairs(list) => Some(list.capacity() / rows),
-                _ => None,
-            });
-            let members = launch.device.iter().filter_map(|(_, arg)| match arg {
-                DeviceArg::Batch(batch) => Some(batch.atoms() / batch.systems().max(1)),
-                _ => None,
-            });
-            pairs.max().or_else(|| members.max()).unwrap_or(0)
-        }
-        Lanes::Nodes => launch.meshes.first().map_or(1, |(_, mesh)| mesh.spline_order()),
-        Lanes::Channels(dim) => launch.dims[dim],
-    };
-    // A lane that has one or two iterations spends as much on the sum over lanes.
-    match length / 2 {
-        0 => 1,
-        half => 1 << half.ilog2().min(5),
+    match part.cuda.lanes {
+        Lanes::None => 1,
+        // Rows of lists are tens to hundreds long, systems hundreds and more.
+        Lanes::Loops if part.slots.iter().any(|s| matches!(s.array, ArrayOf::Start | ArrayOf::ColumnStart)) => 16,
+        Lanes::Loops => 32,
+        Lanes::Nodes => 8,
+        Lanes::Channels(dim) => match launch.dims[dim] {
+            0 => 1,
+            width => 1 << width.ilog2().min(5),
+        },
     }
 }
 

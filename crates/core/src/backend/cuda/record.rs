@@ -9,6 +9,9 @@ use crate::backend::status::Word;
 /// The number of a call, and a word.
 pub(super) const LEN: usize = 1 + Word::LEN;
 
+/// Nothing was raised.
+const ZEROS: [u32; LEN] = [0; LEN];
+
 impl Device {
     /// Where kernels write the record.
     pub(super) fn record(&self) -> Result<u64> {
@@ -23,7 +26,7 @@ impl Device {
         unsafe {
             let made = (self.driver.cuMemAlloc_v2)(&raw mut address, 4 * LEN);
             self.driver.check(made, "allocating the record of a device")?;
-            let zeroed = (self.driver.cuMemsetD32_v2)(address, 0, LEN);
+            let zeroed = (self.driver.cuMemcpyHtoD_v2)(address, ZEROS.as_ptr().cast(), 4 * LEN);
             self.driver.check(zeroed, "zeroing the record of a device")?;
         }
         // Two threads may both have made one: the first stays, and the other's few bytes are lost.
@@ -32,7 +35,7 @@ impl Device {
 
     /// Waits for the device, and takes what is in its record: zeros if nothing was raised.
     pub(super) fn take_record(&self) -> Result<[u32; LEN]> {
-        let mut record = [0; LEN];
+        let mut record = ZEROS;
         let Some(address) = self.record.get() else { return Ok(record) };
         let _current = self.enter()?;
         // SAFETY: the record has as many words, on either side.
@@ -40,7 +43,7 @@ impl Device {
             self.driver.check((self.driver.cuCtxSynchronize)(), "waiting for a device")?;
             let read = (self.driver.cuMemcpyDtoH_v2)(record.as_mut_ptr().cast(), *address, 4 * LEN);
             self.driver.check(read, "reading the record of a device")?;
-            let zeroed = (self.driver.cuMemsetD32_v2)(*address, 0, LEN);
+            let zeroed = (self.driver.cuMemcpyHtoD_v2)(*address, ZEROS.as_ptr().cast(), 4 * LEN);
             self.driver.check(zeroed, "zeroing the record of a device")?;
         }
         Ok(record)

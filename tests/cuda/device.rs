@@ -1,0 +1,153 @@
+//! Calls on a device, of arguments that lie on the host: everything goes there, and results come back.
+
+use madelung::array::{Array, DType, Place, View};
+use madelung::backend::Context;
+use madelung::backend::cuda::{Cuda, Device, Memory};
+use madelung::device::{DeviceArg, DeviceBatch, DeviceMap, DevicePairs};
+use madelung::op::{Arg, Cotangent, Evaluated, Op, Request};
+use madelung::{Error, Result};
+
+/// A device with memory for one stream, the default one.
+pub(crate) struct Gpu {
+    cuda: Cuda,
+    memory: Memory,
+}
+
+/// An argument there. Those that own their arrays keep them alive.
+enum Sent<'a> {
+    Same(Arg<'a>),
+    Array(Array),
+    Batch([Array; 2]),
+    Pairs(Box<List>),
+    Map(Array, usize),
+}
+
+struct List {
+    ptr: [Array; 2],
+    others: Array,
+    shifts: Array,
+    columns: usize,
+    kind: madelung::pairs::Kind,
+}
+
+impl Gpu {
+    #[expect(unsafe_code, reason = "the default stream is a stream of every device")]
+    pub(crate) fn new(ordinal: usize) -> Result<Self> {
+        let device = Device::get(ordinal)?;
+        // SAFETY: 0 is the default stream, which lives as long as the device.
+        let stream = unsafe { device.stream(0)? };
+        Ok(Self { cuda: Cuda::new(stream), memory: Memory::new(stream) })
+    }
+
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context { backend: &self.cuda, allocator: &self.memory, ..Context::default() }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::Cuda(self.cuda.device().ordinal())
+    }
+
+    fn send(&self, view: &View<'_>) -> Result<Array> {
+        self.memory.upload(view)
+    }
+
+    fn send_arg<'a>(&self, arg: &Arg<'a>) -> Result<Sent<'a>> {
+        Ok(match arg {
+            Arg::Array(view) => Sent::Array(self.send(view)?),
+            Arg::Batch(b) => Sent::Batch([self.send(&b.idx().into())?, self.send(&b.ptr().into())?]),
+            Arg::Pairs(list) => {
+                let shifts = match list.stored_shifts().packed() {
+                    Some(packed) => self.send(&packed.into())?,
+                    None => self.send(&(&*list.shifts()).into())?,
+                };
+                Sent::Pairs(Box::new(List {
+                    ptr: [self.send(&list.starts().into())?, self.send(&list.ends().into())?],
+                    others: self.send(&list.others().into())?,
+                    shifts,
+                    columns: list.columns(),
+                    kind: list.kind(),
+                }))
+            }
+            Arg::Map(map) => Sent::Map(self.send(&map.of().into())?, map.into_len()),
+            Arg::Grid(_) => return Err(Error::Unsupported("a grid on a device".into())),
+            same => Sent::Same(same.clone()),
+        })
+    }
+
+    /// A member of an op there: what it gives is read back, and then what it raised.
+    pub(crate) fn evaluate(&self, op: &Op, args: &[Arg<'_>], request: &Request<'_, '_>) -> Result<Evaluated> {
+        let sent = args.iter().map(|arg| self.send_arg(arg)).collect::<Result<Vec<_>>>()?;
+        let mut batches = vec![];
+        let (mut pairs, mut maps) = (vec![], vec![]);
+        for sent in &sent {
+            match sent {
+                Sent::Batch([idx, ptr]) => batches.push(DeviceBatch::new(idx.view(), ptr.view())?),
+                Sent::Pairs(l) => {
+                    let [starts, ends] = l.ptr.each_ref().map(Array::view);
+                    let (others, shifts) = (l.others.view(), l.shifts.view());
+                    pairs.push(DevicePairs::new(starts, ends, others, shifts, l.columns, l.kind)?);
+                }
+                Sent::Map(of, into) => maps.push(DeviceMap::new(of.view(), *into)?),
+                Sent::Same(_) | Sent::Array(_) => {}
+            }
+        }
+        let (mut batches, mut pairs, mut maps) = (batches.iter(), pairs.iter(), maps.iter());
+        let there: Vec<Arg<'_>> = sent
+            .iter()
+            .map(|sent| match sent {
+                Sent::Same(arg) => arg.clone(),
+                Sent::Array(array) => Arg::Array(array.view()),
+                Sent::Batch(_) => Arg::Device(DeviceArg::Batch(batches.next().expect("made above"))),
+                Sent::Pairs(_) => Arg::Device(DeviceArg::Pairs(pairs.next().expect("made above"))),
+                Sent::Map(..) => Arg::Device(DeviceArg::Map(maps.next().expect("made above"))),
+            })
+            .collect();
+        let send_all = |views: &[Option<View<'_>>]| -> Result<Vec<Option<Array>>> {
+            views.iter().map(|v| v.as_ref().map(|v| self.send(v)).transpose()).collect()
+        };
+        let directions =
+            request.directions.iter().map(|views| send_all(views)).collect::<Result<Vec<_>>>()?;
+        let views: Vec<Vec<Option<View<'_>>>> =
+            directions.iter().map(|d| d.iter().map(|a| a.as_ref().map(Array::view)).collect()).collect();
+        let directions: Vec<&[Option<View<'_>>]> = views.iter().map(Vec::as_slice).collect();
+        let weights = request
+            .cotangents
+            .iter()
+            .map(|c| match c {
+                Some(Cotangent::Array(view)) => self.send(view).map(Some),
+                _ => Ok(None),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let cotangents: Vec<Option<Cotangent<'_>>> = request
+            .cotangents
+            .iter()
+            .zip(&weights)
+            .map(|(c, sent)| match (c, sent) {
+                (_, Some(array)) => Some(Cotangent::Array(array.view())),
+                (Some(Cotangent::Uniform(x)), None) => Some(Cotangent::Uniform(*x)),
+                _ => None,
+            })
+            .collect();
+        let request = Request {
+            values: request.values,
+            directions: &directions,
+            cotangents: &cotangents,
+            gradients: request.gradients,
+            save: request.save,
+            saved: &[],
+        };
+        let done = op.evaluate(&self.context(), &there, &request)?;
+        let stream = self.cuda.stream();
+        let read = |arrays: &[Array]| arrays.iter().map(|a| stream.read(&a.view())).collect::<Result<Vec<_>>>();
+        let read_saved = |a: &Option<Array>| a.as_ref().map(|a| stream.read(&a.view())).transpose();
+        let read = Evaluated {
+            values: read(&done.values)?,
+            gradients: read(&done.gradients)?,
+            saved: done.saved.iter().map(read_saved).collect::<Result<_>>()?,
+        };
+        madelung::backend::cuda::check(self.cuda.device())?;
+        let reals = read.values.iter().chain(&read.gradients).filter(|a| a.dtype() != DType::I32);
+        reals.for_each(|a| debug_assert_eq!(a.place(), Place::Host));
+        Ok(read)
+    }
+}
