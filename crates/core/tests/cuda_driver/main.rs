@@ -7,9 +7,11 @@ mod support;
 
 use madelung_core::Error;
 use madelung_core::backend::cuda::cufft::{Plan, Transform};
-use madelung_core::backend::cuda::{Device, Graph, Memory, Program};
+use madelung_core::backend::cuda::{Device, Graph, Memory, Program, Stream};
 use madelung_stand_in::{Order, calls, folder, install, message, set_memory, set_order};
-use support::{Raw, add, apart, download, function, program, sum, upload};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use support::{Raw, add, apart, download, function, program, start, sum, upload};
 
 /// What must not happen to streams and memory of others.
 const FORBIDDEN: [&str; 12] = [
@@ -100,6 +102,44 @@ fn an_architecture_too_new() {
     runs(device(0));
 }
 
+/// NVIDIA's own compiler, where Python has it. The stand-in driver cannot load what it makes, and says so.
+#[test]
+fn the_real_nvrtc() {
+    let ask = "import nvidia.cuda_nvrtc as found; print(next(iter(found.__path__)), end='/lib')";
+    let asked = Command::new("python3").args(["-c", ask]).output();
+    let Some(found) = asked.ok().filter(|asked| asked.status.success()) else { return };
+    let found = String::from_utf8(found.stdout).expect("a path");
+    let lone = tempfile::tempdir().expect("a temporary folder");
+    std::os::unix::fs::symlink(folder().join("libcuda.so"), lone.path().join("libcuda.so")).expect("a link");
+    let environment = [("LD_LIBRARY_PATH", &*lone.path().to_string_lossy()), ("MADELUNG_TEST_NVRTC", &found)];
+    if !apart("the_real_nvrtc", &environment) {
+        return;
+    }
+    let given = std::env::var_os("MADELUNG_TEST_NVRTC").expect("a folder");
+    madelung_core::backend::cuda::set_library_folders(vec![given.into()]);
+    let device = Device::get(0).expect("a device of the stand-in");
+    let said = device.function(&program(), "add").expect_err("what no stand-in loads").to_string();
+    assert!(said.contains("CUDA_ERROR_INVALID_IMAGE") && said.contains("as NVRTC"), "{said}");
+    let bad = Program { name: "bad.cu", text: "__global__ void k() { undeclared; }".into(), defines: &[] };
+    let said = device.function(&bad, "k").expect_err("an error").to_string();
+    assert!(said.contains("bad.cu(1): error: identifier \"undeclared\" is undefined"), "{said}");
+}
+
+/// What is forgotten to be copied shows in tests as it would with a GPU.
+#[test]
+fn the_host_reads_no_device_memory() {
+    if std::env::var_os("MADELUNG_TEST_APART").is_none() {
+        let cache = tempfile::tempdir().expect("a temporary folder");
+        let done = start("the_host_reads_no_device_memory", cache.path(), &[]).wait().expect("a process");
+        assert_eq!(done.signal(), Some(libc::SIGSEGV));
+        return;
+    }
+    let x = Memory::new(Raw::new().stream(device(0))).allocate(8).expect("memory");
+    // SAFETY: none: this has to end the process.
+    let read = unsafe { (x.address() as *const f64).read_volatile() };
+    println!("{read}");
+}
+
 /// Adds one to three numbers.
 fn runs(device: &'static Device) {
     let stream = Raw::new().stream(device);
@@ -150,11 +190,11 @@ fn graphs_are_replayed() {
     let memory = Memory::new(stream);
     let numbers: Vec<f64> = (0..500).map(|n| f64::from(n).sin()).collect();
     let (plus, total) = (function(device, "add"), function(device, "sum"));
-    let work = |stream| {
+    let work = |stream: Stream| {
         let x = memory.allocate(4000)?;
         let out = memory.allocate(8)?;
         // SAFETY: both blocks are large enough.
-        unsafe { stream_copy(stream, x.address(), out.address())? };
+        unsafe { stream.copy(out.address(), x.address(), 8)? };
         add(stream, plus, x.address(), 500, 0.1)?;
         add(stream, plus, x.address(), 500, 0.7)?;
         sum(stream, total, x.address(), out.address(), 500)
@@ -190,17 +230,6 @@ fn graphs_are_replayed() {
     // SAFETY: 0 is the default stream.
     let default = unsafe { device.stream(0) }.expect("the default stream");
     assert!(matches!(Graph::capture(default, |_| Ok(())), Err(Error::Argument { .. })));
-}
-
-/// # Safety
-/// As for `Stream::zero`.
-unsafe fn stream_copy(
-    stream: madelung_core::backend::cuda::Stream,
-    x: u64,
-    out: u64,
-) -> madelung_core::Result<()> {
-    // SAFETY: the caller's.
-    unsafe { stream.copy(out, x, 8) }
 }
 
 /// A program may be compiled while a stream captures.
