@@ -134,7 +134,8 @@ fn the_host_reads_no_device_memory() {
         assert_eq!(done.signal(), Some(libc::SIGSEGV));
         return;
     }
-    let x = Memory::new(Raw::new().stream(device(0))).allocate(8).expect("memory");
+    let device = device(0);
+    let x = Memory::new(Raw::new().stream(device)).allocate(8).expect("memory");
     // SAFETY: none: this has to end the process.
     let read = unsafe { (x.address() as *const f64).read_volatile() };
     println!("{read}");
