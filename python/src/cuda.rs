@@ -1,6 +1,6 @@
 //! The CUDA text of every kernel, for those who compile it.
 
-use madelung::backend::kernel::{Member, PRELUDE};
+use madelung::backend::kernel::{FINISH_SCATTERED, Member, PRELUDE};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -8,19 +8,23 @@ use pyo3::types::PyDict;
 /// whether it computes with dual numbers. `REAL` is to be defined as `float` or `double`.
 #[pyfunction]
 pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let mut sources = Vec::new();
+    let source = |kernel: &str, name: &str, text: &str, dual: bool| -> PyResult<_> {
+        let source = PyDict::new(py);
+        source.set_item("kernel", kernel)?;
+        source.set_item("name", name)?;
+        source.set_item("text", format!("{PRELUDE}{text}"))?;
+        source.set_item("prelude", PRELUDE)?;
+        source.set_item("dual", dual)?;
+        Ok(source)
+    };
+    let mut sources = vec![source("scattered", "madelung_scattered", FINISH_SCATTERED, false)?];
     let physics =
         madelung::neighbors::all_kernels().into_iter().chain(madelung::electrostatics::all_kernels());
     for kernel in physics.chain(madelung::hash_grid::kernels()) {
         for form in kernel.forms {
+            let dual = !matches!(form.member, Member::Value | Member::Gradient);
             for part in form.parts {
-                let source = PyDict::new(py);
-                source.set_item("kernel", kernel.name)?;
-                source.set_item("name", part.cuda.name)?;
-                source.set_item("text", format!("{PRELUDE}{}", part.cuda.text))?;
-                source.set_item("prelude", PRELUDE)?;
-                source.set_item("dual", !matches!(form.member, Member::Value | Member::Gradient))?;
-                sources.push(source);
+                sources.push(source(kernel.name, part.cuda.name, part.cuda.text, dual)?);
             }
         }
     }

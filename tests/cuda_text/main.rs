@@ -9,6 +9,7 @@ mod functions;
 mod host;
 mod lanes;
 mod noise;
+mod scatter;
 mod shared;
 mod storage;
 

@@ -57,13 +57,14 @@ class Nvrtc:
         error.restype = ctypes.c_char_p
         assert status == 0, error(status).decode()
 
-    def compile(self, source: str, real: str, architecture: str, lanes: int) -> str:
+    def compile(self, source: str, real: str, architecture: str, lanes: int = 1, scatter: int = 0) -> str:
         """Compiles to a cubin and returns the log; an error is an assertion with the log."""
         options = [
             "--std=c++17",
             f"--gpu-architecture={architecture}",
             f"--define-macro=REAL={real}",
             f"--define-macro=LANES={lanes}",
+            f"--define-macro=SCATTER={scatter}",
             "--ptxas-options=-v",
             # The system of a row whose sums the backend puts in their place.
             "--diag-suppress=177",
@@ -156,3 +157,21 @@ def test_texts_compile_without_spills(sources: list[dict]) -> None:
     plain = [source["name"] for source in sources if not source["dual"]]
     spilled = {name: table[name] for name in plain if any(usage.spilled for usage in table[name].values())}
     assert not spilled
+
+
+SCATTERS = """
+extern "C" __global__ void scatters(const Launch a, double* partials) {
+  scatter((SCATTERED(REAL)*)a.pointers[0], threadIdx.x / 2, a.reals[0]);
+  put((REAL*)a.pointers[1], threadIdx.x, a.reals[0], true);
+  leave(partials, threadIdx.x, a.reals[1]);
+}
+"""
+
+
+@pytest.mark.parametrize("scatter", [0, 1, 2])
+def test_every_way_to_scatter_compiles(sources: list[dict], scatter: int) -> None:
+    nvrtc = Nvrtc()
+    for real, architecture in itertools.product(REALS, ARCHITECTURES):
+        log = nvrtc.compile(sources[0]["prelude"] + SCATTERS, real, architecture, scatter=scatter)
+        assert "warning" not in log, log
+        assert usages(log)["scatters"].spilled == 0
