@@ -2,6 +2,7 @@
 
 mod device;
 mod elementwise;
+mod fft;
 mod reduce;
 mod scan;
 mod sort;

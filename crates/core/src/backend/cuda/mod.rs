@@ -12,6 +12,7 @@ mod graph;
 mod hash;
 mod libraries;
 mod nvrtc;
+pub mod primitives;
 mod program;
 mod stream;
 

@@ -85,7 +85,7 @@ impl Meshes {
     }
 
     fn program(&self) -> Compiled {
-        FFT.of(&[("REAL", self.real)])
+        FFT.of(&[("ELEMENT", self.real)])
     }
 }
 
@@ -180,5 +180,5 @@ pub fn inverse_real_fft(
 }
 
 pub(super) fn programs() -> Vec<Compiled> {
-    ["f32", "f64"].map(|real| FFT.of(&[("REAL", real)]).with(&["fft_split", "fft_join"])).to_vec()
+    ["f32", "f64"].map(|real| FFT.of(&[("ELEMENT", real)]).with(&["fft_split", "fft_join"])).to_vec()
 }
