@@ -5,9 +5,9 @@
 #include <string>
 
 namespace stand_in {
-inline std::mutex log_lock;
-inline std::map<std::string, unsigned long long> calls;
-inline void log(const char* name) {
+static std::mutex log_lock;
+static std::map<std::string, unsigned long long> calls;
+static void log(const char* name) {
   std::lock_guard<std::mutex> held(log_lock);
   ++calls[name];
 }

@@ -4,7 +4,6 @@
 use crate::compile::compile;
 use crate::{HOST, Order};
 use libloading::Library;
-use libloading::os::unix::{Library as Unix, RTLD_GLOBAL, RTLD_NOW};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -74,8 +73,7 @@ fn libraries() -> &'static [Library; 3] {
     LOADED.get_or_init(|| {
         LIBRARIES.map(|(_, name, _)| {
             // SAFETY: the libraries have no initialisers but those of the C++ runtime.
-            let library = unsafe { Unix::open(Some(folder().join(name)), RTLD_NOW | RTLD_GLOBAL) };
-            library.expect("a library that was made").into()
+            unsafe { Library::new(folder().join(name)) }.expect("a library that was made")
         })
     })
 }

@@ -17,7 +17,7 @@ pub(super) type Code = c_uint;
 const OUT_OF_MEMORY: Code = 2;
 
 /// Codes after which a context runs nothing any more.
-const LOST: [Code; 11] = [700, 702, 710, 713, 714, 715, 716, 717, 718, 719, 999];
+const LOST: [Code; 13] = [214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999];
 
 macro_rules! functions {
     ($($name:ident($($argument:ty),*);)*) => {
@@ -148,10 +148,8 @@ impl Driver {
     pub(super) fn major(&self) -> Result<i32> {
         let mut version = 0;
         // SAFETY: the place is writable.
-        self.check(
-            unsafe { (self.cuDriverGetVersion)(&raw mut version) },
-            "asking for the driver's version",
-        )?;
+        let code = unsafe { (self.cuDriverGetVersion)(&raw mut version) };
+        self.check(code, "asking for the driver's version")?;
         Ok(version / 1000)
     }
 }

@@ -29,10 +29,8 @@ impl Graph {
         stream.must_not_capture("capturing a graph")?;
         let _current = stream.device().enter()?;
         // SAFETY: it is a stream of this device.
-        driver.check(
-            unsafe { (driver.cuStreamBeginCapture_v2)(stream.raw(), THREAD_LOCAL) },
-            "beginning a capture",
-        )?;
+        let code = unsafe { (driver.cuStreamBeginCapture_v2)(stream.raw(), THREAD_LOCAL) };
+        driver.check(code, "beginning a capture")?;
         let mut ending = Ending { stream, over: false };
         let done = work(stream);
         let graph = ending.end();

@@ -85,10 +85,8 @@ impl Nvrtc {
         check(code, "asking NVRTC what it knows")?;
         let mut known = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: there is room for as many as it said.
-        check(
-            unsafe { (functions.nvrtcGetSupportedArchs)(known.as_mut_ptr()) },
-            "asking NVRTC what it knows",
-        )?;
+        let code = unsafe { (functions.nvrtcGetSupportedArchs)(known.as_mut_ptr()) };
+        check(code, "asking NVRTC what it knows")?;
         Ok(FOUND.get_or_init(|| Self { functions, version: (major, minor), known }))
     }
 
