@@ -18,7 +18,7 @@ def test_primitives_compile_without_spills() -> None:
     assert all(program["text"].isascii() for program in programs)
     jobs = list(itertools.product(programs, ARCHITECTURES))
     with ThreadPoolExecutor() as pool:
-        # No text has reals of a type that is defined for all of it.
+        # These texts define their types themselves.
         logs = list(pool.map(lambda job: nvrtc.compile(job[0]["text"], "float", job[1]), jobs))
 
     spilled = []

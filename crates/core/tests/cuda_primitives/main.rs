@@ -1,4 +1,5 @@
 //! The primitives of the CUDA backend, on the stand-in for a device, against the CPU's and against plain loops.
+#![cfg(target_os = "linux")]
 
 mod device;
 mod elementwise;

@@ -74,9 +74,7 @@ fn offsets_outgrow_their_counts() {
 #[test]
 fn sums_that_do_not_fit_are_raised() {
     fn bits<T: Number>(counts: &[T]) -> u32 {
-        let n = counts.len();
-        let [a, b] =
-            [Scan::Exclusive, Scan::Inclusive].map(|kind| sums::<T, T>(kind, counts, None).1);
+        let [a, b] = [Scan::Exclusive, Scan::Inclusive].map(|kind| sums::<T, T>(kind, counts, None).1);
         assert_eq!(a, b);
         a
     }

@@ -37,7 +37,8 @@ impl Meshes {
             (other, _) => return Err(Error::argument("dtype", "float32 or float64", other.to_string())),
         };
         let waves = half_spectrum(mesh).and_then(|waves| waves.checked_mul(systems));
-        let Some(waves) = waves.filter(|_| !mesh.contains(&0)) else {
+        let fits = |waves: &usize| !mesh.contains(&0) && waves.checked_mul(4 * dtype.size()).is_some();
+        let Some(waves) = waves.filter(fits) else {
             let expected = "three sizes ≥ 1 whose product fits in 64 bits";
             return Err(Error::argument("mesh", expected, format!("{mesh:?}")));
         };

@@ -107,7 +107,8 @@ impl Shares {
     }
 }
 
-/// The two launches: `values` are the arguments ahead of the width, `parts` those behind the chunks' scratch.
+/// What the two launches share. `values` are their arguments ahead of the width; those behind the scratch are each
+/// launch's own.
 struct Fold<'a> {
     program: &'a Compiled,
     functions: [&'static str; 2],
