@@ -1,5 +1,6 @@
 //! The CUDA text of every kernel, for those who compile it.
 
+use madelung::backend::cuda::primitives;
 use madelung::backend::kernel::{FINISH_SCATTERED, Member, PRELUDE};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -29,4 +30,20 @@ pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         }
     }
     Ok(sources)
+}
+
+/// A dictionary for each text of the backend's own work (scans, sorts, sums, ...) and choice of types: its name, its types,
+/// its text, and the names of its functions.
+#[pyfunction]
+pub(crate) fn cuda_primitives(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let dictionary = |program: primitives::Compiled| {
+        let source = PyDict::new(py);
+        let types: String = program.types.iter().map(|(name, t)| format!("#define {name} {t}\n")).collect();
+        source.set_item("name", program.name)?;
+        source.set_item("types", program.types.iter().map(|(_, t)| *t).collect::<Vec<_>>())?;
+        source.set_item("text", types + program.text)?;
+        source.set_item("functions", program.functions)?;
+        Ok(source)
+    };
+    primitives::programs().into_iter().map(dictionary).collect()
 }

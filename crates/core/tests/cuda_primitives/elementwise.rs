@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, no_stream, same_each_time};
+use crate::device::{Buffer, StatusWord, refusing, same_each_time};
 use crate::{eighths, mixed, reals, refused};
 use madelung_core::array::{Array, DType, Data};
 use madelung_core::backend::cuda::primitives::{
@@ -55,9 +55,9 @@ fn casts_round_once() {
             let (n, expected) = (awkward().len(), bytes(&values.clone().cast(to)));
             let got = same_each_time(
                 || (Buffer::of(&bytes(&values)), Buffer::of(&vec![0u8; expected.len()])),
-                |stream, (a, b)| {
+                |queue, (a, b)| {
                     let (a, b) = ((from, a.address()), (to, b.address()));
-                    cast(stream, a, b, Length::new(n), Status::IGNORED)
+                    cast(queue, a, b, Length::new(n), Status::IGNORED)
                 },
                 |(_, b)| b.read(),
             );
@@ -77,18 +77,18 @@ fn integers_that_do_not_fit_are_raised() {
         let n = Length::new(values.len());
         let got = same_each_time(
             || (Buffer::of(&values), Buffer::of(&vec![0; values.len()]), StatusWord::new()),
-            |stream, (a, b, status)| {
+            |queue, (a, b, status)| {
                 let (a, b) = ((DType::I64, a.address()), (DType::I32, b.address()));
-                cast(stream, a, b, n, status.status())
+                cast(queue, a, b, n, status.status())
             },
             |(_, b, status)| (b.read(), status.bits()),
         );
         assert_eq!(got, (expected.clone(), bits));
         let wide = same_each_time(
             || (Buffer::of(&expected), Buffer::of(&vec![0; values.len()])),
-            |stream, (a, b)| {
+            |queue, (a, b)| {
                 let (a, b) = ((DType::I32, a.address()), (DType::I64, b.address()));
-                cast(stream, a, b, n, Status::IGNORED)
+                cast(queue, a, b, n, Status::IGNORED)
             },
             |(_, b)| b.read(),
         );
@@ -104,9 +104,9 @@ fn fills_have_one_value_everywhere() {
                 let old = bytes(&array(dtype, &vec![7.0; n]));
                 let got = same_each_time(
                     || (Buffer::of(&old), Buffer::of(&[count as i64])),
-                    |stream, (to, count)| {
+                    |queue, (to, count)| {
                         let n = Length::on_device(n, (Integer::I64, count.address()))?;
-                        fill(stream, dtype, to.address(), n, -2.5)
+                        fill(queue, dtype, to.address(), n, -2.5)
                     },
                     |(to, _)| to.read(),
                 );
@@ -126,7 +126,7 @@ fn sums_of_two_arrays_are_rounded_once() {
         let expected = array(dtype, &pairs.map(|(a, b)| a + b).collect::<Vec<_>>());
         let got = same_each_time(
             || [&a, &b].map(|x| Buffer::of(&bytes(x))),
-            |stream, [a, b]| add(stream, dtype, a.address(), b.address(), Length::new(1500)),
+            |queue, [a, b]| add(queue, dtype, a.address(), b.address(), Length::new(1500)),
             |[a, _]| a.read(),
         );
         assert_eq!(got, bytes(&expected), "{dtype}");
@@ -148,12 +148,11 @@ fn rows_are_multiplied_by_their_weights() {
                 let expected = array(dtype, &x.iter().enumerate().map(product).collect::<Vec<_>>());
                 let got = same_each_time(
                     || ([&unit, &unit, &weights].map(|x| Buffer::of(&bytes(x))), Buffer::of(&of)),
-                    |stream, ([unit, to, values], of)| {
-                        let of =
-                            [WeightOf::All, WeightOf::Row, WeightOf::System(of.address())][which];
+                    |queue, ([unit, to, values], of)| {
+                        let of = [WeightOf::All, WeightOf::Row, WeightOf::System(of.address())][which];
                         let weights = Weights { dtype: weight_type, values: values.address(), of };
                         let (unit, to) = (unit.address(), to.address());
-                        scale_rows(stream, dtype, [unit, to], Length::new(rows), width, weights)
+                        scale_rows(queue, dtype, [unit, to], Length::new(rows), width, weights)
                     },
                     |([_, to, _], _)| to.read(),
                 );
@@ -170,7 +169,7 @@ fn poison_follows_the_status_word() {
         for raised in [0, Reason::Capacity.bit()] {
             let got = same_each_time(
                 || (Buffer::of(&bytes(&before)), Buffer::of(&[raised])),
-                |stream, (to, word)| poison(stream, dtype, to.address(), Length::new(1100), word.address()),
+                |queue, (to, word)| poison(queue, dtype, to.address(), Length::new(1100), word.address()),
                 |(to, _)| to.read(),
             );
             let nan = array(dtype, &vec![f64::NAN; 1100]);
@@ -188,8 +187,8 @@ fn what_is_not_finite_is_raised() {
             let values = array(dtype, &values);
             let bits = same_each_time(
                 || (Buffer::of(&bytes(&values)), StatusWord::new()),
-                |stream, (x, status)| {
-                    check_finite(stream, dtype, x.address(), Length::new(1100), status.status())
+                |queue, (x, status)| {
+                    check_finite(queue, dtype, x.address(), Length::new(1100), status.status())
                 },
                 |(_, status)| status.bits(),
             );
@@ -200,15 +199,15 @@ fn what_is_not_finite_is_raised() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    no_stream(|stream| {
+    refusing(|queue| {
         let n = Length::new(1);
-        let to = |a, b| cast(stream, (a, 0), (b, 0), n, Status::IGNORED);
+        let to = |a, b| cast(queue, (a, 0), (b, 0), n, Status::IGNORED);
         refused(to(DType::F32, DType::I32), "to");
         refused(to(DType::I32, DType::F64), "to");
-        refused(add(stream, DType::I32, 0, 0, n), "dtype");
-        refused(poison(stream, DType::I64, 0, n, 0), "dtype");
-        refused(check_finite(stream, DType::I32, 0, n, Status::IGNORED), "dtype");
+        refused(add(queue, DType::I32, 0, 0, n), "dtype");
+        refused(poison(queue, DType::I64, 0, n, 0), "dtype");
+        refused(check_finite(queue, DType::I32, 0, n, Status::IGNORED), "dtype");
         let weights = Weights { dtype: DType::F16, values: 0, of: WeightOf::All };
-        refused(scale_rows(stream, DType::F32, [0, 0], n, 1, weights), "weights");
+        refused(scale_rows(queue, DType::F32, [0, 0], n, 1, weights), "weights");
     });
 }

@@ -1,7 +1,9 @@
 //! The primitives of the CUDA backend, on the stand-in for a device, against the CPU's and against plain loops.
+#![cfg(target_os = "linux")]
 
 mod device;
 mod elementwise;
+mod fft;
 mod reduce;
 mod scan;
 mod sort;

@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, no_stream, same_each_time, scratch};
+use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
 use crate::{mixed, refused};
 use madelung_core::backend::Context;
 use madelung_core::backend::cuda::primitives::{Integer, Length, scan, scan_scratch};
@@ -21,19 +21,24 @@ macro_rules! numbers {
 }
 numbers!(i32: I32, u32: U32, i64: I64);
 
-/// What comes out, and the bits that were raised.
-fn sums<A: Number, B: Number>(kind: Scan, counts: &[A], n: impl Fn() -> Length) -> (Vec<B>, u32) {
+/// What comes out, and the bits that were raised; the true number may be one that only the device knows.
+fn sums<A: Number, B: Number>(kind: Scan, counts: &[A], n: Option<i64>) -> (Vec<B>, u32) {
     let len = counts.len() + usize::from(kind == Scan::Exclusive);
     same_each_time(
         || {
             let room = scratch(scan_scratch(counts.len()));
-            (Buffer::of(counts), Buffer::of(&vec![B::default(); len]), StatusWord::new(), room)
+            let sums = Buffer::of(&vec![B::default(); len]);
+            ([Buffer::of(&[n.unwrap_or(0)])], Buffer::of(counts), sums, StatusWord::new(), room)
         },
-        |stream, (counts, sums, status, room)| {
+        |queue, ([count], counts, sums, status, room)| {
+            let n = match n {
+                Some(_) => Length::on_device(counts.len(), (Integer::I64, count.address()))?,
+                None => Length::new(counts.len()),
+            };
             let (from, to) = ((A::TYPE, counts.address()), (B::TYPE, sums.address()));
-            scan(stream, kind, from, to, n(), status.status(), room.scratch())
+            scan(queue, kind, from, to, n, status.status(), room.scratch())
         },
-        |(_, sums, status, _)| (sums.read(), status.bits()),
+        |(_, _, sums, status, _)| (sums.read(), status.bits()),
     )
 }
 
@@ -42,7 +47,7 @@ fn like_the_cpu<T: Number>(n: usize) {
     for kind in [Scan::Exclusive, Scan::Inclusive] {
         let mut expected = vec![T::default(); n + usize::from(kind == Scan::Exclusive)];
         Context::default().scan(kind, &counts, &mut expected).unwrap();
-        assert_eq!(sums::<T, T>(kind, &counts, || Length::new(n)), (expected, 0), "{n} {kind:?}");
+        assert_eq!(sums::<T, T>(kind, &counts, None), (expected, 0), "{n} {kind:?}");
     }
 }
 
@@ -61,7 +66,7 @@ fn sums_are_those_of_the_cpu() {
 #[test]
 fn offsets_outgrow_their_counts() {
     let counts = vec![i32::MAX; 5000];
-    let (sums, bits) = sums::<i32, i64>(Scan::Exclusive, &counts, || Length::new(5000));
+    let (sums, bits) = sums::<i32, i64>(Scan::Exclusive, &counts, None);
     assert!(sums.iter().enumerate().all(|(n, sum)| *sum == n as i64 * i64::from(i32::MAX)));
     assert_eq!(bits, 0);
 }
@@ -69,9 +74,7 @@ fn offsets_outgrow_their_counts() {
 #[test]
 fn sums_that_do_not_fit_are_raised() {
     fn bits<T: Number>(counts: &[T]) -> u32 {
-        let n = counts.len();
-        let [a, b] = [Scan::Exclusive, Scan::Inclusive]
-            .map(|kind| sums::<T, T>(kind, counts, || Length::new(n)).1);
+        let [a, b] = [Scan::Exclusive, Scan::Inclusive].map(|kind| sums::<T, T>(kind, counts, None).1);
         assert_eq!(a, b);
         a
     }
@@ -100,10 +103,10 @@ fn sums_may_take_the_place_of_their_counts() {
             let both: Vec<i32> = counts.iter().copied().chain([-7]).collect();
             (Buffer::of(&both), StatusWord::new(), scratch(scan_scratch(4500)))
         },
-        |stream, (both, status, room)| {
+        |queue, (both, status, room)| {
             let place = (Integer::I32, both.address());
             let n = Length::new(4500);
-            scan(stream, Scan::Exclusive, place, place, n, status.status(), room.scratch())
+            scan(queue, Scan::Exclusive, place, place, n, status.status(), room.scratch())
         },
         |(both, ..)| both.read(),
     );
@@ -116,9 +119,7 @@ fn the_true_number_may_be_on_the_device() {
         let counts: Vec<i32> = mixed(6000).map(|x| (x % 9) as i32).collect();
         let mut expected = vec![0; n + 1];
         Context::default().scan(Scan::Exclusive, &counts[..n], &mut expected).unwrap();
-        let wide = Buffer::of(&[i64::from(count)]);
-        let length = || Length::on_device(6000, (Integer::I64, wide.address())).unwrap();
-        let (got, bits) = sums::<i32, i32>(Scan::Exclusive, &counts, length);
+        let (got, bits) = sums::<i32, i32>(Scan::Exclusive, &counts, Some(count));
         assert_eq!((&got[..=n], bits), (&expected[..], 0));
         // What lies behind is left alone.
         assert!(got[n + 1..].iter().all(|x| *x == 0));
@@ -127,10 +128,10 @@ fn the_true_number_may_be_on_the_device() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    no_stream(|stream| {
+    refusing(|queue| {
         let status = StatusWord::new();
         let call = |counts, sums, n, room| {
-            scan(stream, Scan::Inclusive, (counts, 0), (sums, 0), Length::new(n), status.status(), room)
+            scan(queue, Scan::Inclusive, (counts, 0), (sums, 0), Length::new(n), status.status(), room)
         };
         let none = scratch(0);
         refused(call(Integer::I64, Integer::I32, 1, none.scratch()), "sums");

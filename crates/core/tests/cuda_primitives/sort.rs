@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, no_stream, same_each_time, scratch};
+use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
 use crate::{mixed, refused};
 use madelung_core::backend::Context;
 use madelung_core::backend::cuda::primitives::{
@@ -24,14 +24,23 @@ impl Number for u64 {
     }
 }
 
-fn sorted<K: Number>(keys: &[K], bits: usize, n: impl Fn() -> Length) -> (Vec<K>, Vec<u32>) {
+/// The true number may be one that only the device knows.
+fn sorted<K: Number>(keys: &[K], bits: usize, n: Option<usize>) -> (Vec<K>, Vec<u32>) {
     let payload: Vec<u32> = (0..keys.len() as u32).map(|n| n.wrapping_mul(7)).collect();
     same_each_time(
-        || (Buffer::of(keys), Buffer::of(&payload), scratch(sort_scratch(K::TYPE, keys.len()))),
-        |stream, (keys, payload, room)| {
-            sort_by_key(stream, K::TYPE, keys.address(), payload.address(), n(), bits, room.scratch())
+        || {
+            let room = scratch(sort_scratch(K::TYPE, keys.len()));
+            (Buffer::of(&[n.unwrap_or(0) as i32]), Buffer::of(keys), Buffer::of(&payload), room)
         },
-        |(keys, payload, _)| (keys.read(), payload.read()),
+        |queue, (count, keys, payload, room)| {
+            let length = match n {
+                Some(_) => Length::on_device(keys.len(), (Integer::I32, count.address()))?,
+                None => Length::new(keys.len()),
+            };
+            let (keys, payload) = (keys.address(), payload.address());
+            sort_by_key(queue, K::TYPE, keys, payload, length, bits, room.scratch())
+        },
+        |(_, keys, payload, _)| (keys.read(), payload.read()),
     )
 }
 
@@ -42,7 +51,7 @@ fn like_a_stable_sort<K: Number>(n: usize, bits: usize) {
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by_key(|i| keys[*i]);
     let expected = order.iter().map(|i| (keys[*i], (*i as u32).wrapping_mul(7))).unzip();
-    assert_eq!(sorted(&keys, bits, || Length::new(n)), expected, "{n} keys of {bits} bits");
+    assert_eq!(sorted(&keys, bits, None), expected, "{n} keys of {bits} bits");
 }
 
 #[test]
@@ -64,9 +73,7 @@ fn only_true_keys_are_sorted() {
     for (capacity, count) in [(100, 40), (9000, 0), (9000, 4097), (9000, 8999)] {
         let mut expected = keys[..count].to_vec();
         expected.sort_unstable();
-        let true_count = Buffer::of(&[count as i32]);
-        let n = || Length::on_device(capacity, (Integer::I32, true_count.address())).unwrap();
-        assert_eq!(sorted(&keys[..capacity], 13, n).0[..count], expected);
+        assert_eq!(sorted(&keys[..capacity], 13, Some(count)).0[..count], expected);
     }
 }
 
@@ -77,9 +84,9 @@ fn bounds<K: Number, O: Copy + Default + PartialEq + std::fmt::Debug>(
 ) -> (Vec<O>, u32) {
     same_each_time(
         || (Buffer::of(keys), Buffer::of(&vec![O::default(); segments + 1]), StatusWord::new()),
-        |stream, (keys, offsets, status)| {
+        |queue, (keys, offsets, status)| {
             let (n, to) = (Length::new(keys.len()), (integer, offsets.address()));
-            segment_bounds(stream, K::TYPE, keys.address(), n, to, segments, status.status())
+            segment_bounds(queue, K::TYPE, keys.address(), n, to, segments, status.status())
         },
         |(_, offsets, status)| (offsets.read(), status.bits()),
     )
@@ -109,15 +116,15 @@ fn bounds_are_those_of_the_cpu() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    no_stream(|stream| {
+    refusing(|queue| {
         let none = scratch(0);
-        let sort = |n, bits| sort_by_key(stream, Key::U32, 0, 0, Length::new(n), bits, none.scratch());
+        let sort = |n, bits| sort_by_key(queue, Key::U32, 0, 0, Length::new(n), bits, none.scratch());
         refused(sort(5000, 8), "scratch");
         refused(sort(5, 33), "bits");
         refused(sort((1 << 31) + 1, 8), "keys");
         let bounds = |n, integer| {
             let status = StatusWord::new();
-            segment_bounds(stream, Key::U32, 0, Length::new(n), (integer, 0), 4, status.status())
+            segment_bounds(queue, Key::U32, 0, Length::new(n), (integer, 0), 4, status.status())
         };
         refused(bounds(1 << 31, Integer::I32), "keys");
         refused(bounds(1, Integer::U32), "offsets");

@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, no_stream, same_each_time, scratch};
+use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
 use crate::{mixed, refused};
 use madelung_core::backend::cuda::primitives::{
     Integer, Length, List, Transposed, transpose, transpose_scratch,
@@ -23,7 +23,7 @@ fn transposed(list: &PairList<'_>, others: &[i32], spare: usize) -> (Vec<i64>, V
                 scratch(transpose_scratch(entries + spare)),
             )
         },
-        |stream, ([starts, ends, count], others, column_starts, [rows, numbers], status, room)| {
+        |queue, ([starts, ends, count], others, column_starts, [rows, numbers], status, room)| {
             let from = List {
                 starts: starts.address(),
                 ends: ends.address(),
@@ -38,7 +38,7 @@ fn transposed(list: &PairList<'_>, others: &[i32], spare: usize) -> (Vec<i64>, V
                 entries: numbers.address(),
                 capacity: rows.len(),
             };
-            transpose(stream, from, to, status.status(), room.scratch())
+            transpose(queue, from, to, status.status(), room.scratch())
         },
         |(_, _, starts, [rows, entries], status, _)| {
             (starts.read(), rows.read(), entries.read(), status.bits())
@@ -71,11 +71,12 @@ fn entries_of_no_row_are_left_out() {
     let (rows, width, columns) = (150, 9, 40);
     let matrix: Vec<i32> = (0..rows * width)
         .zip(mixed(rows * width))
-        .map(|(n, x)| if n % width < (n / width * 5) % (width + 1) { (x % columns as u64) as i32 } else { -1 })
+        .map(
+            |(n, x)| if n % width < (n / width * 5) % (width + 1) { (x % columns as u64) as i32 } else { -1 },
+        )
         .collect();
     let shifts = vec![[0; 3]; rows * width];
-    let list =
-        PairList::from_matrix(matrix, [rows, width], shifts, -1, columns, Kind::Directed).unwrap();
+    let list = PairList::from_matrix(matrix, [rows, width], shifts, -1, columns, Kind::Directed).unwrap();
     assert!(list.len() < list.others().len());
     check(&list);
 }
@@ -92,7 +93,7 @@ fn columns_out_of_range_are_raised() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    no_stream(|stream| {
+    refusing(|queue| {
         let list = |rows, columns, entries| List {
             starts: 0,
             ends: 0,
@@ -103,7 +104,7 @@ fn what_does_not_fit_is_refused() {
         };
         let to = Transposed { starts: 0, rows: 0, entries: 0, capacity: 0 };
         let none = scratch(0);
-        let call = |list| transpose(stream, list, to, StatusWord::new().status(), none.scratch());
+        let call = |list| transpose(queue, list, to, StatusWord::new().status(), none.scratch());
         refused(call(list(1, 1, 1 << 31)), "entries");
         refused(call(list(1 << 31, 1, 1)), "rows");
         refused(call(list(1, 1 << 31, 1)), "columns");

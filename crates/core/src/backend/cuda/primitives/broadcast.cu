@@ -1,8 +1,8 @@
-// Each segment's values, stored as REAL, to its rows. A block looks for the segments of its first and last row, and each
+// Each segment's values, stored as ELEMENT, to its rows. A block looks for the segments of its first and last row, and each
 // thread between them.
-FUNCTION broadcast(const REAL* values, i64 width, Segments segments, REAL* rows) {
+FUNCTION broadcast(const ELEMENT* values, i64 width, Segments segments, ELEMENT* rows) {
   __shared__ i64 ends[2];
-  const i64 all = offset(segments, segments.count) * width, first = i64(blockIdx.x) * EACH_TILE;
+  const i64 all = i64(offset(segments, segments.count)) * width, first = i64(blockIdx.x) * EACH_TILE;
   if (first >= all) return;
   if (threadIdx.x < 2) {
     const i64 last = (first + EACH_TILE < all ? first + EACH_TILE : all) - 1;

@@ -1,15 +1,15 @@
-// Real numbers stored as REAL, each by itself.
+// Real numbers stored as ELEMENT, each by itself.
 
-FUNCTION add(REAL* to, const REAL* from, Length n) {
+FUNCTION add(ELEMENT* to, const ELEMENT* from, Length n) {
   each(length(n), [&](i64 i) { set(to[i], get(to[i]) + get(from[i])); });
 }
 
-FUNCTION poison(REAL* to, Length n, const u32* word) {
+FUNCTION poison(ELEMENT* to, Length n, const u32* word) {
   if (*word == 0) return;
   each(length(n), [&](i64 i) { set(to[i], of_bits(0x7fc00000u)); });
 }
 
-FUNCTION check_finite(const REAL* from, Length n, Status status) {
+FUNCTION check_finite(const ELEMENT* from, Length n, Status status) {
   each(length(n), [&](i64 i) {
     const auto x = get(from[i]);
     if (!(x - x == 0)) raise(status, NOT_FINITE);
@@ -23,7 +23,7 @@ struct Weights {
   i64 wide, one;
 };
 
-FUNCTION scale_rows(const REAL* unit, REAL* to, Length rows, i64 width, Weights weights) {
+FUNCTION scale_rows(const ELEMENT* unit, ELEMENT* to, Length rows, i64 width, Weights weights) {
   each(length(rows) * width, [&](i64 i) {
     i64 at = weights.one ? 0 : quotient(i, width);
     if (weights.system_of) at = weights.system_of[at];

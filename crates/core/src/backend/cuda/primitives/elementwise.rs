@@ -1,12 +1,14 @@
 //! Every element by itself: fills, casts, sums of two arrays, rows times weights, checks.
 
-use super::{Arguments, Length, Status, Text, real, tiles, Queue};
+use super::{Arguments, Length, Queue, Status, Text, real, tiles};
 use crate::array::{Array, DType, Data};
 use crate::{Error, Result};
 
 const FILL: Text = Text::new("fill", concat!(include_str!("common.cuh"), include_str!("fill.cu")));
-const CAST: Text =
-    Text::new("cast", concat!(include_str!("common.cuh"), include_str!("reals.cuh"), include_str!("cast.cu")));
+const CAST: Text = Text::new(
+    "cast",
+    concat!(include_str!("common.cuh"), include_str!("reals.cuh"), include_str!("cast.cu")),
+);
 const INTEGERS: Text =
     Text::new("cast_integers", concat!(include_str!("common.cuh"), include_str!("cast_integers.cu")));
 const REALS: Text = Text::new(
@@ -48,13 +50,7 @@ fn unsigned(dtype: DType) -> &'static str {
 /// `to`, where one type is real and the other is not; those of the driver.
 ///
 /// [`Reason::Overflow`]: crate::backend::status::Reason::Overflow
-pub fn cast(
-    queue: &Queue,
-    from: (DType, u64),
-    to: (DType, u64),
-    n: Length,
-    status: Status,
-) -> Result<()> {
+pub fn cast(queue: &Queue, from: (DType, u64), to: (DType, u64), n: Length, status: Status) -> Result<()> {
     let blocks = tiles(n.capacity);
     let arguments = Arguments::new().word(from.1).word(to.1).length(n);
     match (from.0, to.0) {
@@ -77,7 +73,7 @@ pub fn cast(
 /// # Errors
 /// `dtype`, where it is not real; those of the driver.
 pub fn add(queue: &Queue, dtype: DType, to: u64, from: u64, n: Length) -> Result<()> {
-    let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
+    let program = REALS.of(&[("ELEMENT", real("dtype", dtype)?)]);
     program.launch(queue, "add", tiles(n.capacity), Arguments::new().word(to).word(from).length(n))
 }
 
@@ -86,7 +82,7 @@ pub fn add(queue: &Queue, dtype: DType, to: u64, from: u64, n: Length) -> Result
 /// # Errors
 /// `dtype`, where it is not real; those of the driver.
 pub fn poison(queue: &Queue, dtype: DType, to: u64, n: Length, word: u64) -> Result<()> {
-    let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
+    let program = REALS.of(&[("ELEMENT", real("dtype", dtype)?)]);
     program.launch(queue, "poison", tiles(n.capacity), Arguments::new().word(to).length(n).word(word))
 }
 
@@ -97,7 +93,7 @@ pub fn poison(queue: &Queue, dtype: DType, to: u64, n: Length, word: u64) -> Res
 ///
 /// [`Reason::NotFinite`]: crate::backend::status::Reason::NotFinite
 pub fn check_finite(queue: &Queue, dtype: DType, from: u64, n: Length, status: Status) -> Result<()> {
-    let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
+    let program = REALS.of(&[("ELEMENT", real("dtype", dtype)?)]);
     let arguments = Arguments::new().word(from).length(n).status(status);
     program.launch(queue, "check_finite", tiles(n.capacity), arguments)
 }
@@ -153,7 +149,7 @@ pub fn scale_rows(
         wide,
         one,
     ]);
-    let program = REALS.of(&[("REAL", real("dtype", dtype)?)]);
+    let program = REALS.of(&[("ELEMENT", real("dtype", dtype)?)]);
     program.launch(queue, "scale_rows", tiles(rows.capacity.saturating_mul(width)), arguments)
 }
 
@@ -162,7 +158,7 @@ pub(super) fn programs() -> Vec<super::Compiled> {
     let mut all = vec![INTEGERS.of(&[]).with(&["widen", "narrow"])];
     all.extend(["u16", "u32", "u64"].map(|t| FILL.of(&[("BITS", t)]).with(&["fill"])));
     for from in types {
-        all.push(REALS.of(&[("REAL", from)]).with(&["add", "poison", "check_finite", "scale_rows"]));
+        all.push(REALS.of(&[("ELEMENT", from)]).with(&["add", "poison", "check_finite", "scale_rows"]));
         let others = types.into_iter().filter(|to| *to != from);
         all.extend(others.map(|to| CAST.of(&[("FROM", from), ("TO", to)]).with(&["cast"])));
     }

@@ -1,4 +1,4 @@
-// The largest (LARGEST 1) or smallest (0) number of each segment and component, stored as REAL, and its row.
+// The largest (LARGEST 1) or smallest (0) number of each segment and component, stored as ELEMENT, and its row.
 
 struct Best {
   f64 value;
@@ -7,7 +7,7 @@ struct Best {
 struct Extremum {
   typedef Best Value;
   __device__ static Best none() { return {0, -1}; }
-  template <class T> __device__ static Best of(T x, i64 row) { return {f64(x), i32(row)}; }
+  template <class T> __device__ static Best of(T x, u32 row) { return {f64(x), i32(row)}; }
   // A NaN wins; of equal ones the first.
   __device__ static Best both(Best a, Best b) {
     if (a.row < 0) return b;
@@ -22,15 +22,15 @@ struct Extremum {
   }
 };
 
-FUNCTION extremum_chunks(const REAL* values, i64 width, i64 across, Segments segments, Best* parts) {
-  chunks<Extremum>(Rows<REAL>{values, width}, width, int(across), segments, parts);
+FUNCTION extremum_chunks(const ELEMENT* values, i64 width, i64 across, Segments segments, Best* parts) {
+  chunks<Extremum>(Rows<ELEMENT>{values, width}, width, int(across), segments, parts);
 }
 
-FUNCTION extremum_segments(const REAL* values, i64 width, i64 across, i64 at_once, Segments segments, const Best* parts,
-                           REAL* extrema, i32* arguments) {
-  segments_of<Extremum>(Rows<REAL>{values, width}, width, int(across), int(at_once), segments, parts,
+FUNCTION extremum_segments(const ELEMENT* values, i64 width, i64 across, i64 at_once, Segments segments, const Best* parts,
+                           ELEMENT* extrema, i32* arguments) {
+  segments_of<Extremum>(Rows<ELEMENT>{values, width}, width, int(across), int(at_once), segments, parts,
                         [&](i64 s, i64 c, Best x) {
-                          extrema[s * width + c] = REAL(x.value);
+                          extrema[s * width + c] = ELEMENT(x.value);
                           arguments[s * width + c] = x.row;
                         });
 }

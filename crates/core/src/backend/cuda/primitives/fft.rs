@@ -37,7 +37,8 @@ impl Meshes {
             (other, _) => return Err(Error::argument("dtype", "float32 or float64", other.to_string())),
         };
         let waves = half_spectrum(mesh).and_then(|waves| waves.checked_mul(systems));
-        let Some(waves) = waves.filter(|_| !mesh.contains(&0)) else {
+        let fits = |waves: &usize| !mesh.contains(&0) && waves.checked_mul(4 * dtype.size()).is_some();
+        let Some(waves) = waves.filter(fits) else {
             let expected = "three sizes ≥ 1 whose product fits in 64 bits";
             return Err(Error::argument("mesh", expected, format!("{mesh:?}")));
         };
@@ -85,7 +86,7 @@ impl Meshes {
     }
 
     fn program(&self) -> Compiled {
-        FFT.of(&[("REAL", self.real)])
+        FFT.of(&[("ELEMENT", self.real)])
     }
 }
 
@@ -180,5 +181,5 @@ pub fn inverse_real_fft(
 }
 
 pub(super) fn programs() -> Vec<Compiled> {
-    ["f32", "f64"].map(|real| FFT.of(&[("REAL", real)]).with(&["fft_split", "fft_join"])).to_vec()
+    ["f32", "f64"].map(|real| FFT.of(&[("ELEMENT", real)]).with(&["fft_split", "fft_join"])).to_vec()
 }

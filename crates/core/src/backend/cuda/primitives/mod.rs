@@ -7,7 +7,10 @@
 //! ([`crate::backend::primitives`]) but for the order in which sums are added.
 //!
 //! Calls are those of a [`Queue`], which is made with a promise that all addresses are good.
-#![expect(unsafe_code, reason = "functions are launched here, with the addresses that the caller answers for")]
+#![expect(
+    unsafe_code,
+    reason = "functions are launched here, with the addresses that the caller answers for"
+)]
 
 mod elementwise;
 mod fft;

@@ -1,6 +1,6 @@
 //! Sums and extrema of segments of rows, sums over the rows of kernels, and rows that get their segment's values.
 
-use super::{Arguments, Compiled, Length, Scratch, THREADS, Text, tiles, Queue};
+use super::{Arguments, Compiled, Length, Queue, Scratch, THREADS, Text, tiles};
 use crate::array::DType;
 use crate::backend::primitives::Extremum;
 use crate::{Error, Result};
@@ -107,7 +107,8 @@ impl Shares {
     }
 }
 
-/// The two launches: `values` are the arguments ahead of the width, `parts` those behind the chunks' scratch.
+/// What the two launches share. `values` are their arguments ahead of the width; those behind the scratch are each
+/// launch's own.
 struct Fold<'a> {
     program: &'a Compiled,
     functions: [&'static str; 2],
@@ -140,12 +141,7 @@ impl Fold<'_> {
         }
         let arguments = head().word(shares.at_once as u64).words(&self.segments.words());
         let blocks = (count * shares.groups).div_ceil(shares.at_once * WARPS);
-        self.program.launch(
-            queue,
-            self.functions[1],
-            blocks,
-            segments(arguments.word(self.scratch.address)),
-        )
+        self.program.launch(queue, self.functions[1], blocks, segments(arguments.word(self.scratch.address)))
     }
 }
 
@@ -288,15 +284,15 @@ fn float(dtype: DType) -> Result<&'static str> {
 }
 
 fn sum(real: &'static str) -> Compiled {
-    SUM.of(&[("REAL", real)])
+    SUM.of(&[("ELEMENT", real)])
 }
 
 fn extremum(real: &'static str, which: Extremum) -> Compiled {
-    EXTREMUM.of(&[("REAL", real), ("LARGEST", if which == Extremum::Max { "1" } else { "0" })])
+    EXTREMUM.of(&[("ELEMENT", real), ("LARGEST", if which == Extremum::Max { "1" } else { "0" })])
 }
 
 fn broadcast(real: &'static str) -> Compiled {
-    BROADCAST.of(&[("REAL", real)])
+    BROADCAST.of(&[("ELEMENT", real)])
 }
 
 pub(super) fn programs() -> Vec<Compiled> {
@@ -304,9 +300,10 @@ pub(super) fn programs() -> Vec<Compiled> {
     for real in ["f32", "f64"] {
         all.push(sum(real).with(&["sum_chunks", "sum_segments"]));
         all.push(broadcast(real).with(&["broadcast"]));
-        all.extend([Extremum::Max, Extremum::Min].map(|which| {
-            extremum(real, which).with(&["extremum_chunks", "extremum_segments"])
-        }));
+        all.extend(
+            [Extremum::Max, Extremum::Min]
+                .map(|which| extremum(real, which).with(&["extremum_chunks", "extremum_segments"])),
+        );
     }
     all
 }

@@ -1,11 +1,13 @@
 //! Sums of everything before.
 
-use super::{Arguments, Compiled, Integer, Length, Scratch, Status, Text, Queue};
+use super::{Arguments, Compiled, Integer, Length, Queue, Scratch, Status, Text};
 use crate::backend::primitives::Scan;
 use crate::{Error, Result};
 
-const SCAN: Text =
-    Text::new("scan", concat!(include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("scan.cu")));
+const SCAN: Text = Text::new(
+    "scan",
+    concat!(include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("scan.cu")),
+);
 
 /// Numbers that a block takes at a time: TILE in scan.cu.
 const TILE: usize = 2048;

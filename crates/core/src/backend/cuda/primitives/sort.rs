@@ -1,10 +1,12 @@
 //! A stable sort of keys with a payload, and the segments of sorted keys.
 
-use super::{Arguments, Compiled, Integer, Length, Scratch, Status, THREADS, Text, room, Queue};
+use super::{Arguments, Compiled, Integer, Length, Queue, Scratch, Status, THREADS, Text, room};
 use crate::{Error, Result};
 
-const SORT: Text =
-    Text::new("sort", concat!(include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("sort.cu")));
+const SORT: Text = Text::new(
+    "sort",
+    concat!(include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("sort.cu")),
+);
 const BOUNDS: Text = Text::new("bounds", concat!(include_str!("common.cuh"), include_str!("bounds.cu")));
 
 /// Digits of eight bits.

@@ -1,7 +1,7 @@
 //! The transpose of a pair list: the pairs of each column.
 
 use super::sort::{Key, segment_bounds, sort_by_key, sort_scratch};
-use super::{Arguments, Compiled, Integer, Length, Scratch, Status, Text, room, tiles, Queue};
+use super::{Arguments, Compiled, Integer, Length, Queue, Scratch, Status, Text, room, tiles};
 use crate::{Error, Result};
 
 const TRANSPOSE: Text =
@@ -51,13 +51,7 @@ pub fn transpose_scratch(entries: usize) -> usize {
 /// where it is smaller than [`transpose_scratch`]; those of the driver.
 ///
 /// [`Reason::Index`]: crate::backend::status::Reason::Index
-pub fn transpose(
-    queue: &Queue,
-    list: List,
-    to: Transposed,
-    status: Status,
-    scratch: Scratch,
-) -> Result<()> {
+pub fn transpose(queue: &Queue, list: List, to: Transposed, status: Status, scratch: Scratch) -> Result<()> {
     let n = list.entries.capacity;
     for (name, size) in [("entries", n), ("rows", list.rows), ("columns", list.columns)] {
         if size > i32::MAX as usize {

@@ -1,0 +1,34 @@
+"""The texts of the CUDA backend's own work go through NVRTC and ptxas with all their types, for each architecture.
+
+`pytest -s` shows the registers of each function.
+"""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+from test_cuda_text import ARCHITECTURES, Nvrtc, usages
+
+from madelung import _native
+
+
+def test_primitives_compile_without_spills() -> None:
+    nvrtc = Nvrtc()
+    programs = _native.cuda_primitives()
+    assert programs
+    assert all(program["text"].isascii() for program in programs)
+    jobs = list(itertools.product(programs, ARCHITECTURES))
+    with ThreadPoolExecutor() as pool:
+        # These texts define their types themselves.
+        logs = list(pool.map(lambda job: nvrtc.compile(job[0]["text"], "float", job[1]), jobs))
+
+    spilled = []
+    for (program, architecture), log in zip(jobs, logs):
+        assert "warning" not in log, log
+        found = usages(log)
+        assert set(found) == set(program["functions"])
+        for function, usage in found.items():
+            name = f"{function}<{', '.join(program['types'])}>"
+            print(f"{name:40}{architecture:>8}{usage.registers:>5}")
+            if usage.spilled:
+                spilled.append(f"{name}: {usage.spilled} bytes on {architecture}")
+    assert not spilled
