@@ -1,16 +1,20 @@
 //! Calls on a device, of arguments that lie on the host: everything goes there, and results come back.
 
-use madelung::array::{Array, DType, Place, View};
+use crate::streams;
+use madelung::array::{Array, View};
 use madelung::backend::Context;
-use madelung::backend::cuda::{Cuda, Device, Memory};
+use madelung::backend::cuda::{Cuda, Device, Memory, Stream};
 use madelung::device::{DeviceArg, DeviceBatch, DeviceMap, DevicePairs};
 use madelung::op::{Arg, Cotangent, Evaluated, Op, Request};
 use madelung::{Error, Result};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A device with memory for one stream, the default one.
+/// A device with memory for one stream.
 pub(crate) struct Gpu {
     cuda: Cuda,
-    memory: Memory,
+    pub(crate) memory: Memory,
+    /// Errors are recorded, and orders chosen, for all of a process: tests that share it take turns.
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 /// An argument there. Those that own their arrays keep them alive.
@@ -31,20 +35,29 @@ struct List {
 }
 
 impl Gpu {
-    #[expect(unsafe_code, reason = "the default stream is a stream of every device")]
-    pub(crate) fn new(ordinal: usize) -> Result<Self> {
-        let device = Device::get(ordinal)?;
-        // SAFETY: 0 is the default stream, which lives as long as the device.
-        let stream = unsafe { device.stream(0)? };
-        Ok(Self { cuda: Cuda::new(stream), memory: Memory::new(stream) })
+    /// On the default stream of the first device, alone with it.
+    pub(crate) fn alone() -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        madelung_stand_in::install();
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { _turn: Some(turn), ..Self::on(streams::default(Device::get(0).expect("a device"))) }
+    }
+
+    /// On a stream, as part of a test that has its turn.
+    pub(crate) fn on(stream: Stream) -> Self {
+        Self { cuda: Cuda::new(stream), memory: Memory::new(stream), _turn: None }
     }
 
     pub(crate) fn context(&self) -> Context<'_> {
         Context { backend: &self.cuda, allocator: &self.memory, ..Context::default() }
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::Cuda(self.cuda.device().ordinal())
+    pub(crate) fn stream(&self) -> Stream {
+        self.cuda.stream()
+    }
+
+    pub(crate) fn device(&self) -> &'static Device {
+        self.cuda.device()
     }
 
     fn send(&self, view: &View<'_>) -> Result<Array> {
@@ -138,7 +151,8 @@ impl Gpu {
         };
         let done = op.evaluate(&self.context(), &there, &request)?;
         let stream = self.cuda.stream();
-        let read = |arrays: &[Array]| arrays.iter().map(|a| stream.read(&a.view())).collect::<Result<Vec<_>>>();
+        let read =
+            |arrays: &[Array]| arrays.iter().map(|a| stream.read(&a.view())).collect::<Result<Vec<_>>>();
         let read_saved = |a: &Option<Array>| a.as_ref().map(|a| stream.read(&a.view())).transpose();
         let read = Evaluated {
             values: read(&done.values)?,
@@ -146,8 +160,6 @@ impl Gpu {
             saved: done.saved.iter().map(read_saved).collect::<Result<_>>()?,
         };
         madelung::backend::cuda::check(self.cuda.device())?;
-        let reals = read.values.iter().chain(&read.gradients).filter(|a| a.dtype() != DType::I32);
-        reals.for_each(|a| debug_assert_eq!(a.place(), Place::Host));
         Ok(read)
     }
 }

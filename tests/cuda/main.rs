@@ -1,60 +1,53 @@
 //! Every op of the library on a device, as a user of the Rust library calls it. There need be no GPU: a driver, NVRTC and
 //! cuFFT of our own stand in for those that are not there (`tests/stand_in`), run the same text and take the same calls.
 
+#[path = "../cuda_text/asked.rs"]
+mod asked;
+mod behaviour;
+#[expect(dead_code, reason = "what is asked of texts alone")]
 #[path = "../cuda_text/calls.rs"]
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod device;
+#[path = "../cuda_text/noise.rs"]
+mod noise;
+mod streams;
 
-use calls::{Input, inputs};
-use common::numeric::{rms, rms_difference};
+use asked::{Asked, F32_BOUND, F64_BOUND, Worst, each};
+use calls::inputs;
 use device::Gpu;
-use madelung::array::{Array, DType};
+use madelung::array::DType;
 use madelung::backend::Context;
-use madelung::electrostatics::registry;
-use std::collections::BTreeSet;
+use madelung::op::Evaluated;
 
-fn gpu() -> Gpu {
-    madelung_stand_in::install();
-    Gpu::new(0).expect("a device")
+fn on(gpu: &Gpu, asked: &Asked<'_>) -> Evaluated {
+    let args = asked.input.args(asked.op);
+    let done = asked.question.ask_by(asked.outputs, &mut |request| gpu.evaluate(asked.op, &args, request));
+    done.unwrap_or_else(|e| panic!("{}: {e}", asked.what()))
 }
 
-/// f64 differs by the order of sums and by special functions; f32 is compared at the same rounded inputs, with what
-/// 40 atoms at 1e-5 of the RMS may differ by.
-fn agree(dtype: DType, bound: f64) {
-    let gpu = gpu();
-    let mut worst: f64 = 0.0;
-    for op in registry().iter() {
-        let mut seen = BTreeSet::new();
-        for input in inputs(dtype) {
-            let systems = input.name.split(',').next().expect("a name").to_string();
-            if !Input::has_pairs(op) && !seen.insert(systems) {
-                continue;
-            }
-            let args = input.args(op);
-            let outputs = op.value(&Context::default(), &args).expect("a value");
-            for question in input.questions(op) {
-                let what = format!("{}: {}: {} {}", op.name, input.name, question.member, question.title);
-                let want = question.ask(op, &Context::default(), &args, &outputs);
-                let want = want.unwrap_or_else(|e| panic!("{what}: {e}"));
-                let got = question.ask_by(&outputs, &mut |request| gpu.evaluate(op, &args, request));
-                let got = got.unwrap_or_else(|e| panic!("{what}: {e}"));
-                let arrays = |e: &madelung::op::Evaluated| -> Vec<Vec<f64>> {
-                    e.values.iter().chain(&e.gradients).map(Array::to_f64).collect()
-                };
-                for (got, want) in arrays(&got).iter().zip(&arrays(&want)) {
-                    let error = rms_difference(got, want) / rms(want).max(1e-3);
-                    assert!(error < bound, "{what}: {error:e}\n{got:?}\n{want:?}");
-                    worst = worst.max(error);
-                }
-            }
-        }
-    }
-    println!("{dtype}: {worst:e}");
-}
-
+/// Every question to every op, in f64, about full, padded and directed lists of one system and of a batch.
 #[test]
-fn a_device_gives_what_the_processor_gives_in_f64() {
-    agree(DType::F64, 1e-12);
+fn a_device_gives_what_the_processor_gives() {
+    let (gpu, mut worst) = (Gpu::alone(), Worst::default());
+    let inputs: Vec<_> = inputs(DType::F64).into_iter().step_by(3).collect();
+    each(&inputs, |asked| {
+        worst.note(F64_BOUND, &on(&gpu, asked), &asked.ask(&Context::default()), asked);
+    });
+    worst.assert_below(F64_BOUND);
+}
+
+/// Values and gradients in f32, against the processor in f64 at the same numbers.
+#[test]
+fn floats_of_a_device_are_as_good_as_floats_are() {
+    let (gpu, mut worst) = (Gpu::alone(), Worst::default());
+    let inputs: Vec<_> = inputs(DType::F32).into_iter().skip(1).step_by(3).collect();
+    each(&inputs, |asked| {
+        if matches!(asked.question.member, "F0" | "G0") {
+            let got = on(&gpu, asked);
+            asked.exactly(|exact| worst.note(F32_BOUND, &got, &exact.ask(&Context::default()), exact));
+        }
+    });
+    worst.assert_below(F32_BOUND);
 }

@@ -6,10 +6,10 @@
 #![expect(unsafe_code, reason = "kernels are launched with addresses of the call's arrays")]
 
 use super::memory::address;
-use super::{Device, Function, Program, Stream};
+use super::primitives::{Compiled, Text};
+use super::{Device, Function, Stream};
 use crate::array::{Array, DType, View};
 use crate::backend::Context;
-use crate::backend::kernel::PRELUDE;
 use crate::backend::remote::Check;
 use crate::backend::status::Word;
 use crate::device::{DeviceArg, DeviceBatch, DevicePairs};
@@ -59,33 +59,14 @@ const THREADS: usize = 256;
 /// Numbers of u32 in the word of a call: the word itself, padded to 8 bytes, and a sum for each list that is checked.
 const WORDS: usize = Word::LEN.next_multiple_of(2);
 
-/// The kernels.
-#[derive(Clone, Copy, Debug)]
-struct Functions {
-    items: Function,
-    batch: Function,
-    pairs: Function,
-    surplus: Function,
-    settle: Function,
+const CHECKS: Text = Text::new("checks", concat!(include_str!("../prelude.cuh"), include_str!("checks.cu")));
+
+fn program() -> Compiled {
+    CHECKS.of(&[("REAL", "double")]).with(&["check_items", "check_batch", "check_pairs", "check_surplus", "settle"])
 }
 
-fn functions(device: &'static Device) -> Result<Functions> {
-    static FOUND: Mutex<Vec<(usize, Functions)>> = Mutex::new(vec![]);
-    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, functions)) = found.iter().find(|(ordinal, _)| *ordinal == device.ordinal()) {
-        return Ok(*functions);
-    }
-    let text = format!("{PRELUDE}{}", include_str!("checks.cu"));
-    let program = Program { name: "checks", text: text.into(), defines: &[("REAL", "double")] };
-    let functions = Functions {
-        items: device.function(&program, "check_items")?,
-        batch: device.function(&program, "check_batch")?,
-        pairs: device.function(&program, "check_pairs")?,
-        surplus: device.function(&program, "check_surplus")?,
-        settle: device.function(&program, "settle")?,
-    };
-    found.push((device.ordinal(), functions));
-    Ok(functions)
+pub(super) fn programs() -> Vec<Compiled> {
+    vec![program()]
 }
 
 /// The size of an element as the text knows it.
@@ -110,7 +91,7 @@ pub(super) use arguments;
 
 /// See [`crate::backend::remote::Remote::begin`].
 pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array> {
-    let found = functions(stream.device())?;
+    let kernel = |name| program().function(stream.device(), name);
     let word = context.allocator.zeros(DType::I32, &[WORDS + 2 * checks.len()])?;
     let status = address(&word.view());
     let mut items = vec![];
@@ -137,7 +118,7 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
                 items.push(integers(*n, map.of(), Rule::Below, map.into_len()));
             }
             Check::Integers { arg: DeviceArg::Batch(batch), .. } if !batch.is_checked() => {
-                check_batch(stream, &found, batch, status, param(*n))?;
+                check_batch(stream, kernel("check_batch")?, batch, status, param(*n))?;
             }
             Check::Integers { arg: DeviceArg::Pairs(list), batches } => {
                 if list.is_checked() {
@@ -145,7 +126,8 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
                     items.push(integers(*n, list.ends(), Rule::AtMost, list.capacity()));
                 } else {
                     let surplus = status + 4 * (WORDS + 2 * lists) as u64;
-                    check_pairs(stream, &found, list, *batches, status, param(*n), surplus)?;
+                    let kernels = [kernel("check_pairs")?, kernel("check_surplus")?];
+                    check_pairs(stream, kernels, list, *batches, status, param(*n), surplus)?;
                     lists += 1;
                 }
             }
@@ -159,14 +141,14 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
         let most = some.iter().map(|item| item.count as usize).max().unwrap_or(0);
         let grid = [blocks(most, THREADS * ELEMENTS), some.len() as u32, 1];
         // SAFETY: the addresses are those of the arrays that the items name, with as many elements.
-        unsafe { stream.launch(found.items, grid, [THREADS as u32, 1, 1], &arguments![&table, &status])? };
+        unsafe { stream.launch(kernel("check_items")?, grid, [THREADS as u32, 1, 1], &arguments![&table, &status])? };
     }
     Ok(word)
 }
 
 fn check_batch(
     stream: Stream,
-    found: &Functions,
+    kernel: Function,
     batch: &DeviceBatch<'_>,
     word: u64,
     param: u32,
@@ -177,13 +159,13 @@ fn check_batch(
     // SAFETY: both arrays have the lengths that the kernel is told.
     unsafe {
         let arguments = arguments![&of, &ptr, &atoms, &systems, &word, &param];
-        stream.launch(found.batch, grid, [THREADS as u32, 1, 1], &arguments)
+        stream.launch(kernel, grid, [THREADS as u32, 1, 1], &arguments)
     }
 }
 
 fn check_pairs(
     stream: Stream,
-    found: &Functions,
+    [kernel, surplus_kernel]: [Function; 2],
     list: &DevicePairs<'_>,
     batches: Option<[&DeviceBatch<'_>; 2]>,
     word: u64,
@@ -207,9 +189,9 @@ fn check_pairs(
             &start, &end, &column, &triples, &packed, &row_of, &column_of, &rows, &columns, &capacity, &directed,
             &full, &word, &param, &surplus,
         ];
-        stream.launch(found.pairs, grid, [THREADS as u32, 1, 1], &arguments)?;
+        stream.launch(kernel, grid, [THREADS as u32, 1, 1], &arguments)?;
         if full != 0 {
-            stream.launch(found.surplus, [1; 3], [1; 3], &arguments![&surplus, &word, &param])?;
+            stream.launch(surplus_kernel, [1; 3], [1; 3], &arguments![&surplus, &word, &param])?;
         }
     }
     Ok(())
@@ -248,9 +230,9 @@ pub(super) fn end(
     call: &str,
     arguments: &dyn Fn() -> Vec<String>,
 ) -> Result<()> {
-    let found = functions(stream.device())?;
     let (status, words) = (address(&word.view()), Word::LEN as i32);
     let (record, number) = (stream.device().record()?, number(call, arguments));
+    let settle = program().function(stream.device(), "settle")?;
     let outcomes = results.iter().filter(|array| array.dtype().is_real()).map(|array| Outcome {
         data: address(&array.view()),
         count: array.view().len() as i64,
@@ -267,7 +249,7 @@ pub(super) fn end(
         // SAFETY: the addresses are those of the results, with as many elements; the record has room for a word.
         unsafe {
             let arguments = arguments![&table, &status, &words, &record, &number];
-            stream.launch(found.settle, grid, [THREADS as u32, 1, 1], &arguments)?;
+            stream.launch(settle, grid, [THREADS as u32, 1, 1], &arguments)?;
         }
     }
     context.allocator.recycle(word);

@@ -3,12 +3,10 @@
 
 use super::checks::arguments;
 use super::memory::{Rooms, address};
-use super::primitives::{self as raw, Length, Segments, Target};
+use super::primitives::{self as raw, Compiled, Length, Segments, Target, Text};
 use super::{Cuda, Device, Function, Program};
 use crate::array::DType;
-use crate::backend::kernel::{
-    Array as ArrayOf, FINISH_SCATTERED, Lanes, Launch, PRELUDE, Part, SCATTERED_BYTES,
-};
+use crate::backend::kernel::{Array as ArrayOf, Lanes, Launch, PRELUDE, Part, SCATTERED_BYTES};
 use crate::backend::launch::{Backend, Bound, Launching};
 use crate::backend::Context;
 use crate::device::DeviceArg;
@@ -182,45 +180,29 @@ fn of_device(arg: Option<DeviceArg<'_>>, array: ArrayOf) -> u64 {
     view.map_or(0, address)
 }
 
-/// The kernels that are not any part's.
-#[derive(Clone, Copy)]
-struct Helpers {
-    device: usize,
-    dtype: DType,
-    finish: Function,
-    shape: Function,
+/// Kernels that are not any part's.
+const HELPERS: Text = Text::new(
+    "helpers",
+    concat!(include_str!("../prelude.cuh"), include_str!("../scattered.cuh"), include_str!("helpers.cu")),
+);
+
+fn helpers(dtype: DType) -> Compiled {
+    HELPERS.of(&[("REAL", real(dtype))]).with(&["madelung_scattered", "write_shape"])
 }
 
-/// Writes the sizes of a mesh where kernels read them.
-const SHAPE: &str = "
-struct MeshSizes { int of[6]; };
-extern \"C\" __global__ void write_shape(MeshSizes sizes, int* to) { to[threadIdx.x] = sizes.of[threadIdx.x]; }
-";
-
-fn helpers(device: &'static Device, dtype: DType) -> Result<Helpers> {
-    static FOUND: RwLock<Vec<Helpers>> = RwLock::new(vec![]);
-    let is_it = |h: &&Helpers| (h.device, h.dtype) == (device.ordinal(), dtype);
-    if let Some(helpers) = FOUND.read().unwrap_or_else(PoisonError::into_inner).iter().find(is_it) {
-        return Ok(*helpers);
-    }
-    let text = format!("{PRELUDE}{FINISH_SCATTERED}{SHAPE}");
-    let program = Program { name: "helpers", text: text.into(), defines: &[("REAL", real(dtype))] };
-    let finish = device.function(&program, "madelung_scattered")?;
-    let shape = device.function(&program, "write_shape")?;
-    let made = Helpers { device: device.ordinal(), dtype, finish, shape };
-    FOUND.write().unwrap_or_else(PoisonError::into_inner).push(made);
-    Ok(made)
+pub(super) fn programs() -> Vec<Compiled> {
+    [DType::F32, DType::F64].map(helpers).into()
 }
 
 fn write_shape(cuda: &Cuda, to: u64, shape: &[i32; 6]) -> Result<()> {
-    let function = helpers(cuda.stream.device(), DType::F64)?.shape;
+    let function = helpers(DType::F64).function(cuda.stream.device(), "write_shape")?;
     // SAFETY: there is room for the six numbers, which are copied at the launch.
     unsafe { cuda.stream.launch(function, [1; 3], [6, 1, 1], &arguments![shape, &to]) }
 }
 
 /// Makes numbers of what rows added in fixed point.
 fn finish(cuda: &Cuda, dtype: DType, s: &Scattered) -> Result<()> {
-    let function = helpers(cuda.stream.device(), dtype)?.finish;
+    let function = helpers(dtype).function(cuda.stream.device(), "madelung_scattered")?;
     let blocks = (s.elements as usize).div_ceil(THREADS as usize);
     if blocks == 0 {
         return Ok(());

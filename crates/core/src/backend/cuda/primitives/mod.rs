@@ -198,18 +198,18 @@ impl Queue {
 
 /// A text that is compiled for one choice of types or another.
 #[derive(Clone, Copy)]
-struct Text {
+pub(super) struct Text {
     name: &'static str,
     text: &'static str,
 }
 
 impl Text {
-    const fn new(name: &'static str, text: &'static str) -> Self {
+    pub(super) const fn new(name: &'static str, text: &'static str) -> Self {
         Self { name, text }
     }
 
     /// With types in the place of names.
-    fn of(&self, types: &[(&'static str, &'static str)]) -> Compiled {
+    pub(super) fn of(&self, types: &[(&'static str, &'static str)]) -> Compiled {
         Compiled { name: self.name, text: self.text, types: types.to_vec(), functions: &[] }
     }
 }
@@ -232,12 +232,12 @@ type Known = HashMap<(usize, &'static str, Vec<(&'static str, &'static str)>, &'
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 impl Compiled {
-    fn with(mut self, functions: &'static [&'static str]) -> Self {
+    pub(super) fn with(mut self, functions: &'static [&'static str]) -> Self {
         self.functions = functions;
         self
     }
 
-    fn function(&self, device: &'static Device, function: &'static str) -> Result<Function> {
+    pub(super) fn function(&self, device: &'static Device, function: &'static str) -> Result<Function> {
         let key = (device.ordinal(), self.name, self.types.clone(), function);
         if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(*known);
@@ -271,9 +271,11 @@ impl Compiled {
     }
 }
 
-/// All texts with all types, for those who compile them.
+/// All texts of the backend's own work with all types, for those who compile them.
 pub fn programs() -> Vec<Compiled> {
     [
+        super::checks::programs(),
+        super::launch::programs(),
         elementwise::programs(),
         scan::programs(),
         sort::programs(),

@@ -1,0 +1,288 @@
+//! What a call on a device does besides computing: errors that it finds there, graphs, orders, batches, other devices.
+
+use crate::common::systems::{SplitMix64, random_system, triclinic_cell};
+use crate::device::Gpu;
+use crate::streams;
+use madelung::array::{Array, DType, View};
+use madelung::backend::Context;
+use madelung::backend::cuda::{Device, Graph, Memory, Stream, check};
+use madelung::device::{DeviceArg, DeviceBatch, DevicePairs};
+use madelung::electrostatics::registry;
+use madelung::op::{Arg, Cotangent, Evaluated, Request};
+use madelung::pairs::Kind;
+use madelung::{Error, Result};
+use std::collections::BTreeMap;
+
+const CUTOFF: f64 = 5.0;
+
+/// The arrays of a call of `ewald_real_space`, by name, where anything may be wrong.
+#[derive(Clone)]
+struct Arrays(BTreeMap<&'static str, Array>);
+
+/// Systems of some atoms each, with a full list.
+fn arrays(sizes: &[usize]) -> Arrays {
+    let cell = triclinic_cell(300.0);
+    let systems: Vec<_> = sizes
+        .iter()
+        .enumerate()
+        .map(|(n, atoms)| random_system(n as u64 + 7, *atoms, cell, 0.0, 1.0))
+        .collect();
+    let positions: Vec<[f64; 3]> = systems.iter().flat_map(|s| s.positions.clone()).collect();
+    let charges: Vec<f64> = systems.iter().flat_map(|s| s.charges.clone()).collect();
+    let idx: Vec<i32> = sizes.iter().enumerate().flat_map(|(b, n)| vec![b as i32; *n]).collect();
+    let batch = madelung::batch::Batch::from_idx(idx.clone(), Some(sizes.len())).expect("a batch");
+    let cells = vec![cell; sizes.len()];
+    let (r, q) = (View::from(&positions[..]), View::from(&charges[..]));
+    let system = madelung::System::new(r.clone(), q.clone(), View::from(&cells[..]), batch.clone());
+    let list =
+        system.expect("a system").neighbor_list(CUTOFF, &madelung::backend::pool::Serial).expect("a list");
+    let ptr: Vec<i64> = list.starts().iter().chain(list.ends().last()).copied().collect();
+    Arrays(BTreeMap::from([
+        ("positions", r.to_array()),
+        ("charges", q.to_array()),
+        ("cell", View::from(&cells[..]).to_array()),
+        ("alpha", View::from(&vec![0.4; sizes.len()]).to_array()),
+        ("strain", Array::zeros(DType::F64, &[sizes.len(), 3, 3])),
+        ("batch_idx", View::from(&idx).to_array()),
+        ("batch_ptr", View::from(batch.ptr()).to_array()),
+        ("ptr", View::from(&ptr).to_array()),
+        ("others", View::from(list.others()).to_array()),
+        ("shifts", View::from(&*list.shifts()).to_array()),
+    ]))
+}
+
+impl Arrays {
+    /// With one element changed.
+    fn with(&self, name: &'static str, at: usize, x: f64) -> Self {
+        let old = &self.0[name];
+        let mut numbers = old.to_f64();
+        numbers[at] = x;
+        let new = Array::from_f64(old.dtype(), old.shape(), &numbers).expect("the same shape");
+        self.with_array(name, new)
+    }
+
+    fn with_array(&self, name: &'static str, array: Array) -> Self {
+        let mut arrays = self.0.clone();
+        arrays.insert(name, array);
+        Self(arrays)
+    }
+
+    fn upload(&self, memory: &Memory) -> Self {
+        let sent = self.0.iter().map(|(name, array)| (*name, memory.upload(&array.view()).expect("room")));
+        Self(sent.collect())
+    }
+
+    /// Energies and forces (with their sign turned) from arrays on the device.
+    fn evaluate(&self, context: &Context<'_>, kind: Kind) -> Result<Evaluated> {
+        let view = |name: &str| self.0[name].view();
+        let batch = DeviceBatch::new(view("batch_idx"), view("batch_ptr"))?;
+        let (ptr, n) = (view("ptr"), view("positions").shape()[0]);
+        let (starts, ends) = (ptr.rows(0, n)?, ptr.rows(1, n)?);
+        let pairs = DevicePairs::new(starts, ends, view("others"), view("shifts"), n, kind)?;
+        let args = [
+            Arg::Array(view("positions")),
+            Arg::Array(view("charges")),
+            Arg::Array(view("cell")),
+            Arg::Array(view("alpha")),
+            Arg::Array(view("strain")),
+            Arg::Device(DeviceArg::Batch(&batch)),
+            Arg::Real(1.0),
+            Arg::Device(DeviceArg::Pairs(&pairs)),
+            Arg::Real(CUTOFF),
+        ];
+        let op = registry().get("ewald_real_space").expect("an op of the registry");
+        let cotangents = [Some(Cotangent::Uniform(1.0))];
+        let request =
+            Request { values: true, cotangents: &cotangents, gradients: &[0], ..Request::default() };
+        op.evaluate(context, &args, &request)
+    }
+}
+
+fn read(stream: Stream, done: &Evaluated) -> Vec<Vec<f64>> {
+    let arrays = done.values.iter().chain(&done.gradients);
+    arrays.map(|a| stream.read(&a.view()).expect("an array of the device").to_f64()).collect()
+}
+
+fn run(gpu: &Gpu, arrays: &Arrays) -> Vec<Vec<f64>> {
+    let done = arrays.upload(&gpu.memory).evaluate(&gpu.context(), Kind::Full).expect("a call");
+    read(gpu.stream(), &done)
+}
+
+/// What is wrong is found on the device: results are NaN, the next look says which argument of which call it was and then
+/// forgets it, and nothing else is the worse for it.
+#[test]
+fn what_is_wrong_is_found_there() {
+    let gpu = Gpu::alone();
+    let good = arrays(&[9, 7]);
+    let right = run(&gpu, &good);
+    let n = good.0["others"].shape()[0];
+    let short = |name, rows: usize| {
+        let array = &good.0[name];
+        array.view().rows(0, rows).expect("some rows").to_array()
+    };
+    let one_sided = good.with("shifts", 0, 30.0);
+    let cases: [(&str, Arrays, &str, &str); 14] = [
+        (
+            "a column beyond the atoms",
+            good.with("others", 3, 16.0),
+            "pairs",
+            "indices of rows that are there",
+        ),
+        ("a negative column", good.with("others", n - 1, -1.0), "pairs", "indices of rows that are there"),
+        ("a pair of two systems", good.with("others", 0, 12.0), "pairs", "pairs within one system"),
+        ("a pair from one side", one_sided, "pairs", "a full list"),
+        ("offsets that fall", good.with("ptr", 4, 1.0), "pairs", "offsets that never fall"),
+        ("offsets below zero", good.with("ptr", 0, -2.0), "pairs", "offsets that never fall"),
+        (
+            "a capacity that was passed",
+            good.with_array("others", short("others", n - 3)).with_array("shifts", short("shifts", n - 3)),
+            "pairs",
+            "room for all that there is",
+        ),
+        ("a batch without order", good.with("batch_idx", 2, 1.0), "atoms", "systems one after the other"),
+        ("a system that is not there", good.with("batch_idx", 15, 7.0), "atoms", "indices of rows"),
+        ("a number that is none", good.with("positions", 11, f64::NAN), "positions", "finite numbers"),
+        ("an infinity", good.with("charges", 1, f64::INFINITY), "charges", "finite numbers"),
+        (
+            "a flat cell",
+            good.with_array("cell", Array::filled(DType::F64, &[2, 3, 3], 1.0)),
+            "cell",
+            "span a volume",
+        ),
+        ("alpha of nothing", good.with("alpha", 1, 0.0), "alpha", "finite numbers > 0"),
+        ("a deformation", good.with("strain", 4, 0.1), "strain", "zeros"),
+    ];
+    for (what, wrong, argument, expected) in cases {
+        for numbers in run(&gpu, &wrong) {
+            assert!(numbers.iter().all(|x| x.is_nan()), "{what}: {numbers:?}");
+        }
+        let error = check(gpu.device()).expect_err(what).to_string();
+        assert!(error.contains(&format!("ewald_real_space.v1::{argument}`")), "{what}: {error}");
+        assert!(error.contains(expected), "{what}: {error}");
+        assert_eq!(check(gpu.device()), Ok(()), "{what}");
+        assert_eq!(run(&gpu, &good), right, "after {what}");
+    }
+    // The first of several stays.
+    run(&gpu, &good.with("alpha", 0, -1.0));
+    run(&gpu, &good.with("others", 3, 99.0));
+    assert!(check(gpu.device()).is_err_and(|e| e.to_string().contains("::alpha")));
+}
+
+/// Two charges on one place have no finite energy: that is seen in the results.
+#[test]
+fn results_that_are_not_finite_are_found_there() {
+    let gpu = Gpu::alone();
+    let arrays = arrays(&[9]);
+    let there = arrays.0["positions"].to_f64();
+    let (ptr, others) = (arrays.0["ptr"].to_f64(), arrays.0["others"].to_f64());
+    let shifts = arrays.0["shifts"].to_f64();
+    let inside =
+        (0..others.len()).find(|k| shifts[3 * k..3 * k + 3] == [0.0; 3]).expect("a pair in one cell");
+    let i = ptr.iter().rposition(|first| *first <= inside as f64).expect("its row");
+    let j = others[inside] as usize;
+    let moved = (0..3).fold(arrays, |a, c| a.with("positions", 3 * j + c, there[3 * i + c]));
+    run(&gpu, &moved);
+    let error = check(gpu.device()).expect_err("an infinite energy").to_string();
+    assert!(error.contains("ewald_real_space") && error.contains("a finite result"), "{error}");
+}
+
+#[test]
+fn arrays_of_the_host_are_refused_by_name() {
+    let gpu = Gpu::alone();
+    let host = arrays(&[5]);
+    for name in ["positions", "alpha"] {
+        let mut mixed = host.upload(&gpu.memory);
+        mixed.0.insert(name, host.0[name].clone());
+        let error = mixed.evaluate(&gpu.context(), Kind::Full).expect_err(name).to_string();
+        assert!(error.contains(name) && error.contains("cuda:0") && error.contains("cpu"), "{error}");
+    }
+    let there = host.upload(&gpu.memory);
+    let error = there.evaluate(&Context::default(), Kind::Full).expect_err("the host").to_string();
+    assert!(error.contains("positions") && error.contains("cuda:0"), "{error}");
+}
+
+/// Blocks and threads run as they like.
+#[test]
+fn the_order_of_threads_changes_no_bit() {
+    use madelung_stand_in::{Order, set_order};
+    let gpu = Gpu::alone();
+    let arrays = arrays(&[30, 0, 11]);
+    let first = run(&gpu, &arrays);
+    for order in [Order::Backwards, Order::Shuffled(1), Order::Shuffled(2)] {
+        set_order(order);
+        let again = run(&gpu, &arrays);
+        set_order(Order::Forwards);
+        assert_eq!(again, first, "{order:?}");
+    }
+}
+
+#[test]
+fn a_system_has_the_same_bits_alone_and_in_a_batch() {
+    let gpu = Gpu::alone();
+    let together = run(&gpu, &arrays(&[21, 8]));
+    let alone = run(&gpu, &arrays(&[21]));
+    assert_eq!(together[0][..21], alone[0][..]);
+    assert_eq!(together[1][..63], alone[1][..]);
+}
+
+/// A second device, while the first one is current for whoever calls.
+#[test]
+fn the_second_device_is_as_good() {
+    let first = Gpu::alone();
+    let second = Gpu::on(streams::default(Device::get(1).expect("a second device")));
+    let arrays = arrays(&[12]);
+    assert_eq!(run(&first, &arrays), run(&second, &arrays));
+    let there = arrays.upload(&second.memory);
+    let error = there.evaluate(&first.context(), Kind::Full).expect_err("memory of the other").to_string();
+    assert!(error.contains("positions") && error.contains("cuda:0") && error.contains("cuda:1"), "{error}");
+}
+
+/// A step is captured once and replayed with other positions; nothing in it allocates, waits or reads back.
+#[test]
+fn a_step_is_a_graph() {
+    let turn = Gpu::alone();
+    let gpu = Gpu::on(streams::new(turn.device()));
+    let there = arrays(&[14, 9]).upload(&gpu.memory);
+    // Compiled, and with memory at hand.
+    drop(there.evaluate(&gpu.context(), Kind::Full).expect("a call"));
+    let mut done = None;
+    let before = streams::asked();
+    let graph = Graph::capture(gpu.stream(), |_| {
+        done = Some(there.evaluate(&gpu.context(), Kind::Full)?);
+        Ok(())
+    });
+    let (graph, done) = (graph.expect("a graph"), done.expect("captured results"));
+    assert_eq!(streams::asked(), before, "allocated, given back or waited");
+    let mut rng = SplitMix64(5);
+    for _ in 0..3 {
+        let moved: Vec<f64> =
+            arrays(&[14, 9]).0["positions"].to_f64().iter().map(|x| x + rng.uniform(-0.05, 0.05)).collect();
+        streams::overwrite(gpu.stream(), &there.0["positions"], &moved);
+        streams::replay(&graph);
+        let replayed = read(gpu.stream(), &done);
+        let eager = there.evaluate(&gpu.context(), Kind::Full).expect("a call");
+        assert_eq!(replayed, read(gpu.stream(), &eager));
+    }
+}
+
+/// Out of memory is an error with the sizes, and later calls work.
+#[test]
+fn memory_that_runs_out_is_an_error() {
+    let gpu = Gpu::alone();
+    let good = arrays(&[6]);
+    let right = run(&gpu, &good);
+    madelung_stand_in::set_memory(1 << 24);
+    let huge = Array::zeros(DType::F64, &[1 << 18]);
+    let mut held = vec![];
+    let error: Error = loop {
+        match gpu.memory.upload(&huge.view()) {
+            Ok(array) => held.push(array),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 1 << 4, "as much as there is");
+    };
+    madelung_stand_in::set_memory(1 << 30);
+    assert!(error.to_string().contains("out of memory"), "{error}");
+    drop(held);
+    assert_eq!(run(&gpu, &good), right);
+}
