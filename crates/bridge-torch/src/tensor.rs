@@ -238,8 +238,16 @@ impl Tensor {
     /// argument.
     pub(crate) fn look(mut self, place: Place, name: &dyn Fn() -> String) -> Result<Looked> {
         let s = shim();
+        let number = self.read(s.aoti_torch_get_dtype, 0)?;
+        let Some((_, dtype)) = dtypes().iter().find(|d| d.0 == number) else {
+            let expected = "a tensor of floating-point numbers or of int32 or int64";
+            return Err(Error::argument(name(), expected, "one of another dtype"));
+        };
+        let (mut sizes, axes) = self.sizes(name)?;
+        // What has no elements lies nowhere.
+        let elements: usize = sizes[..axes].iter().product();
         let at = self.place()?;
-        if at != Some(place) {
+        if elements > 0 && at != Some(place) {
             let got = at.map_or("one on another device".into(), |at| format!("one on {at}"));
             let expected = match place {
                 Place::Host => "a tensor on the CPU like the others, or all of them on one CUDA device".into(),
@@ -247,19 +255,12 @@ impl Tensor {
             };
             return Err(Error::argument(name(), expected, got));
         }
-        let number = self.read(s.aoti_torch_get_dtype, 0)?;
-        let Some((_, dtype)) = dtypes().iter().find(|d| d.0 == number) else {
-            let expected = "a tensor of floating-point numbers or of int32 or int64";
-            return Err(Error::argument(name(), expected, "one of another dtype"));
-        };
-        let (mut sizes, axes) = self.sizes(name)?;
         let layout = self.layout(&sizes[..axes])?;
         if layout == Layout::Other || (layout == Layout::Repeated && place != Place::Host) {
             self = self.contiguous()?;
             (sizes, _) = self.sizes(name)?;
         }
         let mut data = self.data()?;
-        let elements: usize = sizes[..axes].iter().product();
         if elements > 0 && (data.is_null() || !data.addr().is_multiple_of(dtype.size())) {
             let expected = "a tensor whose memory is there and aligned (`.clone()` makes one)";
             return Err(Error::argument(name(), expected, format!("one at address {:#x}", data.addr())));

@@ -44,7 +44,7 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
         expected = f"a tensor on {positions.device} like `positions` (`.to(…)` moves it)"
         check.refuse(name, expected, f"one on {x.device}")
     if x.device.type not in ("cpu", "meta"):
-        expected = "a tensor on the CPU, as this build has no backend for other devices (`.cpu()` moves it)"
+        expected = "a tensor on the CPU, as these functions take no others yet (`.cpu()` moves it)"
         check.refuse(name, expected, f"one on {x.device}")
     if x.device.type == "meta" or is_traced(x):
         expected = "a tensor with values: what depends on them is computed eagerly (in a graph, give the neighbour "

@@ -123,9 +123,15 @@ def test_meta_tensors(op_case: Case) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_other_devices(op_case: Case) -> None:
-    with pytest.raises(RuntimeError, match=r"no backend for other devices: use `.cpu\(\)`"):
-        op_case.call(*[x.cuda() if isinstance(x, torch.Tensor) else x for x in op_case.args])
+def test_cuda_gives_what_the_cpu_gives(op_case: Case) -> None:
+    there = [x.cuda() if isinstance(x, torch.Tensor) else x for x in op_case.args]
+    got, expected = op_case.call(*there), op_case.call(*op_case.args)
+    for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)]):
+        assert a.device.type == "cuda"
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-12, atol=1e-12)
+    mixed = [x if n == op_case.reals[0] else y for n, (x, y) in enumerate(zip(there, op_case.args))]
+    with pytest.raises((RuntimeError, ValueError), match=r"expected a tensor on cuda.*got one on cpu"):
+        op_case.call(*mixed)
 
 
 def test_the_key_of_other_devices_says_so(op_case: Case) -> None:
