@@ -250,7 +250,9 @@ impl Tensor {
         if elements > 0 && at != Some(place) {
             let got = at.map_or("one on another device".into(), |at| format!("one on {at}"));
             let expected = match place {
-                Place::Host => "a tensor on the CPU like the others, or all of them on one CUDA device".into(),
+                Place::Host => {
+                    "a tensor on the CPU like the others, or all of them on one CUDA device".into()
+                }
                 Place::Cuda(_) => format!("a tensor on {place} like the others"),
             };
             return Err(Error::argument(name(), expected, got));

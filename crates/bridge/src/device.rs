@@ -50,9 +50,8 @@ pub(crate) fn rooms(
             ArgKind::Batch { systems, .. } => {
                 let of = cursor.tensor();
                 room.integers[0] = widened(context, name, of, DType::I32)?;
-                let systems = cursor.size_or(entry, n, Part::Systems, name, || {
-                    size_of(entry, given, numbers, systems)
-                })?;
+                let systems = cursor
+                    .size_or(entry, n, Part::Systems, name, || size_of(entry, given, numbers, systems))?;
                 let mut ptr = context.allocator.room(DType::I32, &[systems + 1])?;
                 let of = room.integers[0].as_ref().map_or_else(|| of.clone(), Array::view);
                 context.bounds(&of, &mut ptr)?;

@@ -44,7 +44,11 @@ fn integers(name: &str, view: &View<'_>, dtype: DType, shape: &[usize]) -> Resul
 
 fn same_place(name: &str, view: &View<'_>, place: Place) -> Result<()> {
     if view.place() != place {
-        return Err(Error::argument(name, format!("an array of {place}"), format!("one of {}", view.place())));
+        return Err(Error::argument(
+            name,
+            format!("an array of {place}"),
+            format!("one of {}", view.place()),
+        ));
     }
     Ok(())
 }

@@ -211,8 +211,9 @@ mod tests {
     #[test]
     fn an_address_has_a_shape_and_an_owner() {
         // SAFETY: nobody uses the address.
-        let array =
-            unsafe { Array::remote(Place::Cuda(1), DType::F32, &[2, 3], 0x1000, Box::new("kept".to_string())) };
+        let array = unsafe {
+            Array::remote(Place::Cuda(1), DType::F32, &[2, 3], 0x1000, Box::new("kept".to_string()))
+        };
         assert_eq!((array.place(), array.dtype(), array.shape()), (Place::Cuda(1), DType::F32, &[2, 3][..]));
         let view = array.view();
         assert_eq!((view.place(), view.dtype(), view.len()), (Place::Cuda(1), DType::F32, 6));

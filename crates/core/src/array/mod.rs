@@ -218,7 +218,11 @@ impl<'a> View<'a> {
     pub fn rows(&self, first: usize, count: usize) -> Result<Self> {
         let rows = self.shape.first().copied().unwrap_or(0);
         if first.checked_add(count).is_none_or(|end| end > rows) {
-            return Err(Error::argument("rows", format!("at least {count} from {first} on"), rows.to_string()));
+            return Err(Error::argument(
+                "rows",
+                format!("at least {count} from {first} on"),
+                rows.to_string(),
+            ));
         }
         let width: usize = self.shape.iter().skip(1).product();
         let shape: Shape = std::iter::once(count).chain(self.shape.iter().skip(1).copied()).collect();
@@ -256,7 +260,9 @@ impl<'a> View<'a> {
                 };
                 d.iter().enumerate().map(narrow).collect::<Result<Vec<_>>>().map(Cow::Owned)
             }
-            Data::Device(d) => Err(Error::argument(argument, "an array of the host", format!("one of {}", d.place()))),
+            Data::Device(d) => {
+                Err(Error::argument(argument, "an array of the host", format!("one of {}", d.place())))
+            }
             _ => Err(Error::argument(argument, "int32 or int64", self.dtype().to_string())),
         }
     }

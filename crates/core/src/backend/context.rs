@@ -2,8 +2,8 @@
 
 use super::launch::Backend;
 use super::pool::{Pool, Share, Threads, WORTH_THREADS};
-use super::status::{AtOnce, Status};
 use super::remote::Weights;
+use super::status::{AtOnce, Status};
 use crate::array::{Array, DType, Data, View};
 use crate::{Error, Result};
 

@@ -201,9 +201,11 @@ impl<'a> Launching<'a> {
         });
         let of_device = self.device.iter().map(|(p, arg)| (self.kernel.params[*p].name, arg.place()));
         match of_arrays.chain(of_device).find(|(_, at)| *at != place) {
-            Some((name, at)) => {
-                Err(Error::argument(name, format!("memory of {place}, where the kernel runs"), at.to_string()))
-            }
+            Some((name, at)) => Err(Error::argument(
+                name,
+                format!("memory of {place}, where the kernel runs"),
+                at.to_string(),
+            )),
             None => Ok(()),
         }
     }

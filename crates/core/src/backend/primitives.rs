@@ -405,7 +405,7 @@ fn check_offsets(shape: &[usize], offsets: &View<'_>) -> Result<usize> {
     let expected = || format!("offsets that never fall, from 0 to {rows}");
     let offsets = match offsets.data() {
         Data::I32(offsets) => offsets,
-        Data::Device(d) if d.dtype() == DType::I32 && d.len() > 0 => return Ok(d.len() - 1),
+        Data::Device(d) if d.dtype() == DType::I32 && !d.is_empty() => return Ok(d.len() - 1),
         _ => {
             let got = format!("{} of them, {}", offsets.len(), offsets.dtype());
             return Err(Error::argument("offsets", format!("int32 {}", expected()), got));

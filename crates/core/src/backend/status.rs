@@ -87,7 +87,9 @@ impl Reason {
                  one first",
                 "pairs without their reverse: a half list, or one that was cut short",
             ),
-            Self::Result => ("arguments with a finite result", "an infinity or NaN (two points on one place?)"),
+            Self::Result => {
+                ("arguments with a finite result", "an infinity or NaN (two points on one place?)")
+            }
         }
     }
 }

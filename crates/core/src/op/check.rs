@@ -247,7 +247,12 @@ pub(super) fn check_room(name: &str, dtype: DType, shape: &[usize], place: Place
     let addressable = extent.is_some_and(|n| isize::try_from(n).is_ok());
     match bytes {
         // A device's allocator says itself what it has no room for.
-        Some(n) if addressable && (place != Place::Host || n < LARGE || Vec::<u8>::new().try_reserve_exact(n).is_ok()) => Ok(()),
+        Some(n)
+            if addressable
+                && (place != Place::Host || n < LARGE || Vec::<u8>::new().try_reserve_exact(n).is_ok()) =>
+        {
+            Ok(())
+        }
         _ => Err(Error::argument(name, "an array that fits in memory", format!("{dtype} {shape:?}"))),
     }
 }

@@ -75,7 +75,19 @@ impl<'r, 'a> Run<'r, 'a> {
         let BoundArgs { dtype, dims, attrs, checks } = bound;
         let remote = context.backend.remote();
         let word = remote.map(|remote| remote.begin(context, &checks)).transpose()?;
-        let mut run = Self { op, context, args, found, dtype, dims, attrs, store, raised: false, word, transposes: vec![] };
+        let mut run = Self {
+            op,
+            context,
+            args,
+            found,
+            dtype,
+            dims,
+            attrs,
+            store,
+            raised: false,
+            word,
+            transposes: vec![],
+        };
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 let slot = run.computed(&op.args[n], view)?;

@@ -10,9 +10,9 @@ use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::size::Size;
 use super::store::Slot;
 use crate::array::View;
+use crate::backend::kernel::{Member, role};
 use crate::backend::remote::Weights;
 use crate::device::DeviceArg;
-use crate::backend::kernel::{Member, role};
 use crate::{Error, Result};
 
 impl Op {

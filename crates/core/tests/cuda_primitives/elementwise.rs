@@ -17,6 +17,7 @@ fn bytes(array: &Array) -> Vec<u8> {
         Data::F64(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
         Data::I32(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
         Data::I64(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        Data::Device(_) => panic!("an array of the host"),
     }
 }
 

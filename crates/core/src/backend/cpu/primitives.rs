@@ -108,7 +108,9 @@ impl Primitives for Cpu {
 
     fn broadcast(&self, context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()> {
         let width = width(rows.shape()).max(1);
-        by_type!(context, (value, rows), |v, o| o.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(v)))
+        by_type!(context, (value, rows), |v, o| o
+            .chunks_exact_mut(width)
+            .for_each(|row| row.copy_from_slice(v)))
     }
 
     fn real_fft(

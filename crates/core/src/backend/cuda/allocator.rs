@@ -105,7 +105,8 @@ impl Memory {
 impl Allocator for Memory {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
         let array = self.room(dtype, shape)?;
-        let (address, bytes) = (array.view().data().pointer().addr() as u64, array.view().len() * dtype.size());
+        let (address, bytes) =
+            (array.view().data().pointer().addr() as u64, array.view().len() * dtype.size());
         // SAFETY: the array has as many bytes.
         unsafe { self.stream().zero(address, bytes)? };
         Ok(array)

@@ -1,10 +1,10 @@
 //! What the core does to arrays of a device: each a primitive, with scratch from the context's allocator.
 #![expect(unsafe_code, reason = "addresses are those of arrays of the call")]
 
+use super::backend::Cuda;
+use super::checks;
 use super::memory::{Rooms, address};
 use super::primitives::{self as raw, Integer, Length, Queue, Segments, Status, WeightOf};
-use super::checks;
-use super::backend::Cuda;
 use crate::array::{Array, DType, View};
 use crate::backend::Context;
 use crate::backend::primitives::{Counts, CountsMut, Extremum, Keys, KeysMut, Primitives, Scan, Waves};
@@ -44,9 +44,8 @@ impl Remote for Cuda {
         word: Option<&Array>,
         param: Option<usize>,
     ) -> Result<()> {
-        let status = word.map_or(Status::IGNORED, |word| {
-            Status::new(address(&word.view()), param.map(|p| p as u32))
-        });
+        let status =
+            word.map_or(Status::IGNORED, |word| Status::new(address(&word.view()), param.map(|p| p as u32)));
         raw::cast(&self.queue(), elements(from), elements(&to.view()), Length::new(from.len()), status)
     }
 
@@ -70,7 +69,14 @@ impl Remote for Cuda {
         let count = unit.shape().first().copied().unwrap_or(1);
         let (unit_at, to) = (address(unit), address(&rows.view()));
         let weights = raw::Weights { dtype, values, of };
-        raw::scale_rows(&self.queue(), unit.dtype(), [unit_at, to], Length::new(count), width(unit.shape()), weights)
+        raw::scale_rows(
+            &self.queue(),
+            unit.dtype(),
+            [unit_at, to],
+            Length::new(count),
+            width(unit.shape()),
+            weights,
+        )
     }
 
     fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]> {
@@ -238,6 +244,14 @@ impl Primitives for Cuda {
         let (queue, systems) = (self.queue(), to.len() / mesh.iter().product::<usize>());
         let mut rooms = Rooms::new(context);
         let scratch = rooms.scratch(raw::fft_scratch(&queue, to.dtype(), mesh, systems)?)?;
-        raw::inverse_real_fft(&queue, waves, [address(re), address(im)], mesh, systems, elements(&to), scratch)
+        raw::inverse_real_fft(
+            &queue,
+            waves,
+            [address(re), address(im)],
+            mesh,
+            systems,
+            elements(&to),
+            scratch,
+        )
     }
 }

@@ -62,7 +62,13 @@ const WORDS: usize = Word::LEN.next_multiple_of(2);
 const CHECKS: Text = Text::new("checks", concat!(include_str!("../prelude.cuh"), include_str!("checks.cu")));
 
 fn program() -> Compiled {
-    CHECKS.of(&[("REAL", "double")]).with(&["check_items", "check_batch", "check_pairs", "check_surplus", "settle"])
+    CHECKS.of(&[("REAL", "double")]).with(&[
+        "check_items",
+        "check_batch",
+        "check_pairs",
+        "check_surplus",
+        "settle",
+    ])
 }
 
 pub(super) fn programs() -> Vec<Compiled> {
@@ -141,7 +147,14 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
         let most = some.iter().map(|item| item.count as usize).max().unwrap_or(0);
         let grid = [blocks(most, THREADS * ELEMENTS), some.len() as u32, 1];
         // SAFETY: the addresses are those of the arrays that the items name, with as many elements.
-        unsafe { stream.launch(kernel("check_items")?, grid, [THREADS as u32, 1, 1], &arguments![&table, &status])? };
+        unsafe {
+            stream.launch(
+                kernel("check_items")?,
+                grid,
+                [THREADS as u32, 1, 1],
+                &arguments![&table, &status],
+            )?
+        };
     }
     Ok(word)
 }
@@ -186,8 +199,8 @@ fn check_pairs(
     // SAFETY: the arrays have the lengths that the kernel is told, and it goes no further.
     unsafe {
         let arguments = arguments![
-            &start, &end, &column, &triples, &packed, &row_of, &column_of, &rows, &columns, &capacity, &directed,
-            &full, &word, &param, &surplus,
+            &start, &end, &column, &triples, &packed, &row_of, &column_of, &rows, &columns, &capacity,
+            &directed, &full, &word, &param, &surplus,
         ];
         stream.launch(kernel, grid, [THREADS as u32, 1, 1], &arguments)?;
         if full != 0 {

@@ -5,12 +5,12 @@ use super::checks::arguments;
 use super::memory::{Rooms, address};
 use super::primitives::{self as raw, Compiled, Length, Segments, Target, Text};
 use super::{Cuda, Device, Function, Program};
+use crate::Result;
 use crate::array::DType;
+use crate::backend::Context;
 use crate::backend::kernel::{Array as ArrayOf, Lanes, Launch, PRELUDE, Part, SCATTERED_BYTES};
 use crate::backend::launch::{Backend, Bound, Launching};
-use crate::backend::Context;
 use crate::device::DeviceArg;
-use crate::Result;
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -46,7 +46,8 @@ fn function(
     lanes: u32,
     scatter: u32,
 ) -> Result<Function> {
-    let form = Form { part: std::ptr::from_ref(part) as usize, device: device.ordinal(), dtype, lanes, scatter };
+    let form =
+        Form { part: std::ptr::from_ref(part) as usize, device: device.ordinal(), dtype, lanes, scatter };
     if let Some(function) = functions().read().unwrap_or_else(PoisonError::into_inner).get(&form) {
         return Ok(*function);
     }
@@ -65,7 +66,11 @@ fn lanes(part: &Part, launch: &Launching<'_>) -> u32 {
     match part.cuda.lanes {
         Lanes::None => 1,
         // Rows of lists are tens to hundreds long, systems hundreds and more.
-        Lanes::Loops if part.slots.iter().any(|s| matches!(s.array, ArrayOf::Start | ArrayOf::ColumnStart)) => 16,
+        Lanes::Loops
+            if part.slots.iter().any(|s| matches!(s.array, ArrayOf::Start | ArrayOf::ColumnStart)) =>
+        {
+            16
+        }
         Lanes::Loops => 32,
         Lanes::Nodes => 8,
         Lanes::Channels(dim) => match launch.dims[dim] {
@@ -230,7 +235,10 @@ fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>, partia
             let Some((_, Bound::Output { array, adds })) = found else { continue };
             let view = array.view();
             let whole = reductions.iter().filter(|o| (o.param, o.role) == (r.param, r.role)).count();
-            if !*adds && whole < stride && reductions[..column].iter().all(|o| (o.param, o.role) != (r.param, r.role)) {
+            if !*adds
+                && whole < stride
+                && reductions[..column].iter().all(|o| (o.param, o.role) != (r.param, r.role))
+            {
                 // SAFETY: the array has as many elements of this size.
                 unsafe { cuda.stream.zero(address(&view), view.len() * view.dtype().size())? };
             }
