@@ -18,8 +18,7 @@ def test_primitives_compile_without_spills() -> None:
     assert all(program["text"].isascii() for program in programs)
     jobs = list(itertools.product(programs, ARCHITECTURES))
     with ThreadPoolExecutor() as pool:
-        # These texts define their types themselves.
-        logs = list(pool.map(lambda job: nvrtc.compile(job[0]["text"], "float", job[1]), jobs))
+        logs = list(pool.map(lambda job: nvrtc.compile(job[0]["text"], None, job[1]), jobs))
 
     spilled = []
     for (program, architecture), log in zip(jobs, logs):

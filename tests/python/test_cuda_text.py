@@ -57,12 +57,15 @@ class Nvrtc:
         error.restype = ctypes.c_char_p
         assert status == 0, error(status).decode()
 
-    def compile(self, source: str, real: str, architecture: str, lanes: int = 1, scatter: int = 0) -> str:
-        """Compiles to a cubin and returns the log; an error is an assertion with the log."""
+    def compile(self, source: str, real: str | None, architecture: str, lanes: int = 1, scatter: int = 0) -> str:
+        """Compiles to a cubin and returns the log; an error is an assertion with the log.
+
+        Without `real` the text says itself what its numbers are.
+        """
         options = [
             "--std=c++17",
             f"--gpu-architecture={architecture}",
-            f"--define-macro=REAL={real}",
+            *([f"--define-macro=REAL={real}"] if real else []),
             f"--define-macro=LANES={lanes}",
             f"--define-macro=SCATTER={scatter}",
             "--ptxas-options=-v",
