@@ -6,6 +6,7 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod device;
+mod search;
 
 use calls::{Input, inputs};
 use common::numeric::{rms, rms_difference};

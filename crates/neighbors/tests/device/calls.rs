@@ -226,7 +226,8 @@ fn when_to_search_again() {
     gpu.update(&mut search, &sent).unwrap();
     let ask = |positions: &Array, cell: &Array, skin: f64| {
         let (r, c) = (positions.view(), cell.view());
-        let flags = search.needs_rebuild(&gpu.cuda, &gpu.context(), &r, Some(&c), &sent.batch(), skin).unwrap();
+        let flags =
+            search.needs_rebuild(&gpu.cuda, &gpu.context(), &r, Some(&c), &sent.batch(), skin).unwrap();
         gpu.read(&flags.view()).to_f64()
     };
     assert_eq!(ask(&sent.positions, &sent.cell, 0.0), [0.0; 3]);

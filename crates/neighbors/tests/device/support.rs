@@ -1,12 +1,12 @@
 //! The stand-in for a device, systems on it, and lists that are read back.
 #![expect(unsafe_code, reason = "a stream of the thread's own is used")]
 
+use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::cuda::{self, Cuda, Device, Memory};
 use madelung_core::batch::Batch;
 use madelung_core::device::DeviceBatch;
-use madelung_core::Result;
 use madelung_neighbors::{DeviceOptions, DeviceSearch, Kind, Periodic};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +37,11 @@ impl System {
     /// The same as a type of single precision has it.
     pub(crate) fn rounded(&self) -> Self {
         let round = |v: [f64; 3]| v.map(|x| f64::from(x as f32));
-        Self { atoms: self.atoms.iter().map(|r| round(*r)).collect(), cell: self.cell.map(round), pbc: self.pbc }
+        Self {
+            atoms: self.atoms.iter().map(|r| round(*r)).collect(),
+            cell: self.cell.map(round),
+            pbc: self.pbc,
+        }
     }
 }
 
@@ -123,7 +127,8 @@ impl Gpu {
     pub(crate) fn list(&self, search: &DeviceSearch) -> Read {
         let (list, ptr) = (search.list().expect("a list"), self.offsets(search));
         let pairs = ptr[ptr.len() - 1] as usize;
-        let ints = |view: &View<'_>| -> Vec<i32> { self.read(view).to_f64().iter().map(|x| *x as i32).collect() };
+        let ints =
+            |view: &View<'_>| -> Vec<i32> { self.read(view).to_f64().iter().map(|x| *x as i32).collect() };
         let shifts = match (list.packed(), list.triples()) {
             (Some(packed), _) => {
                 ints(packed)[..pairs].iter().map(|p| madelung_core::math::packed::unpack(*p)).collect()

@@ -123,7 +123,11 @@ fn functions(device: &'static Device, positions: DType) -> Result<Functions> {
 fn reals(cuda: &Cuda, name: &str, view: &View<'_>, shape: &[usize]) -> Result<()> {
     let place = Place::Cuda(cuda.device().ordinal());
     if view.place() != place {
-        return Err(Error::argument(name, format!("an array of {place}"), format!("one of {}", view.place())));
+        return Err(Error::argument(
+            name,
+            format!("an array of {place}"),
+            format!("one of {}", view.place()),
+        ));
     }
     if view.shape() != shape || !matches!(view.dtype(), DType::F32 | DType::F64) {
         let got = format!("{} {:?}", view.dtype(), view.shape());
@@ -164,7 +168,11 @@ impl DeviceSearch {
             return Err(Error::argument("capacity", format!("less than {}", i32::MAX), capacity.to_string()));
         }
         if i32::try_from(atoms).is_err() {
-            return Err(Error::argument("positions", format!("at most {} atoms", i32::MAX), atoms.to_string()));
+            return Err(Error::argument(
+                "positions",
+                format!("at most {} atoms", i32::MAX),
+                atoms.to_string(),
+            ));
         }
         let shape = [capacity, 3];
         let memory = context.allocator;
@@ -289,7 +297,11 @@ impl DeviceSearch {
             };
             let now = show(now.map(|v| (v.dtype(), v.shape())));
             let before = show(before.map(|a| (a.dtype(), a.shape())));
-            if now == before { Ok(()) } else { Err(Error::argument(name, format!("{before}, as in the last search"), now)) }
+            if now == before {
+                Ok(())
+            } else {
+                Err(Error::argument(name, format!("{before}, as in the last search"), now))
+            }
         };
         same("positions", Some(positions), self.positions.as_ref())?;
         same("cell", cell, self.cell.as_ref())?;
@@ -327,7 +339,8 @@ impl DeviceSearch {
         reals(cuda, "positions", positions, &[batch.atoms(), 3])?;
         let place = positions.place();
         let elsewhere = |name: &str, view: &View<'_>| {
-            let error = || Error::argument(name, format!("an array of {place}"), format!("one of {}", view.place()));
+            let error =
+                || Error::argument(name, format!("an array of {place}"), format!("one of {}", view.place()));
             if view.place() == place { Ok(()) } else { Err(error()) }
         };
         elsewhere("batch_idx", batch.idx())?;
@@ -365,7 +378,9 @@ impl DeviceSearch {
         cell: Option<&View<'_>>,
     ) -> Result<()> {
         for (now, kept) in [(Some(positions), &mut self.positions), (cell, &mut self.cell)] {
-            let same = |kept: &Array| now.is_some_and(|now| (kept.dtype(), kept.shape()) == (now.dtype(), now.shape()));
+            let same = |kept: &Array| {
+                now.is_some_and(|now| (kept.dtype(), kept.shape()) == (now.dtype(), now.shape()))
+            };
             if kept.as_ref().is_some_and(|kept| !same(kept))
                 && let Some(other) = kept.take()
             {
