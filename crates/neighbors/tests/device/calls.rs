@@ -126,7 +126,7 @@ fn atoms_in_boxes_far_apart() {
 fn a_batch_that_is_none() {
     let gpu = Gpu::new();
     let sent = gpu.send(&[system(0.0)], DType::F64);
-    let mut idx = vec![0i32; 40];
+    let mut idx = [0i32; 40];
     (idx[3], idx[9]) = (1_000_000, -5);
     let [idx, ptr] = [&idx[..], &[0, 40]].map(|ints| gpu.memory.upload(&View::from(ints)).unwrap());
     let batch = madelung_core::device::DeviceBatch::new(idx.view(), ptr.view()).unwrap();

@@ -147,7 +147,6 @@ FUNCTION geometry(Search a, System* systems) {
     }
   }
   few = few && images <= 268435456.0;
-  // NaN goes everywhere, also past these comparisons.
   s.usable = finite && spans && few;
   s.largest = 0;
   s.unused = 0;
