@@ -12,6 +12,7 @@ mod common;
 mod device;
 #[path = "../cuda_text/noise.rs"]
 mod noise;
+mod search;
 mod streams;
 
 use asked::{Asked, F32_BOUND, F64_BOUND, Worst, each};

@@ -20,6 +20,7 @@ mod nvrtc;
 pub mod primitives;
 mod program;
 mod record;
+mod search;
 mod stream;
 mod transfer;
 
@@ -30,4 +31,5 @@ pub use device::Device;
 pub use graph::Graph;
 pub use libraries::set_library_folders;
 pub use program::{Function, Program};
+pub use search::{DeviceOptions, DeviceSearch, Periodic};
 pub use stream::Stream;

@@ -276,6 +276,7 @@ pub fn programs() -> Vec<Compiled> {
     [
         super::checks::programs(),
         super::launch::programs(),
+        super::search::programs(),
         elementwise::programs(),
         scan::programs(),
         sort::programs(),

@@ -1,0 +1,184 @@
+//! The search on a device against that of the CPU: offsets, columns, shifts and their order. Every pair is decided by the
+//! same rounded numbers, so that there is no pair that may be in one list alone.
+//!
+//! There need be no GPU: a driver of our own stands in (`tests/stand_in`).
+
+mod calls;
+mod support;
+
+use madelung_core::array::DType;
+use madelung_core::backend::pool::Serial;
+use madelung_neighbors::{DeviceSearch, Options, neighbor_list};
+use madelung_stand_in::{Order, set_order};
+use proptest::prelude::*;
+use support::{Cell, Gpu, Read, System, batch, options};
+
+/// What the CPU finds.
+pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {
+    let positions: Vec<[f64; 3]> = systems.iter().flat_map(|s| s.atoms.clone()).collect();
+    let cells: Vec<Cell> = systems.iter().map(|s| s.cell).collect();
+    let pbc: Vec<[bool; 3]> = systems.iter().map(|s| s.pbc).collect();
+    let options = if half { Options::half() } else { Options::full() };
+    let list =
+        neighbor_list(&positions, cutoff, Some(&cells), Some(&pbc), &batch(systems), &options, &Serial);
+    let list = list.expect("a list");
+    let csr = list.to_csr();
+    Read { ptr: csr.neighbor_ptr.to_vec(), others: csr.others.to_vec(), shifts: csr.shifts.to_vec() }
+}
+
+/// With both types, both kinds and both forms of shifts.
+#[track_caller]
+fn agree(gpu: &Gpu, systems: &[System], cutoff: f64) -> usize {
+    let mut most = 0;
+    for dtype in [DType::F64, DType::F32] {
+        let systems: Vec<System> = match dtype {
+            DType::F32 => systems.iter().map(System::rounded).collect(),
+            _ => systems.to_vec(),
+        };
+        let sent = gpu.send(&systems, dtype);
+        for (half, packed) in [(false, true), (false, false), (true, true), (true, false)] {
+            let want = expected(&systems, cutoff, half);
+            let pairs = want.others.len();
+            let options = options(cutoff, half, pairs, packed);
+            let mut search = DeviceSearch::new(&gpu.context(), batch(&systems).atoms(), options).unwrap();
+            gpu.update(&mut search, &sent).unwrap();
+            gpu.check().unwrap_or_else(|e| panic!("{e}: {dtype}, half {half}, cutoff {cutoff}, {systems:?}"));
+            let got = gpu.list(&search);
+            assert!(got == want, "{dtype}, half {half}, packed {packed}\n{got:?}\n{want:?}");
+            most = most.max(pairs);
+        }
+    }
+    most
+}
+
+const CUBE: Cell = [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 5.0]];
+const SKEW: Cell = [[6.0, 0.3, -0.2], [2.5, 5.0, 0.4], [-1.5, 2.2, 4.5]];
+const LEFT: Cell = [[0.0, 0.4, 6.0], [0.3, 5.5, 0.0], [7.0, 0.1, 0.2]];
+
+#[test]
+fn cells_of_any_shape() {
+    let gpu = Gpu::new();
+    for cell in [CUBE, SKEW, LEFT] {
+        for boxes in [0.0, 2.0] {
+            for cutoff in [1.0, 2.4, 4.9] {
+                agree(&gpu, &[System::new(40, cell, [true; 3], boxes)], cutoff);
+            }
+        }
+    }
+}
+
+#[test]
+fn cutoffs_beyond_the_box() {
+    let gpu = Gpu::new();
+    let tiny = SKEW.map(|row| row.map(|x| 0.3 * x));
+    // Rows of more pairs than shared memory has room for, too.
+    let pairs = agree(&gpu, &[System::new(3, tiny, [true; 3], 1.0)], 7.0);
+    assert!(pairs > 3 * 300, "{pairs} pairs");
+    agree(&gpu, &[System::new(1, tiny, [true; 3], 0.0)], 2.0);
+}
+
+#[test]
+fn open_axes() {
+    let gpu = Gpu::new();
+    for bits in 0..7 {
+        let pbc = [bits & 1 != 0, bits & 2 != 0, bits & 4 != 0];
+        let cell = if bits % 2 == 0 { SKEW } else { LEFT };
+        agree(&gpu, &[System::new(20, cell, pbc, 1.0)], 2.5);
+    }
+    // Rows along open axes may be anything.
+    let wire = [[0.0; 3], [1.0, 2.0, 2.0], [0.0; 3]];
+    let atoms = System::new(20, CUBE, [true; 3], 0.0).atoms;
+    agree(&gpu, &[System { atoms, cell: wire, pbc: [false, true, false] }], 3.5);
+}
+
+#[test]
+fn batches_with_empty_systems() {
+    let gpu = Gpu::new();
+    let empty = System::new(0, SKEW, [true; 3], 0.0);
+    let slab = System::new(25, SKEW, [true, true, false], 1.0);
+    let open = System::new(11, [[0.0; 3]; 3], [false; 3], 0.0);
+    let open = System { atoms: System::new(11, LEFT, [true; 3], 0.0).atoms, ..open };
+    let systems =
+        [empty.clone(), System::new(30, CUBE, [true; 3], 2.0), empty.clone(), slab, open, empty.clone()];
+    agree(&gpu, &systems, 2.2);
+    agree(&gpu, &[empty.clone(), empty], 2.2);
+    agree(&gpu, &[], 1.0);
+}
+
+/// Pairs exactly at the cutoff, and points on the faces of cells.
+#[test]
+fn lattices() {
+    let gpu = Gpu::new();
+    let atoms: Vec<[f64; 3]> =
+        (0..64).map(|n| [n % 4, n / 4 % 4, n / 16].map(|x| 1.25 * f64::from(x))).collect();
+    let system = System { atoms, cell: CUBE, pbc: [true; 3] };
+    for cutoff in [1.25, 2.5, 1.25 * 2f64.sqrt()] {
+        agree(&gpu, std::slice::from_ref(&system), cutoff);
+    }
+}
+
+/// More points than a tile of the sort has.
+#[test]
+fn many_atoms() {
+    let gpu = Gpu::new();
+    let cell = SKEW.map(|row| row.map(|x| 5.0 * x));
+    let systems = [System::new(4200, cell, [true; 3], 1.0)];
+    let want = expected(&systems, 1.0, true);
+    let sent = gpu.send(&systems, DType::F64);
+    let options = options(1.0, true, want.others.len(), true);
+    let mut search = DeviceSearch::new(&gpu.context(), 4200, options).unwrap();
+    gpu.update(&mut search, &sent).unwrap();
+    gpu.check().unwrap();
+    assert!(gpu.list(&search) == want);
+}
+
+/// Whatever comes first: blocks, and threads between two barriers.
+#[test]
+fn orders_of_threads() {
+    let gpu = Gpu::new();
+    let systems = [System::new(150, SKEW, [true; 3], 1.0), System::new(50, LEFT, [true, true, false], 1.0)];
+    let want = expected(&systems, 2.0, false);
+    let sent = gpu.send(&systems, DType::F64);
+    let mut lists = vec![];
+    for order in [Order::Forwards, Order::Backwards, Order::Shuffled(11)] {
+        set_order(order);
+        let options = options(2.0, false, want.others.len() + 100, true);
+        let mut search = DeviceSearch::new(&gpu.context(), 200, options).unwrap();
+        gpu.update(&mut search, &sent).unwrap();
+        gpu.check().unwrap();
+        lists.push(gpu.list(&search));
+    }
+    set_order(Order::Forwards);
+    assert!(lists.iter().all(|list| *list == want), "the order makes a difference");
+}
+
+fn cells() -> impl Strategy<Value = Cell> {
+    let rows = prop::array::uniform3(prop::array::uniform3(-3.0..3.0f64));
+    rows.prop_filter("flat", |c| {
+        let cross = |a: [f64; 3], b: [f64; 3]| {
+            [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+        };
+        let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+        dot(c[0], cross(c[1], c[2])).abs() > 2.0
+    })
+}
+
+fn systems() -> impl Strategy<Value = System> {
+    let coordinate =
+        prop_oneof![6 => 0.0..1.0f64, 2 => -3.0..3.0f64, 1 => Just(0.0), 1 => Just(0.5), 1 => Just(1.0)];
+    let atoms = prop::collection::vec(prop::array::uniform3(coordinate), 0..14);
+    (atoms, cells(), any::<[bool; 3]>()).prop_map(|(fractions, cell, pbc)| {
+        let place =
+            |s: &[f64; 3]| std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k]);
+        System { atoms: fractions.iter().map(place).collect(), cell, pbc }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn by_chance(systems in prop::collection::vec(systems(), 0..4), cutoff in 0.3..2.5f64) {
+        agree(&Gpu::new(), &systems, cutoff);
+    }
+}
