@@ -104,7 +104,8 @@ impl<'a> Asked<'a> {
         view: impl Fn(&'v Operand<'a>, &dyn Fn() -> String) -> Result<View<'v>>,
     ) -> Result<Vec<Array>> {
         let (entry, there) = (self.entry, |n: usize| self.there(n));
-        let mut views = self.operands.iter().enumerate().map(|(n, operand)| view(operand, &|| name(entry, n, &there)));
+        let mut views =
+            self.operands.iter().enumerate().map(|(n, operand)| view(operand, &|| name(entry, n, &there)));
         let tensors: Vec<View<'_>> = views.by_ref().take(entry.tensors()).collect::<Result<_>>()?;
         let extra = (0..self.extras()).map(|n| there(n).then(|| views.next()).flatten().transpose());
         let extra: Vec<Option<View<'_>>> = extra.collect::<Result<_>>()?;
@@ -147,8 +148,7 @@ pub(crate) fn run_on_cuda(call: &Call<'_>) -> Result<()> {
     let mut asked = Asked::read(call)?;
     let runtime = Runtime::of(call)?;
     let stream = runtime.stream();
-    let context =
-        Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
+    let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
     let place = context.backend.place();
     let arrays = asked.evaluate(&context, |operand, name| operand.view_on(place, name))?;
     for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {

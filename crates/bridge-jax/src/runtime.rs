@@ -60,7 +60,9 @@ impl Runtime {
 
 impl Xla {
     fn has<F>(&self, function: Option<F>) -> Result<F> {
-        function.ok_or_else(|| Error::Unsupported("JAX: this XLA lacks a function of its FFI; madelung.jax needs 0.6".into()))
+        function.ok_or_else(|| {
+            Error::Unsupported("JAX: this XLA lacks a function of its FFI; madelung.jax needs 0.6".into())
+        })
     }
 
     /// XLA's error, if it is one, which is then destroyed.

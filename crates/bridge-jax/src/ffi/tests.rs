@@ -9,8 +9,7 @@ static SAID: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn create(args: *mut ErrorCreate) -> *mut c_void {
     // SAFETY: `enter` gives arguments with a text.
-    let (code, text) =
-        unsafe { ((*args).code, CStr::from_ptr((*args).message).to_string_lossy().into()) };
+    let (code, text) = unsafe { ((*args).code, CStr::from_ptr((*args).message).to_string_lossy().into()) };
     SAID.lock().expect("a lock").push((code, text));
     args.cast()
 }

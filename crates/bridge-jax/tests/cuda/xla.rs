@@ -269,7 +269,13 @@ impl Given {
 
     fn buffer(&self) -> Buffer {
         let head = (size_of::<Buffer>(), 0);
-        Buffer { head, dtype: self.dtype, data: self.data, rank: self.dims.len() as i64, dims: self.dims.as_ptr() }
+        Buffer {
+            head,
+            dtype: self.dtype,
+            data: self.data,
+            rank: self.dims.len() as i64,
+            dims: self.dims.as_ptr(),
+        }
     }
 }
 
@@ -291,8 +297,10 @@ fn call(
     };
     let span = |text: &str| Span { start: text.as_ptr(), len: text.len() };
     let names: Vec<Span> = attributes.keys().map(|name| span(name)).collect();
-    let texts: Vec<Span> =
-        attributes.values().map(|a| if let Attribute::Text(text) = a { span(text) } else { span("") }).collect();
+    let texts: Vec<Span> = attributes
+        .values()
+        .map(|a| if let Attribute::Text(text) = a { span(text) } else { span("") })
+        .collect();
     let scalars: Vec<Scalar> = attributes
         .values()
         .map(|attribute| match attribute {

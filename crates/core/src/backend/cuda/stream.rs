@@ -53,14 +53,22 @@ impl Stream {
             // The driver would answer for whatever context is current on this thread.
             return Err(Error::argument("stream", "a stream that belongs to a device", "a default stream"));
         }
+        /// The driver answers only where some context is current.
+        const NO_CONTEXT: u32 = 201;
         let driver = driver()?;
         let mut context = null_mut();
-        // SAFETY: the caller knows that it is a stream; the place is writable; a stream's context lives as it does.
-        unsafe {
-            let code = (driver.cuStreamGetCtx)(raw as sys::CUstream, &raw mut context);
-            driver.check(code, "asking for a stream's device")?;
-            Device::of_context(driver, context)?.stream(raw)
-        }
+        // SAFETY: the caller knows that it is a stream; the place is writable.
+        let mut ask = || unsafe { (driver.cuStreamGetCtx)(raw as sys::CUstream, &raw mut context) };
+        let code = match ask() {
+            NO_CONTEXT => {
+                let _current = Device::get(0)?.enter()?;
+                ask()
+            }
+            code => code,
+        };
+        driver.check(code, "asking for a stream's device")?;
+        // SAFETY: a stream's context lives as it does.
+        unsafe { Device::of_context(driver, context)?.stream(raw) }
     }
 
     /// The device that it is of.
