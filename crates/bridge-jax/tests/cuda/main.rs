@@ -57,7 +57,7 @@ impl Input {
             ptr.push(others.len() as i32);
         }
         let pairs = others.len();
-        let room = pairs.strict_add_signed(spare);
+        let room = pairs.checked_add_signed(spare).expect("room");
         // What stands behind the last pair is nothing that may be followed.
         others.resize(room, i32::MAX);
         shifts.resize(3 * room, i32::MAX);
