@@ -66,7 +66,7 @@ def hidden(x: Any) -> Any:
 
 
 def is_remote(*xs: Any) -> bool:
-    """Whether one with a value lies in the memory of a device, where looking at it means to wait for what computes it."""
+    """Whether one with a value lies in the memory of a device: to look at it is to wait for what computes it."""
     arrays = (hidden(x) for x in xs if x is not None)
     return any(
         device.platform != "cpu"
