@@ -10,8 +10,9 @@ import json
 from typing import Any
 
 from madelung import _native, units
+from madelung._cuda import check_device
 
-__all__ = ["__version__", "devices", "ops", "units"]
+__all__ = ["__version__", "check_device", "devices", "ops", "units"]
 
 __version__: str = _native.version()
 

@@ -59,7 +59,7 @@ pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
         Array::I64(a) => given(py, ArrayD::from(a)),
         // NumPy has no bfloat16, and nothing here is stored in 16 bits.
         a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32)),
-        Array::Device(_) => unreachable!("calls on NumPy's arrays run on the host"),
+        Array::Device(_) => unreachable!("the functions of NumPy run on the host"),
     }
 }
 

@@ -1,9 +1,24 @@
 //! The CUDA text of every kernel, for those who compile it.
 
-use madelung::backend::cuda::primitives;
+use madelung::backend::cuda::{self, Device, primitives};
 use madelung::backend::kernel::{FINISH_SCATTERED, Member, PRELUDE};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::path::PathBuf;
+
+use crate::call::compute;
+
+/// Folders to look in for CUDA's libraries, before the system's own places.
+#[pyfunction]
+pub(crate) fn set_library_folders(folders: Vec<PathBuf>) {
+    cuda::set_library_folders(folders);
+}
+
+/// Waits for a CUDA device, and raises the first error that a call on it has recorded since the last look.
+#[pyfunction]
+pub(crate) fn check_device(py: Python<'_>, ordinal: usize) -> PyResult<()> {
+    compute(py, || cuda::check(Device::get(ordinal)?))
+}
 
 /// A dictionary for each function: its kernel, its name, its text (which begins with the prelude), the prelude, and
 /// whether it computes with dual numbers. `REAL` is to be defined as `float` or `double`.

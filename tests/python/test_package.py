@@ -1,14 +1,16 @@
 """What the package says about itself."""
 
+import ctypes.util
 import importlib.metadata
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import madelung
 from conftest import ROOT
-from madelung import _native
+from madelung import _cuda, _native
 
 
 def test_version_is_that_of_the_workspace():
@@ -24,6 +26,25 @@ def test_the_registry():
 
 def test_devices():
     assert "cpu" in madelung.devices()
+
+
+@pytest.mark.parametrize(("ordinal", "kind"), [(1.5, TypeError), ("0", TypeError), (None, TypeError), (-1, ValueError)])
+def test_bad_ordinals(ordinal, kind):
+    with pytest.raises(kind, match="`ordinal`: expected an integer"):
+        madelung.check_device(ordinal)
+
+
+def test_without_a_driver():
+    """Only where there is none can it be seen what is said then."""
+    if ctypes.util.find_library("cuda") is not None:
+        pytest.skip("there is a driver")
+    with pytest.raises(NotImplementedError, match="no NVIDIA driver"):
+        madelung.check_device()
+
+
+def test_folders_of_libraries_are_there():
+    folders = _cuda.folders()
+    assert len(set(folders)) == len(folders) and all(Path(folder).is_dir() for folder in folders)
 
 
 def test_units():

@@ -3,13 +3,16 @@
 //! Operands are the tensors of the op's inputs, then those of cotangents and directions that are there (`mask` says
 //! which); numbers are attributes of their names. Under jit a pair list has room for more pairs than it holds: what
 //! stands behind the last one is left out here, and results that have an element per pair are zero there. A list that
-//! has not enough room holds nothing that may be used, so that all results are NaN.
+//! has not enough room holds nothing that may be used, so that all results are NaN. On a device, where nothing is read, the
+//! op itself sees to both.
 
 use crate::ffi::{Call, Operand, Output};
+use crate::runtime::Runtime;
 use madelung_bridge::layout::{Part, Type};
 use madelung_bridge::{Entry, Extra, Member, flat, name_of};
 use madelung_core::array::{Array, Data, View};
 use madelung_core::backend::Context;
+use madelung_core::backend::cuda::Cuda;
 use madelung_core::op::{ArgKind, Op, Registry, Size};
 use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
@@ -54,48 +57,102 @@ fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
-/// Runs a member.
+/// What a frame asks for.
+struct Asked<'a> {
+    entry: &'static Entry,
+    mask: u64,
+    want: u64,
+    numbers: Vec<u64>,
+    operands: Vec<Operand<'a>>,
+    outputs: Vec<Output<'a>>,
+}
+
+impl<'a> Asked<'a> {
+    fn read(call: &Call<'a>) -> Result<Self> {
+        let entry = find(call.text("target")?)?;
+        let mask = if entry.member.has_mask() { call.integer("mask")? } else { 0 };
+        let want = if entry.member.has_want() { call.integer("want")? } else { 0 };
+        let numbers = entry.inputs.iter().filter_map(|input| match input.kind {
+            Type::Tensor => None,
+            Type::Int => Some(call.integer(&input.name)),
+            Type::Float => Some(call.real(&input.name)),
+        });
+        let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
+        let asked = Self { entry, mask, want, numbers, operands: call.operands()?, outputs: call.outputs()? };
+        let expected = entry.tensors() + (0..asked.extras()).filter(|n| asked.there(*n)).count();
+        if asked.operands.len() != expected {
+            let got = asked.operands.len().to_string();
+            return Err(Error::argument("operands", format!("{expected} arrays"), got));
+        }
+        Ok(asked)
+    }
+
+    /// How many arrays may follow the op's.
+    fn extras(&self) -> usize {
+        self.entry.member.extra_tensors(self.entry.counts)
+    }
+
+    /// Whether the n-th of them does.
+    fn there(&self, n: usize) -> bool {
+        self.mask >> n & 1 != 0
+    }
+
+    /// What the member computes of its operands as `view` sees them, each with its name.
+    fn evaluate<'v>(
+        &'v self,
+        context: &Context<'_>,
+        view: impl Fn(&'v Operand<'a>, &dyn Fn() -> String) -> Result<View<'v>>,
+    ) -> Result<Vec<Array>> {
+        let (entry, there) = (self.entry, |n: usize| self.there(n));
+        let mut views =
+            self.operands.iter().enumerate().map(|(n, operand)| view(operand, &|| name(entry, n, &there)));
+        let tensors: Vec<View<'_>> = views.by_ref().take(entry.tensors()).collect::<Result<_>>()?;
+        let extra = (0..self.extras()).map(|n| there(n).then(|| views.next()).flatten().transpose());
+        let extra: Vec<Option<View<'_>>> = extra.collect::<Result<_>>()?;
+        let evaluated = entry.evaluate(context, &tensors, &self.numbers, &extra, self.want)?;
+        let arrays = evaluated.values.into_iter().chain(evaluated.gradients);
+        let arrays: Vec<Array> = arrays.chain(evaluated.saved.into_iter().flatten()).collect();
+        if arrays.len() != self.outputs.len() {
+            let (expected, got) = (format!("{} arrays", arrays.len()), self.outputs.len().to_string());
+            return Err(Error::argument("results", expected, got));
+        }
+        Ok(arrays)
+    }
+}
+
+/// Runs a member on the CPU.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
-    let entry = find(call.text("target")?)?;
-    let mask = if entry.member.has_mask() { call.integer("mask")? } else { 0 };
-    let want = if entry.member.has_want() { call.integer("want")? } else { 0 };
-    let numbers = entry.inputs.iter().filter_map(|input| match input.kind {
-        Type::Tensor => None,
-        Type::Int => Some(call.integer(&input.name)),
-        Type::Float => Some(call.real(&input.name)),
-    });
-    let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
-    let (mut operands, mut outputs) = (call.operands()?, call.outputs()?);
-    let (count, extras) = (entry.tensors(), entry.member.extra_tensors(entry.counts));
-    let there = |n: usize| mask >> n & 1 != 0;
-    let expected = count + (0..extras).filter(|n| there(*n)).count();
-    if operands.len() != expected {
-        return Err(Error::argument("operands", format!("{expected} arrays"), operands.len().to_string()));
-    }
-    let Some(cuts) = cut(entry, &mut operands, &there)? else {
-        return outputs.iter_mut().try_for_each(Output::poison);
+    let mut asked = Asked::read(call)?;
+    let mask = asked.mask;
+    let Some(cuts) = cut(asked.entry, &mut asked.operands, &|n| mask >> n & 1 != 0)? else {
+        return asked.outputs.iter_mut().try_for_each(Output::poison);
     };
-    let mut views = operands.iter().enumerate().map(|(n, operand)| operand.view(&|| name(entry, n, &there)));
-    let tensors: Vec<View<'_>> = views.by_ref().take(count).collect::<Result<_>>()?;
-    let extra = (0..extras).map(|n| there(n).then(|| views.next()).flatten().transpose());
-    let extra: Vec<Option<View<'_>>> = extra.collect::<Result<_>>()?;
     let context = Context::default();
-    let evaluated = entry.evaluate(&context, &tensors, &numbers, &extra, want)?;
-    let arrays = evaluated.values.into_iter().chain(evaluated.gradients);
-    let arrays: Vec<Array> = arrays.chain(evaluated.saved.into_iter().flatten()).collect();
-    if arrays.len() != outputs.len() {
-        return Err(Error::argument(
-            "results",
-            format!("{} arrays", arrays.len()),
-            outputs.len().to_string(),
-        ));
-    }
-    for (array, output) in arrays.into_iter().zip(&mut outputs) {
+    let arrays = asked.evaluate(&context, |operand, name| operand.view(name))?;
+    for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {
         if cuts.is_empty() && array.shape() != output.shape {
             let got = format!("shape {:?}", output.shape);
             return Err(Error::argument("result", format!("shape {:?}", array.shape()), got));
         }
         output.write(&array.view())?;
+        context.allocator.recycle(array);
+    }
+    Ok(())
+}
+
+/// Puts a member on the stream of a CUDA device.
+///
+/// Which of the arrays that an op asks its allocator for becomes a result only the op knows, so that results are copied to
+/// where XLA wants them, on the stream; they are small beside what they are computed from.
+pub(crate) fn run_on_cuda(call: &Call<'_>) -> Result<()> {
+    let mut asked = Asked::read(call)?;
+    let runtime = Runtime::of(call)?;
+    let stream = runtime.stream();
+    let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
+    let place = context.backend.place();
+    let arrays = asked.evaluate(&context, |operand, name| operand.view_on(place, name))?;
+    for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {
+        output.write_on(stream, &array.view())?;
         context.allocator.recycle(array);
     }
     Ok(())

@@ -5,7 +5,8 @@
 //! buffers nobody writes to meanwhile and whose result buffers nobody else has. Nothing unwinds out of a handler.
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
-use madelung_core::array::{DType, Data, View};
+use madelung_core::array::{DType, Data, Place, View};
+use madelung_core::backend::cuda::Stream;
 use madelung_core::{Error, Result};
 use std::any::Any;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -22,7 +23,6 @@ const STAGE_EXECUTE: u32 = 3;
 const BUFFER: u32 = 1;
 const ATTRIBUTE_SCALAR: u32 = 3;
 const ATTRIBUTE_STRING: u32 = 4;
-const COMMAND_BUFFER_COMPATIBLE: u32 = 1;
 
 const INVALID_ARGUMENT: u32 = 3;
 const UNIMPLEMENTED: u32 = 12;
@@ -75,13 +75,39 @@ struct ErrorCreate {
     code: u32,
 }
 
+/// Functions of XLA's. What one answers is an error, or null.
 #[repr(C)]
-struct Api {
+pub(crate) struct Api {
     size: usize,
     extension: *mut Extension,
     version: Version,
     internal: *const c_void,
     error_create: unsafe extern "C" fn(*mut ErrorCreate) -> *mut c_void,
+    pub(crate) error_message: Option<unsafe extern "C" fn(*mut Asked<1>)>,
+    pub(crate) error_destroy: Option<unsafe extern "C" fn(*mut Asked<0>)>,
+    _handler_register: *const c_void,
+    pub(crate) stream_get: Option<unsafe extern "C" fn(*mut Asked<1>) -> *mut c_void>,
+    _type_register: *const c_void,
+    _context_get: *const c_void,
+    _state: [*const c_void; 2],
+    pub(crate) memory_allocate: Option<unsafe extern "C" fn(*mut Asked<3>) -> *mut c_void>,
+    pub(crate) memory_free: Option<unsafe extern "C" fn(*mut Asked<2>) -> *mut c_void>,
+}
+
+/// The arguments of a function of XLA's: what it is about (the execution's context, an error), and words that it reads or
+/// writes.
+#[repr(C)]
+pub(crate) struct Asked<const WORDS: usize> {
+    size: usize,
+    extension: *mut Extension,
+    pub(crate) of: *mut c_void,
+    pub(crate) words: [usize; WORDS],
+}
+
+impl<const WORDS: usize> Asked<WORDS> {
+    pub(crate) fn new(of: *mut c_void, words: [usize; WORDS]) -> Self {
+        Self { size: size_of::<Self>(), extension: null_mut(), of, words }
+    }
 }
 
 #[repr(C)]
@@ -167,6 +193,12 @@ fn dtype_of(number: u32) -> Option<DType> {
 }
 
 impl<'a> Call<'a> {
+    /// XLA's functions, and the context that they are asked about.
+    pub(crate) fn runtime(&self) -> (&'static Api, *mut c_void) {
+        // SAFETY: a frame that is executed has the API, which stays for as long as the process lives.
+        (unsafe { &*self.0.api }, self.0.context)
+    }
+
     /// The operands in order.
     pub(crate) fn operands(&self) -> Result<Vec<Operand<'a>>> {
         let read = |(dtype, data, shape): (u32, *mut u8, Vec<usize>)| Operand {
@@ -278,12 +310,10 @@ impl Text {
 }
 
 impl<'a> Operand<'a> {
-    /// The elements; the shape may have been made smaller along the first axis. `name` is that of the argument.
+    /// The elements of an array in the memory of the host; the shape may have been made smaller along the first axis.
+    /// `name` is that of the argument.
     pub(crate) fn view(&self, name: &dyn Fn() -> String) -> Result<View<'a>> {
-        let Some(dtype) = dtype_of(self.dtype) else {
-            let expected = "an array of floating-point numbers or of int32 or int64";
-            return Err(Error::argument(name(), expected, "one of another dtype"));
-        };
+        let dtype = self.known(name)?;
         let data = match dtype {
             DType::F16 => Data::F16(self.elements()),
             DType::BF16 => Data::BF16(self.elements()),
@@ -293,6 +323,21 @@ impl<'a> Operand<'a> {
             DType::I64 => Data::I64(self.elements()),
         };
         View::new(data, &self.shape)
+    }
+
+    /// The same of an array in that of a device.
+    pub(crate) fn view_on(&self, place: Place, name: &dyn Fn() -> String) -> Result<View<'a>> {
+        let dtype = self.known(name)?;
+        // SAFETY: XLA has as many elements there, in row-major order, and keeps what writes to them in the order of the
+        // stream that it calls with.
+        Ok(unsafe { View::remote(place, dtype, &self.shape, self.data.addr() as u64) })
+    }
+
+    fn known(&self, name: &dyn Fn() -> String) -> Result<DType> {
+        dtype_of(self.dtype).ok_or_else(|| {
+            let expected = "an array of floating-point numbers or of int32 or int64";
+            Error::argument(name(), expected, "one of another dtype")
+        })
     }
 
     fn elements<T>(&self) -> &'a [T] {
@@ -316,14 +361,10 @@ impl Output<'_> {
     /// Writes an array, and zeros behind it where it has fewer rows.
     pub(crate) fn write(&mut self, array: &View<'_>) -> Result<()> {
         let (whole, shape) = (self.bytes()?, array.shape());
-        let fits = dtype_of(self.dtype) == Some(array.dtype())
-            && shape.len() == self.shape.len()
+        let fits = shape.len() == self.shape.len()
             && shape.get(1..) == self.shape.get(1..)
             && shape.first() <= self.shape.first();
-        if !fits {
-            let got = format!("{} of shape {shape:?} for one of shape {:?}", array.dtype(), self.shape);
-            return Err(Error::argument("result", "the array that tracing has promised", got));
-        }
+        self.must_fit(array, fits)?;
         let bytes = array.len() * array.dtype().size();
         if whole > 0 {
             // SAFETY: the result has `whole` bytes, `bytes` of which the array has too; they are apart.
@@ -333,6 +374,24 @@ impl Output<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Puts a copy of an array of the device on a stream.
+    pub(crate) fn write_on(&mut self, stream: Stream, array: &View<'_>) -> Result<()> {
+        self.must_fit(array, array.shape() == self.shape)?;
+        let (Data::Device(from), bytes) = (array.data(), self.bytes()?) else {
+            return Err(Error::argument("result", "an array of a device", "one of the host"));
+        };
+        // SAFETY: XLA has as many bytes for the result, which nobody else uses until the stream has come so far.
+        unsafe { stream.copy(self.data.addr() as u64, from.address(), bytes) }
+    }
+
+    fn must_fit(&self, array: &View<'_>, fits: bool) -> Result<()> {
+        if fits && dtype_of(self.dtype) == Some(array.dtype()) {
+            return Ok(());
+        }
+        let got = format!("{} of shape {:?} for one of shape {:?}", array.dtype(), array.shape(), self.shape);
+        Err(Error::argument("result", "the array that tracing has promised", got))
     }
 
     /// Writes NaN everywhere (0 in integers).
@@ -384,6 +443,7 @@ unsafe fn enter(
     let (code, message) = match catch_unwind(AssertUnwindSafe(|| work(&Call(frame)))) {
         Ok(Ok(())) => return null_mut(),
         Ok(Err(error @ Error::Unsupported(_))) => (UNIMPLEMENTED, error.to_string()),
+        Ok(Err(error @ Error::Driver(_))) => (INTERNAL, error.to_string()),
         Ok(Err(error)) => (INVALID_ARGUMENT, error.to_string()),
         Err(panic) => (INTERNAL, format!("a defect in Madelung, please report it: {}", said(&*panic))),
     };
@@ -421,110 +481,26 @@ pub(crate) unsafe extern "C" fn search(frame: *mut CallFrame) -> *mut c_void {
     unsafe { enter(frame, 0, crate::search::run) }
 }
 
-/// Says on CUDA devices that nothing runs there.
+/// Runs a member of an op's family on a CUDA device.
+///
+/// It does not say that it may be captured: scratch memory goes back to XLA when the handler returns, and who replays a
+/// graph would write to what others have got since.
 ///
 /// # Safety
 /// XLA calls it, as a handler.
-pub(crate) unsafe extern "C" fn no_cuda(frame: *mut CallFrame) -> *mut c_void {
-    let refuse = |_: &Call<'_>| {
-        let message = "this build of Madelung has no CUDA backend: put the arrays on the CPU \
-                       (`jax.device_put(x, jax.devices(\"cpu\")[0])`), or call within `jax.default_device` of it";
-        Err(Error::Unsupported(message.into()))
-    };
+pub(crate) unsafe extern "C" fn member_on_cuda(frame: *mut CallFrame) -> *mut c_void {
     // SAFETY: as promised by the caller.
-    unsafe { enter(frame, COMMAND_BUFFER_COMPATIBLE, refuse) }
+    unsafe { enter(frame, 0, crate::call::run_on_cuda) }
+}
+
+/// Says on CUDA devices that nothing is searched there.
+///
+/// # Safety
+/// XLA calls it, as a handler.
+pub(crate) unsafe extern "C" fn search_on_cuda(frame: *mut CallFrame) -> *mut c_void {
+    // SAFETY: as promised by the caller.
+    unsafe { enter(frame, 0, crate::search::refuse) }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::CStr;
-    use std::ptr::null;
-    use std::sync::Mutex;
-
-    static SAID: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
-
-    unsafe extern "C" fn create(args: *mut ErrorCreate) -> *mut c_void {
-        // SAFETY: `enter` gives arguments with a text.
-        let (code, text) =
-            unsafe { ((*args).code, CStr::from_ptr((*args).message).to_string_lossy().into()) };
-        SAID.lock().expect("a lock").push((code, text));
-        args.cast()
-    }
-
-    fn version((major, minor): (c_int, c_int)) -> Version {
-        Version { size: size_of::<Version>(), extension: null_mut(), major, minor }
-    }
-
-    fn api(of: (c_int, c_int)) -> Api {
-        Api { size: 0, extension: null_mut(), version: version(of), internal: null(), error_create: create }
-    }
-
-    fn frame(api: *const Api, stage: u32, extension: *mut Extension) -> CallFrame {
-        let none = || Buffers { size: 0, extension: null_mut(), count: 0, kinds: null(), items: null() };
-        CallFrame {
-            size: size_of::<CallFrame>(),
-            extension,
-            api,
-            context: null_mut(),
-            stage,
-            operands: none(),
-            results: none(),
-            attributes: Attributes {
-                size: 0,
-                extension: null_mut(),
-                count: 0,
-                kinds: null(),
-                names: null(),
-                items: null(),
-            },
-        }
-    }
-
-    /// What a handler answers a runtime of some version that registers it, or one that does not say.
-    fn answer(runtime: Option<(c_int, c_int)>, handler: Handler) -> ((c_int, c_int), u32) {
-        let api = runtime.map(api);
-        let mut metadata = Metadata { size: size_of::<Metadata>(), version: version((7, 7)), traits: 7 };
-        let base = |kind, next| Extension { size: size_of::<Extension>(), kind, next };
-        let mut asked =
-            MetadataExtension { base: base(EXTENSION_METADATA, null_mut()), metadata: &raw mut metadata };
-        // Behind one that is none of ours.
-        let mut other = base(99, (&raw mut asked).cast());
-        let mut frame = frame(api.as_ref().map_or(null(), |api| api), 0, &raw mut other);
-        // SAFETY: a frame as XLA registers with.
-        assert!(unsafe { handler(&raw mut frame) }.is_null());
-        ((metadata.version.major, metadata.version.minor), metadata.traits)
-    }
-
-    #[test]
-    fn no_runtime_is_told_a_version_beyond_its_own() {
-        assert_eq!(answer(None, member), ((0, 1), 0));
-        assert_eq!(answer(Some((0, 1)), member), ((0, 1), 0));
-        assert_eq!(answer(Some((0, 2)), search), ((0, 2), 0));
-        assert_eq!(answer(Some((0, 3)), member), ((0, 3), 0));
-        assert_eq!(answer(Some((0, 9)), member), (HEADER, 0));
-        assert_eq!(answer(Some((1, 0)), no_cuda), (HEADER, COMMAND_BUFFER_COMPATIBLE));
-    }
-
-    fn run(stage: u32, work: impl FnOnce(&Call<'_>) -> Result<()>) -> Option<(u32, String)> {
-        let api = api(HEADER);
-        let mut frame = frame(&raw const api, stage, null_mut());
-        // SAFETY: a frame as XLA calls with.
-        let failed = !unsafe { enter(&raw mut frame, 0, work) }.is_null();
-        failed.then(|| SAID.lock().expect("a lock").pop().expect("an error"))
-    }
-
-    #[test]
-    fn errors_and_panics_become_errors_of_xla() {
-        assert_eq!(run(STAGE_EXECUTE, |_| Ok(())), None);
-        let error = run(STAGE_EXECUTE, |call| call.text("target").map(|_| ()));
-        let text = "`target`: expected an attribute of the call, got none";
-        assert_eq!(error, Some((INVALID_ARGUMENT, text.into())));
-        let error = run(STAGE_EXECUTE, |_| Err(Error::Unsupported("with a\0null".into())));
-        assert_eq!(error, Some((UNIMPLEMENTED, "with a null".into())));
-        let error = run(STAGE_EXECUTE, |_| panic!("on purpose"));
-        assert_eq!(error, Some((INTERNAL, "a defect in Madelung, please report it: on purpose".into())));
-        // Only what is executed does something.
-        assert_eq!(run(0, |_| panic!("not called")), None);
-    }
-}
+mod tests;

@@ -1,13 +1,14 @@
 //! The op list as typed XLA FFI handlers.
 //!
 //! Nothing here links to jaxlib or needs C++: the C structs of the FFI are declared by hand, and one binary serves
-//! every jaxlib from 0.6 on. There is one handler for all members of all ops on the CPU, and one for the search of
-//! neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a handler says that
-//! this build has no backend for it. Handlers keep nothing between calls. What JAX takes from Python (primitives and
+//! every jaxlib from 0.6 on. For each platform there is one handler for all members of all ops, and one for the search of
+//! neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a call runs on XLA's
+//! stream, with scratch of XLA's, and nothing waits for it; searches are for the CPU alone. Handlers keep nothing between calls. What JAX takes from Python (primitives and
 //! their rules) is made in `madelung.jax` from the [`describe`]d ops.
 
 mod call;
 mod ffi;
+mod runtime;
 mod search;
 
 pub use ffi::{CallFrame, Handler};
@@ -45,7 +46,7 @@ pub struct Handlers {
 /// The handlers of every platform.
 pub const HANDLERS: [Handlers; 2] = [
     Handlers { platform: "cpu", member: ffi::member, search: ffi::search },
-    Handlers { platform: "CUDA", member: ffi::no_cuda, search: ffi::no_cuda },
+    Handlers { platform: "CUDA", member: ffi::member_on_cuda, search: ffi::search_on_cuda },
 ];
 
 /// The target of the search for neighbours.

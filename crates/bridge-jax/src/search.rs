@@ -55,6 +55,13 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     outputs[2].write(&View::new(Data::I32(&shifts), &[room, 3])?)
 }
 
+/// What is said on a CUDA device.
+pub(crate) fn refuse(_: &Call<'_>) -> Result<()> {
+    Err(Error::Unsupported(
+        "neighbor_list: not under `jit` on a CUDA device yet: build the list outside, and give it to the function".into(),
+    ))
+}
+
 fn search<T: Coordinate>(
     positions: &[T],
     cutoff: f64,

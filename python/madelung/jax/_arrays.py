@@ -65,6 +65,17 @@ def hidden(x: Any) -> Any:
     return lax.stop_gradient(x) if isinstance(x, jax.core.Tracer) else x
 
 
+def is_remote(*xs: Any) -> bool:
+    """Whether one with a value lies in the memory of a device: to look at it is to wait for what computes it."""
+    arrays = (hidden(x) for x in xs if x is not None)
+    return any(
+        device.platform != "cpu"
+        for x in arrays
+        if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
+        for device in x.devices()
+    )
+
+
 def value(name: str, x: Any) -> Any:
     """The value as a NumPy array; `None` stays `None`."""
     if x is None:
@@ -91,7 +102,7 @@ def numbers(name: str, x: Any, systems: int) -> list[float]:
 
 def splitting(alpha: Any, positions: Any, systems: int) -> Any:
     """`alpha` (B,) in the dtype of the positions, with derivatives where it has them."""
-    if isinstance(alpha, jax.core.Tracer):
+    if isinstance(alpha, jax.core.Tracer) or is_remote(alpha):
         if not jnp.issubdtype(alpha.dtype, jnp.floating) or alpha.ndim > 1 or alpha.shape not in ((), (1,), (systems,)):
             check.refuse("alpha", f"a number, or shape ({systems},)", f"{alpha.dtype} of shape {alpha.shape}")
         return jnp.broadcast_to(alpha.astype(positions.dtype), (systems,))

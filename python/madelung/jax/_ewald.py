@@ -306,7 +306,8 @@ class _System:
         self.idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))
         self.is_single = h.ndim == 2 and batch_idx is None
         self.is_traced = given.is_traced(r, charges, h, self.idx)
-        if not self.is_traced:
+        # On a device the op looks at values, and records what is wrong with them: `madelung.check_device`.
+        if not self.is_traced and not given.is_remote(r, charges, h, self.idx):
             self.values()
         if h.ndim == 3:
             self.count = len(h)
@@ -317,8 +318,8 @@ class _System:
         elif given.is_traced(self.idx):
             check.refuse("cell", "one for each system, (B, 3, 3), under `jit` with `batch_idx`", "one for all of them")
         else:
-            known = given.value("batch_idx", self.idx)
-            self.count = int(known[-1]) + 1 if len(known) else 0
+            last = given.value("batch_idx", self.idx[-1:])
+            self.count = int(last[0]) + 1 if len(last) else 0
 
     def values(self) -> check.Charges:
         """The same as NumPy arrays, values checked."""
@@ -352,7 +353,7 @@ class _System:
             pairs = given.integers("neighbor_list", pairs, (2, "P"))
             ptr = given.integers("neighbor_ptr", ptr, (atoms + 1,))
             shifts = given.integers("neighbor_shifts", shifts, (pairs.shape[1], 3))
-            if not given.is_traced(pairs, ptr):
+            if not given.is_traced(pairs, ptr) and not given.is_remote(pairs, ptr):
                 _check_rows(given.value("neighbor_list", pairs)[0], given.value("neighbor_ptr", ptr))
             return ptr, pairs[1], shifts
         names = ("neighbor_list", "neighbor_ptr", "neighbor_shifts", "neighbor_matrix", "neighbor_matrix_shifts")

@@ -9,7 +9,7 @@ import ctypes
 
 import jax
 
-from madelung import _native
+from madelung import _cuda, _native
 from madelung.jax._primitives import Family
 from madelung.jax._schema import parse
 
@@ -18,6 +18,7 @@ __all__ = list(OPS)
 
 
 def _register() -> None:
+    _cuda.prepare()
     for platform, member, search, name in _native.jax_handlers():
         capsules = jax.ffi.pycapsule(ctypes.c_void_p(member)), jax.ffi.pycapsule(ctypes.c_void_p(search))
         for family in OPS.values():

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from madelung import _native
+from madelung import _cuda, _native
 from madelung.torch import _fake, _functions
 from madelung.torch._schema import Op, parse
 
@@ -37,6 +37,7 @@ def _register(op: Op) -> Callable[..., Any]:
     return _functions.callable_of(op, fragment)
 
 
+_cuda.prepare()
 # Without these objects torch would forget what was registered through them.
 _KEPT: list[torch.library.Library] = []
 OPS: dict[str, Op] = {op.short: op for op in parse(_native.torch_init(_libtorch()))}

@@ -2,6 +2,7 @@
 
 use super::declare::{ArgKind, Constraint, Op};
 use super::request::Arg;
+use super::size::Size;
 use crate::array::{DType, Place, View};
 use crate::backend::kernel::ParamKind;
 use crate::backend::remote::Check;
@@ -165,6 +166,15 @@ fn check_place(name: &str, arg: &Arg<'_>, place: Place) -> Result<()> {
         return Err(Error::argument(name, expected, format!("{} in that of {at}", describe(arg))));
     }
     Ok(())
+}
+
+/// Whether an array has elements of no pair: those behind the last one of a list on a device, which has room to spare.
+pub(super) fn has_gaps(op: &Op, args: &[Arg<'_>], buffer: usize) -> bool {
+    let Some(Size::Dim(rows)) = op.shape_of(buffer).and_then(|shape| shape.first()) else { return false };
+    op.args.iter().zip(args).any(|(spec, arg)| match (&spec.kind, arg) {
+        (ArgKind::Pairs { entries: Some(entries), .. }, Arg::Device(_)) => entries == rows,
+        _ => false,
+    })
 }
 
 /// What is left to check of a real array.

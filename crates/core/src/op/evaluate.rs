@@ -1,6 +1,6 @@
 //! Runs a member of an op's family: its kernels forwards, and backwards where gradients are wanted.
 
-use super::check::{BoundArgs, bind, check_finite, check_room, describe_view};
+use super::check::{BoundArgs, bind, check_finite, check_room, describe_view, has_gaps};
 use super::declare::{Op, Work};
 use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
@@ -113,8 +113,11 @@ impl<'r, 'a> Run<'r, 'a> {
         self.context.allocator.zeros(dtype, &shape)
     }
 
-    /// An array that is written as a whole before it is read.
+    /// An array that is written as a whole before it is read, but where there is no pair.
     pub(super) fn room(&self, buffer: usize) -> Result<Array> {
+        if has_gaps(self.op, self.args, buffer) {
+            return self.zeros(buffer);
+        }
         let (dtype, shape) = self.extent(buffer)?;
         self.context.allocator.room(dtype, &shape)
     }

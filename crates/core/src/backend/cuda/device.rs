@@ -34,6 +34,9 @@ pub struct Device {
     pub(super) record: OnceLock<u64>,
 }
 
+/// Those that were asked for.
+static FOUND: Mutex<Vec<&'static Device>> = Mutex::new(Vec::new());
+
 /// The device's context is current while this lives, and what was current before is so again afterwards.
 pub(super) struct Current {
     driver: &'static Driver,
@@ -53,7 +56,6 @@ impl Device {
     /// # Errors
     /// There is no driver, no such device, or the driver refuses its context.
     pub fn get(ordinal: usize) -> Result<&'static Self> {
-        static FOUND: Mutex<Vec<&'static Device>> = Mutex::new(Vec::new());
         let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = found.iter().find(|device| device.ordinal == ordinal) {
             return Ok(device);
@@ -96,6 +98,32 @@ impl Device {
             modules: Modules::default(),
             record: OnceLock::new(),
         })
+    }
+
+    /// The device whose primary context an address is.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// It is a context that lives.
+    pub(super) unsafe fn of_context(driver: &Driver, context: sys::CUcontext) -> Result<&'static Self> {
+        {
+            let found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(device) = found.iter().find(|device| device.context() == context) {
+                return Ok(device);
+            }
+        }
+        let (mut ordinal, mut before) = (0, null_mut());
+        // SAFETY: the caller knows that it is a context; the places are writable, and what was current is so again.
+        let code = unsafe {
+            driver.check((driver.cuCtxPushCurrent_v2)(context), "entering a stream's context")?;
+            let code = (driver.cuCtxGetDevice)(&raw mut ordinal);
+            (driver.cuCtxPopCurrent_v2)(&raw mut before);
+            code
+        };
+        driver.check(code, "asking for a context's device")?;
+        Self::get(usize::try_from(ordinal).unwrap_or(usize::MAX))
     }
 
     /// How many devices the driver has.

@@ -60,6 +60,7 @@ functions! {
     cuDevicePrimaryCtxRetain(*mut sys::CUcontext, sys::CUdevice);
     cuCtxPushCurrent_v2(sys::CUcontext);
     cuCtxPopCurrent_v2(*mut sys::CUcontext);
+    cuCtxGetDevice(*mut sys::CUdevice);
     cuCtxSynchronize();
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemAlloc_v2(*mut sys::CUdeviceptr, usize);

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "foreign functions are called here")]
 
 use super::device::Device;
+use super::driver::driver;
 use super::program::Function;
 use crate::{Error, Result};
 use cudarc::driver::sys;
@@ -40,6 +41,36 @@ impl Device {
 }
 
 impl Stream {
+    /// A stream whose device only the driver knows, as [`Device::stream`] otherwise.
+    ///
+    /// # Errors
+    /// There is no driver; it is no stream of a device's primary context, or a default one.
+    ///
+    /// # Safety
+    /// What is above 2 is a stream, which lives as long as this is used.
+    pub unsafe fn of(raw: usize) -> Result<Self> {
+        if raw <= 2 {
+            // The driver would answer for whatever context is current on this thread.
+            return Err(Error::argument("stream", "a stream that belongs to a device", "a default stream"));
+        }
+        /// The driver answers only where some context is current.
+        const NO_CONTEXT: u32 = 201;
+        let driver = driver()?;
+        let mut context = null_mut();
+        // SAFETY: the caller knows that it is a stream; the place is writable.
+        let mut ask = || unsafe { (driver.cuStreamGetCtx)(raw as sys::CUstream, &raw mut context) };
+        let code = match ask() {
+            NO_CONTEXT => {
+                let _current = Device::get(0)?.enter()?;
+                ask()
+            }
+            code => code,
+        };
+        driver.check(code, "asking for a stream's device")?;
+        // SAFETY: a stream's context lives as it does.
+        unsafe { Device::of_context(driver, context)?.stream(raw) }
+    }
+
     /// The device that it is of.
     pub fn device(&self) -> &'static Device {
         self.device

@@ -1,0 +1,133 @@
+//! What XLA lends a call on a CUDA device: its stream, and scratch memory.
+//!
+//! XLA's functions may be called while the frame is executed, from any thread. An array of this memory is gone before the
+//! handler returns; what is given back goes to later work of the same stream.
+#![expect(unsafe_code, reason = "foreign functions, and memory that they hand out")]
+
+use crate::ffi::{Api, Asked, Call};
+use madelung_core::array::{Array, DType, Place};
+use madelung_core::backend::context::Allocator;
+use madelung_core::backend::cuda::Stream;
+use madelung_core::{Error, Result};
+use std::ffi::{CStr, c_char, c_void};
+
+/// What XLA takes at most; its blocks begin at multiples of 256.
+const ALIGNMENT: usize = 16;
+
+/// XLA's functions in an execution.
+#[derive(Clone, Copy)]
+struct Xla {
+    api: &'static Api,
+    context: *mut c_void,
+}
+
+// SAFETY: XLA's functions for memory may be called from any thread.
+unsafe impl Send for Xla {}
+// SAFETY: as above.
+unsafe impl Sync for Xla {}
+
+/// The stream of a call, and an allocator of XLA's memory for what runs on it.
+pub(crate) struct Runtime {
+    xla: Xla,
+    stream: Stream,
+}
+
+/// Bytes of XLA's memory, given back when this is dropped.
+struct Block {
+    xla: Xla,
+    address: usize,
+    bytes: usize,
+}
+
+impl Runtime {
+    /// What a call is lent.
+    pub(crate) fn of(call: &Call<'_>) -> Result<Self> {
+        let (api, context) = call.runtime();
+        let xla = Xla { api, context };
+        let get = xla.has(api.stream_get)?;
+        let mut asked = Asked::new(context, [0]);
+        // SAFETY: these are the arguments of this function.
+        xla.check(unsafe { get(&raw mut asked) }, "asking XLA for its stream")?;
+        // SAFETY: XLA's stream lives for longer than the call.
+        let stream = unsafe { Stream::of(asked.words[0]) }?;
+        Ok(Self { xla, stream })
+    }
+
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+}
+
+impl Xla {
+    fn has<F>(&self, function: Option<F>) -> Result<F> {
+        function.ok_or_else(|| {
+            Error::Unsupported("JAX: this XLA lacks a function of its FFI; madelung.jax needs 0.6".into())
+        })
+    }
+
+    /// XLA's error, if it is one, which is then destroyed.
+    fn check(&self, error: *mut c_void, doing: &str) -> Result<()> {
+        if error.is_null() {
+            return Ok(());
+        }
+        let mut text = "no reason is given".to_string();
+        if let (Some(message), Some(destroy)) = (self.api.error_message, self.api.error_destroy) {
+            let (mut asked, mut over) = (Asked::new(error, [0]), Asked::new(error, []));
+            // SAFETY: the error is ours, its text lives as it does, and it is destroyed once.
+            unsafe {
+                message(&raw mut asked);
+                let said = std::ptr::with_exposed_provenance::<c_char>(asked.words[0]);
+                if !said.is_null() {
+                    text = CStr::from_ptr(said).to_string_lossy().into_owned();
+                }
+                destroy(&raw mut over);
+            }
+        }
+        Err(Error::Driver(format!("{doing}: {text}")))
+    }
+
+    fn allocate(self, bytes: usize) -> Result<Block> {
+        if bytes == 0 {
+            return Ok(Block { xla: self, address: 0, bytes });
+        }
+        let allocate = self.has(self.api.memory_allocate)?;
+        let mut asked = Asked::new(self.context, [bytes, ALIGNMENT, 0]);
+        // SAFETY: these are the arguments of this function.
+        self.check(unsafe { allocate(&raw mut asked) }, &format!("asking XLA for {bytes} bytes"))?;
+        Ok(Block { xla: self, address: asked.words[2], bytes })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let (Some(free), true) = (self.xla.api.memory_free, self.bytes > 0) {
+            let mut asked = Asked::new(self.xla.context, [self.bytes, self.address]);
+            // SAFETY: the block came from this execution, and nobody has it any more.
+            let error = unsafe { free(&raw mut asked) };
+            // A block that XLA does not take back is lost, and nothing else depends on it.
+            let _ = self.xla.check(error, "giving memory back to XLA");
+        }
+    }
+}
+
+impl Allocator for Runtime {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let array = self.room(dtype, shape)?;
+        let view = array.view();
+        // SAFETY: the array has as many bytes, and nobody else has it yet.
+        unsafe { self.stream.zero(view.data().pointer().addr() as u64, view.len() * dtype.size())? };
+        Ok(array)
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        let block = self.xla.allocate(shape.iter().product::<usize>() * dtype.size())?;
+        let (place, address) = (Place::Cuda(self.stream.device().ordinal()), block.address as u64);
+        // SAFETY: the block has as many bytes, aligned to more than any dtype, and goes to later work of the same stream
+        // only.
+        Ok(unsafe { Array::remote(place, dtype, shape, address, Box::new(block)) })
+    }
+
+    fn recycle(&self, array: Array) {
+        drop(array);
+    }
+}

@@ -1,0 +1,302 @@
+//! Frames for CUDA, as XLA makes them, against the handler of the CPU. The driver, NVRTC and the rest of CUDA are stand-ins
+//! that run kernels on the host (`tests/stand_in`), and so is XLA (`xla.rs`).
+
+mod xla;
+
+use madelung_bridge_jax::{Described, HANDLERS, Handlers, SEARCH, describe};
+use madelung_core::array::{Array, DType};
+use madelung_core::backend::cuda::{Device, check};
+use madelung_core::op::{ArgKind, Op, Size};
+use madelung_stand_in::calls;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use xla::{Attribute, Xla, call_on_cpu, integers};
+
+const CPU: Handlers = HANDLERS[0];
+const CUDA: Handlers = HANDLERS[1];
+
+/// Room behind the pairs of a list.
+const SPARE: usize = 5;
+
+/// Two systems, of four atoms and two, with a list of all pairs of each and the images next to them along one axis.
+struct Input {
+    arrays: BTreeMap<&'static str, Array>,
+    dims: BTreeMap<&'static str, usize>,
+    pairs: usize,
+}
+
+/// Numbers between -1 and 1 that repeat nowhere.
+fn numbers(seed: u64) -> impl Iterator<Item = f64> {
+    (1..).map(move |n: u64| ((n + 97 * seed) as f64 * 0.754_877_666_246_693).fract() * 2.0 - 1.0)
+}
+
+fn some_reals(shape: &[usize], seed: u64) -> Array {
+    let data: Vec<f64> = numbers(seed).take(shape.iter().product()).collect();
+    Array::from_f64(DType::F64, shape, &data).expect("a shape that fits")
+}
+
+impl Input {
+    /// With room for `spare` pairs more than there are, or fewer.
+    fn new(spare: isize) -> Self {
+        let of = [0, 0, 0, 0, 1, 1];
+        let atoms = of.len();
+        let grid = |n: usize| [n % 2, n / 2 % 2, n / 4].map(|k| 2.1 * k as f64);
+        let positions: Vec<f64> =
+            (0..atoms).flat_map(grid).zip(numbers(1)).map(|(x, jitter)| x + 0.3 * jitter).collect();
+        let cells =
+            [[7.0, 0.0, 0.0, 0.5, 6.5, 0.0, 0.2, -0.4, 8.0], [6.0, 0.1, 0.0, 0.0, 7.5, 0.3, 0.0, 0.0, 6.0]];
+        let (mut ptr, mut others, mut shifts) = (vec![0], vec![], vec![]);
+        for i in 0..atoms {
+            for (j, image) in (0..atoms).flat_map(|j| [-1, 0, 1].map(|image| (j, image))) {
+                if of[i] == of[j] && (i != j || image != 0) {
+                    others.push(j as i32);
+                    shifts.extend([image, 0, 0]);
+                }
+            }
+            ptr.push(others.len() as i32);
+        }
+        let pairs = others.len();
+        let room = pairs.checked_add_signed(spare).expect("room");
+        // What stands behind the last pair is nothing that may be followed.
+        others.resize(room, i32::MAX);
+        shifts.resize(3 * room, i32::MAX);
+        let miller = [1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0, -1, 0, 1, 1, 0, 0, 0, 2, 0];
+        let f64s = |shape: &[usize], data: &[f64]| {
+            Array::from_f64(DType::F64, shape, data).expect("a shape that fits")
+        };
+        let arrays = BTreeMap::from([
+            ("positions", f64s(&[atoms, 3], &positions)),
+            ("charges", f64s(&[atoms], &[1.0, -1.0, 0.5, -0.6, 0.8, -0.7])),
+            ("cell", f64s(&[2, 3, 3], cells.as_flattened())),
+            ("alpha", f64s(&[2], &[0.4, 0.5])),
+            ("strain", Array::zeros(DType::F64, &[0])),
+            ("atoms", integers(&[atoms], &of)),
+            ("pairs_ptr", integers(&[atoms + 1], &ptr)),
+            ("pairs", integers(&[room], &others)),
+            ("pairs_shifts", integers(&[room, 3], &shifts)),
+            ("miller", integers(&[7, 3], &miller)),
+            ("waves", integers(&[7], &[0, 0, 0, 0, 0, 1, 1])),
+        ]);
+        let dims = BTreeMap::from([("Atom", atoms), ("System", 2), ("Wave", 7), ("Pair", room)]);
+        Self { arrays, dims, pairs }
+    }
+
+    fn shape(&self, shape: &[Size]) -> Vec<usize> {
+        let size = |size: &Size| match size {
+            Size::Const(n) => *n,
+            Size::Dim(dim) => self.dims[&**dim],
+            other => panic!("no size of these ops: {other:?}"),
+        };
+        shape.iter().map(size).collect()
+    }
+
+    fn of_arg(&self, op: &Op, arg: usize) -> Vec<usize> {
+        match &op.args[arg].kind {
+            ArgKind::Real { shape, .. } => self.shape(shape),
+            other => panic!("nothing to differentiate by: {other:?}"),
+        }
+    }
+
+    /// A frame for a member: operands, shapes of results, attributes.
+    fn frame(&self, described: &Described, suffix: &str, target: &str) -> Question {
+        let op = &described.op;
+        let mut attributes = BTreeMap::from([("target".to_string(), Attribute::Text(target.into()))]);
+        let mut operands = vec![];
+        for input in described.inputs.iter() {
+            match (self.arrays.get(&*input.name), &*input.name) {
+                (Some(array), _) => operands.push(array.view().to_array()),
+                (None, "pairs_kind") => _ = attributes.insert(input.name.clone(), Attribute::Int(0)),
+                (None, "cutoff") => _ = attributes.insert(input.name.clone(), Attribute::Real(5.0)),
+                (None, "prefactor") => _ = attributes.insert(input.name.clone(), Attribute::Real(1.5)),
+                (None, other) => panic!("{target}: an input that the test has no value for: {other}"),
+            }
+        }
+        let reals: Vec<usize> = (0..op.args.len()).filter(|n| op.is_differentiable(*n)).collect();
+        let direction = || reals.iter().map(|arg| self.of_arg(op, *arg)).collect::<Vec<_>>();
+        let outputs: Vec<Vec<usize>> = op.outputs.iter().map(|o| self.shape(&o.shape)).collect();
+        let (extra, results) = match suffix {
+            "" => (vec![], outputs),
+            "_jvp" => (direction(), outputs),
+            "_jvp2" => ([direction(), direction()].concat(), outputs),
+            "_vjp" => (outputs, direction()),
+            "_vjp_jvp" => ([outputs, direction()].concat(), direction()),
+            "_saving" => {
+                let by =
+                    described.saves.iter().map(|name| name.strip_prefix("gradient by ").expect("a gradient"));
+                let by: Vec<usize> =
+                    by.map(|by| op.args.iter().position(|a| a.name == by).expect("it")).collect();
+                let want = reals.iter().enumerate().filter(|(_, arg)| by.contains(arg));
+                let want = want.map(|(n, _)| 1 << n).sum();
+                attributes.insert("want".into(), Attribute::Int(want));
+                (vec![], outputs.into_iter().chain(by.iter().map(|arg| self.of_arg(op, *arg))).collect())
+            }
+            other => panic!("no member: {other}"),
+        };
+        // All that may follow is there, but for what an earlier call has saved.
+        attributes.insert("mask".into(), Attribute::Int((1 << extra.len()) - 1));
+        attributes.entry("want".into()).or_insert(Attribute::Int((1 << reals.len()) - 1));
+        operands.extend(extra.iter().zip(2..).map(|(shape, seed)| some_reals(shape, seed)));
+        Question { operands, results, attributes }
+    }
+}
+
+struct Question {
+    operands: Vec<Array>,
+    results: Vec<Vec<usize>>,
+    attributes: BTreeMap<String, Attribute>,
+}
+
+fn described() -> Vec<Described> {
+    let registries = [madelung_neighbors::registry(), madelung_electrostatics::registry()];
+    describe(&registries).expect("the ops of the library")
+}
+
+/// The record of a device and the log of calls are the process's: one test at a time.
+fn xla() -> (Xla, MutexGuard<'static, ()>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    madelung_stand_in::install();
+    (Xla::new(0), turn)
+}
+
+fn device() -> &'static Device {
+    Device::get(0).expect("a device")
+}
+
+/// Every member of every op, of a list with so much room to spare.
+fn questions(spare: isize, mut ask: impl FnMut(&Described, &str, Question)) {
+    let input = Input::new(spare);
+    for described in described() {
+        for (suffix, target) in &described.targets {
+            ask(&described, target, input.frame(&described, suffix, target));
+        }
+    }
+}
+
+#[test]
+fn cuda_gives_what_the_cpu_gives() {
+    let (xla, _turn) = xla();
+    let mut asked = 0;
+    for spare in [0, SPARE as isize] {
+        questions(spare, |_, target, q| {
+            let want = call_on_cpu(CPU.member, &q.operands, &q.results, &q.attributes);
+            let want = want.unwrap_or_else(|e| panic!("{target}: {e:?}"));
+            let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
+            let done = xla.call(CUDA.member, &operands, &results, &q.attributes);
+            done.unwrap_or_else(|e| panic!("{target}: {e:?}"));
+            check(device()).unwrap_or_else(|e| panic!("{target}: {e}"));
+            for (n, (got, want)) in xla.read(&results).iter().zip(&want).enumerate() {
+                let largest = want.iter().fold(1e-3, |most: f64, x| most.max(x.abs()));
+                for (k, (a, b)) in got.iter().zip(want).enumerate() {
+                    let differ = (a - b).abs() / largest;
+                    assert!(differ < 1e-12, "{target}: element {k} of result {n}: {a} and {b}");
+                }
+            }
+            asked += 1;
+        });
+    }
+    let members: usize = described().iter().map(|d| d.targets.len()).sum();
+    assert_eq!((asked, members > 30), (2 * members, true), "the members of all ops");
+}
+
+#[test]
+fn results_per_pair_are_zero_where_there_is_no_pair() {
+    let (xla, _turn) = xla();
+    let pairs = Input::new(0).pairs;
+    let mut seen = 0;
+    questions(SPARE as isize, |_, target, q| {
+        let results = xla.results(&q.results);
+        xla.call(CUDA.member, &xla.send(&q.operands), &results, &q.attributes).expect("a call");
+        for (shape, result) in q.results.iter().zip(xla.read(&results)) {
+            if shape[0] == pairs + SPARE {
+                let width = result.len() / shape[0];
+                let behind = &result[pairs * width..];
+                assert!(behind.iter().all(|x| *x == 0.0), "{target}: {behind:?}");
+                seen += 1;
+            }
+        }
+    });
+    assert!(seen > 0, "an op with elements per pair");
+    check(device()).expect("nothing went wrong");
+}
+
+#[test]
+fn a_list_beyond_its_room_gives_nan_and_is_recorded() {
+    let (xla, _turn) = xla();
+    questions(-1, |described, target, q| {
+        if !described.inputs.iter().any(|input| input.name == "pairs_ptr") {
+            return;
+        }
+        let want =
+            call_on_cpu(CPU.member, &q.operands, &q.results, &q.attributes).expect("NaN, and no error");
+        let results = xla.results(&q.results);
+        xla.call(CUDA.member, &xla.send(&q.operands), &results, &q.attributes).expect("NaN, and no error");
+        for values in [want, xla.read(&results)] {
+            assert!(values.iter().flatten().all(|x| x.is_nan()), "{target}: {values:?}");
+        }
+        let error = check(device()).expect_err("a record").to_string();
+        assert!(error.contains("pairs") && error.contains("capacity that is too small"), "{target}: {error}");
+        check(device()).expect("told once");
+    });
+}
+
+/// What a call must not ask the driver for, once it has run.
+const FORBIDDEN: [&str; 12] = [
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuStreamSynchronize",
+    "cuCtxSynchronize",
+    "cuMemcpyDtoH_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuModuleLoadData",
+    "cuCtxGetDevice",
+    "cuDevicePrimaryCtxRetain",
+    "nvrtcCompileProgram",
+];
+
+#[test]
+fn a_call_after_the_first_only_puts_work_on_the_stream() {
+    let (xla, _turn) = xla();
+    questions(SPARE as isize, |_, target, q| {
+        let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
+        let call = || xla.call(CUDA.member, &operands, &results, &q.attributes).expect("a call");
+        call();
+        let before = FORBIDDEN.map(calls);
+        let launched = calls("cuLaunchKernel");
+        call();
+        assert_eq!(FORBIDDEN.map(calls), before, "{target}");
+        assert!(calls("cuLaunchKernel") > launched, "{target}");
+    });
+    check(device()).expect("nothing went wrong");
+}
+
+#[test]
+fn what_xla_or_the_arguments_lack_is_an_error() {
+    let (xla, _turn) = xla();
+    let (invalid, unimplemented, internal) = (3, 12, 13);
+    let described = described();
+    let op = described.iter().find(|d| d.op.name == "pair_vectors").expect("an op of the library");
+    let q = Input::new(0).frame(op, "", &op.targets[0].1);
+    let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
+    let call = |results: &[Array]| xla.call(CUDA.member, &operands, results, &q.attributes);
+    let said = |(code, text): (u32, String), expected: u32, part: &str| {
+        assert!(code == expected && text.contains(part), "{code}: {text}");
+    };
+    xla.exhausted.store(true, Ordering::Relaxed);
+    said(call(&results).expect_err("no memory"), internal, "no memory is left");
+    xla.exhausted.store(false, Ordering::Relaxed);
+    xla.default_stream.store(true, Ordering::Relaxed);
+    said(call(&results).expect_err("no stream"), invalid, "`stream`");
+    xla.default_stream.store(false, Ordering::Relaxed);
+    said(call(&xla.results(&q.results[..1])).expect_err("one result"), invalid, "`results`");
+    let short = xla.results(&[q.results[0].clone(), vec![1]]);
+    said(call(&short).expect_err("a short result"), invalid, "`result`");
+    let target = BTreeMap::from([("target".to_string(), Attribute::Text(SEARCH.into()))]);
+    let error = xla.call(CUDA.search, &[], &[], &target).expect_err("no search there");
+    said(error, unimplemented, "build the list outside");
+    call(&results).expect("a call that lacks nothing");
+    check(device()).expect("nothing was recorded");
+}
