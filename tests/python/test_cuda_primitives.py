@@ -6,9 +6,8 @@
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
-from test_cuda_text import ARCHITECTURES, Nvrtc, usages
-
 from madelung import _native
+from test_cuda_text import ARCHITECTURES, Nvrtc, usages
 
 
 def test_primitives_compile_without_spills() -> None:

@@ -293,7 +293,8 @@ fn streams_of_others() {
     let e = unsafe { first.stream(theirs.as_raw()) }.expect_err("an error").to_string();
     assert!(e.starts_with("`stream`: expected a stream of device 0"), "{e}");
     // SAFETY: they are streams.
-    let of = [first, second].map(|device| unsafe { Stream::of(raw.stream(device).as_raw()) }.expect("a stream"));
+    let of =
+        [first, second].map(|device| unsafe { Stream::of(raw.stream(device).as_raw()) }.expect("a stream"));
     assert_eq!(of.map(|stream| stream.device().ordinal()), [0, 1]);
     assert_eq!(raw.current(), 0, "no context is left current");
     for special in 0..3 {
