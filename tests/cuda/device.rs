@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Gpu {
     cuda: Cuda,
     pub(crate) memory: Memory,
-    /// Errors are recorded, and orders chosen, for all of a process: tests that share it take turns.
-    _turn: Option<MutexGuard<'static, ()>>,
+    /// A device has one record of errors, and what the stand-ins are told is for both devices: tests take turns.
+    _turn: Vec<MutexGuard<'static, ()>>,
 }
 
 /// An argument there. Those that own their arrays keep them alive.
@@ -35,17 +35,27 @@ struct List {
 }
 
 impl Gpu {
-    /// On the default stream of the first device, alone with it.
+    /// On the default stream of the first device, alone with all of them.
     pub(crate) fn alone() -> Self {
-        static TURN: Mutex<()> = Mutex::new(());
+        Self::with(0, &[0, 1])
+    }
+
+    /// On the default stream of a device, alone with it.
+    pub(crate) fn of(ordinal: usize) -> Self {
+        Self::with(ordinal, &[ordinal])
+    }
+
+    fn with(ordinal: usize, turns: &[usize]) -> Self {
+        static TURNS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
         madelung_stand_in::install();
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { _turn: Some(turn), ..Self::on(streams::default(Device::get(0).expect("a device"))) }
+        // A test that failed does not concern the others.
+        let turn = turns.iter().map(|n| TURNS[*n].lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        Self { _turn: turn, ..Self::on(streams::default(Device::get(ordinal).expect("a device"))) }
     }
 
     /// On a stream, as part of a test that has its turn.
     pub(crate) fn on(stream: Stream) -> Self {
-        Self { cuda: Cuda::new(stream), memory: Memory::new(stream), _turn: None }
+        Self { cuda: Cuda::new(stream), memory: Memory::new(stream), _turn: vec![] }
     }
 
     pub(crate) fn context(&self) -> Context<'_> {

@@ -31,7 +31,7 @@ fn on(gpu: &Gpu, asked: &Asked<'_>) -> Evaluated {
 /// Every question to every op, in f64, about full, padded and directed lists of one system and of a batch.
 #[test]
 fn a_device_gives_what_the_processor_gives() {
-    let (gpu, mut worst) = (Gpu::alone(), Worst::default());
+    let (gpu, mut worst) = (Gpu::of(0), Worst::default());
     let inputs: Vec<_> = inputs(DType::F64).into_iter().step_by(3).collect();
     each(&inputs, |asked| {
         worst.note(F64_BOUND, &on(&gpu, asked), &asked.ask(&Context::default()), asked);
@@ -42,7 +42,7 @@ fn a_device_gives_what_the_processor_gives() {
 /// Values and gradients in f32, against the processor in f64 at the same numbers.
 #[test]
 fn floats_of_a_device_are_as_good_as_floats_are() {
-    let (gpu, mut worst) = (Gpu::alone(), Worst::default());
+    let (gpu, mut worst) = (Gpu::of(1), Worst::default());
     let inputs: Vec<_> = inputs(DType::F32).into_iter().skip(1).step_by(3).collect();
     each(&inputs, |asked| {
         if matches!(asked.question.member, "F0" | "G0") {

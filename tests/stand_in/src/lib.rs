@@ -17,6 +17,33 @@ pub use libraries::{calls, folder, install, message, set_memory, set_order};
 /// A launch is `stand_in::launch(grid, threads, order, body)`, which answers what went wrong, or null.
 pub const HOST: &str = include_str!("../host.cuh");
 
+/// What no call may ask of the driver whose caller lends it a stream and memory: counts of them stay as they were.
+pub const UNASKED: [&str; 20] = [
+    "cuMemAlloc_v2",
+    "cuMemAllocAsync",
+    "cuMemFree_v2",
+    "cuMemFreeAsync",
+    "cuMemcpyDtoH_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuCtxSynchronize",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuModuleUnload",
+    "cufftCreate",
+];
+
+/// Nor a call that was made before.
+pub const UNCOMPILED: [&str; 2] = ["cuModuleLoadData", "nvrtcCompileProgram"];
+
 /// The order in which the blocks of a launch run, and the threads of a block between two barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {

@@ -61,7 +61,7 @@ impl<'a> Store<'a> {
     /// Gives up the arrays that the call made and nobody took.
     pub(super) fn drain_owned(&mut self, mut give: impl FnMut(Array)) {
         for slot in &mut self.slots {
-            if let Slot::Owned(array) = std::mem::replace(slot, Slot::Absent) {
+            if let Slot::Owned(array) | Slot::Uniform(array) = std::mem::replace(slot, Slot::Absent) {
                 give(array);
             }
         }
