@@ -7,6 +7,8 @@
 #                  into .venv-oldest)
 #   make lint      formatting and lints
 #   make bench     benchmarks
+#   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on any x86-64 Linux machine
+#                  with an NVIDIA GPU, by its run.sh
 #   make sanitize  the unsafe modules of the CPU path under memcheck (needs valgrind) and between closed pages
 #   make fuzz      CALLS (1000000) good and bad calls of every op
 #   make clean     removes what the others made
@@ -26,15 +28,16 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python benches/python examples
+RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
+PYTHON_SOURCES := python/madelung tests/python benches/python examples tools/gpu_bundle
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
 MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
+BUNDLE ?= $(TARGET)/gpu-bundle
 
-.PHONY: run examples test test-oldest lint bench sanitize fuzz clean
+.PHONY: run examples test test-oldest lint bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -66,6 +69,9 @@ lint: $(VENV)/.ruff
 
 bench:
 	$(CARGO) bench --workspace --benches
+
+gpu-bundle: $(VENV)/.zig
+	$(BIN)/python tools/gpu_bundle/build.py $(BUNDLE)
 
 # The development profile: with the standard library's checks of unsafe calls, and line numbers.
 sanitize:
@@ -104,6 +110,10 @@ $(VENV)/.examples: $(VENV)/.module
 $(VENV_OLDEST)/.tests:
 	$(PYTHON) -m venv $(VENV_OLDEST)
 	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' flatbuffers numpy pytest setuptools
+	touch $@
+
+$(VENV)/.zig: $(VENV)/.created
+	$(PIP) 'maturin[zig]>=1.8,<2' 'cargo-zigbuild>=0.20'
 	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created

@@ -30,6 +30,7 @@ import torch
 
 import madelung
 import madelung.torch as mt
+from samples import System
 
 ALPHA, CUTOFF, DENSITY = 0.9, 2.0, 16 / 5.0**3
 
@@ -44,29 +45,6 @@ class Row:
     library: str
     microseconds: float
     calls: int
-
-
-@dataclass(frozen=True)
-class System:
-    """Charges at random places of a lattice, and their list."""
-
-    positions: torch.Tensor
-    charges: torch.Tensor
-    cell: torch.Tensor
-    pairs: torch.Tensor
-    ptr: torch.Tensor
-    shifts: torch.Tensor
-
-    @classmethod
-    def of(cls, atoms: int) -> System:
-        random = torch.Generator().manual_seed(atoms)
-        side = (atoms / DENSITY) ** (1 / 3)
-        per_axis = next(n for n in range(1, atoms + 1) if n**3 >= atoms)
-        places = torch.cartesian_prod(*[torch.arange(per_axis, dtype=torch.float64)] * 3)[:atoms]
-        r = (places + 0.5 * torch.rand(atoms, 3, generator=random, dtype=torch.float64)) * side / per_axis
-        q = torch.randn(atoms, generator=random, dtype=torch.float64)
-        h = side * torch.eye(3, dtype=torch.float64)
-        return cls(r, q, h, *mt.neighbor_list(r, CUTOFF, h))
 
 
 Calls = dict[str, dict[str, Callable[[], Any]]]
@@ -85,7 +63,7 @@ def backward(energies: Callable[[torch.Tensor], torch.Tensor], positions: torch.
 
 
 def of_madelung(s: System) -> Calls:
-    given = {"neighbor_list": s.pairs, "neighbor_ptr": s.ptr, "neighbor_shifts": s.shifts, "cutoff": CUTOFF}
+    given = {**s.given, "cutoff": CUTOFF}
 
     def energies(r: torch.Tensor, **options: Any) -> Any:
         return mt.ewald_real_space(r, s.charges, s.cell, ALPHA, **given, **options)
@@ -114,7 +92,7 @@ def of_nvalchemi(s: System) -> Calls:
     from nvalchemiops.torch.neighbors import neighbor_list
 
     alpha, pbc = torch.tensor([ALPHA], dtype=torch.float64), torch.ones(1, 3, dtype=torch.bool)
-    given = {"neighbor_list": s.pairs, "neighbor_ptr": s.ptr, "neighbor_shifts": s.shifts}
+    given = s.given
 
     def energies(r: torch.Tensor, **options: Any) -> Any:
         return ewald_real_space(r, s.charges, s.cell[None], alpha, **given, **options)
@@ -252,7 +230,7 @@ def main() -> None:
         print(f"{name} cannot be imported and is left out")
     rows = []
     for atoms in options.atoms:
-        system = System.of(atoms)
+        system = System.of(atoms, CUTOFF, DENSITY)
         calls = of_madelung(system)
         for of in peers.values():
             for what, others in of(system).items():

@@ -230,6 +230,10 @@ fn a_system_has_the_same_bits_alone_and_in_a_batch() {
 #[test]
 fn the_second_device_is_as_good() {
     let first = Gpu::alone();
+    if Device::count().expect("a driver") < 2 {
+        println!("left out: there is one GPU only");
+        return;
+    }
     let second = Gpu::on(streams::default(Device::get(1).expect("a second device")));
     let arrays = arrays(&[12]);
     assert_eq!(run(&first, &arrays), run(&second, &arrays));
@@ -273,14 +277,14 @@ fn memory_that_runs_out_is_an_error() {
     let good = arrays(&[6]);
     let right = run(&gpu, &good);
     madelung_stand_in::set_memory(1 << 24);
-    let huge = Array::zeros(DType::F64, &[1 << 18]);
+    let (_, all) = gpu.device().memory().expect("a driver");
     let mut held = vec![];
     let error: Error = loop {
-        match gpu.memory.upload(&huge.view()) {
-            Ok(array) => held.push(array),
+        match gpu.memory.allocate(all / 8) {
+            Ok(block) => held.push(block),
             Err(error) => break error,
         }
-        assert!(held.len() < 1 << 4, "as much as there is");
+        assert!(held.len() < 8, "as much as there is");
     };
     madelung_stand_in::set_memory(1 << 30);
     assert!(error.to_string().contains("out of memory"), "{error}");

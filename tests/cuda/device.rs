@@ -45,6 +45,12 @@ impl Gpu {
         Self::with(ordinal, &[ordinal])
     }
 
+    /// On that of the second device, where there are two: the tests of one need not wait for those of the other.
+    pub(crate) fn last() -> Self {
+        madelung_stand_in::install();
+        Self::of(usize::from(Device::count().expect("a driver") > 1))
+    }
+
     fn with(ordinal: usize, turns: &[usize]) -> Self {
         static TURNS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
         madelung_stand_in::install();

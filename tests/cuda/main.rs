@@ -1,5 +1,6 @@
 //! Every op of the library on a device, as a user of the Rust library calls it. There need be no GPU: a driver, NVRTC and
 //! cuFFT of our own stand in for those that are not there (`tests/stand_in`), run the same text and take the same calls.
+//! With `MADELUNG_TEST_DEVICE=cuda` the GPU that is there is tested.
 
 #[path = "../cuda_text/asked.rs"]
 mod asked;
@@ -43,7 +44,7 @@ fn a_device_gives_what_the_processor_gives() {
 /// Values and gradients in f32, of a batch with a full list, against the processor in f64 at the same numbers.
 #[test]
 fn floats_of_a_device_are_as_good_as_floats_are() {
-    let (gpu, mut worst) = (Gpu::of(1), Worst::default());
+    let (gpu, mut worst) = (Gpu::last(), Worst::default());
     let inputs: Vec<_> = inputs(DType::F32).into_iter().skip(4).take(1).collect();
     each(&inputs, |asked| {
         if matches!(asked.question.member, "F0" | "G0") {

@@ -4,13 +4,13 @@
 //! [`install`] loads them into this process, ahead of any real ones; other processes find them in [`folder`] by
 //! `LD_LIBRARY_PATH`. The environment of a process says what its GPUs are like: `STAND_IN_DEVICES` (2),
 //! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (bytes of each, 2^30), `STAND_IN_NVRTC_HIGHEST` (the newest architecture
-//! that NVRTC knows).
+//! that NVRTC knows). With `MADELUNG_TEST_DEVICE=cuda` there are no stand-ins: the same tests run on a GPU.
 
 mod compile;
 mod libraries;
 
 pub use compile::compiled;
-pub use libraries::{calls, folder, install, message, set_memory, set_order};
+pub use libraries::{calls, folder, install, is_real, message, set_memory, set_order};
 
 /// What goes before CUDA text for a host's compiler: blocks, threads, barriers, shuffles, atomics and functions.
 ///

@@ -78,12 +78,22 @@ fn libraries() -> &'static [Library; 3] {
     })
 }
 
-/// Loads the stand-ins, so that whoever asks for the driver, NVRTC or cuFFT in this process finds them.
+/// Whether the machine's own GPU is tested, and nothing stands in for it: with `MADELUNG_TEST_DEVICE=cuda`. Then calls
+/// are not counted, and what the stand-ins are told is told nobody.
+pub fn is_real() -> bool {
+    static REAL: OnceLock<bool> = OnceLock::new();
+    *REAL.get_or_init(|| std::env::var_os("MADELUNG_TEST_DEVICE").is_some_and(|device| device == "cuda"))
+}
+
+/// Loads the stand-ins, so that whoever asks for the driver, NVRTC or cuFFT in this process finds them; or leaves the real
+/// ones to be found ([`is_real`]).
 ///
 /// # Panics
 /// Where they cannot be made.
 pub fn install() {
-    libraries();
+    if !is_real() {
+        libraries();
+    }
 }
 
 /// How often a function of the libraries was called: `cuMemAlloc_v2`, say.
@@ -91,6 +101,9 @@ pub fn install() {
 /// # Panics
 /// Where they cannot be made.
 pub fn calls(name: &str) -> u64 {
+    if is_real() {
+        return 0;
+    }
     let library = match name {
         _ if name.starts_with("nvrtc") => 1,
         _ if name.starts_with("cufft") => 2,
@@ -109,6 +122,9 @@ pub fn calls(name: &str) -> u64 {
 /// # Panics
 /// Where the libraries cannot be made.
 pub fn set_order(order: Order) {
+    if is_real() {
+        return;
+    }
     let (kind, seed) = order.as_cxx();
     // SAFETY: the function has this signature.
     unsafe {
@@ -122,6 +138,9 @@ pub fn set_order(order: Order) {
 /// # Panics
 /// Where the libraries cannot be made.
 pub fn set_memory(bytes: usize) {
+    if is_real() {
+        return;
+    }
     // SAFETY: the function has this signature.
     unsafe {
         let set = libraries()[0].get::<unsafe extern "C" fn(usize)>("stand_in_memory");
