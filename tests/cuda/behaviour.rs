@@ -76,7 +76,11 @@ impl Arrays {
     /// Energies and forces (with their sign turned) from arrays on the device.
     fn evaluate(&self, context: &Context<'_>, kind: Kind) -> Result<Evaluated> {
         let view = |name: &str| self.0[name].view();
-        let batch = DeviceBatch::new(view("batch_idx"), view("batch_ptr"))?;
+        let mut room = context.allocator.room(DType::I32, &[view("cell").shape()[0] + 1])?;
+        let batch = match self.0.get("batch_ptr") {
+            Some(ptr) => DeviceBatch::new(view("batch_idx"), ptr.view())?,
+            None => DeviceBatch::derived(view("batch_idx"), &mut room)?,
+        };
         let (ptr, n) = (view("ptr"), view("positions").shape()[0]);
         let (starts, ends) = (ptr.rows(0, n)?, ptr.rows(1, n)?);
         let pairs = DevicePairs::new(starts, ends, view("others"), view("shifts"), n, kind)?;
@@ -167,6 +171,28 @@ fn what_is_wrong_is_found_there() {
     run(&gpu, &good.with("alpha", 0, -1.0));
     run(&gpu, &good.with("others", 3, 99.0));
     assert!(check(gpu.device()).is_err_and(|e| e.to_string().contains("::alpha")));
+}
+
+/// Where systems begin need not be given.
+#[test]
+fn a_batch_is_derived_from_the_system_of_each_atom() {
+    let gpu = Gpu::alone();
+    let derived = |mut arrays: Arrays| {
+        arrays.0.remove("batch_ptr");
+        arrays
+    };
+    for sizes in [&[9, 7][..], &[0, 5, 0, 0, 11, 0], &[13]] {
+        let given = arrays(sizes);
+        assert_eq!(run(&gpu, &derived(given.clone())), run(&gpu, &given), "{sizes:?}");
+    }
+    let good = derived(arrays(&[9, 7]));
+    let order = "systems one after the other";
+    for (at, of, expected) in [(2, 1.0, order), (15, 7.0, "indices of rows"), (0, -1.0, "indices of rows")] {
+        let results = run(&gpu, &good.with("batch_idx", at, of));
+        assert!(results.iter().flatten().all(|x| x.is_nan()), "{expected}");
+        let error = check(gpu.device()).expect_err(expected).to_string();
+        assert!(error.contains("ewald_real_space.v1::atoms`") && error.contains(expected), "{error}");
+    }
 }
 
 /// Two charges on one place have no finite energy: that is seen in the results.

@@ -16,7 +16,7 @@ use madelung_core::{Error, Result};
 pub(crate) struct Room {
     /// Integers in the width of kernels, by the argument's tensors.
     integers: [Option<Array>; 3],
-    /// Where the systems of a batch begin.
+    /// Where the systems of a batch begin, which the call writes.
     batch_ptr: Option<Array>,
 }
 
@@ -48,14 +48,10 @@ pub(crate) fn rooms(
         let mut room = Room::default();
         match &spec.kind {
             ArgKind::Batch { systems, .. } => {
-                let of = cursor.tensor();
-                room.integers[0] = widened(context, name, of, DType::I32)?;
+                room.integers[0] = widened(context, name, cursor.tensor(), DType::I32)?;
                 let systems = cursor
                     .size_or(entry, n, Part::Systems, name, || size_of(entry, given, numbers, systems))?;
-                let mut ptr = context.allocator.room(DType::I32, &[systems + 1])?;
-                let of = room.integers[0].as_ref().map_or_else(|| of.clone(), Array::view);
-                context.bounds(&of, &mut ptr)?;
-                room.batch_ptr = Some(ptr);
+                room.batch_ptr = Some(context.allocator.room(DType::I32, &[systems + 1])?);
             }
             ArgKind::Pairs { .. } => {
                 let dtypes = [DType::I64, DType::I32, DType::I32];
@@ -88,14 +84,15 @@ pub(crate) fn make<'a>(
     entry: &Entry,
     given: &'a [View<'a>],
     numbers: &[u64],
-    rooms: &'a [Room],
+    rooms: &'a mut [Room],
 ) -> Result<Vec<Made<'a>>> {
     let mut cursor = Cursor::new(given, numbers);
     let size = |dim: &str| size_of(entry, given, numbers, dim);
     let mut made = Vec::with_capacity(entry.op.args.len());
     for ((n, spec), room) in entry.op.args.iter().enumerate().zip(rooms) {
         let name = spec.name.as_str();
-        let integers = |at: usize, view: &'a View<'a>| match &room.integers[at] {
+        let Room { integers: made_integers, batch_ptr } = room;
+        let integers = |at: usize, view: &'a View<'a>| match &made_integers[at] {
             Some(array) => array.view(),
             None => view.clone(),
         };
@@ -103,8 +100,8 @@ pub(crate) fn make<'a>(
             ArgKind::Batch { .. } => {
                 let of = integers(0, cursor.tensor());
                 cursor.skip_numbers(entry, n);
-                let ptr = room.batch_ptr.as_ref().expect("made for every batch");
-                Made::DeviceBatch(DeviceBatch::new(of, ptr.view()).map_err(|e| renamed(e, name))?)
+                let ptr = batch_ptr.as_mut().expect("made for every batch");
+                Made::DeviceBatch(DeviceBatch::derived(of, ptr).map_err(|e| renamed(e, name))?)
             }
             ArgKind::Pairs { columns, .. } => {
                 let ptr = integers(0, cursor.tensor());

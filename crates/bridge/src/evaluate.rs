@@ -26,8 +26,8 @@ impl Entry {
             let made = make(self, tensors, numbers)?;
             return self.run(context, tensors, numbers, &made, extra, want);
         }
-        let rooms = device::rooms(context, self, tensors, numbers)?;
-        let done = device::make(self, tensors, numbers, &rooms)
+        let mut rooms = device::rooms(context, self, tensors, numbers)?;
+        let done = device::make(self, tensors, numbers, &mut rooms)
             .and_then(|made| self.run(context, tensors, numbers, &made, extra, want));
         device::close(context, rooms);
         done

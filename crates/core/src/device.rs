@@ -4,7 +4,7 @@
 //! are made cannot be known here without waiting for the device. So a call checks them there, ahead of its kernels, which
 //! do nothing where the check found something; who knows that they are right says so once and is spared the check.
 
-use crate::array::{DType, Place, View};
+use crate::array::{Array, DType, Place, View};
 use crate::pairs::Kind;
 use crate::{Error, Result};
 
@@ -66,7 +66,16 @@ fn addressable(name: &str, count: usize) -> Result<()> {
 pub struct DeviceBatch<'a> {
     of: View<'a>,
     ptr: View<'a>,
-    checked: bool,
+    state: State,
+}
+
+/// What is known of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Given,
+    /// A call writes where systems begin, when it checks the rest.
+    Derived,
+    Checked,
 }
 
 impl<'a> DeviceBatch<'a> {
@@ -80,7 +89,16 @@ impl<'a> DeviceBatch<'a> {
         same_place("batch_ptr", &batch_ptr, batch_idx.place())?;
         addressable("batch_idx", batch_idx.len())?;
         addressable("batch_ptr", batch_ptr.len())?;
-        Ok(Self { of: batch_idx, ptr: batch_ptr, checked: false })
+        Ok(Self { of: batch_idx, ptr: batch_ptr, state: State::Given })
+    }
+
+    /// From the system of each atom, `batch_idx` (N,), and room for where each of the systems begins, `batch_ptr`
+    /// (B + 1,), which each call with it writes; int32.
+    ///
+    /// # Errors
+    /// As [`DeviceBatch::new`].
+    pub fn derived(batch_idx: View<'a>, batch_ptr: &'a mut Array) -> Result<Self> {
+        Ok(Self { state: State::Derived, ..Self::new(batch_idx, batch_ptr.view())? })
     }
 
     /// The same for which nothing is checked any more.
@@ -90,12 +108,17 @@ impl<'a> DeviceBatch<'a> {
     #[must_use]
     #[expect(unsafe_code, reason = "kernels index by what is not checked")]
     pub unsafe fn assume_checked(self) -> Self {
-        Self { checked: true, ..self }
+        Self { state: State::Checked, ..self }
     }
 
     /// Whether a call leaves out the check.
     pub fn is_checked(&self) -> bool {
-        self.checked
+        self.state == State::Checked
+    }
+
+    /// Whether a call writes where systems begin.
+    pub fn is_derived(&self) -> bool {
+        self.state == State::Derived
     }
 
     /// Number of atoms N, of all systems together.

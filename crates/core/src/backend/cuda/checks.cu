@@ -10,6 +10,9 @@ struct Item {
   int type;
   long long limit;
   unsigned param;
+  // Of a batch: `data` is the system of each atom, here is where each system begins, and the number of atoms.
+  int* ptr;
+  long long atoms;
 };
 struct Items { Item of[16]; };
 
@@ -55,6 +58,36 @@ __device__ inline bool is_flat(const void* data, long long system, int type) {
   return !(fabs(det) > 1e-12);
 }
 
+// An atom's system, and where a system begins.
+__device__ inline void check_batch(const Item& item, long long i, unsigned* word) {
+  const int* of = (const int*)item.data;
+  const long long systems = item.limit;
+  if (i == 0 && (item.ptr[0] != 0 || item.ptr[systems] != item.atoms)) raise_in(word, 9, item.param);
+  if (i < systems && item.ptr[i] > item.ptr[i + 1]) raise_in(word, 9, item.param);
+  if (i >= item.atoms) return;
+  const long long b = of[i];
+  if (b < 0 || b >= systems) raise_in(word, 0, item.param);
+  else if (i < item.ptr[b] || i >= item.ptr[b + 1]) raise_in(word, 9, item.param);
+}
+
+// The same, but where systems begin is written. Whatever the systems of the atoms are, it lies within the atoms.
+__device__ inline void derive_batch(const Item& item, long long i, unsigned* word) {
+  const int* of = (const int*)item.data;
+  const long long systems = item.limit;
+  if (i <= systems) {
+    long long first = 0, last = item.atoms;
+    while (first < last) {
+      const long long middle = first + (last - first) / 2;
+      if ((unsigned)of[middle] < (unsigned long long)i) first = middle + 1;
+      else last = middle;
+    }
+    item.ptr[i] = int(first);
+  }
+  if (i >= item.atoms) return;
+  if (of[i] < 0 || of[i] >= systems) raise_in(word, 0, item.param);
+  else if (i > 0 && of[i - 1] > of[i]) raise_in(word, 9, item.param);
+}
+
 extern "C" __global__ void check_items(const Items items, unsigned* word) {
   const Item item = items.of[blockIdx.y];
   const long long step = (long long)gridDim.x * blockDim.x;
@@ -64,6 +97,10 @@ extern "C" __global__ void check_items(const Items items, unsigned* word) {
     } else if (item.rule == 5) {
       const long long of = ((const int*)item.data)[i];
       if (of < 0 || of >= item.limit) raise_in(word, 0, item.param);
+    } else if (item.rule == 6) {
+      check_batch(item, i, word);
+    } else if (item.rule == 7) {
+      derive_batch(item, i, word);
     } else {
       const int is = sort_of_number(item.data, i, item.type);
       if (is == 3) raise_in(word, 3, item.param);
@@ -71,18 +108,6 @@ extern "C" __global__ void check_items(const Items items, unsigned* word) {
       else if (item.rule == 2 && is != 1) raise_in(word, 7, item.param);
       else if (item.rule == 3 && i % 9 == 0 && is_flat(item.data, i / 9, item.type)) raise_in(word, 8, item.param);
     }
-  }
-}
-
-extern "C" __global__ void check_batch(
-    const int* of, const int* ptr, long long atoms, long long systems, unsigned* word, unsigned param) {
-  const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i == 0 && (ptr[0] != 0 || ptr[systems] != atoms)) raise_in(word, 9, param);
-  if (i < systems && ptr[i] > ptr[i + 1]) raise_in(word, 9, param);
-  if (i < atoms) {
-    const long long b = of[i];
-    if (b < 0 || b >= systems) raise_in(word, 0, param);
-    else if (i < ptr[b] || i >= ptr[b + 1]) raise_in(word, 9, param);
   }
 }
 

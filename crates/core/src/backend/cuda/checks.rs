@@ -28,6 +28,8 @@ enum Rule {
     Cells = 3,
     AtMost = 4,
     Below = 5,
+    Batch = 6,
+    DerivedBatch = 7,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,8 @@ struct Item {
     kind: i32,
     limit: i64,
     param: u32,
+    ptr: u64,
+    atoms: i64,
 }
 
 /// Items and results of a launch.
@@ -62,13 +66,7 @@ const WORDS: usize = Word::LEN.next_multiple_of(2);
 const CHECKS: Text = Text::new("checks", concat!(include_str!("../prelude.cuh"), include_str!("checks.cu")));
 
 fn program() -> Compiled {
-    CHECKS.of(&[("REAL", "double")]).with(&[
-        "check_items",
-        "check_batch",
-        "check_pairs",
-        "check_surplus",
-        "settle",
-    ])
+    CHECKS.of(&[("REAL", "double")]).with(&["check_items", "check_pairs", "check_surplus", "settle"])
 }
 
 pub(super) fn programs() -> Vec<Compiled> {
@@ -108,6 +106,8 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
         kind: kind(view.dtype()),
         limit: 0,
         param: param(n),
+        ptr: 0,
+        atoms: 0,
     };
     let integers = |n: usize, view: &View<'_>, rule: Rule, limit: usize| Item {
         limit: limit as i64,
@@ -124,7 +124,13 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
                 items.push(integers(*n, map.of(), Rule::Below, map.into_len()));
             }
             Check::Integers { arg: DeviceArg::Batch(batch), .. } if !batch.is_checked() => {
-                check_batch(stream, kernel("check_batch")?, batch, status, param(*n))?;
+                let rule = if batch.is_derived() { Rule::DerivedBatch } else { Rule::Batch };
+                items.push(Item {
+                    count: batch.atoms().max(batch.systems() + 1) as i64,
+                    ptr: address(batch.ptr()),
+                    atoms: batch.atoms() as i64,
+                    ..integers(*n, batch.idx(), rule, batch.systems())
+                });
             }
             Check::Integers { arg: DeviceArg::Pairs(list), batches } => {
                 if list.is_checked() {
@@ -146,7 +152,8 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
         table[..some.len()].copy_from_slice(some);
         let most = some.iter().map(|item| item.count as usize).max().unwrap_or(0);
         let grid = [blocks(most, THREADS * ELEMENTS), some.len() as u32, 1];
-        // SAFETY: the addresses are those of the arrays that the items name, with as many elements.
+        // SAFETY: the addresses are those of the arrays that the items name, with as many elements; what is written is a
+        // room that the call's caller has lent for it.
         unsafe {
             stream.launch(
                 kernel("check_items")?,
@@ -157,23 +164,6 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
         };
     }
     Ok(word)
-}
-
-fn check_batch(
-    stream: Stream,
-    kernel: Function,
-    batch: &DeviceBatch<'_>,
-    word: u64,
-    param: u32,
-) -> Result<()> {
-    let (of, ptr) = (address(batch.idx()), address(batch.ptr()));
-    let (atoms, systems) = (batch.atoms() as i64, batch.systems() as i64);
-    let grid = [(batch.atoms().max(batch.systems() + 1)).div_ceil(THREADS) as u32, 1, 1];
-    // SAFETY: both arrays have the lengths that the kernel is told.
-    unsafe {
-        let arguments = arguments![&of, &ptr, &atoms, &systems, &word, &param];
-        stream.launch(kernel, grid, [THREADS as u32, 1, 1], &arguments)
-    }
 }
 
 fn check_pairs(
