@@ -417,13 +417,25 @@ int cudaStreamIsCapturing(void* stream, int* status) {
   IN_CONTEXT;
   return said(cuStreamIsCapturing(stream, status));
 }
-// A capture goes by its stream's name.
-int cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id, void** graph, const void*** nodes,
+// What is captured is a chain: a node is the number of those up to it, and depends on the one before.
+int cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id, void** graph, const size_t** nodes,
                              const void** edges, size_t* count) {
   IN_CONTEXT;
-  if (graph || nodes || edges || count) return said(not_supported);
-  if (id) *id = Address(stream);
-  return said(cuStreamIsCapturing(stream, status));
+  thread_local size_t last_node;
+  void* found = nullptr;
+  if (int r = cuStreamGetCaptureInfo_v2(stream, status, id, &found, nullptr, nullptr)) return said(r);
+  last_node = found ? static_cast<Graph*>(found)->nodes.size() : 0;
+  if (graph) *graph = found;
+  if (nodes) *nodes = &last_node;
+  if (edges) *edges = nullptr;
+  if (count) *count = last_node > 0;
+  return success;
+}
+int cudaGraphNodeGetDependencies(size_t node, size_t* before, void* edges, size_t* count) {
+  if (edges) return said(not_supported);
+  if (before && node > 1) *before = node - 1;
+  *count = node > 1;
+  return success;
 }
 int cudaStreamUpdateCaptureDependencies(void*, void**, const void*, size_t, unsigned) { return said(not_supported); }
 int cudaGraphInstantiateWithFlags(void** made, void* graph, unsigned long long flags) {

@@ -28,6 +28,7 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned flags);
 int cuStreamBeginCapture_v2(void* stream, int mode);
 int cuStreamEndCapture(void* stream, void** graph);
 int cuStreamIsCapturing(void* stream, int* status);
+int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph, const void* nodes, void* count);
 int cuThreadExchangeStreamCaptureMode(int* mode);
 int cuEventCreate(void** event, unsigned flags);
 int cuEventDestroy_v2(void* event);
