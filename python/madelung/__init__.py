@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from madelung import _native, units
+from madelung import _cuda, _native, units
 from madelung._cuda import check_device
 
 __all__ = ["__version__", "check_device", "devices", "ops", "units"]
@@ -23,5 +23,9 @@ def ops() -> list[dict[str, Any]]:
 
 
 def devices() -> list[str]:
-    """The backends that this build and machine can run on."""
-    return ["cpu"]
+    """What this build can compute on here: "cpu", and "cuda:0" and so on, where there are a driver and NVRTC.
+
+    To ask initialises the NVIDIA driver, after which a forked process cannot use it; no device is opened.
+    """
+    _cuda.prepare()
+    return ["cpu", *(f"cuda:{n}" for n in range(_native.cuda_devices()))]

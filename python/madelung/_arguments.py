@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -56,12 +56,12 @@ class Charges:
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
-    """A neighbour list as COO or as a matrix, with one shift per entry."""
+    """A neighbour list as COO or as a matrix, with one shift per entry: arrays, or a framework's own."""
 
-    neighbor_list: Ints | None
-    neighbor_ptr: Ints | None
-    neighbor_matrix: Ints | None
-    shifts: Ints
+    neighbor_list: Any
+    neighbor_ptr: Any
+    neighbor_matrix: Any
+    shifts: Any
     fill_value: int
     half_fill: bool
 
@@ -160,14 +160,14 @@ def integers(name: str, x: Any, shape: Sequence[int | str]) -> Ints:
     return np.require(array, np.int32, ["C", "A"])
 
 
-def fits(name: str, array: npt.NDArray, shape: Sequence[int | str]) -> None:
-    """Checks a shape whose letters stand for any length."""
+def fits(name: str, array: Any, shape: Sequence[int | str]) -> None:
+    """Checks the shape of an array, or a tensor, against one whose letters stand for any length."""
     if array.ndim == len(shape) and all(
         isinstance(want, str) or want == have for want, have in zip(shape, array.shape)
     ):
         return
     wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
-    refuse(name, f"shape ({wanted})", array.shape)
+    refuse(name, f"shape ({wanted})", tuple(array.shape))
 
 
 def number(name: str, x: Any) -> float:
@@ -253,6 +253,41 @@ def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
     return array.reshape(-1, 3)
 
 
+def lattices(cells: int | None, axes: Any) -> int | None:
+    """How many systems there are as cells and periodic axes tell it; None where one of each is for all."""
+    found = [n for n in (cells, None if axes is None else len(axes)) if n not in (None, 1)]
+    if len(set(found)) == 2:
+        refuse("pbc", f"one row for all systems, or one for each of the {found[0]} cells", found[1])
+    return found[0] if found else None
+
+
+def wish(
+    half_fill: Any,
+    format: Any,
+    method: Any,
+    max_neighbors: Any,
+    capacity: Any,
+    fill_value: Any,
+    return_distances: Any,
+    return_vectors: Any,
+) -> Wish:
+    """What kind of neighbour list a call asks for."""
+    form = word("format", format, ("coo", "csr", "matrix"))
+    fill = None if fill_value is None else integer("fill_value", fill_value)
+    if fill is not None and form != "matrix":
+        refuse("fill_value", "it with the format 'matrix' only", repr(form))
+    return Wish(
+        half_fill=flag("half_fill", half_fill),
+        format=form,
+        method=None if method is None else word("method", method, ("cell_list", "brute_force")),
+        max_neighbors=count("max_neighbors", max_neighbors),
+        capacity=count("capacity", capacity),
+        fill_value=fill,
+        distances=flag("return_distances", return_distances),
+        vectors=flag("return_vectors", return_vectors),
+    )
+
+
 def fully_periodic(pbc: Any, systems: int) -> None:
     """Refuses a `pbc` that is not True along every axis of every system."""
     axes = periodic(pbc)
@@ -325,8 +360,9 @@ def neighbors(
     neighbor_matrix_shifts: Any,
     fill_value: Any,
     half_fill: Any,
+    integers: Callable[[str, Any, Sequence[int | str]], Any] = integers,
 ) -> Neighbors | None:
-    """The neighbour list of a call, or None where it is given none."""
+    """The neighbour list of a call, or None where it is given none. `integers` checks one of its arrays."""
     half = flag("half_fill", half_fill)
     fill = atoms if fill_value is None else integer("fill_value", fill_value)
     if neighbor_list is not None and neighbor_matrix is not None:

@@ -104,27 +104,11 @@ def neighbor_list(
     if cell is not None:
         lattice = check.cells(cell, r)
         lattice = np.require(lattice.reshape(-1, 3, 3), np.float64, ["C", "A"])
-    per_system = [len(given) for given in (lattice, axes) if given is not None and len(given) != 1]
-    if len(set(per_system)) == 2:
-        check.refuse("pbc", f"one row for all systems, or one for each of the {per_system[0]} cells", per_system[1])
-    systems = per_system[0] if per_system else None
+    systems = check.lattices(None if lattice is None else len(lattice), axes)
     if lattice is None and axes is not None and axes.any():
         check.refuse("cell", "lattice vectors for the periodic axes", "None")
     groups = check.groups(batch_idx, batch_ptr, len(r), systems)
-    form = check.word("format", format, ("coo", "csr", "matrix"))
-    fill = None if fill_value is None else check.integer("fill_value", fill_value)
-    if fill is not None and form != "matrix":
-        check.refuse("fill_value", "it with the format 'matrix' only", repr(form))
-    wish = check.Wish(
-        half_fill=check.flag("half_fill", half_fill),
-        format=form,
-        method=None if method is None else check.word("method", method, ("cell_list", "brute_force")),
-        max_neighbors=check.count("max_neighbors", max_neighbors),
-        capacity=check.count("capacity", capacity),
-        fill_value=fill,
-        distances=check.flag("return_distances", return_distances),
-        vectors=check.flag("return_vectors", return_vectors),
-    )
+    wish = check.wish(half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors)
     return _native.neighbor_list(r, cutoff, lattice, None if axes is None else axes.tolist(), groups, wish)
 
 

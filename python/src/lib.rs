@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::cuda::{check_device, cuda_primitives, cuda_sources, set_library_folders};
+    use super::cuda::{check_device, cuda_devices, cuda_primitives, cuda_sources, set_library_folders};
     #[pymodule_export]
     use super::electrostatics::{
         ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation, full_list,

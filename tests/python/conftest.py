@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+DEVICE = os.environ.get("MADELUNG_TEST_DEVICE", "cpu")
 
 
 def is_there(framework: str) -> bool:
@@ -110,3 +112,13 @@ def saving_case():
     from cases import OPS, make
 
     return make(next(op for op in OPS.values() if op.saves))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "host(reason): what is left out where MADELUNG_TEST_DEVICE is another device")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    mark = item.get_closest_marker("host")
+    if mark is not None and DEVICE != "cpu":
+        pytest.skip(f"on the CPU alone: {mark.args[0]}")

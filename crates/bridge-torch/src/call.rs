@@ -6,8 +6,9 @@ use madelung_bridge::{Flat, Member};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
-use madelung_core::backend::cuda::Cuda;
+use madelung_core::backend::cuda::{Cuda, Stream, check};
 use madelung_core::op::Evaluated;
+use std::sync::OnceLock;
 
 /// A member of an op's family that the dispatcher can call.
 #[derive(Debug)]
@@ -65,10 +66,25 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
                 allocator: &TorchCudaMemory { stream },
                 ..Context::default()
             };
-            entry.of.evaluate(&context, &views, numbers, &others, want)?
+            let evaluated = entry.of.evaluate(&context, &views, numbers, &others, want)?;
+            checked(stream)?;
+            evaluated
         }
     };
     results(entry, evaluated, want, place)
+}
+
+/// Whether every call on a device is waited for and looked at, so that its error comes where it was made: as CUDA's own
+/// variable asks for, or one of ours.
+fn is_blocking() -> bool {
+    static BLOCKING: OnceLock<bool> = OnceLock::new();
+    let asks = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    *BLOCKING.get_or_init(|| ["MADELUNG_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"].into_iter().any(asks))
+}
+
+/// What the calls on a device have found so far, where that was asked for and nothing is captured.
+pub(crate) fn checked(stream: Stream) -> Result<()> {
+    if is_blocking() && !stream.is_capturing()? { check(stream.device()) } else { Ok(()) }
 }
 
 fn results(entry: &Entry, evaluated: Evaluated, want: u64, place: Place) -> Result<Vec<Tensor>> {

@@ -9,6 +9,7 @@
 #![expect(unsafe_code, reason = "the dispatcher's calling convention")]
 
 use crate::call::{Entry, run};
+use crate::search;
 use crate::shim::{Boxed, shim};
 use crate::tensor::Tensor;
 use madelung_bridge::layout::Type;
@@ -34,10 +35,49 @@ unsafe extern "C-unwind" fn instance<const ROW: usize, const COLUMN: usize>(
 ) {
     // SAFETY: the dispatcher calls with the arguments of the schema that this function was registered for.
     let message = unsafe { enter(ROW * COLUMNS + COLUMN, stack) };
+    // SAFETY: a text of this thread, or null.
+    unsafe { throw(message) };
+}
+
+/// Raises an error in Python, where there is one.
+///
+/// # Safety
+/// Null, or a C string that lives until this thread's next error.
+unsafe fn throw(message: *const c_char) {
     if !message.is_null() {
-        // SAFETY: C strings; the text lives until this thread's next error.
+        // SAFETY: C strings.
         unsafe { (shim().aoti_torch_check)(false, c"madelung".as_ptr(), c"madelung".as_ptr(), 0, message) };
     }
+}
+
+/// Puts results where the dispatcher looks for them.
+///
+/// # Safety
+/// There is room for all of them.
+unsafe fn give(stack: *mut u64, results: Vec<Tensor>) {
+    for (n, result) in results.into_iter().enumerate() {
+        // SAFETY: as promised by the caller.
+        unsafe { *stack.add(n) = result.into_raw() };
+    }
+}
+
+/// The function of the search.
+///
+/// # Safety
+/// As for every kernel: it is called with the arguments of [`search::SCHEMA`].
+pub(crate) unsafe extern "C-unwind" fn search_kernel(stack: *mut u64, _inputs: u64, _results: u64) {
+    let work = AssertUnwindSafe(|| {
+        // SAFETY: tensors come first, and then as many numbers.
+        let (tensors, numbers) = unsafe {
+            let owned = (0..search::TENSORS).map(|n| Tensor::from_raw(*stack.add(n))).collect();
+            (owned, std::slice::from_raw_parts(stack.add(search::TENSORS), search::NUMBERS).to_vec())
+        };
+        // SAFETY: there is room for all results.
+        unsafe { give(stack, search::run(tensors, &numbers)?) };
+        Ok(())
+    });
+    // SAFETY: a text of this thread, or null.
+    unsafe { throw(said_by(work)) };
 }
 
 macro_rules! row {
@@ -82,10 +122,8 @@ unsafe fn enter(at: usize, stack: *mut u64) -> *const c_char {
         let entry = ENTRIES[at].get().ok_or_else(|| Error::Unsupported("no op is registered here".into()))?;
         // SAFETY: as promised by the caller.
         let (tensors, numbers) = unsafe { take(entry, stack) };
-        for (n, result) in run(entry, tensors, &numbers)?.into_iter().enumerate() {
-            // SAFETY: there is room for all results.
-            unsafe { *stack.add(n) = result.into_raw() };
-        }
+        // SAFETY: there is room for all results.
+        unsafe { give(stack, run(entry, tensors, &numbers)?) };
         Ok(())
     });
     said_by(work)

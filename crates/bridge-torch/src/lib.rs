@@ -12,6 +12,7 @@
 mod call;
 mod kernel;
 mod schema;
+mod search;
 mod shim;
 mod tensor;
 
@@ -24,7 +25,7 @@ use madelung_core::{Error, Result};
 use schema::schema;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An op as the dispatcher has it.
@@ -69,6 +70,9 @@ pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> 
     for d in described.iter().filter(|d| !registered.contains(&d.op.full_name())) {
         library::add(shim, d)?;
     }
+    if registered.insert(search::NAME.into()) {
+        library::add_search(shim)?;
+    }
     registered.extend(described.iter().map(|d| d.op.full_name()));
     Ok(described)
 }
@@ -77,52 +81,77 @@ pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> 
 mod library {
     #![expect(unsafe_code, reason = "foreign functions with C strings")]
 
-    use super::{CString, Described, Entry, Error, Flat, Member, Result, c_void, name_of, schema};
-    use crate::kernel::function;
-    use crate::shim::Shim;
+    use super::{
+        CStr, CString, Described, Entry, Error, Flat, Member, Result, c_void, name_of, schema, search,
+    };
+    use crate::kernel::{function, search_kernel};
+    use crate::shim::{Boxed, Shim};
 
     fn text(s: &str) -> Result<CString> {
         CString::new(s).map_err(|_| Error::argument("op", "a name without a null character", s))
     }
 
-    /// Adds an op's members, under both names. The library objects are kept for ever: without them torch would forget.
+    /// A namespace that definitions and kernels are added to. It is kept for ever: without it torch would forget them.
+    struct Namespace<'a> {
+        shim: &'a Shim,
+        define: *mut c_void,
+        /// For each of some dispatch keys.
+        implement: Vec<*mut c_void>,
+    }
+
+    impl<'a> Namespace<'a> {
+        fn open(shim: &'a Shim, name: &str, keys: &[&CStr]) -> Result<Self> {
+            let name = text(name)?;
+            let (ns, file, mut define) = (name.as_ptr(), c"madelung".as_ptr(), std::ptr::null_mut());
+            // SAFETY: C strings that live through the call; the result goes to a variable of its own.
+            let made = unsafe { (shim.aoti_torch_library_init_fragment)(ns, file, line!(), &raw mut define) };
+            shim.done(made, "opening a namespace")?;
+            let implement = keys.iter().map(|key| {
+                let mut library = std::ptr::null_mut();
+                // SAFETY: as above.
+                let made = unsafe {
+                    (shim.aoti_torch_library_init_impl)(ns, key.as_ptr(), file, line!(), &raw mut library)
+                };
+                shim.done(made, "opening a namespace")?;
+                Ok(library)
+            });
+            Ok(Self { shim, define, implement: implement.collect::<Result<_>>()? })
+        }
+
+        /// `function` is one of the schema's arguments.
+        fn add(&self, name: &str, schema: &str, function: Boxed) -> Result<()> {
+            let (name, schema) = (text(name)?, text(schema)?);
+            // SAFETY: C strings that live through the calls, and libraries that are kept.
+            unsafe {
+                let made = (self.shim.aoti_torch_library_def)(self.define, schema.as_ptr());
+                self.shim.done(made, "defining an op")?;
+                for library in &self.implement {
+                    let made = (self.shim.aoti_torch_library_impl)(*library, name.as_ptr(), function);
+                    self.shim.done(made, "registering a kernel")?;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    /// Adds an op's members, under both names.
     pub(super) fn add(shim: &Shim, described: &Described) -> Result<()> {
         let op = &described.op;
         let flat = Flat { op: op.clone(), inputs: described.inputs.clone() };
-        let namespace = text(&op.namespace)?;
-        let keys = [c"CPU", c"CUDA"];
-        let (mut define, mut implement) =
-            (std::ptr::null_mut::<c_void>(), [std::ptr::null_mut::<c_void>(); 2]);
-        // SAFETY: C strings that live through the calls; each result goes to a variable of its own.
-        unsafe {
-            let (ns, file) = (namespace.as_ptr(), c"madelung".as_ptr());
-            shim.done(
-                (shim.aoti_torch_library_init_fragment)(ns, file, line!(), &raw mut define),
-                "opening a namespace",
-            )?;
-            for (key, library) in keys.iter().zip(&mut implement) {
-                let made =
-                    (shim.aoti_torch_library_init_impl)(ns, key.as_ptr(), file, line!(), &raw mut *library);
-                shim.done(made, "opening a namespace")?;
-            }
-        }
+        // Other devices get the same function, which says what it can do.
+        let namespace = Namespace::open(shim, &op.namespace, &[c"CPU", c"CUDA"])?;
         for member in Member::ALL.into_iter().filter(|m| m.is_of(op)) {
             for prefix in ["", "_"] {
-                // Other devices get the same function, which says what it can do.
                 let function = function(Entry::new(&flat, member, prefix.is_empty()))?;
                 let name = format!("{prefix}{}{}", name_of(op), member.suffix());
-                let schema = text(&schema(member, op, &described.inputs, &name))?;
-                let name = text(&name)?;
-                // SAFETY: as above, with libraries that were just made and a function of the schema's arguments.
-                unsafe {
-                    shim.done((shim.aoti_torch_library_def)(define, schema.as_ptr()), "defining an op")?;
-                    for library in implement {
-                        let made = (shim.aoti_torch_library_impl)(library, name.as_ptr(), function);
-                        shim.done(made, "registering a kernel")?;
-                    }
-                }
+                namespace.add(&name, &schema(member, op, &described.inputs, &name), function)?;
             }
         }
         Ok(())
+    }
+
+    /// Adds the search, which is there for CUDA alone.
+    pub(super) fn add_search(shim: &Shim) -> Result<()> {
+        Namespace::open(shim, "madelung", &[c"CUDA"])?.add(search::NAME, search::SCHEMA, search_kernel)
     }
 }

@@ -1,7 +1,8 @@
 """Neighbour lists and Ewald sums of PyTorch tensors, with all their derivatives.
 
 The functions of `madelung.numpy`, with the same names, arguments, units and signs; results are in the graph of their
-arguments. The ops behind them are registered with PyTorch's dispatcher when this package is imported.
+arguments, on the CPU or on the CUDA device where these are. The ops behind them are registered with PyTorch's
+dispatcher when this package is imported.
 """
 
 from __future__ import annotations

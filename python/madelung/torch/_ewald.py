@@ -11,8 +11,10 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import numpy as _numpy
 from madelung.numpy import EwaldParameters
+from madelung.torch import _how
 from madelung.torch import _tensors as given
 from madelung.torch._direct import Energies
+from madelung.torch._how import How
 
 __all__ = [
     "EwaldParameters",
@@ -27,9 +29,6 @@ __all__ = [
 Result = Any
 
 _is_compiling = torch.compiler.is_compiling
-
-# What a call needs besides its arguments.
-How = type[given.Eager] | type[given.Graph]
 
 # By whether the energies are those of systems.
 _REAL = (Energies("ewald_real_space"), Energies("ewald_real_space_total"))
@@ -100,9 +99,10 @@ def ewald_real_space(
         hybrid_forces,
     )
     if _is_compiling():
-        return _real_space(given.Graph, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
+        return _real_space(_how.Graph, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
     try:
-        return _real_space(given.Eager, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
+        how = _how.Eager if positions.is_cpu else _how.Device
+        return _real_space(how, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     raise _explained(failure, positions, charges, cell, batch_idx, outputs, lists, alpha=alpha, cutoff=cutoff)
@@ -169,9 +169,10 @@ def ewald_reciprocal_space(
     )
     miller = (miller_indices, miller_batch_idx)
     if _is_compiling():
-        return _reciprocal_space(given.Graph, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
+        return _reciprocal_space(_how.Graph, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
     try:
-        return _reciprocal_space(given.Eager, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
+        how = _how.Eager if positions.is_cpu else _how.Device
+        return _reciprocal_space(how, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     waves = {"k_cutoff": k_cutoff, "miller": miller}
@@ -234,6 +235,9 @@ def ewald_summation(
     pass only scales them. In a compiled graph, lists, `alpha`, `cutoff` and Miller indices are given: their sizes
     depend on values, and without them the graph breaks at this call.
 
+    Of CUDA tensors, what these are made of is read from the device where they are left out: the cell, and charges for
+    `alpha` and the cutoffs, as long as they stay the same once only; while `torch.cuda.graph` captures, that is an error.
+
     Args:
         positions: (N, 3), float32 or float64.
         charges: (N,)
@@ -286,9 +290,10 @@ def ewald_summation(
     )
     split = (alpha, cutoff, k_cutoff, (miller_indices, miller_batch_idx), accuracy)
     if _is_compiling():
-        return _summation(given.Graph, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
+        return _summation(_how.Graph, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
     try:
-        return _summation(given.Eager, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
+        how = _how.Eager if positions.is_cpu else _how.Device
+        return _summation(how, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     settings = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "miller": split[3], "accuracy": accuracy}
@@ -363,7 +368,10 @@ def estimate_ewald_parameters(
     )
     if isinstance(found.alpha, float):
         return found
-    of_batch = (torch.from_numpy(x.copy()) for x in (found.alpha, found.k_cutoff, found.predicted_force_error))
+    of_batch = (
+        torch.from_numpy(x.copy()).to(positions.device)
+        for x in (found.alpha, found.k_cutoff, found.predicted_force_error)
+    )
     split, waves, error = of_batch
     return EwaldParameters(split, found.cutoff, waves, error)
 
@@ -387,7 +395,7 @@ def generate_miller_indices(cell: Tensor, k_cutoff: float | Tensor) -> tuple[Ten
     if h is None:
         check.refuse("cell", "a tensor", "None", TypeError)
     systems = len(check.reals("cell", h, (3, 3) if h.ndim == 2 else ("B", 3, 3)).reshape(-1, 3, 3))
-    how = given.Graph if _is_compiling() else given.Eager
+    how = _how.Graph if _is_compiling() else _how.outside_graphs(cell)
     indices, of = how.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
     # What is kept for later calls is not given away.
     return indices.clone(), of.clone()
@@ -396,6 +404,9 @@ def generate_miller_indices(cell: Tensor, k_cutoff: float | Tensor) -> tuple[Ten
 # What an op, the checks before it, or a call of a tensor's method on something else may raise.
 _FAILURES = (AttributeError, IndexError, TypeError, ValueError, RuntimeError)
 
+
+# The tensors of a list among the arguments.
+_LISTS = ("neighbor_list", "neighbor_ptr", "neighbor_shifts", "neighbor_matrix", "neighbor_matrix_shifts")
 
 # The names of an op's arguments in its messages, and what they are called here.
 _NAMES = {
@@ -418,10 +429,7 @@ def _system(how: How, positions: Any, charges: Any, cell: Any, batch_idx: Any) -
         return cell, how.one_system(positions, positions.shape[0]), 1, False
     if cell.dim() == 3:
         return cell, batch_idx, cell.shape[0], False
-    if how is given.Graph:
-        expected = "one for each system, (B, 3, 3), in a compiled graph with `batch_idx` (`cell.expand(B, 3, 3)`)"
-        check.refuse("cell", expected, "one for all of them")
-    systems = given.charged(positions, charges, cell, batch_idx).systems
+    systems = how.systems(positions, charges, cell, batch_idx)
     return cell.expand(systems, 3, 3), batch_idx, systems, False
 
 
@@ -433,8 +441,8 @@ def _pairs(
     if neighbor_list is not None and neighbor_ptr is not None and neighbor_shifts is not None:
         matrix, matrix_shifts, fill_value, half_fill = others
         if matrix is None and matrix_shifts is None and fill_value is None and half_fill is False:
-            return how.coo(neighbor_list, neighbor_ptr, neighbor_shifts, positions.shape[0])
-    full = how.converted(positions.shape[0], *lists)
+            return how.coo(neighbor_list, neighbor_ptr, neighbor_shifts, positions)
+    full = how.converted(positions, *lists)
     if full is not None:
         return full
     if cutoff is None:
@@ -478,8 +486,8 @@ def _wanted(outputs: Any) -> tuple[float, bool, int, bool]:
 
 def _run(how: How, energies: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Result:
     if not (want or hybrid):
-        return energies.value(*flat) if how is given.Eager else energies.public(*flat)
-    results = energies.eager(flat, want, hybrid) if how is given.Eager else energies.in_graph(flat, want, hybrid)
+        return energies.public(*flat) if how is _how.Graph else energies.value(*flat)
+    results = energies.in_graph(flat, want, hybrid) if how is _how.Graph else energies.eager(flat, want, hybrid)
     if want & _VIRIAL and single:
         results = (*results[:-1], results[-1][0])
     return results[0] if len(results) == 1 else tuple(results)
@@ -519,6 +527,14 @@ def _explained(
     """What was wrong with a call that failed, in the words of every error of this library: raised, or returned."""
     if any(isinstance(x, Tensor) and given.is_transformed(x) for x in (positions, charges, cell)):
         return error
+    tensors = {"charges": charges, "cell": cell, "batch_idx": batch_idx, "alpha": alpha}
+    tensors |= zip(("miller_indices", "miller_batch_idx"), miller)
+    tensors |= zip(_LISTS, lists or ())
+    for name, x in tensors.items():
+        if isinstance(x, Tensor):
+            given.expect(name, x, positions)
+    if isinstance(positions, Tensor) and (given.is_traced(positions) or given.is_captured(positions)):
+        return _renamed(error)
     system = given.charged(positions, charges, cell, batch_idx)
     for name, value in (("alpha", alpha), ("k_cutoff", k_cutoff)):
         given.numbers(name, value, system.systems)
@@ -526,13 +542,18 @@ def _explained(
         if value is not None:
             check.positive(name, value)
     if lists is not None:
-        given.converted(len(system.positions), *lists)
+        given.converted(positions, *lists)
     indices, of = miller
     if indices is not None:
-        rows = check.integers("miller_indices", given.view("miller_indices", indices), ("K", 3))
+        rows = check.integers("miller_indices", given.view("miller_indices", indices, positions), ("K", 3))
         if of is not None:
-            check.integers("miller_batch_idx", given.view("miller_batch_idx", of), (len(rows),))
+            check.integers("miller_batch_idx", given.view("miller_batch_idx", of, positions), (len(rows),))
     _wanted(outputs)
+    return _renamed(error)
+
+
+def _renamed(error: Exception) -> Exception:
+    """An op's error in the names of the functions' arguments."""
     text = str(error)
     if isinstance(error, RuntimeError) and text.startswith("`"):
         for of_op, here in _NAMES.items():

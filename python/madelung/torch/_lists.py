@@ -2,7 +2,8 @@
 
 Whether a full list is full is found out by a sum over its pairs, which costs as much as a cheap kernel. A call that
 ended well has checked it; the next one with the same tensors says so (`CHECKED` in the kind of the list), and then only
-that every index is in range is looked at, which no call leaves out.
+that every index is in range is looked at, which no call leaves out. On a device that is so of lists alone that were
+searched there, and then nothing is looked at.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Lists:
             refs, before = _checked.get(id(arrays[1]), ((), None))
             if before == state and all(ref() is x for ref, x in zip(refs, arrays)):
                 marked[n + 3] = kind | CHECKED
-            else:
+            elif arrays[1].is_cpu:
+                # What a call on a device has found is not known when it ends.
                 pending.append((arrays, state))
         return marked, pending
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from madelung import _arguments as check
 from madelung import numpy as _numpy
-from madelung.torch import _ops
+from madelung.torch import _how, _ops, _search
 from madelung.torch import _tensors as given
 from madelung.torch._lists import CHECKED
 
@@ -58,6 +58,11 @@ def neighbor_list(
     twice in positions and cell; which pairs there are is not. The number of pairs depends on values, so a compiled
     graph breaks here (an error with `fullgraph=True` and in exported graphs): make the list outside of it.
 
+    CUDA tensors are searched on their device. Without `capacity` the number of pairs is read from it. With one, nothing
+    is read or waited for, and `torch.cuda.graph` can capture the call: the tensors have room for `capacity` pairs, with
+    N behind the last one (and zero in shifts, distances and vectors) and true offsets, and a list that does not fit is
+    an error of `madelung.check_device` in what reads it.
+
     Args:
         positions: (N, 3), anywhere: they need not lie inside the cell.
         cutoff: in the unit of the positions.
@@ -66,7 +71,9 @@ def neighbor_list(
         batch_idx: (N,), the system of each atom, sorted. `batch_ptr`, (B+1,): where each system begins.
         half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
         format: which tensors are returned, see below.
-        max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has.
+        max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has. On a
+            CUDA device it goes with `capacity` for a matrix alone, which has −1 everywhere (N + 1 where that is the
+            `fill_value`) if it does not fit.
         capacity: the most pairs that the list may have. None: as many as it has.
         fill_value: what stands behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
@@ -83,6 +90,11 @@ def neighbor_list(
         ValueError: Among others where the list does not fit `max_neighbors` or `capacity`: the message has what is
             needed. A list is never cut short.
     """
+    if isinstance(positions, Tensor) and positions.is_cuda:
+        wish = check.wish(
+            half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors
+        )
+        return _search.neighbor_list(positions, cutoff, cell, pbc, batch_idx, batch_ptr, wish)
     r, _, h = given.reals(positions, None, cell)
     if r is None:
         check.refuse("positions", "a tensor", "None", TypeError)
@@ -138,7 +150,7 @@ def _measured(
         cell = torch.eye(3, dtype=positions.dtype, device="cpu")
     if cell.dim() == 2:
         cell = cell.expand(systems, 3, 3)
-    atoms = given.Eager.one_system(positions, len(positions)) if idx is None else torch.from_numpy(idx)
+    atoms = _how.Eager.one_system(positions, len(positions)) if idx is None else torch.from_numpy(idx)
     # The search has made it, so it is what it says.
     kind = (1 if half_fill else 0) | CHECKED
     lists = [torch.from_numpy(np.ascontiguousarray(x)) for x in (ptr, columns, shifts)]

@@ -21,15 +21,19 @@ from madelung.torch._functions import _transforms_active
 
 _is_compiling = torch.compiler.is_compiling
 
-_NO_STRAIN = torch.empty(0, device="cpu")
 _FLOATS = (torch.float32, torch.float64)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Indices that are made anew for systems larger than this: nobody feels it there, and they are not kept.
-_KEPT_ATOMS = 1 << 16
+KEPT = 1 << 16
+# Values of larger tensors of a device are not kept on the host.
+_READ = 1 << 20
 
 
 def view(name: str, x: Any, positions: Any = None) -> Any:
-    """A tensor as the NumPy array on the same memory, for checks and for the native search; `None` stays `None`."""
+    """A tensor as a NumPy array, for checks and for the native search; `None` stays `None`.
+
+    On the CPU it is the same memory; of a CUDA tensor it is a copy, see `_values`.
+    """
     if x is None:
         return None
     if type(x) in _PLAIN and not _transforms_active():
@@ -38,28 +42,94 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
         except (TypeError, RuntimeError):
             # What is wrong with it is found out below.
             pass
+    expect(name, x, positions)
+    if x.device.type == "meta" or is_traced(x):
+        refuse_without_values(name, x)
+    try:
+        # Transforms would make a tensor of their own of it, without memory.
+        with torch._C._DisableFuncTorch():
+            return _values(name, x) if x.is_cuda else x.detach().resolve_neg().numpy()
+    except (TypeError, RuntimeError) as error:
+        expected = "float32 or float64" if x.is_floating_point() else "a dtype that NumPy has"
+        raise TypeError(f"`{name}`: expected {expected}, got {_short(x.dtype)} ({error})") from error
+
+
+def expect(name: str, x: Any, positions: Any = None) -> None:
+    """Refuses what is no dense tensor where the positions are."""
     if not isinstance(x, torch.Tensor):
         check.refuse(name, "a tensor (`torch.as_tensor` makes one)", check.described(x), TypeError)
     if isinstance(positions, torch.Tensor) and x.device != positions.device:
         expected = f"a tensor on {positions.device} like `positions` (`.to(…)` moves it)"
         check.refuse(name, expected, f"one on {x.device}")
-    if x.device.type not in ("cpu", "meta"):
-        expected = "a tensor on the CPU, as these functions take no others yet (`.cpu()` moves it)"
-        check.refuse(name, expected, f"one on {x.device}")
-    if x.device.type == "meta" or is_traced(x):
-        expected = "a tensor with values: what depends on them is computed eagerly (in a graph, give the neighbour "
-        expected += "list, the cutoff, alpha and the Miller indices)"
-        check.refuse(name, expected, "one on meta" if x.device.type == "meta" else "a traced tensor")
+    if x.device.type not in ("cpu", "cuda", "meta"):
+        check.refuse(name, "a tensor on the CPU or on a CUDA device (`.cpu()` moves it)", f"one on {x.device}")
     if x.layout is not torch.strided:
         check.refuse(name, "a dense tensor (`.to_dense()`)", str(x.layout).removeprefix("torch."), TypeError)
-    try:
-        # Transforms would make a tensor of their own of it, without memory.
-        with torch._C._DisableFuncTorch():
-            return x.detach().resolve_neg().numpy()
-    except (TypeError, RuntimeError) as error:
-        dtype = str(x.dtype).removeprefix("torch.")
-        expected = "float32 or float64" if x.is_floating_point() else "a dtype that NumPy has"
-        raise TypeError(f"`{name}`: expected {expected}, got {dtype} ({error})") from error
+
+
+def refuse_without_values(name: str, x: torch.Tensor) -> None:
+    """Refuses a tensor whose values decide on sizes, and which has none."""
+    expected = (
+        "a tensor with values: what depends on them is computed eagerly (in a graph, give the neighbour list, the "
+    )
+    expected += "cutoff, alpha and the Miller indices)"
+    check.refuse(name, expected, "one on meta" if x.device.type == "meta" else "a traced tensor")
+
+
+def reals_like(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> None:
+    """Checks what can be told of real numbers without reading them."""
+    expect(name, x, positions)
+    if x.dtype not in _FLOATS or x.dtype != positions.dtype:
+        expected = "float32 or float64" if x is positions else f"{_short(positions.dtype)}, as the positions"
+        check.refuse(name, expected, _short(x.dtype), TypeError)
+    check.fits(name, x, shape)
+
+
+def integers(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> Any:
+    """The same for integers, which come as int32 or int64."""
+    expect(name, x, positions)
+    if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+        check.refuse(name, "integers", _short(x.dtype), TypeError)
+    check.fits(name, x, shape)
+    return x if x.dtype in (torch.int32, torch.int64) else x.long()
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def is_captured(x: Any) -> bool:
+    """Whether what is done with a tensor goes into a CUDA graph, so that nothing of it can be read."""
+    if not isinstance(x, torch.Tensor) or not x.is_cuda or hasattr(x, "fake_mode"):
+        return False
+    return torch.cuda.is_current_stream_capturing()
+
+
+def refuse_in_capture(name: str, expected: str, x: Any, got: str = "what would have to be read") -> None:
+    """Refuses an argument, where a CUDA graph is captured, that only a copy to or from the device could make use of."""
+    if is_captured(x):
+        check.refuse(name, f"{expected} while a CUDA graph is captured", got)
+
+
+# For each CUDA tensor whose values were read what it was, and the copy, by identity. Tensors are held weakly.
+_read: dict[int, tuple[Any, ...]] = {}
+
+
+def _values(name: str, x: torch.Tensor) -> Any:
+    """The values of a CUDA tensor. They are read once, as long as the tensor stays what it is."""
+    key = id(x)
+    known = _read.get(key)
+    if known is not None:
+        tensor, version, at, values = known
+        if tensor() is x and version == x._version and at == x.data_ptr():
+            return values
+    expected = "to be spared by giving the neighbour list, the cutoff, alpha, the Miller indices and a cell per system"
+    refuse_in_capture(name, expected, x)
+    values = x.detach().resolve_neg().cpu().numpy()
+    # Tensors of inference mode do not tell when they are changed.
+    if x.numel() <= _READ and not x.is_inference():
+        _read[key] = (weakref.ref(x, lambda _: _read.pop(key, None)), x._version, x.data_ptr(), values)
+    return values
 
 
 def is_traced(x: torch.Tensor) -> bool:
@@ -73,11 +143,15 @@ def is_transformed(x: torch.Tensor) -> bool:
 
 
 def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:
-    """Views of the arrays that are differentiable, of one dtype."""
-    r = view("positions", positions)
+    """Views of the arrays that are differentiable, of one dtype. Positions on a device are not read: zeros do."""
+    if isinstance(positions, torch.Tensor) and positions.is_cuda and not is_traced(positions):
+        expect("positions", positions)
+        r = np.zeros(positions.shape, np.float64 if positions.dtype == torch.float64 else np.float32)
+    else:
+        r = view("positions", positions)
     if positions is not None and positions.dtype not in _FLOATS:
         expected = "float32 or float64 (`positions.double()`)"
-        check.refuse("positions", expected, str(positions.dtype).removeprefix("torch."), TypeError)
+        check.refuse("positions", expected, _short(positions.dtype), TypeError)
     return r, view("charges", charges, positions), view("cell", cell, positions)
 
 
@@ -91,30 +165,13 @@ def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Ch
 
 
 @contextmanager
-def _plain() -> Iterator[None]:
+def plain() -> Iterator[None]:
     """Where tensors are made that are kept for later calls: belonging to no transform, and usable in any graph."""
     with torch.inference_mode(False), torch._C._DisableFuncTorch():
         yield
 
 
-@lru_cache(maxsize=64)
-def _constant(value: float, dtype: torch.dtype, systems: int) -> torch.Tensor:
-    with _plain():
-        return torch.full((systems,), value, dtype=dtype, device="cpu")
-
-
-@lru_cache(maxsize=64)
-def _zeros(n: int) -> torch.Tensor:
-    with _plain():
-        return torch.zeros(n, dtype=torch.int32, device="cpu")
-
-
-def _is_fake(x: torch.Tensor) -> bool:
-    """Whether it has no memory outside of graphs: what is made beside it is not to be kept."""
-    return type(x) is not torch.Tensor and hasattr(x, "fake_mode")
-
-
-def splitting(how: type[Eager] | type[Graph], alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
+def splitting(how: Any, alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
     """`alpha` (B,) in the dtype of the positions: in the graph where it is a tensor."""
     if type(alpha) is float or type(alpha) is int:
         return how.constant(alpha, positions, systems)
@@ -123,6 +180,7 @@ def splitting(how: type[Eager] | type[Graph], alpha: Any, positions: torch.Tenso
             check.per_system("alpha", view("alpha", alpha), systems)
         return alpha.to(positions.dtype).expand(systems)
     values = check.per_system("alpha", alpha, systems)
+    refuse_in_capture("alpha", "a number or a tensor", positions, check.described(alpha))
     return positions.new_tensor(values).expand(systems)
 
 
@@ -133,13 +191,8 @@ def numbers(name: str, x: Any, systems: int) -> list[float] | None:
     return check.per_system(name, view(name, x) if isinstance(x, torch.Tensor) else x, systems)
 
 
-# For each list in COO form that was checked: what it was, and its columns, by identity. Tensors are held weakly, and
-# what is kept are views, so that a list on memory that others write to is read as it is.
-_known: dict[int, tuple[Any, ...]] = {}
-
-
 def converted(
-    atoms: int,
+    positions: Any,
     neighbor_list: Any,
     neighbor_ptr: Any,
     neighbor_shifts: Any,
@@ -149,13 +202,14 @@ def converted(
     half_fill: Any,
 ) -> tuple[torch.Tensor, ...] | None:
     """Offsets, columns and images of a list in any form, checked; None without one."""
+    atoms = positions.shape[0]
     found = check.neighbors(
         atoms,
-        view("neighbor_list", neighbor_list),
-        view("neighbor_ptr", neighbor_ptr),
-        view("neighbor_shifts", neighbor_shifts),
-        view("neighbor_matrix", neighbor_matrix),
-        view("neighbor_matrix_shifts", neighbor_matrix_shifts),
+        view("neighbor_list", neighbor_list, positions),
+        view("neighbor_ptr", neighbor_ptr, positions),
+        view("neighbor_shifts", neighbor_shifts, positions),
+        view("neighbor_matrix", neighbor_matrix, positions),
+        view("neighbor_matrix_shifts", neighbor_matrix_shifts, positions),
         fill_value,
         half_fill,
     )
@@ -171,99 +225,28 @@ def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: An
     return tuple(map(torch.from_numpy, found))
 
 
+def cells_of(cell: Any, systems: int) -> Any:
+    """The values of the cells of all systems, (B, 3, 3)."""
+    cells = np.require(view("cell", cell).reshape(-1, 3, 3), np.float64, ["C", "A"])
+    return cells if len(cells) == systems else np.repeat(cells, systems, axis=0)
+
+
 def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Miller indices up to a cutoff, and the system of each."""
-    cells = np.require(view("cell", cell).reshape(-1, 3, 3), np.float64, ["C", "A"])
-    if len(cells) != systems:
-        cells = np.repeat(cells, systems, axis=0)
-    return _waves(cells.tobytes(), tuple(k_cutoff))
+    return waves_of(cells_of(cell, systems).tobytes(), tuple(k_cutoff))
 
 
 # Most runs ask for one cell again and again. The key is the cell's value.
 @lru_cache(maxsize=8)
-def _waves(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+def waves_of(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same by the value of the cells."""
     lattice = np.frombuffer(cells).reshape(-1, 3, 3)
     miller, ptr = _native.miller_indices(lattice.copy(), k_cutoff)
     idx = np.repeat(np.arange(len(lattice), dtype=np.int32), np.diff(ptr))
-    with _plain():
+    with plain():
         return torch.from_numpy(miller), torch.from_numpy(idx)
 
 
-class Eager:
-    """What calls outside of graphs need besides what they are given. Constants are made once."""
-
-    converted, searched, waves = staticmethod(converted), staticmethod(searched), staticmethod(waves)
-
-    @staticmethod
-    def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
-        """The batch index of `n` rows that all belong to one system."""
-        return like.new_zeros(n, dtype=torch.int32) if n > _KEPT_ATOMS or _is_fake(like) else _zeros(n)
-
-    @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """The strain of a call: zero."""
-        return _NO_STRAIN
-
-    @staticmethod
-    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """A number for each system."""
-        return like.new_full((systems,), value) if _is_fake(like) else _constant(value, like.dtype, systems)
-
-    @staticmethod
-    def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, atoms: int) -> tuple[Any, Any, Any]:
-        """Offsets, columns and images of a full list that has all of them."""
-        key = id(neighbor_list)
-        known = _known.get(key)
-        if known is not None:
-            pairs, ptr, columns, rows, pairs_version, ptr_version, pairs_at, ptr_at = known
-            if (
-                pairs() is neighbor_list
-                and ptr() is neighbor_ptr
-                and rows == atoms
-                and pairs_version == neighbor_list._version
-                and ptr_version == neighbor_ptr._version
-                and pairs_at == neighbor_list.data_ptr()
-                and ptr_at == neighbor_ptr.data_ptr()
-            ):
-                return neighbor_ptr, columns, neighbor_shifts
-        converted(atoms, neighbor_list, neighbor_ptr, neighbor_shifts, None, None, None, False)
-        # Of an alias: a view would keep its base, and with it this entry, alive.
-        columns = neighbor_list.detach()[1]
-        # Neither tensors that do not tell when they are changed, nor views that belong to a transform.
-        if not (neighbor_list.is_inference() or neighbor_ptr.is_inference() or _transforms_active()):
-            pairs, ptr = weakref.ref(neighbor_list, lambda _: _known.pop(key, None)), weakref.ref(neighbor_ptr)
-            versions = (neighbor_list._version, neighbor_ptr._version)
-            places = (neighbor_list.data_ptr(), neighbor_ptr.data_ptr())
-            _known[key] = (pairs, ptr, columns, atoms, *versions, *places)
-        return neighbor_ptr, columns, neighbor_shifts
-
-
-class Graph:
-    """The same in graphs, where constants are part of the graph, and lists are what they are said to be.
-
-    What depends on values breaks the graph.
-    """
-
-    converted = staticmethod(torch.compiler.disable(converted))
-    searched = staticmethod(torch.compiler.disable(searched))
-    waves = staticmethod(torch.compiler.disable(waves))
-
-    @staticmethod
-    def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
-        """As `Eager.one_system`."""
-        return like.new_zeros(n, dtype=torch.int32)
-
-    @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """As `Eager.no_strain`."""
-        return like.new_empty(0)
-
-    @staticmethod
-    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """As `Eager.constant`."""
-        return like.new_full((systems,), value)
-
-    @staticmethod
-    def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, atoms: int) -> tuple[Any, Any, Any]:
-        """As `Eager.coo`."""
-        return neighbor_ptr, neighbor_list[1], neighbor_shifts
+def systems_of(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> int:
+    """The number of systems where there is one cell for all."""
+    return charged(positions, charges, cell, batch_idx).systems

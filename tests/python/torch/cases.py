@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from conftest import DEVICE
 from madelung.torch import _ops
 from op_arguments import arguments
 
@@ -18,7 +19,7 @@ OPS = _ops.OPS
 def number(out: Any) -> torch.Tensor:
     """A number that depends on every element of an op's results, not linearly."""
     out = out if isinstance(out, tuple) else (out,)
-    return sum((x * x * torch.arange(1, x.numel() + 1).reshape(x.shape)).sum() for x in out)
+    return sum((x * x * torch.arange(1, x.numel() + 1, device=x.device).reshape(x.shape)).sum() for x in out)
 
 
 @dataclass
@@ -77,5 +78,5 @@ class Case:
 
 def make(op: Any, seed: int = 0, dtype: torch.dtype = torch.float64) -> Case:
     """A call of an op."""
-    args = [torch.tensor(x) if isinstance(x, np.ndarray) else x for x in arguments(op, seed)]
+    args = [torch.tensor(x, device=DEVICE) if isinstance(x, np.ndarray) else x for x in arguments(op, seed)]
     return Case(op, args).to(dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 import madelung.torch as mt
+from conftest import DEVICE
 
 
 def system(atoms: int = 4) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -17,7 +18,8 @@ def system(atoms: int = 4) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
     corners = torch.tensor([[n & 1, n >> 1 & 1, n >> 2 & 1] for n in range(8)], dtype=torch.float64)
     cell = torch.diag(torch.tensor([3.0, 3.3, -3.5], dtype=torch.float64)) + 0.3 * random(3, 3)
-    return 1.6 * corners[:atoms] + 0.5 * random(atoms, 3), 2 * random(atoms) - 0.7, cell
+    x = 1.6 * corners[:atoms] + 0.5 * random(atoms, 3), 2 * random(atoms) - 0.7, cell
+    return tuple(t.to(DEVICE) for t in x)
 
 
 def leaves(*x: torch.Tensor) -> list[torch.Tensor]:

@@ -57,6 +57,7 @@ def test_wrong_dtypes(op_case: Case) -> None:
             op_case.call(*args)
 
 
+@pytest.mark.host("errors of values come when a device is asked for them")
 def test_wrong_shapes(op_case: Case) -> None:
     first = op_case.op.inputs[op_case.reals[0]].name
     wrong = {
@@ -85,11 +86,13 @@ def test_wrong_shapes(op_case: Case) -> None:
             op_case.call(*args)
 
 
+@pytest.mark.host("errors of values come when a device is asked for them")
 def test_wrong_numbers(op_case: Case) -> None:
     with pytest.raises(RuntimeError, match=r"`positions`: expected finite numbers, got NaN in row 0"):
         op_case.call(*replaced(op_case, "real", lambda x: x * torch.nan))
 
 
+@pytest.mark.host("there are no arrays of NumPy on a device")
 def test_wrong_kinds(op_case: Case) -> None:
     with pytest.raises(TypeError, match=r"`positions`: expected a tensor, got ndarray"):
         op_case.call(*replaced(op_case, "real", lambda x: x.numpy()))
@@ -111,6 +114,7 @@ def test_long_messages_are_whole() -> None:
     assert str(caught.value).count("1, ") == 600 and str(caught.value).endswith("8, 3]")
 
 
+@pytest.mark.host("the other tensors lie there")
 def test_meta_tensors(op_case: Case) -> None:
     """All on `meta`: shapes alone, as with every op of torch. Some: an error that names one."""
     meta = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in op_case.args]
@@ -171,6 +175,7 @@ def test_the_process_stays_as_it_is() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.host("errors of values come when a device is asked for them")
 def test_handles_do_not_leak(saving_case: Case, plain_case: Case) -> None:
     """Memory stands still over thousands of calls that work and that fail."""
 
@@ -192,6 +197,7 @@ def test_handles_do_not_leak(saving_case: Case, plain_case: Case) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600
 
 
+@pytest.mark.host("another profile")
 def test_results_and_scratch_are_memory_of_torch(op_case: Case, tmp_path: Path) -> None:
     """Torch's allocator gives each result once, and the energies of the atoms that an op sums up."""
     cpu = [torch.profiler.ProfilerActivity.CPU]
@@ -217,6 +223,7 @@ def test_expanded_cotangents(op_case: Case) -> None:
         assert all(torch.equal(a, b) for a, b in zip(expanded, filled))
 
 
+@pytest.mark.host("errors of values come when a device is asked for them")
 def test_big_inputs_do_not_leak(plain_case: Case) -> None:
     """Of a call that fails after all handles were taken."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -245,6 +252,7 @@ def test_threads_at_once(op_case: Case) -> None:
     assert not wrong
 
 
+@pytest.mark.host("errors of values come when a device is asked for them")
 def test_errors_of_threads_stay_apart(plain_case: Case) -> None:
     """The text of an error belongs to the thread that it came from."""
     wrong: list[str] = []
@@ -267,6 +275,7 @@ def test_errors_of_threads_stay_apart(plain_case: Case) -> None:
     assert not wrong
 
 
+@pytest.mark.host("it is about the processor's threads and processes")
 def test_the_number_of_threads_changes_no_bit() -> None:
     case = make(_ops.OPS["ewald_real_space"])
     before, expected = torch.get_num_threads(), case.call(*case.args)
@@ -301,6 +310,7 @@ def check_workers(method: str) -> None:
         assert torch.equal(got, want)
 
 
+@pytest.mark.host("it is about the processor's threads and processes")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers(method: str) -> None:
     """In children too, forked after the parent has used its threads.

@@ -6,6 +6,7 @@ from cases import Case, make
 from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
+from conftest import DEVICE
 from madelung.torch import _ops
 
 
@@ -37,7 +38,7 @@ def test_strain(op_case: Case) -> None:
     (strain,) = set(op_case.op.reals) - set(op_case.reals)
     names = [op_case.op.inputs[n].name for n in op_case.reals]
     args = op_case.put(op_case.inputs())
-    args[strain] = torch.zeros(2, 3, 3, dtype=torch.float64, requires_grad=True)
+    args[strain] = torch.zeros(2, 3, 3, dtype=torch.float64, device=DEVICE, requires_grad=True)
     at = {name: args[n] for name, n in zip(names, op_case.reals)}
     e = op_case.call(*args).sum()
     by_strain, by_r, by_h = torch.autograd.grad(e, (args[strain], at["positions"], at["cell"]))
@@ -61,7 +62,7 @@ def test_all_orders_agree(op_case: Case) -> None:
     }.items():
         close(composed(x), expected)
         assert name
-    u = torch.linspace(-1, 1, x.numel(), dtype=x.dtype).reshape(x.shape)
+    u = torch.linspace(-1, 1, x.numel(), dtype=x.dtype, device=DEVICE).reshape(x.shape)
     hvp = torch.einsum("iajb,jb->ia", expected, u)
     close(jvp(grad(f), (x,), (u,))[1], hvp)
     close(grad(lambda r: jvp(f, (r,), (u,))[1])(x), hvp)
@@ -70,7 +71,7 @@ def test_all_orders_agree(op_case: Case) -> None:
 
 def test_dual_numbers(op_case: Case) -> None:
     x = op_case.positions
-    u = torch.linspace(-1, 1, x.numel(), dtype=x.dtype).reshape(x.shape)
+    u = torch.linspace(-1, 1, x.numel(), dtype=x.dtype, device=DEVICE).reshape(x.shape)
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(op_case.energy(forward_ad.make_dual(x, u))).tangent
     close(tangent, (grad(op_case.energy)(x) * u).sum())
@@ -184,6 +185,7 @@ def test_changed_inputs_are_noticed(op_case: Case) -> None:
         e.backward()
 
 
+@pytest.mark.host("errors of values come when a device is asked for them")
 def test_points_on_one_place() -> None:
     """A distance of zero has no derivative; the error says between which points."""
     case = make(_ops.OPS["pair_vectors"])

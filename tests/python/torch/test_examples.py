@@ -13,6 +13,8 @@ import torch
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
+pytestmark = pytest.mark.host("the examples run there")
+
 
 def load(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")

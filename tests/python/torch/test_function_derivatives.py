@@ -12,6 +12,7 @@ from torch.autograd import grad, gradcheck, gradgradcheck
 from torch.func import functional_call, hessian, jacfwd, jacrev, jvp, vmap
 
 import madelung.torch as mt
+from conftest import DEVICE
 
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
 # With these a pair at the cutoff has an energy of 1e-16.
@@ -35,7 +36,7 @@ def energies(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @REDUCTIONS
 def test_energies_twice(energies: Callable[..., Any], reduction: str) -> None:
-    x = leaves(*system(), torch.tensor(1.1, dtype=torch.float64))
+    x = leaves(*system(), torch.tensor(1.1, dtype=torch.float64, device=DEVICE))
 
     def f(*x: torch.Tensor) -> torch.Tensor:
         return energies(*x, energy_reduction=reduction)
@@ -48,7 +49,7 @@ def test_energies_twice(energies: Callable[..., Any], reduction: str) -> None:
 @pytest.mark.parametrize("hybrid", [False, True], ids=["plain", "hybrid"])
 def test_outputs_once(energies: Callable[..., Any], reduction: str, hybrid: bool) -> None:
     """Forces, charge gradients and virials have all derivatives, in hybrid mode too."""
-    x = leaves(*system(), torch.tensor(1.1, dtype=torch.float64))
+    x = leaves(*system(), torch.tensor(1.1, dtype=torch.float64, device=DEVICE))
 
     def f(*x: torch.Tensor) -> Any:
         return energies(*x, energy_reduction=reduction, hybrid_forces=hybrid, **EVERYTHING)[1:]
@@ -59,8 +60,8 @@ def test_outputs_once(energies: Callable[..., Any], reduction: str, hybrid: bool
 @REDUCTIONS
 def test_outputs_are_gradients(energies: Callable[..., Any], reduction: str) -> None:
     r, q, h = leaves(*system())
-    strain = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
-    deform = torch.eye(3, dtype=torch.float64) + strain
+    strain = torch.zeros(3, 3, dtype=torch.float64, device=DEVICE, requires_grad=True)
+    deform = torch.eye(3, dtype=torch.float64, device=DEVICE) + strain
     at = {"energy_reduction": reduction}
     e, forces, by_charges, virial = energies(r, q, h, **at, **EVERYTHING)
     by = grad(energies(r @ deform, q, h @ deform, **at).sum(), (r, q, strain))
@@ -98,7 +99,7 @@ class Charges(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.w = torch.nn.Parameter(torch.tensor([[0.3, -0.5, 0.7]], dtype=torch.float64))
+        self.w = torch.nn.Parameter(torch.tensor([[0.3, -0.5, 0.7]], dtype=torch.float64, device=DEVICE))
 
     def forward(self, r: torch.Tensor) -> torch.Tensor:
         x = torch.tanh((r * self.w).sum(1) - 0.4)
@@ -107,7 +108,7 @@ class Charges(torch.nn.Module):
 
 @pytest.fixture(params=[False, True], ids=["uniform", "weighted"])
 def weights(request: pytest.FixtureRequest) -> torch.Tensor:
-    return torch.tensor([0.3, 1.7, -0.6, 1.1] if request.param else [1.0] * 4, dtype=torch.float64)
+    return torch.tensor([0.3, 1.7, -0.6, 1.1] if request.param else [1.0] * 4, dtype=torch.float64, device=DEVICE)
 
 
 def energy(r: torch.Tensor, q: torch.Tensor, h: torch.Tensor, w: torch.Tensor, **options: Any) -> torch.Tensor:
@@ -151,7 +152,7 @@ def test_losses_of_total_forces(hybrid: bool, weights: torch.Tensor) -> None:
 
     def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         forces = total_forces(x, lambda y: functional_call(model, {"w": w}, (y,)), h, weights, hybrid, True)
-        return (forces * torch.arange(12.0).reshape(4, 3)).sum() + forces.square().sum()
+        return (forces * torch.arange(12.0, device=DEVICE).reshape(4, 3)).sum() + forces.square().sum()
 
     x, w = leaves(r, model.w)
     by_r, by_w = grad(loss(x, w), (x, w))
@@ -165,19 +166,19 @@ def test_losses_of_total_forces(hybrid: bool, weights: torch.Tensor) -> None:
 @REDUCTIONS
 def test_the_hybrid_rule(energies: Callable[..., Any], reduction: str) -> None:
     """Zero by positions and cell, ∂E/∂q by the charges; and ∂E/∂q is a function of all of them."""
-    x = leaves(*system(), torch.tensor(1.1, dtype=torch.float64))
+    x = leaves(*system(), torch.tensor(1.1, dtype=torch.float64, device=DEVICE))
     options = {"energy_reduction": reduction}
     e = energies(*x, hybrid_forces=True, **options)
     plain = energies(*x, **options)
     assert torch.equal(e, plain)
-    w = torch.linspace(0.5, 2.0, len(e), dtype=torch.float64)
+    w = torch.linspace(0.5, 2.0, len(e), dtype=torch.float64, device=DEVICE)
     by_r, by_q, by_h, by_alpha = grad((w * e).sum(), x, create_graph=True, allow_unused=True)
     assert by_r is None or not by_r.any()
     assert by_h is None or not by_h.any()
     expected = grad((w * plain).sum(), x, create_graph=True)
     torch.testing.assert_close(by_q, expected[1], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(by_alpha, expected[3], rtol=1e-12, atol=1e-12)
-    u = torch.linspace(-1, 1, 4, dtype=torch.float64)
+    u = torch.linspace(-1, 1, 4, dtype=torch.float64, device=DEVICE)
     for a, b in zip(grad((u * by_q).sum(), x), grad((u * expected[1]).sum(), x)):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 

@@ -10,6 +10,7 @@ import torch
 
 import madelung.numpy as mn
 import madelung.torch as mt
+from conftest import DEVICE
 
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
 ALPHA, CUTOFF, K_CUTOFF = 0.9, 4.0, 5.0
@@ -26,8 +27,12 @@ def charges_in_cells(systems: int, dtype: str = "float64") -> list[np.ndarray]:
     return [positions.astype(dtype), rng.normal(size=len(idx)).astype(dtype), cell.astype(dtype), idx]
 
 
+def tensor(array: Any) -> torch.Tensor:
+    return torch.from_numpy(np.array(array)).to(DEVICE)
+
+
 def tensors(arrays: Any) -> list[torch.Tensor]:
-    return [torch.from_numpy(np.array(x)) for x in arrays]
+    return [tensor(x) for x in arrays]
 
 
 def same(got: Any, expected: Any, tolerance: float = 1e-12) -> None:
@@ -36,7 +41,9 @@ def same(got: Any, expected: Any, tolerance: float = 1e-12) -> None:
     for x, y in zip(got, expected):
         x = x.detach()
         assert tuple(x.shape) == y.shape and str(x.dtype) == f"torch.{y.dtype}"
-        np.testing.assert_allclose(x.numpy(), y, rtol=tolerance, atol=tolerance * max(1.0, np.abs(y).max(initial=0)))
+        np.testing.assert_allclose(
+            x.cpu().numpy(), y, rtol=tolerance, atol=tolerance * max(1.0, np.abs(y).max(initial=0))
+        )
 
 
 @pytest.mark.parametrize("graph", [False, True], ids=["no graph", "graph"])
@@ -50,7 +57,7 @@ def test_as_numpy(batched: bool, dtype: str, reduction: str, graph: bool) -> Non
         options["batch_idx"] = idx
     else:
         h = h[0]
-    of_torch = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    of_torch = {k: tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
     x = tensors((r, q, h))
     if graph:
         x = [t.requires_grad_() for t in x]
@@ -58,7 +65,7 @@ def test_as_numpy(batched: bool, dtype: str, reduction: str, graph: bool) -> Non
     same(mt.ewald_summation(*x, **of_torch), mn.ewald_summation(r, q, h, **options), tolerance)
     same(mt.ewald_summation(*x, hybrid_forces=True, **of_torch), mn.ewald_summation(r, q, h, **options), tolerance)
     alpha = np.full(3, ALPHA) if batched else ALPHA
-    at = torch.from_numpy(alpha) if batched else alpha
+    at = tensor(alpha) if batched else alpha
     expected = mn.ewald_real_space(r, q, h, alpha, cutoff=CUTOFF, **options)
     same(mt.ewald_real_space(*x, at, cutoff=CUTOFF, **of_torch), expected, tolerance)
     expected = mn.ewald_reciprocal_space(r, q, h, alpha, K_CUTOFF, **options)
@@ -82,7 +89,7 @@ def test_what_is_asked_for(wanted: int) -> None:
 @pytest.mark.parametrize("width", [torch.int32, torch.int64])
 def test_lists(half: bool, width: torch.dtype) -> None:
     r, q, h, idx = charges_in_cells(3)
-    x, of = tensors((r, q, h)), torch.from_numpy(idx)
+    x, of = tensors((r, q, h)), tensor(idx)
     expected = mn.ewald_real_space(r, q, h, ALPHA, cutoff=CUTOFF, batch_idx=idx, **EVERYTHING)
 
     def at(**given: Any) -> Any:
@@ -119,18 +126,18 @@ def test_neighbor_list(how: str, half: bool, form: str) -> None:
         h = None
     if how == "slab":
         options["pbc"] = np.array([True, False, True])
-    of_torch = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    of_torch = {k: tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
     expected = mn.neighbor_list(r, 3.0, h, **options)
-    got = mt.neighbor_list(torch.from_numpy(r), 3.0, None if h is None else torch.from_numpy(h), **of_torch)
+    got = mt.neighbor_list(tensor(r), 3.0, None if h is None else tensor(h), **of_torch)
     for x, y in zip(got[:3], expected[:3]):
-        assert np.array_equal(x.numpy(), y) and x.dtype == torch.int32
+        assert np.array_equal(x.cpu().numpy(), y) and x.dtype == torch.int32
     same(got, expected)
 
 
 @pytest.mark.parametrize("form", ["csr", "matrix"])
 def test_distances_have_derivatives(form: str) -> None:
     r, _, h, idx = charges_in_cells(2)
-    of = torch.from_numpy(idx)
+    of = tensor(idx)
 
     def measured(r: torch.Tensor, h: torch.Tensor) -> Any:
         return mt.neighbor_list(r, 2.5, h, batch_idx=of, format=form, return_distances=True, return_vectors=True)[3:]
@@ -152,19 +159,19 @@ def test_batches_are_their_systems() -> None:
         loss = sum((o * o).sum() for o in out)
         return [*out, *torch.autograd.grad(loss, x)]
 
-    many = at(*tensors((r, q, h)), batch_idx=torch.from_numpy(idx))
+    many = at(*tensors((r, q, h)), batch_idx=tensor(idx))
     per_atom = [1, 2, 4, 5]
     for b in range(1, 4):
         one = at(*tensors((r[idx == b], q[idx == b], h[b : b + 1])))
         for k, (x, y) in enumerate(zip(many, one)):
-            x = x[torch.from_numpy(idx == b)] if k in per_atom else x[b : b + 1]
+            x = x[tensor(idx == b)] if k in per_atom else x[b : b + 1]
             assert torch.equal(x, y), k
 
 
 def test_one_cell_for_all() -> None:
     r, q, h, idx = charges_in_cells(3)
     x = [t.requires_grad_() for t in tensors((r, q, h[1]))]
-    got = mt.ewald_summation(*x, batch_idx=torch.from_numpy(idx), **EVERYTHING)
+    got = mt.ewald_summation(*x, batch_idx=tensor(idx), **EVERYTHING)
     same(got, mn.ewald_summation(r, q, h[1], batch_idx=idx, **EVERYTHING))
     (g,) = torch.autograd.grad(got[0].sum(), x[2])
     assert g.shape == (3, 3)
@@ -178,7 +185,7 @@ def test_an_empty_batch() -> None:
         expected = mn.ewald_summation(r, q, h, ALPHA, batch_idx=idx, energy_reduction=reduction, **options)
         for graph in (False, True):
             x = [t.requires_grad_(graph) for t in tensors((r, q, h))]
-            got = mt.ewald_summation(*x, ALPHA, batch_idx=torch.from_numpy(idx), energy_reduction=reduction, **options)
+            got = mt.ewald_summation(*x, ALPHA, batch_idx=tensor(idx), energy_reduction=reduction, **options)
             same(got, expected)
             if graph:
                 for g, t in zip(torch.autograd.grad(sum(o.sum() for o in got), x), x):
@@ -189,17 +196,17 @@ def test_parameters() -> None:
     r, q, h, idx = charges_in_cells(3)
     one = mt.estimate_ewald_parameters(*tensors((r, q, h[0])), 1e-5)
     assert one == mn.estimate_ewald_parameters(r, q, h[0], 1e-5)
-    got = mt.estimate_ewald_parameters(*tensors((r, q, h)), alpha=0.7, batch_idx=torch.from_numpy(idx))
+    got = mt.estimate_ewald_parameters(*tensors((r, q, h)), alpha=0.7, batch_idx=tensor(idx))
     expected = mn.estimate_ewald_parameters(r, q, h, alpha=0.7, batch_idx=idx)
     assert got.cutoff == expected.cutoff
     for name in ("alpha", "k_cutoff", "predicted_force_error"):
-        assert np.array_equal(getattr(got, name).numpy(), getattr(expected, name))
+        assert np.array_equal(getattr(got, name).cpu().numpy(), getattr(expected, name))
 
 
 def test_parameters_fit_their_sums() -> None:
     """What is estimated for a batch may be handed to the sum as it is."""
     r, q, h, idx = charges_in_cells(3)
-    x, of = tensors((r, q, h)), torch.from_numpy(idx)
+    x, of = tensors((r, q, h)), tensor(idx)
     p = mt.estimate_ewald_parameters(*x, batch_idx=of)
     got = mt.ewald_summation(*x, p.alpha, cutoff=p.cutoff, k_cutoff=p.k_cutoff, batch_idx=of)
     assert torch.equal(got, mt.ewald_summation(*x, batch_idx=of))
@@ -207,24 +214,27 @@ def test_parameters_fit_their_sums() -> None:
 
 def test_miller_indices() -> None:
     r, q, h, idx = charges_in_cells(3)
-    x, of = tensors((r, q, h)), torch.from_numpy(idx)
-    indices, waves = mt.generate_miller_indices(x[2], torch.tensor([3.0, 4.0, 5.0]))
+    x, of = tensors((r, q, h)), tensor(idx)
+    indices, waves = mt.generate_miller_indices(x[2], torch.tensor([3.0, 4.0, 5.0], device=DEVICE))
     for b, k_cutoff in enumerate((3.0, 4.0, 5.0)):
-        k = 2 * np.pi * indices[waves == b].numpy() @ np.linalg.inv(h[b]).T
+        k = 2 * np.pi * indices[waves == b].cpu().numpy() @ np.linalg.inv(h[b]).T
         most = int(k_cutoff * np.linalg.norm(h[b], axis=1).max() / (2 * np.pi)) + 1
         grid = np.stack(np.meshgrid(*[np.arange(-most, most + 1)] * 3), -1).reshape(-1, 3)
         inside = np.linalg.norm(2 * np.pi * grid @ np.linalg.inv(h[b]).T, axis=1) <= k_cutoff
         assert len(k) == (inside.sum() - 1) // 2 and np.linalg.norm(k, axis=1).max() <= k_cutoff
     options = {"batch_idx": of, **EVERYTHING}
-    expected = mt.ewald_reciprocal_space(*x, ALPHA, torch.tensor([3.0, 4.0, 5.0]), **options)
+    expected = mt.ewald_reciprocal_space(*x, ALPHA, torch.tensor([3.0, 4.0, 5.0], device=DEVICE), **options)
     given = {"miller_indices": indices, "miller_batch_idx": waves}
     for a, b in zip(mt.ewald_reciprocal_space(*x, ALPHA, **given, **options), expected):
         assert torch.equal(a, b)
     # What is handed out is not what is kept.
     indices.zero_()
-    assert torch.equal(mt.ewald_reciprocal_space(*x, ALPHA, torch.tensor([3.0, 4.0, 5.0]), **options)[0], expected[0])
+    assert torch.equal(
+        mt.ewald_reciprocal_space(*x, ALPHA, torch.tensor([3.0, 4.0, 5.0], device=DEVICE), **options)[0], expected[0]
+    )
 
 
+@pytest.mark.host("errors of values come when a device is asked for them")
 def test_lists_may_change_in_place() -> None:
     """What is remembered of a list is that it was checked, and only while it stays as it was."""
     r, q, h, _ = charges_in_cells(1)
@@ -244,18 +254,19 @@ def test_lists_may_change_in_place() -> None:
     assert not torch.equal(got, before)
 
 
+@pytest.mark.host("on a device nothing is remembered of lists of others")
 def test_lists_are_forgotten() -> None:
-    from madelung.torch import _tensors
+    from madelung.torch import _how
 
     r, q, h, _ = charges_in_cells(1)
     x = tensors((r, q, h[0]))
-    before = len(_tensors._known)
+    before = len(_how._known)
     for _ in range(5):
         pairs, ptr, shifts = mt.neighbor_list(x[0], CUTOFF, x[2])
         mt.ewald_real_space(*x, ALPHA, neighbor_list=pairs, neighbor_ptr=ptr, neighbor_shifts=shifts)
-        assert len(_tensors._known) == before + 1
+        assert len(_how._known) == before + 1
         del pairs
-        assert len(_tensors._known) == before
+        assert len(_how._known) == before
 
 
 def test_inference_mode() -> None:
@@ -281,6 +292,7 @@ def test_the_process_stays_as_it_is() -> None:
     assert before == (torch.get_default_dtype(), torch.get_num_threads(), torch.get_default_device())
 
 
+@pytest.mark.host("on a device no constants are kept")
 def test_calls_without_memory_leave_nothing_behind() -> None:
     """Tensors that are made beside fake ones are not kept for later calls."""
     from torch._subclasses import FakeTensorMode
@@ -290,4 +302,4 @@ def test_calls_without_memory_leave_nothing_behind() -> None:
         mt.ewald_real_space(*map(mode.from_tensor, (r, q, h[0])), 0.4321, cutoff=3.0)
     e = mt.ewald_real_space(r, q, h[0], 0.4321, cutoff=3.0)
     assert type(e) is torch.Tensor
-    same(e, mn.ewald_real_space(r.numpy(), q.numpy(), h[0].numpy(), 0.4321, cutoff=3.0))
+    same(e, mn.ewald_real_space(r.cpu().numpy(), q.cpu().numpy(), h[0].cpu().numpy(), 0.4321, cutoff=3.0))

@@ -11,6 +11,7 @@ from cases import Case, make, number
 from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacrev, jvp, vmap
 
+from conftest import DEVICE
 from madelung.torch import _ops
 
 
@@ -44,10 +45,10 @@ def test_opcheck(op_case: Case) -> None:
     x = [args[n].detach() for n in op.reals]
     for n, t in zip(op.reals, x):
         if t.shape == (0,):
-            x[op.reals.index(n)] = torch.zeros(2, 3, 3, dtype=torch.float64)
+            x[op.reals.index(n)] = torch.zeros(2, 3, 3, dtype=torch.float64, device=DEVICE)
     out = op_case.call(*[a.detach() if isinstance(a, torch.Tensor) else a for a in args])
     w = [torch.ones_like(o) for o in (out if isinstance(out, tuple) else (out,))]
-    absent, all_reals = torch.empty(0), (1 << reals) - 1
+    absent, all_reals = torch.empty(0, device=DEVICE), (1 << reals) - 1
     of_w = (1 << len(w)) - 1
     checks = ("test_schema", "test_faketensor", "test_autograd_registration")
     for member, extra in {
@@ -104,9 +105,9 @@ def test_compiled_lists_may_grow(plain_case: Case) -> None:
 
     compiled = torch.compile(lambda *args: plain_case.call(*args)[0], fullgraph=True, dynamic=True, backend=count)
     positions, cell, of, ptr, others, shifts, _ = plain_case.args
-    rows = torch.arange(len(positions)).repeat_interleave(ptr.diff())
+    rows = torch.arange(len(positions), device=DEVICE).repeat_interleave(ptr.diff())
     for kept in (shifts[:, 0] < 2, (shifts == 0).all(1), (rows - others).abs() == 1):
-        begin = torch.searchsorted(rows[kept], torch.arange(len(positions) + 1)).int()
+        begin = torch.searchsorted(rows[kept], torch.arange(len(positions) + 1, device=DEVICE)).int()
         args = [positions, cell, of, begin, others[kept], shifts[kept], 0]
         assert torch.equal(compiled(*args), plain_case.call(*args)[0])
     assert graphs == 1

@@ -6,6 +6,7 @@ import torch
 from cases import Case, make
 
 import madelung.numpy as mn
+from conftest import DEVICE
 from madelung.torch import _lists, _ops
 
 
@@ -17,9 +18,13 @@ def crystal(repeat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return positions, charges, np.eye(3) * n
 
 
+def tensor(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(array).to(DEVICE)
+
+
 def real_space(positions: np.ndarray, cell: np.ndarray, cutoff: float) -> list[torch.Tensor]:
     neighbors, ptr, shifts = mn.neighbor_list(positions, cutoff, cell)
-    return [torch.from_numpy(ptr), torch.from_numpy(neighbors[1].copy()), torch.from_numpy(shifts)]
+    return [tensor(ptr), tensor(neighbors[1].copy()), tensor(shifts)]
 
 
 def waves(cell: np.ndarray, k_cutoff: float) -> torch.Tensor:
@@ -28,7 +33,7 @@ def waves(cell: np.ndarray, k_cutoff: float) -> torch.Tensor:
     grid = np.stack(np.meshgrid(*[np.arange(-most, most + 1)] * 3, indexing="ij"), -1).reshape(-1, 3)
     first = np.array([next((k for k in m if k), 0) for m in grid])
     near = np.linalg.norm(2 * np.pi * grid @ np.linalg.inv(cell).T, axis=1) < k_cutoff
-    return torch.from_numpy(grid[(first > 0) & near].astype(np.int32))
+    return tensor(grid[(first > 0) & near].astype(np.int32))
 
 
 @pytest.mark.parametrize("per_system", [False, True])
@@ -36,12 +41,12 @@ def test_rock_salt(per_system: bool) -> None:
     """The Madelung constant of NaCl, 1.747 564 594 633 182 190 6 (Bailey et al. 2006)."""
     positions, charges, cell = crystal(2)
     alpha, cutoff, k_cutoff = 1.6, 3.8, 20.0
-    idx, miller = torch.zeros(len(charges), dtype=torch.int32), waves(cell, k_cutoff)
+    idx, miller = torch.zeros(len(charges), dtype=torch.int32, device=DEVICE), waves(cell, k_cutoff)
     given = {
-        "positions": torch.from_numpy(positions),
-        "charges": torch.from_numpy(charges),
-        "cell": torch.from_numpy(cell)[None],
-        "alpha": torch.tensor([alpha], dtype=torch.float64),
+        "positions": tensor(positions),
+        "charges": tensor(charges),
+        "cell": tensor(cell)[None],
+        "alpha": torch.tensor([alpha], dtype=torch.float64, device=DEVICE),
         "strain": torch.empty(0),
         "atoms": idx,
         "prefactor": 1.0,
@@ -49,7 +54,7 @@ def test_rock_salt(per_system: bool) -> None:
         "pairs_kind": 0,
         "cutoff": cutoff,
         "miller": miller,
-        "waves": torch.zeros(len(miller), dtype=torch.int32),
+        "waves": torch.zeros(len(miller), dtype=torch.int32, device=DEVICE),
     }
     name = "ewald_summation_total" if per_system else "ewald_summation"
     given["positions"].requires_grad_()
@@ -63,38 +68,40 @@ def test_rock_salt(per_system: bool) -> None:
 def test_as_numpy() -> None:
     case = make(_ops.OPS["ewald_real_space"])
     values = {i.name: x for i, x in zip(case.op.inputs, case.args)}
-    rows = np.repeat(np.arange(8, dtype=np.int32), np.diff(values["pairs_ptr"].numpy()))
+    rows = np.repeat(np.arange(8, dtype=np.int32), np.diff(values["pairs_ptr"].cpu().numpy()))
     expected, forces, by_charge = mn.ewald_real_space(
-        values["positions"].numpy(),
-        values["charges"].numpy(),
-        values["cell"].numpy(),
-        values["alpha"].numpy(),
+        values["positions"].cpu().numpy(),
+        values["charges"].cpu().numpy(),
+        values["cell"].cpu().numpy(),
+        values["alpha"].cpu().numpy(),
         cutoff=values["cutoff"],
-        neighbor_list=np.stack([rows, values["pairs"].numpy()]),
-        neighbor_ptr=values["pairs_ptr"].numpy(),
-        neighbor_shifts=values["pairs_shifts"].numpy(),
-        batch_idx=values["atoms"].numpy(),
+        neighbor_list=np.stack([rows, values["pairs"].cpu().numpy()]),
+        neighbor_ptr=values["pairs_ptr"].cpu().numpy(),
+        neighbor_shifts=values["pairs_shifts"].cpu().numpy(),
+        batch_idx=values["atoms"].cpu().numpy(),
         prefactor=values["prefactor"],
         compute_forces=True,
         compute_charge_gradients=True,
     )
     xs = case.inputs()
     e = case.at(*xs)
-    assert np.array_equal(e.detach().numpy(), expected), "the same bits"
+    if DEVICE == "cpu":
+        assert np.array_equal(e.detach().numpy(), expected), "the same bits"
+    np.testing.assert_allclose(e.detach().cpu().numpy(), expected, rtol=1e-12, atol=1e-12)
     e.sum().backward()
-    np.testing.assert_allclose(-xs[0].grad.numpy(), forces, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(xs[1].grad.numpy(), by_charge, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(-xs[0].grad.cpu().numpy(), forces, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(xs[1].grad.cpu().numpy(), by_charge, rtol=1e-12, atol=1e-12)
 
 
 def test_vectors() -> None:
     """r_ij = r_j − r_i + S · cell, and its length."""
     case = make(_ops.OPS["pair_vectors"])
-    r, h, idx, ptr, j, s, _ = (x.numpy() if isinstance(x, torch.Tensor) else x for x in case.args)
+    r, h, idx, ptr, j, s, _ = (x.cpu().numpy() if isinstance(x, torch.Tensor) else x for x in case.args)
     i = np.repeat(np.arange(len(r)), np.diff(ptr))
     expected = r[j] - r[i] + np.einsum("pk,pkc->pc", s, h[idx[i]])
     vectors, distances = case.at(*case.inputs())
-    np.testing.assert_allclose(vectors.detach().numpy(), expected, rtol=1e-14)
-    np.testing.assert_allclose(distances.detach().numpy(), np.linalg.norm(expected, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(vectors.detach().cpu().numpy(), expected, rtol=1e-14)
+    np.testing.assert_allclose(distances.detach().cpu().numpy(), np.linalg.norm(expected, axis=1), rtol=1e-14)
 
 
 def test_single_precision(op_case: Case) -> None:
@@ -129,6 +136,7 @@ def test_layouts(op_case: Case) -> None:
             assert torch.equal(a, b) and a.is_contiguous()
 
 
+@pytest.mark.host("on a device checked lists are not looked at again, and others always")
 def test_lists_that_were_checked(op_case: Case) -> None:
     """The flag leaves out a check, and nothing else: indices are compared with the number of atoms all the same."""
     at = [i.part for i in op_case.op.inputs]
@@ -146,6 +154,7 @@ def test_lists_that_were_checked(op_case: Case) -> None:
             op_case.call(*args)
 
 
+@pytest.mark.host("on a device checked lists are not looked at again, and others always")
 def test_long_lists_are_checked_once() -> None:
     """And again when they have changed; what is remembered dies with the list."""
     op = _ops.OPS["pair_vectors"]
@@ -154,8 +163,8 @@ def test_long_lists_are_checked_once() -> None:
     positions = rng.uniform(0, 9, (200, 3))
     ptr, others, shifts = real_space(positions, cell, 4.0)
     assert len(others) > _lists.MANY
-    idx = torch.zeros(200, dtype=torch.int32)
-    args = [torch.from_numpy(positions), torch.from_numpy(cell)[None], idx, ptr, others, shifts, 0]
+    idx = torch.zeros(200, dtype=torch.int32, device=DEVICE)
+    args = [tensor(positions), tensor(cell)[None], idx, ptr, others, shifts, 0]
     lists = _lists.Lists(op)
     assert lists.mark(args)[0][6] == 0
     expected = _ops.pair_vectors(*args)

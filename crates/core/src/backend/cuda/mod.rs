@@ -30,6 +30,7 @@ pub use checks::check;
 pub use device::Device;
 pub use graph::Graph;
 pub use libraries::set_library_folders;
+pub use nvrtc::has_compiler;
 pub use program::{Function, Program};
-pub use search::{DeviceOptions, DeviceSearch, Periodic};
+pub use search::{CooArrays, DeviceCoo, DeviceFrame, DeviceOptions, DeviceSearch, Periodic, neighbor_coo};
 pub use stream::Stream;

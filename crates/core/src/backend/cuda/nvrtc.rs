@@ -63,6 +63,11 @@ impl Target {
     }
 }
 
+/// Whether kernels can be compiled: there is a driver, and NVRTC.
+pub fn has_compiler() -> bool {
+    Nvrtc::get().is_ok()
+}
+
 impl Nvrtc {
     /// The compiler. It is looked for again as long as there is none.
     ///
