@@ -246,6 +246,7 @@ def arrays_of(given: dict[str, Any], stream: Any) -> tuple[dict[str, Array], _na
 
 def _place(name: str, x: Any) -> int | None:
     if isinstance(x, Array):
+        x._native.check(name)
         return x.device
     at = _device_of(x)
     if at is not None:

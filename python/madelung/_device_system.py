@@ -7,6 +7,7 @@ for `madelung.check_device`.
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from madelung._device_arrays import ON_DEVICE, Array, arrays_of, filled, is_give
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
 
-# Ops take full lists; how they are told so.
-FULL = 0
+# Kinds of lists, by their numbers in a call, and what is added for a list that a search has made.
+FULL, HALF = 0, 1
+CHECKED = 4
 
 
 class Arguments:
@@ -58,6 +60,26 @@ class Arguments:
         check.fits(name, x, shape)
         return x
 
+    def cells(self, like: Array) -> Array:
+        """Lattice vectors (3, 3) or (B, 3, 3)."""
+        cell = self["cell"]
+        if not isinstance(cell, Array):
+            return uploaded(check.cells(cell, like), self.stream)
+        if cell.ndim not in (2, 3):
+            check.refuse("cell", "shape (3, 3) or (B, 3, 3)", cell.shape)
+        return self.reals("cell", (3, 3) if cell.ndim == 2 else ("B", 3, 3), like)
+
+    def systems_of(self, atoms: int, systems: int | None) -> tuple[Array, int]:
+        """The system of each atom, and how many there are. Where nothing says how many, it is read."""
+        if self["batch_idx"] is None:
+            if systems not in (None, 1):
+                check.refuse("batch_idx", f"the system of each atom, as there are {systems} cells", "None")
+            return self.zeros(np.int32, atoms), 1
+        idx = self.integers("batch_idx", (atoms,))
+        if systems is None:
+            systems = int(part(idx, atoms - 1, (1,)).numpy()[0]) + 1 if atoms else 0
+        return idx, systems
+
     def value(self, name: str) -> Any:
         """What was given, read where it lies on the device, for which it waits."""
         x = self[name]
@@ -68,6 +90,37 @@ class Arguments:
         return filled(shape, dtype, 0.0, self.stream)
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a search for neighbours is made in."""
+
+    positions: Array
+    cell: Array | None
+    """(B, 3, 3), or (1, 3, 3) for all systems."""
+    axes: tuple[bool, ...]
+    """The periodic ones of all systems, if `pbc` is None."""
+    pbc: Array | None
+    batch_idx: Array
+    systems: int
+
+    def searched(
+        self, cutoff: float, half: bool, capacity: int | None, stream: _native.DeviceStream
+    ) -> tuple[Array, Array, Array]:
+        """Pairs (2, P), where those of each atom begin, and images. Waits for their number without a capacity."""
+        arrays = (self.positions, self.cell, self.pbc, self.batch_idx)
+        found = _native.device_neighbors(
+            tuple(None if x is None else x._native for x in arrays),
+            self.axes,
+            self.systems,
+            cutoff,
+            half,
+            capacity,
+            stream,
+        )
+        pairs, ptr, shifts = map(Array, found)
+        return pairs, ptr, shifts
+
+
 class System:
     """The charges of a call."""
 
@@ -75,19 +128,11 @@ class System:
         self.given = given
         self.positions = r = given.reals("positions", ("N", 3))
         self.charges = given.reals("charges", (len(r),), r)
-        self.idx = None if given["batch_idx"] is None else given.integers("batch_idx", (len(r),))
-        cell = given["cell"]
-        axes = cell.ndim if isinstance(cell, Array) else np.ndim(cell)
-        if axes not in (2, 3):
-            check.refuse("cell", "shape (3, 3) or (B, 3, 3)", np.shape(cell) if cell is not None else None)
-        h = given.reals("cell", (3, 3) if axes == 2 else ("B", 3, 3), r)
-        self.is_single = axes == 2 and self.idx is None
-        self.count = len(h) if axes == 3 else 1
-        if axes == 3 and self.idx is None and self.count != 1:
-            check.refuse("batch_idx", f"the system of each atom, as there are {self.count} cells", "None")
-        if axes == 2 and self.idx is not None:
-            # How many systems share the cell is a value.
-            self.count = int(part(self.idx, len(r) - 1, (1,)).numpy()[0]) + 1 if len(r) else 0
+        h = given.cells(r)
+        self.is_single = h.ndim == 2 and given["batch_idx"] is None
+        self.idx, self.count = given.systems_of(len(r), len(h) if h.ndim == 3 else None)
+        if h.size != 9 * self.count:
+            # One for all of them.
             h = uploaded(np.repeat(h.numpy()[None], self.count, axis=0), given.stream)
         self.cell = part(h, 0, (self.count, 3, 3))
 
@@ -113,15 +158,13 @@ class System:
             return filled((self.count,), self.positions.dtype, each[0], self.given.stream)
         return uploaded(np.array(each, self.positions.dtype), self.given.stream)
 
-    def reals(self, alpha: Any, prefactor: Any) -> tuple[Any, ...]:
+    def reals(self, alpha: Any, prefactor: float) -> tuple[Any, ...]:
         """The inputs that all sums begin with."""
-        zeros, dtype = self.given.zeros, self.positions.dtype
-        idx = zeros(np.int32, len(self.positions)) if self.idx is None else self.idx
-        split, no_strain, unit = self.splitting(alpha), zeros(dtype, 0), check.number("prefactor", prefactor)
-        return self.positions, self.charges, self.cell, split, no_strain, idx, unit
+        no_strain = self.given.zeros(self.positions.dtype, 0)
+        return self.positions, self.charges, self.cell, self.splitting(alpha), no_strain, self.idx, prefactor
 
-    def pairs(self, fill_value: Any, half_fill: Any, cutoff: float | None) -> tuple[Array, Array, Array]:
-        """Offsets, columns and images of a full list: the one that is given, or a new one."""
+    def pairs(self, fill_value: Any, half_fill: Any, cutoff: float | None) -> tuple[Array, Array, Array, int]:
+        """Offsets, columns, images and kind of a full list: the one that is given, or a new one."""
         given, atoms = self.given, len(self.positions)
         names = ("neighbor_list", "neighbor_ptr", "neighbor_shifts", "neighbor_matrix", "neighbor_matrix_shifts")
         there = [given[name] is not None for name in names]
@@ -129,24 +172,18 @@ class System:
             pairs = given.integers("neighbor_list", (2, "P"))
             count = pairs.shape[1]
             shifts = given.integers("neighbor_shifts", (count, 3))
-            return given.integers("neighbor_ptr", (atoms + 1,)), part(pairs, count, (count,)), shifts
+            return given.integers("neighbor_ptr", (atoms + 1,)), part(pairs, count, (count,)), shifts, FULL
         # Other forms are made full on the host.
         found = check.neighbors(atoms, *(given.value(name) for name in names), fill_value, half_fill)
         if found is not None:
             ptr, others, shifts = (uploaded(x, given.stream) for x in _native.full_list(found, atoms))
-            return ptr, others, shifts
+            return ptr, others, shifts, FULL
         if cutoff is None:
             check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
-        return self.searched(cutoff)
-
-    def searched(self, cutoff: float) -> tuple[Array, Array, Array]:
-        """A list of all pairs within the cutoff."""
-        system = self.values()
-        h = np.require(system.cell.reshape(-1, 3, 3), np.float64, ["C", "A"])
-        wish = check.Wish(False, "csr", None, None, None, None, False, False)
-        found = _native.neighbor_list(system.positions, cutoff, h, None, system.groups, wish)
-        ptr, others, shifts = (uploaded(x, self.given.stream) for x in found)
-        return ptr, others, shifts
+        frame = Frame(self.positions, self.cell, (True, True, True), None, self.idx, self.count)
+        pairs, ptr, shifts = frame.searched(cutoff, False, None, given.stream)
+        count = pairs.shape[1]
+        return ptr, part(pairs, count, (count,)), shifts, FULL + CHECKED
 
     def waves(self, k_cutoff: Any) -> tuple[Array, Array]:
         """Miller indices and the system of each."""

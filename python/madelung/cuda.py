@@ -10,7 +10,7 @@ positions, and of int32 or int64.
 
 A call is put on `stream` and waits for nothing but where its documentation says so. The stream waits for those that the
 arrays were written on; what is written to them later has to be on one of these streams, or behind a synchronisation.
-What only values show (two charges on one point, a list that has passed its capacity) makes results NaN, and
+What only values show (two charges on one point, a list that has passed its capacity) makes results NaN or infinite, and
 `madelung.check_device` raises it.
 """
 
@@ -24,8 +24,9 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import numpy as _numpy
 from madelung._device_arrays import Array, arrays_of, asarray, is_given, part
-from madelung._device_ops import OPS
-from madelung._device_system import FULL, Arguments, System, waves_of
+from madelung._device_neighbors import neighbor_list
+from madelung._device_ops import OPS, Op
+from madelung._device_system import Arguments, System, waves_of
 from madelung._schema import GRADIENT, VALUE
 from madelung.numpy import EwaldParameters
 
@@ -39,6 +40,7 @@ __all__ = [
     "ewald_reciprocal_space",
     "ewald_summation",
     "generate_miller_indices",
+    "neighbor_list",
     "release_memory",
 ]
 
@@ -90,6 +92,7 @@ def ewald_real_space(
     Raises:
         TypeError, ValueError, NotImplementedError: As `ewald_summation`.
     """
+    wanted = _Wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
     given = Arguments(
         stream,
         positions=positions,
@@ -106,9 +109,8 @@ def ewald_real_space(
     system = System(given)
     reach = None if cutoff is None else check.positive("cutoff", cutoff)
     pairs = system.pairs(fill_value, half_fill, reach)
-    flat = (*system.reals(given["alpha"], prefactor), *pairs, FULL, check.UNBOUNDED if reach is None else reach)
-    wanted = (energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
-    return _run(_REAL, flat, system, *wanted)
+    flat = (*system.reals(given["alpha"], wanted.prefactor), *pairs, check.UNBOUNDED if reach is None else reach)
+    return wanted.of(_REAL, flat, system)
 
 
 def ewald_reciprocal_space(
@@ -146,6 +148,7 @@ def ewald_reciprocal_space(
     Raises:
         TypeError, ValueError, NotImplementedError: As `ewald_summation`.
     """
+    wanted = _Wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
     given = Arguments(
         stream,
         positions=positions,
@@ -158,9 +161,9 @@ def ewald_reciprocal_space(
         batch_idx=batch_idx,
     )
     system = System(given)
-    flat = (*system.reals(given["alpha"], prefactor), *system.waves(given.value("k_cutoff")))
-    wanted = (energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
-    return _run(_RECIPROCAL, flat, system, *wanted)
+    waves = system.waves(given.value("k_cutoff"))
+    flat = (*system.reals(given["alpha"], wanted.prefactor), *waves)
+    return wanted.of(_RECIPROCAL, flat, system)
 
 
 def ewald_summation(
@@ -233,6 +236,7 @@ def ewald_summation(
     """
     if cutoff is None and (neighbor_list is not None or neighbor_matrix is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
+    wanted = _Wanted(prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
     given = Arguments(
         stream,
         positions=positions,
@@ -260,10 +264,9 @@ def ewald_summation(
         if waves is None and miller_indices is None:
             waves = [row[2] for row in rows]
     reach = check.positive("cutoff", reach)
-    pairs = system.pairs(fill_value, half_fill, reach)
-    flat = (*system.reals(split, prefactor), *pairs, FULL, reach, *system.waves(waves))
-    wanted = (energy_reduction, compute_forces, compute_charge_gradients, compute_virial)
-    return _run(_SUM, flat, system, *wanted)
+    pairs, waves = system.pairs(fill_value, half_fill, reach), system.waves(waves)
+    flat = (*system.reals(split, wanted.prefactor), *pairs, reach, *waves)
+    return wanted.of(_SUM, flat, system)
 
 
 def estimate_ewald_parameters(
@@ -360,14 +363,23 @@ def _number(name: str, kind: str, x: Any) -> float | int:
     return check.integer(name, x) if kind == "int" else check.number(name, x)
 
 
-def _run(
-    ops: tuple[Any, Any], flat: tuple[Any, ...], system: System, reduction: Any, forces: Any, charges: Any, virial: Any
-) -> Result:
-    op = ops[check.word("energy_reduction", reduction, ("atom", "system")) == "system"]
-    want = op.bit["positions"] if check.flag("compute_forces", forces) else 0
-    want |= op.bit["charges"] if check.flag("compute_charge_gradients", charges) else 0
-    want |= op.bit["strain"] if check.flag("compute_virial", virial) else 0
-    results = op.energies(flat, want, system.given.stream)
-    if want & op.bit["strain"] and system.is_single:
-        results[-1] = part(results[-1], 0, (3, 3))
-    return results[0] if len(results) == 1 else tuple(results)
+class _Wanted:
+    """What a call returns, and in which unit."""
+
+    def __init__(self, prefactor: Any, reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> None:
+        self.prefactor = check.number("prefactor", prefactor)
+        self.per_system = check.word("energy_reduction", reduction, ("atom", "system")) == "system"
+        flags = {
+            "positions": check.flag("compute_forces", forces),
+            "charges": check.flag("compute_charge_gradients", charge_gradients),
+            "strain": check.flag("compute_virial", virial),
+        }
+        self.by = [name for name, wanted in flags.items() if wanted]
+
+    def of(self, ops: tuple[Op, Op], flat: tuple[Any, ...], system: System) -> Result:
+        """It, from the op of atoms' or that of systems' energies."""
+        op = ops[self.per_system]
+        results = op.energies(flat, sum(op.bit[name] for name in self.by), system.given.stream)
+        if "strain" in self.by and system.is_single:
+            results[-1] = part(results[-1], 0, (3, 3))
+        return results[0] if len(results) == 1 else tuple(results)

@@ -226,12 +226,17 @@ impl DeviceArray {
         self.written.as_ref().map(|lane| lane.stream.as_raw())
     }
 
+    /// An error where its memory was given back.
+    #[pyo3(name = "check")]
+    fn checked(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        compute(py, || self.check(name))
+    }
+
     /// A copy for NumPy, for which it waits.
     fn read<'py>(&self, py: Python<'py>, stream: &DeviceStream) -> PyResult<Bound<'py, PyAny>> {
         let lane = &*stream.0;
-        let array = compute(py, || {
-            with_arrays(lane, &[(self, "array".into())], || lane.stream.read(&self.view()))
-        })?;
+        let array =
+            compute(py, || with_arrays(lane, &[(self, "array".into())], || lane.stream.read(&self.view())))?;
         Ok(given_any(py, array))
     }
 
@@ -305,9 +310,10 @@ pub(crate) fn device_upload(
 
 fn dtype_of(name: &str, dtype: &str) -> Result<DType> {
     let known = [DType::F64, DType::F32, DType::I32, DType::I64];
-    known.into_iter().find(|known| known.to_string() == dtype).ok_or_else(|| {
-        Error::argument(name, "float32, float64, int32 or int64", dtype)
-    })
+    known
+        .into_iter()
+        .find(|known| known.to_string() == dtype)
+        .ok_or_else(|| Error::argument(name, "float32, float64, int32 or int64", dtype))
 }
 
 /// An array with one number everywhere.
@@ -372,8 +378,7 @@ pub(crate) fn device_from_address(
             }
         }
         // SAFETY: the owner says that this is there, and is kept; whether it is memory of a device is asked below.
-        let array =
-            unsafe { Array::remote(Place::Cuda(device), dtype, &shape, address, Box::new(owner)) };
+        let array = unsafe { Array::remote(Place::Cuda(device), dtype, &shape, address, Box::new(owner)) };
         DeviceArray::borrowed(name, array, stream.map(|stream| stream.0.clone()))
     })
 }

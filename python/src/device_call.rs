@@ -35,11 +35,8 @@ pub(crate) fn device_call(
 ) -> PyResult<Vec<Option<DeviceArray>>> {
     let entry = find(target).map_err(exception)?;
     let counts = [tensors.len(), numbers.len(), extra.len()];
-    let expected = [
-        entry.tensors(),
-        entry.inputs.len() - entry.tensors(),
-        entry.member.extra_tensors(entry.counts),
-    ];
+    let expected =
+        [entry.tensors(), entry.inputs.len() - entry.tensors(), entry.member.extra_tensors(entry.counts)];
     if counts != expected {
         let [arrays, others, more] = expected;
         let expected = format!("{arrays} arrays and {others} numbers, and {more} arrays after them");

@@ -75,11 +75,22 @@ def stream(device: int = 0) -> int:
     return made.value
 
 
+# What copies that are under way read.
+_hosts: list[np.ndarray] = []
+
+
+def wait(device: int, stream: int) -> None:
+    """Waits for a stream."""
+    with on(device):
+        driver("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+
 class Block:
     """Memory of a device with the elements of an array, copied in the order of a stream, or at once."""
 
     def __init__(self, array: Any, device: int = 0, stream: int | None = None) -> None:
         self.host = np.array(array, order="C")
+        _hosts.append(self.host)
         self.device, self.stream = device, stream
         self.shape, self.dtype = self.host.shape, self.host.dtype
         address = ctypes.c_ulonglong()
@@ -175,9 +186,7 @@ def _give_back(managed: int) -> None:
 class Lender:
     """An array that speaks DLPack: the old one, or version 1 too. `order` is that of the axes."""
 
-    def __init__(
-        self, array: Any, device: int = 0, versioned: bool = True, kind: int = 2, strides: Any = None
-    ) -> None:
+    def __init__(self, array: Any, device: int = 0, versioned: bool = True, kind: int = 2, strides: Any = None) -> None:
         self.block, self.versioned, self.kind = Block(array, device), versioned, kind
         self.strides, self.asked, self.lent = strides, [], []
 
@@ -236,7 +245,7 @@ def read(address: int, shape: Any, dtype: Any, device: int, stream: int) -> np.n
     with on(device):
         what = (ctypes.c_void_p(host.ctypes.data), ctypes.c_ulonglong(address), ctypes.c_size_t(host.nbytes))
         driver("cuMemcpyDtoHAsync_v2", *what, ctypes.c_void_p(stream))
-        driver("cuStreamSynchronize", ctypes.c_void_p(stream))
+    wait(device, stream)
     return host
 
 

@@ -20,13 +20,15 @@ LIBRARIES = (
     ("nvrtc.cpp", "libnvrtc.so.12", ("libnvrtc.so",)),
     ("cufft.cpp", "libcufft.so.11", ("libcufft.so",)),
 )
+# What the stand-in for NVRTC puts in front of texts.
+FRONT = "host.cuh"
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused")
 
 
 def folder() -> Path:
     """The folder of the libraries."""
     compiler = os.environ.get("CXX", "c++")
-    hashed = hashlib.sha256(repr((compiler, LIBRARIES, OPTIONS)).encode())
+    hashed = hashlib.sha256(repr((compiler, LIBRARIES, FRONT, OPTIONS)).encode())
     for path in sorted(SOURCES.glob("*.[ch]*")):
         hashed.update(path.read_bytes())
     made = Path(tempfile.gettempdir()) / f"madelung-stand-in-python-{os.getuid()}-{hashed.hexdigest()[:16]}"
@@ -43,6 +45,7 @@ def _make(folder: Path, compiler: str) -> None:
         subprocess.run([*words, f"-Wl,-soname,{name}", "-ldl", "-pthread"], check=True)
         for other in others:
             (making / other).symlink_to(name)
+    shutil.copy(SOURCES / FRONT, making)
     try:
         making.rename(folder)
     except OSError:

@@ -1,7 +1,7 @@
 """`madelung.cuda` with arrays of libraries that are made here, on the stand-ins for CUDA's libraries.
 
-What is computed is held against `madelung.numpy`, which the other tests hold against independent sums: here it is the way
-of the arrays that is tested.
+What is computed is held against `madelung.numpy`, which the other tests hold against independent sums: here it is the
+way of the arrays that is tested.
 """
 
 import os
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import stand_in
 
 import madelung
+import madelung.cuda
+import stand_in
 
 HERE = Path(__file__).resolve().parent
 
@@ -50,7 +51,7 @@ def run(program: str) -> None:
     cache = stand_in.folder() / "kernels"
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = stand_in.run(PREAMBLE + program + "\nprint('done')", MADELUNG_CACHE=str(cache), PYTHONPATH=path)
-    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stdout + done.stderr
 
 
 def test_sums_are_those_of_numpy() -> None:
@@ -140,6 +141,72 @@ madelung.check_device()
 """)
 
 
+def test_neighbor_lists_are_those_of_numpy() -> None:
+    run("""
+def same(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected):
+        if b.dtype == np.int32:
+            np.testing.assert_array_equal(a.numpy(), b, strict=True)
+        else:
+            close(a, b, 1e-14)
+def both(x, *args, **more):
+    wrapped = {name: Interface(y) if name.startswith("batch") else y for name, y in more.items()}
+    lattice = [Interface(args[1]) if args[1] is not None else None] if len(args) > 1 else []
+    same(mc.neighbor_list(Lender(x), args[0], *lattice, *args[2:], **wrapped), mn.neighbor_list(x, *args, **more))
+measured = {"return_distances": True, "return_vectors": True}
+both(r, 4.0, h, **measured)
+both(r, 4.0, h, format="csr", half_fill=True, **measured)
+both(r, 2.0, **measured)
+both(r, 4.0, h, [True, False, True], method="brute_force")
+both(r, 4.0, h, format="matrix", fill_value=-1, **measured)
+both(r, 4.0, h, max_neighbors=100)
+both(r, 0.1, h, **measured)
+both(r[:0], 4.0, h, **measured)
+both(r.astype(np.float32), 4.0, h.astype(np.float32))
+two = np.concatenate([r, r + 0.1])
+idx, starts = np.repeat([0, 1], 8).astype(np.int32), np.array([0, 8, 16])
+both(two, 3.0, np.stack([h, 1.1 * h]), batch_idx=idx.astype(np.int64), **measured)
+both(two, 3.0, h, batch_idx=idx, **measured)
+both(two, 3.0, batch_ptr=starts, **measured)
+axes = np.array([[True, False, True], [False, True, True]])
+same(mc.neighbor_list(Interface(two), 3.0, Interface(h), axes, batch_idx=Interface(idx)),
+     mn.neighbor_list(two, 3.0, h, axes, batch_idx=idx))
+# With a capacity nothing is waited for.
+expected, distances = mn.neighbor_list(r, 4.0, h), mn.neighbor_list(r, 4.0, h, return_distances=True)[3]
+points, lattice = Interface(r), Interface(h)
+waits = dev.calls("cuStreamSynchronize")
+roomy = mc.neighbor_list(points, 4.0, lattice, capacity=600, return_distances=True)
+energies = mc.ewald_real_space(points, Interface(q), lattice, 0.9, **dict(zip(full, roomy)))
+assert dev.calls("cuStreamSynchronize") == waits
+close(energies, mn.ewald_real_space(r, q, h, 0.9, **full))
+spare = 600 - len(distances)
+filled_up = np.pad(expected[0], ((0, 0), (0, spare)), constant_values=8)
+images = np.pad(expected[2], ((0, spare), (0, 0)))
+same(roomy, [filled_up, expected[1], images, np.pad(distances, (0, spare))])
+madelung.check_device()
+# What does not fit is no list, and says so.
+short = mc.neighbor_list(points, 4.0, lattice, capacity=100)
+np.testing.assert_array_equal(short[0].numpy(), np.full((2, 100), 8))
+np.testing.assert_array_equal(short[1].numpy(), expected[1])
+energies = mc.ewald_real_space(points, q, lattice, 0.9, **dict(zip(full, short)))
+assert np.isnan(energies.numpy()).all()
+with refused(ValueError, "`neighbor_list::capacity`", "room for all that there is"):
+    madelung.check_device()
+# What only the device sees, where the host waits anyway.
+with refused(ValueError, "positions"):
+    mc.neighbor_list(Interface(np.full((8, 3), np.nan)), 4.0, lattice)
+for more, name in (
+    ({"cutoff": 0.0}, "cutoff"), ({"pbc": [True, True, True], "cell": None}, "cell"), ({"format": "dense"}, "format"),
+    ({"capacity": -1}, "capacity"), ({"fill_value": 3}, "fill_value"), ({"method": "tree"}, "method"),
+    ({"max_neighbors": 3}, "max_neighbors"), ({"cell": Interface(h[None].repeat(2, 0))}, "batch_idx"),
+    ({"pbc": axes[[0, 1, 1]]}, "batch_idx"),
+):
+    with refused(ValueError, f"`{name}`"):
+        mc.neighbor_list(**{"positions": points, "cutoff": 4.0, "cell": lattice, **more})
+""")
+
+
 def test_streams_and_devices() -> None:
     run("""
 class Torch:
@@ -218,7 +285,7 @@ close(found, expected)
 charges = Interface(q, stream=stream)
 found = mc.ewald_real_space(Interface(r), charges, Interface(h), 0.9, stream=dev.stream(), **there(full))
 charges.block.free_later(stream)
-dev.driver("cuStreamSynchronize", ctypes.c_void_p(stream))
+dev.wait(0, stream)
 close(found, expected)
 # A lender's memory is given back once, after the work was queued, and not while an array has it.
 for versioned in (False, True):
@@ -344,7 +411,8 @@ wrong("charges", Lender(q.astype(np.int64)), TypeError, "float32 or float64", "i
 wrong("charges", Interface(q[1:]), ValueError, "shape (8,)", "(7,)")
 wrong("positions", Interface(r[:, :2].copy()), ValueError, "shape (N, 3)", "(8, 2)")
 wrong("cell", Interface(h[0]), ValueError, "shape (3, 3) or (B, 3, 3)", "(3,)")
-wrong("cell", Interface(np.stack([h, h])), ValueError, "batch_idx", "as there are 2 cells")
+with refused(ValueError, "`batch_idx`", "as there are 2 cells"):
+    mc.ewald_real_space(**{**good, "cell": Interface(np.stack([h, h]))})
 wrong("neighbor_list", Interface(pairs.astype(float)), TypeError, "integers", "float64")
 wrong("neighbor_ptr", Interface(ptr[1:]), ValueError, "shape (9,)")
 wrong("neighbor_shifts", Interface(shifts[1:]), ValueError, "shape")
@@ -378,7 +446,7 @@ madelung.check_device()
 twice = r.copy()
 twice[1] = twice[0]
 result = mc.ewald_real_space(**{**good, "positions": Interface(twice)})
-assert np.isnan(result.numpy()).all()
+assert not np.isfinite(result.numpy()[:2]).any()
 with refused(ValueError, "ewald_real_space"):
     madelung.check_device()
 far = pairs.copy()
@@ -396,7 +464,6 @@ def test_what_is_missing_without_a_driver() -> None:
         pass
     else:
         pytest.skip("there is a driver")
-    import madelung.cuda
 
     class There:
         def __init__(self, x: np.ndarray) -> None:

@@ -107,7 +107,10 @@ impl Borrowed {
         let place = match tensor.device {
             [CUDA | CUDA_MANAGED, ordinal] if ordinal >= 0 => Place::Cuda(ordinal as usize),
             [kind, _] => {
-                return wrong("an array in the memory of a CUDA device", format!("one of DLPack's device {kind}"));
+                return wrong(
+                    "an array in the memory of a CUDA device",
+                    format!("one of DLPack's device {kind}"),
+                );
             }
         };
         let dtype = match (tensor.code, tensor.bits, tensor.lanes) {
@@ -129,7 +132,10 @@ impl Borrowed {
         let shape: Vec<usize> = sizes.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
         let strides = (!tensor.strides.is_null()).then(|| numbers(tensor.strides));
         if let Some(strides) = strides.filter(|strides| !is_row_major(&shape, strides)) {
-            return wrong("an array in row-major order without gaps", format!("strides {strides:?} of {sizes:?}"));
+            return wrong(
+                "an array in row-major order without gaps",
+                format!("strides {strides:?} of {sizes:?}"),
+            );
         }
         let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
         // SAFETY: the lender has as many elements of this type there, until its deleter is called.

@@ -45,7 +45,8 @@ pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
             known.entry(name.clone()).or_insert_with(|| Box::leak(Box::new(Entry::new(&flat, member))));
             (member.suffix(), name)
         });
-        let (targets, saves) = (targets.collect(), flat.op.saved().into_iter().map(|spec| spec.name).collect());
+        let (targets, saves) =
+            (targets.collect(), flat.op.saved().into_iter().map(|spec| spec.name).collect());
         Described { op: flat.op, inputs: flat.inputs, targets, saves }
     });
     Ok(described.collect())

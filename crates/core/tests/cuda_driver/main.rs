@@ -257,7 +257,10 @@ fn pointers_of_others() {
     assert_eq!((lies(ours.address()), lies(theirs.address() + 99)), (Ok(0), Ok(1)));
     for address in [host.as_ptr() as u64, 0] {
         let e = lies(address).expect_err("an error").to_string();
-        assert!(e.starts_with("`x`: expected memory of a device, got an address of the host's memory"), "{e}");
+        assert!(
+            e.starts_with("`x`: expected memory of a device, got an address of the host's memory"),
+            "{e}"
+        );
     }
     says(theirs.address(), "device 1");
     says(host.as_ptr() as u64, "host");
