@@ -4,6 +4,10 @@
 mod call;
 mod convert;
 mod cuda;
+mod device;
+mod device_call;
+mod device_neighbors;
+mod dlpack;
 mod electrostatics;
 mod jax;
 mod neighbors;
@@ -17,12 +21,21 @@ mod _native {
     #[pymodule_export]
     use super::cuda::{check_device, cuda_devices, cuda_primitives, cuda_sources, set_library_folders};
     #[pymodule_export]
+    use super::device::{
+        DeviceArray, DeviceStream, device_filled, device_from_address, device_from_capsule,
+        device_of_pointer, device_upload, release_device_memory,
+    };
+    #[pymodule_export]
+    use super::device_call::{described_ops, device_call};
+    #[pymodule_export]
+    use super::device_neighbors::device_neighbors;
+    #[pymodule_export]
     use super::electrostatics::{
         ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation, full_list,
         miller_indices,
     };
     #[pymodule_export]
-    use super::jax::{jax_handlers, jax_init};
+    use super::jax::jax_handlers;
     #[pymodule_export]
     use super::neighbors::neighbor_list;
     #[pymodule_export]

@@ -383,6 +383,12 @@ int cuStreamGetCtx(void* stream, void** context) {
   *context = s->context;
   return success;
 }
+int cuStreamGetId(void* stream, unsigned long long* id) {
+  ENTER(cuStreamGetId);
+  ON_STREAM(stream);
+  *id = s->id;
+  return success;
+}
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   ENTER(cuStreamWaitEvent);
   ON_STREAM(stream);

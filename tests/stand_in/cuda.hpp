@@ -119,6 +119,13 @@ struct Stream {
   bool blocking;
   std::deque<Operation> queue;
   std::unique_ptr<Capture> capture;
+  unsigned long long id = next();
+
+  // No two have the same, even at the same address.
+  static unsigned long long next() {
+    static std::atomic<unsigned long long> streams{0};
+    return ++streams;
+  }
 };
 
 struct Event {

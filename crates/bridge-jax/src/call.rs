@@ -9,53 +9,13 @@
 use crate::ffi::{Call, Operand, Output};
 use crate::runtime::Runtime;
 use madelung_bridge::layout::{Part, Type};
-use madelung_bridge::{Entry, Extra, Member, flat, name_of};
+use madelung_bridge::{Entry, Extra, find};
 use madelung_core::array::{Array, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::cuda::Cuda;
-use madelung_core::op::{ArgKind, Op, Registry, Size};
+use madelung_core::op::{ArgKind, Size};
 use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
-use std::sync::{OnceLock, PoisonError, RwLock};
-
-/// The members that handlers know, by the name of their target.
-static ENTRIES: OnceLock<RwLock<BTreeMap<String, &'static Entry>>> = OnceLock::new();
-
-fn entries() -> &'static RwLock<BTreeMap<String, &'static Entry>> {
-    ENTRIES.get_or_init(RwLock::default)
-}
-
-/// The name of a member's target.
-pub(crate) fn target(op: &Op, member: Member) -> String {
-    format!("{}.{}{}", op.namespace, name_of(op), member.suffix())
-}
-
-/// The members of an op that JAX can call.
-pub(crate) fn members(op: &Op) -> impl Iterator<Item = Member> {
-    Member::ALL.into_iter().filter(|member| member.is_of(op))
-}
-
-/// Makes the members of registries known to the handler. They are never forgotten.
-pub(crate) fn know(registries: &[&Registry]) -> Result<()> {
-    let mut known = entries().write().unwrap_or_else(PoisonError::into_inner);
-    for flat in flat(registries)? {
-        for member in members(&flat.op) {
-            known
-                .entry(target(&flat.op, member))
-                .or_insert_with(|| Box::leak(Box::new(Entry::new(&flat, member))));
-        }
-    }
-    Ok(())
-}
-
-fn find(name: &str) -> Result<&'static Entry> {
-    let known = entries().read().unwrap_or_else(PoisonError::into_inner);
-    known.get(name).copied().ok_or_else(|| {
-        Error::Unsupported(format!(
-            "{name}: this build of Madelung has no such op (`madelung.ops()` lists them)"
-        ))
-    })
-}
 
 /// What a frame asks for.
 struct Asked<'a> {

@@ -12,25 +12,7 @@ mod runtime;
 mod search;
 
 pub use ffi::{CallFrame, Handler};
-use madelung_bridge::flat;
-use madelung_bridge::layout::Input;
-use madelung_core::Result;
-use madelung_core::op::{Op, Registry};
-use serde::Serialize;
-use std::sync::Arc;
-
-/// An op as JAX has it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Described {
-    /// The op.
-    pub op: Arc<Op>,
-    /// The inputs of every member, in order; those of derivatives follow.
-    pub inputs: Arc<[Input]>,
-    /// The targets of its members, by suffix.
-    pub targets: Vec<(&'static str, String)>,
-    /// What F₀ can save, by name.
-    pub saves: Vec<String>,
-}
+pub use madelung_bridge::{Described, describe};
 
 /// The handlers of one platform.
 #[derive(Clone, Copy, Debug)]
@@ -51,18 +33,3 @@ pub const HANDLERS: [Handlers; 2] = [
 
 /// The target of the search for neighbours.
 pub const SEARCH: &str = search::TARGET;
-
-/// The ops of registries, which the handlers know from now on.
-///
-/// # Errors
-/// As [`madelung_bridge::layout::inputs`].
-pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
-    call::know(registries)?;
-    let described = flat(registries)?.into_iter().map(|flat| {
-        let targets =
-            call::members(&flat.op).map(|member| (member.suffix(), call::target(&flat.op, member))).collect();
-        let saves = flat.op.saved().into_iter().map(|spec| spec.name).collect();
-        Described { op: flat.op, inputs: flat.inputs, targets, saves }
-    });
-    Ok(described.collect())
-}

@@ -1,19 +1,23 @@
 //! What the bridges to array frameworks share: how an op's arguments lie in a call ([`layout`]), which members its
-//! family has ([`Member`]), and what a member computes from plain views and numbers ([`Entry::evaluate`]).
+//! family has ([`Member`]), what a member computes from plain views and numbers ([`Entry::evaluate`]), and how arrays
+//! go from one library of a process to another ([`dlpack`]).
 //!
 //! No framework is named here. How its arrays become views, and results its arrays, is the business of each bridge.
 
 mod arguments;
 mod device;
+pub mod dlpack;
 mod evaluate;
 pub mod layout;
 mod member;
+mod table;
 
 use layout::{Input, Type};
 use madelung_core::Result;
 use madelung_core::op::{Op, Registry};
 pub use member::{Counts, Member};
 use std::sync::Arc;
+pub use table::{Described, describe, find};
 
 /// An op with its inputs.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ from madelung import _cuda, _native
 from madelung.jax._primitives import Family
 from madelung.jax._schema import parse
 
-OPS: dict[str, Family] = {op.short: Family(op) for op in parse(_native.jax_init())}
+OPS: dict[str, Family] = {op.short: Family(op) for op in parse(_native.described_ops())}
 __all__ = list(OPS)
 
 

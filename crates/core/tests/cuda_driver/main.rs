@@ -253,6 +253,15 @@ fn pointers_of_others() {
         let said = e.to_string();
         assert!(said.starts_with("`x`: expected memory of device 0") && said.contains(part), "{said}");
     };
+    let lies = |address: u64| Device::of_pointer("x", address).map(Device::ordinal);
+    assert_eq!((lies(ours.address()), lies(theirs.address() + 99)), (Ok(0), Ok(1)));
+    for address in [host.as_ptr() as u64, 0] {
+        let e = lies(address).expect_err("an error").to_string();
+        assert!(
+            e.starts_with("`x`: expected memory of a device, got an address of the host's memory"),
+            "{e}"
+        );
+    }
     says(theirs.address(), "device 1");
     says(host.as_ptr() as u64, "host");
     says(0, "host");
@@ -293,6 +302,41 @@ fn streams_of_others() {
     // Both devices run, each with a module of its own.
     runs(first);
     runs(second);
+}
+
+#[test]
+fn streams_wait_for_each_other() {
+    if !apart("streams_wait_for_each_other", &[]) {
+        return;
+    }
+    let (device, other, raw) = (device(0), device(1), Raw::new());
+    let [first, second, third] = [(); 3].map(|()| raw.stream(device));
+    let elsewhere = raw.stream(other);
+    let x = Memory::new(first).allocate(24).expect("memory");
+    upload(first, x.address(), &[1.0, 2.0, 3.0]);
+    let plus = function(device, "add");
+    let work = || add(first, plus, x.address(), 3, 0.5).expect("a launch");
+    // Nothing runs before somebody waits for it, and each of these streams is read alone.
+    work();
+    assert_eq!(download(third, x.address(), 3), [1.0, 2.0, 3.0]);
+    let waited = calls("cuStreamSynchronize");
+    second.wait_for(first).expect("a wait");
+    // What comes later is not waited for.
+    work();
+    assert_eq!(calls("cuStreamSynchronize"), waited, "the host does not wait");
+    assert_eq!(download(second, x.address(), 3), [1.5, 2.5, 3.5]);
+    elsewhere.wait_for(first).expect("a wait");
+    assert_eq!(download(third, x.address(), 3), [1.5, 2.5, 3.5]);
+    elsewhere.synchronize().expect("the end");
+    assert_eq!(download(third, x.address(), 3), [2.0, 3.0, 4.0]);
+    assert_eq!(calls("cuEventCreate"), calls("cuEventDestroy_v2"));
+    assert_eq!(raw.current(), 0, "no context is left current");
+    let streams = [first, second, third, elsewhere];
+    let mut ids = streams.map(|stream| stream.id().expect("a number"));
+    // SAFETY: it is the same stream.
+    assert_eq!(unsafe { device.stream(first.as_raw()) }.expect("a stream").id(), Ok(ids[0]));
+    ids.sort_unstable();
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
 }
 
 #[test]

@@ -19,6 +19,9 @@ const ORDINAL: c_int = 9;
 /// The type of memory that lies on a device.
 const ON_DEVICE: u32 = 2;
 
+/// What an address is that is no device's.
+const ELSEWHERE: &str = "an address of the host's memory, or of memory that was given back";
+
 /// A GPU, with its primary context, which all libraries of a process share. Made once per ordinal and kept.
 #[derive(Debug)]
 pub struct Device {
@@ -193,6 +196,30 @@ impl Device {
         if bytes == 0 {
             return Ok(());
         }
+        let found = self.memory_at(name, address)?;
+        let expected = format!("memory of device {}", self.ordinal);
+        let wrong = |got: String| Err(Error::argument(name, &expected, got));
+        match found {
+            None => wrong(ELSEWHERE.into()),
+            Some(ordinal) if ordinal != self.ordinal => wrong(format!("memory of device {ordinal}")),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The device in whose memory an address lies.
+    ///
+    /// # Errors
+    /// There is no driver; the address is no device's. `name` is that of the argument.
+    pub fn of_pointer(name: &str, address: u64) -> Result<&'static Self> {
+        // Any device's context will do for the question.
+        match Self::get(0)?.memory_at(name, address)? {
+            Some(ordinal) => Self::get(ordinal),
+            None => Err(Error::argument(name, "memory of a device", ELSEWHERE)),
+        }
+    }
+
+    /// The ordinal of the device in whose memory an address lies.
+    fn memory_at(&self, name: &str, address: u64) -> Result<Option<usize>> {
         let _current = self.enter()?;
         let (mut kind, mut ordinal) = (0_u32, 0_i32);
         let mut asked = [MEMORY_TYPE, ORDINAL];
@@ -203,14 +230,6 @@ impl Device {
             (self.driver.cuPointerGetAttributes)(2, asked.as_mut_ptr(), places.as_mut_ptr(), address)
         };
         self.driver.check(code, format_args!("asking where `{name}` lies"))?;
-        let expected = format!("memory of device {}", self.ordinal);
-        let wrong = |got: String| Err(Error::argument(name, &expected, got));
-        if kind != ON_DEVICE {
-            return wrong("an address of the host's memory, or of memory that was given back".into());
-        }
-        if ordinal != self.ordinal as i32 {
-            return wrong(format!("memory of device {ordinal}"));
-        }
-        Ok(())
+        Ok(usize::try_from(ordinal).ok().filter(|_| kind == ON_DEVICE))
     }
 }

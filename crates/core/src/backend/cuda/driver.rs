@@ -74,6 +74,11 @@ functions! {
     cuMemsetD8Async(sys::CUdeviceptr, u8, usize, sys::CUstream);
     cuMemsetD32Async(sys::CUdeviceptr, c_uint, usize, sys::CUstream);
     cuStreamGetCtx(sys::CUstream, *mut sys::CUcontext);
+    cuStreamGetId(sys::CUstream, *mut c_ulonglong);
+    cuStreamWaitEvent(sys::CUstream, sys::CUevent, c_uint);
+    cuEventCreate(*mut sys::CUevent, c_uint);
+    cuEventRecord(sys::CUevent, sys::CUstream);
+    cuEventDestroy_v2(sys::CUevent);
     cuStreamSynchronize(sys::CUstream);
     cuStreamIsCapturing(sys::CUstream, *mut c_int);
     cuStreamBeginCapture_v2(sys::CUstream, c_int);

@@ -85,6 +85,50 @@ impl Stream {
         self.raw as sys::CUstream
     }
 
+    /// Its number, which no other stream of the process gets, though its address may go to one that is made after it is
+    /// gone. That of the thread's default stream is the calling thread's.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn id(&self) -> Result<u64> {
+        let _current = self.device.enter()?;
+        let mut id = 0;
+        // SAFETY: it is a stream of this device; the place is writable.
+        let code = unsafe { (self.device.driver.cuStreamGetId)(self.raw(), &raw mut id) };
+        self.device.driver.check(code, "asking for a stream's number")?;
+        Ok(id)
+    }
+
+    /// Lets what is put on this stream from now on wait for what is on another one now, which may be of another device.
+    /// The host waits for neither.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn wait_for(&self, other: Self) -> Result<()> {
+        /// An event that keeps no time.
+        const DISABLE_TIMING: u32 = 2;
+        let (driver, mut event) = (self.device.driver, null_mut());
+        let recorded = {
+            let _current = other.device.enter()?;
+            // SAFETY: the place is writable.
+            let code = unsafe { (driver.cuEventCreate)(&raw mut event, DISABLE_TIMING) };
+            driver.check(code, "making an event")?;
+            // SAFETY: the event was just made where this stream is.
+            unsafe { (driver.cuEventRecord)(event, other.raw()) }
+        };
+        let _current = self.device.enter()?;
+        // SAFETY: the event is there, and a stream of any device may wait for it. What waits for it goes on to do so after
+        // it is given back.
+        let (waits, _) = unsafe {
+            let waits = match recorded {
+                0 => (driver.cuStreamWaitEvent)(self.raw(), event, 0),
+                code => code,
+            };
+            (waits, (driver.cuEventDestroy_v2)(event))
+        };
+        driver.check(waits, "letting a stream wait for another")
+    }
+
     /// Launches a function on `grid` blocks of `block` threads. `args` are the addresses of its parameters, which are
     /// copied at once.
     ///

@@ -1,0 +1,64 @@
+"""The ops on arrays of CUDA devices. Nothing here names an op."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from madelung import _native, _schema
+from madelung._device_arrays import Array, filled
+from madelung._family import NEGATIVE_GRADIENTS
+from madelung._schema import GRADIENT, SAVING, VALUE
+
+
+class Op(_schema.Op):
+    """An op with the targets of its members."""
+
+    float32, float64 = np.dtype(np.float32), np.dtype(np.float64)
+    integers: ClassVar = {"i32": np.dtype(np.int32), "i64": np.dtype(np.int64)}
+    stored = (float32, float64)
+
+    def __init__(self, described: dict[str, Any]) -> None:
+        super().__init__(described)
+        self.targets: dict[str, str] = dict(described["targets"])
+        names = [self.inputs[n].name for n in self.reals]
+        self.bit = {name: 1 << k for k, name in enumerate(names)}
+        self.negative = sum(1 << k for k, name in enumerate(names) if name in NEGATIVE_GRADIENTS)
+        # The gradients come with the values, where the op is declared so.
+        self.together = self.saves == [f"gradient by {name}" for name in names]
+
+    def run(
+        self,
+        member: str,
+        flat: Sequence[Any],
+        stream: _native.DeviceStream,
+        extra: Sequence[Array | None] = (),
+        want: int = 0,
+        negate: int = 0,
+    ) -> list[Array | None]:
+        """Puts a member on a stream: bits of `want` ask for gradients, those of `negate` for results' other sign."""
+        self.check(flat)
+        tensors = [flat[n]._native for n in self.tensors]
+        numbers = [flat[n] for n in self.numbers]
+        more = [None if x is None else x._native for x in extra]
+        results = _native.device_call(self.targets[member], stream, tensors, numbers, more, want, negate)
+        return [None if x is None else Array(x) for x in results]
+
+    def energies(self, flat: Sequence[Any], want: int, stream: _native.DeviceStream) -> list[Any]:
+        """The energies, then minus the gradients by positions and strain, and those by what else is in `want`."""
+        if want and self.together:
+            energies, *gradients = self.run(SAVING, flat, stream, (), want, (self.negative & want) << 1)
+        else:
+            (energies,) = self.run(VALUE, flat, stream)
+            gradients = []
+            if want:
+                ones = filled(energies.shape, energies.dtype, 1.0, stream)
+                extra = [ones, *[None] * len(self.saves)]
+                gradients = self.run(GRADIENT, flat, stream, extra, want, self.negative & want)
+        return [energies, *(g for k, g in enumerate(gradients) if want >> k & 1)]
+
+
+OPS: dict[str, Op] = {op.short: op for op in map(Op, json.loads(_native.described_ops()))}

@@ -1,0 +1,384 @@
+//! Streams and arrays of CUDA devices, for Python.
+//!
+//! An array is memory of ours, or somebody else's that is kept for as long as the array lives. It knows the stream in
+//! whose order it was written, and a call on another stream waits for that, and lets it wait in turn: what is written or
+//! given back there afterwards is so behind the call.
+#![expect(unsafe_code, reason = "streams and memory are taken on their owners' word")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use madelung::array::{Array, DType, Data, Place, View};
+use madelung::backend::Context;
+use madelung::backend::context::Allocator;
+use madelung::backend::cuda::{Cuda, Device, Memory, Stream};
+use madelung::{Error, Result};
+use madelung_bridge::dlpack::is_row_major;
+use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::call::{compute, exception};
+use crate::convert::{elements, given_any};
+use crate::dlpack::{capsule, taken};
+
+/// A stream of the caller's, and memory for what runs on it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) stream: Stream,
+    pub(crate) memory: Memory,
+    id: u64,
+    /// What the caller has as the stream, which lives as long as it does.
+    _object: Option<Py<PyAny>>,
+}
+
+/// The memory of streams, by device and number: what one call has given back, the next one gets.
+fn memories() -> &'static Mutex<HashMap<(usize, u64), Memory>> {
+    static MEMORIES: OnceLock<Mutex<HashMap<(usize, u64), Memory>>> = OnceLock::new();
+    MEMORIES.get_or_init(Mutex::default)
+}
+
+impl Lane {
+    /// The backend of this stream.
+    pub(crate) fn cuda(&self) -> Cuda {
+        Cuda::new(self.stream)
+    }
+
+    /// What calls on it are given.
+    pub(crate) fn context<'a>(&'a self, backend: &'a Cuda) -> Context<'a> {
+        Context { backend, allocator: &self.memory, ..Context::default() }
+    }
+
+    fn device(&self) -> &'static Device {
+        self.stream.device()
+    }
+}
+
+/// A stream of a device.
+#[pyclass(frozen, module = "madelung._native")]
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceStream(pub(crate) Arc<Lane>);
+
+#[pymethods]
+impl DeviceStream {
+    /// The stream behind a handle, which `object` keeps alive.
+    #[new]
+    fn new(py: Python<'_>, device: usize, handle: usize, object: Option<Py<PyAny>>) -> PyResult<Self> {
+        compute(py, || {
+            // SAFETY: the caller has it as a stream, which lives as long as the object.
+            let stream = unsafe { Device::get(device)?.stream(handle)? };
+            let id = stream.id()?;
+            let mut memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
+            let memory = memories.entry((device, id)).or_insert_with(|| Memory::new(stream)).clone();
+            Ok(Self(Arc::new(Lane { stream, memory, id, _object: object })))
+        })
+    }
+
+    #[getter]
+    fn device(&self) -> usize {
+        self.0.device().ordinal()
+    }
+
+    #[getter]
+    fn handle(&self) -> usize {
+        self.0.stream.as_raw()
+    }
+
+    /// Its number, which no other stream of the process gets.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.0.id
+    }
+}
+
+/// Gives memory that no array has any more back to the driver, which waits for its device.
+#[pyfunction]
+pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
+    compute(py, || {
+        let memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
+        memories.values().try_for_each(|memory| memory.release().map(|_| ()))
+    })
+}
+
+/// Elements in the memory of a device, in row-major order.
+#[pyclass(frozen, module = "madelung._native")]
+#[derive(Debug)]
+pub(crate) struct DeviceArray {
+    /// Whose memory it is.
+    kept: Arc<Array>,
+    device: &'static Device,
+    dtype: DType,
+    shape: Vec<usize>,
+    address: u64,
+    /// In whose order it was written; none where that was over when it came.
+    written: Option<Arc<Lane>>,
+    /// Whether the memory is somebody else's, who may have given it back.
+    is_foreign: bool,
+}
+
+impl DeviceArray {
+    /// What work on a stream has made.
+    pub(crate) fn made(lane: &Arc<Lane>, array: Array) -> Self {
+        Self::of(lane.device(), array, Some(lane.clone()), false)
+    }
+
+    fn of(device: &'static Device, array: Array, written: Option<Arc<Lane>>, is_foreign: bool) -> Self {
+        let address = match array.view().data() {
+            Data::Device(remote) => remote.address(),
+            _ => unreachable!("arrays of calls on a device lie there"),
+        };
+        let (dtype, shape) = (array.dtype(), array.shape().to_vec());
+        Self { kept: Arc::new(array), device, dtype, shape, address, written, is_foreign }
+    }
+
+    /// What somebody lends.
+    fn borrowed(name: &str, array: Array, written: Option<Arc<Lane>>) -> Result<Self> {
+        let Place::Cuda(ordinal) = array.place() else {
+            return Err(Error::argument(name, "an array of a CUDA device", "one of the host"));
+        };
+        let array = Self::of(Device::get(ordinal)?, array, written, true);
+        if array.address % array.dtype.size() as u64 != 0 && array.len() > 0 {
+            let expected = format!("an address that is a multiple of {}", array.dtype.size());
+            return Err(Error::argument(name, expected, format!("{:#x}", array.address)));
+        }
+        array.check(name)?;
+        Ok(array)
+    }
+
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether the memory is there.
+    fn check(&self, name: &str) -> Result<()> {
+        if self.is_foreign {
+            return self.device.check_pointer(name, self.address, self.len() * self.dtype.size());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        let place = Place::Cuda(self.device.ordinal());
+        // SAFETY: the owner of the memory is kept, and said that it has these elements; whoever writes to it does so in the
+        // order of the stream that calls wait for.
+        unsafe { View::remote(place, self.dtype, &self.shape, self.address) }
+    }
+
+    /// Lets work on a stream begin with this array, which errors call `name`.
+    fn before(&self, name: &str, lane: &Lane) -> Result<()> {
+        if self.device.ordinal() != lane.device().ordinal() {
+            let place = |device: &Device| Place::Cuda(device.ordinal());
+            let (expected, got) = (place(lane.device()), place(self.device));
+            return Err(Error::argument(name, format!("an array of {expected}"), format!("one of {got}")));
+        }
+        self.check(name)?;
+        self.elsewhere(lane).map_or(Ok(()), |written| lane.stream.wait_for(written.stream))
+    }
+
+    /// Lets what comes on the array's own stream wait for the work.
+    fn after(&self, lane: &Lane) -> Result<()> {
+        self.elsewhere(lane).map_or(Ok(()), |written| written.stream.wait_for(lane.stream))
+    }
+
+    /// The stream that it was written on, where that is another one.
+    fn elsewhere(&self, lane: &Lane) -> Option<&Lane> {
+        self.written.as_deref().filter(|written| written.id != lane.id)
+    }
+}
+
+/// Does work on a stream with arrays, each with the name that errors call it by.
+pub(crate) fn with_arrays<T>(
+    lane: &Lane,
+    arrays: &[(&DeviceArray, String)],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    arrays.iter().try_for_each(|(array, name)| array.before(name, lane))?;
+    let done = work();
+    arrays.iter().try_for_each(|(array, _)| array.after(lane)).and(done)
+}
+
+#[pymethods]
+impl DeviceArray {
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    #[getter]
+    fn dtype(&self) -> String {
+        self.dtype.to_string()
+    }
+
+    #[getter]
+    fn device(&self) -> usize {
+        self.device.ordinal()
+    }
+
+    /// Of the first element; 0 where there is none.
+    #[getter]
+    fn address(&self) -> u64 {
+        if self.len() == 0 { 0 } else { self.address }
+    }
+
+    /// The handle of the stream that it was written on.
+    #[getter]
+    fn stream(&self) -> Option<usize> {
+        self.written.as_ref().map(|lane| lane.stream.as_raw())
+    }
+
+    /// An error where its memory was given back.
+    #[pyo3(name = "check")]
+    fn checked(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        compute(py, || self.check(name))
+    }
+
+    /// A copy for NumPy, for which it waits.
+    fn read<'py>(&self, py: Python<'py>, stream: &DeviceStream) -> PyResult<Bound<'py, PyAny>> {
+        let lane = &*stream.0;
+        let array =
+            compute(py, || with_arrays(lane, &[(self, "array".into())], || lane.stream.read(&self.view())))?;
+        Ok(given_any(py, array))
+    }
+
+    /// A copy on the device.
+    fn copy(&self, py: Python<'_>, stream: &DeviceStream) -> PyResult<Self> {
+        let lane = &stream.0;
+        compute(py, || {
+            with_arrays(lane, &[(self, "array".into())], || {
+                let copy = lane.memory.room(self.dtype, &self.shape)?;
+                let copy = Self::made(lane, copy);
+                // SAFETY: both have as many bytes, and one of them is new.
+                unsafe { lane.stream.copy(copy.address, self.address, self.len() * self.dtype.size())? };
+                Ok(copy)
+            })
+        })
+    }
+
+    /// Elements from `first` on in a shape of their own, in the same memory.
+    fn part(&self, first: usize, shape: Vec<usize>) -> PyResult<Self> {
+        let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
+        if !len.and_then(|len| len.checked_add(first)).is_some_and(|end| end <= self.len()) {
+            let got = format!("shape {shape:?} from {first} on");
+            return Err(exception(Error::argument("part", format!("part of {} elements", self.len()), got)));
+        }
+        let address = self.address + (first * self.dtype.size()) as u64;
+        let (kept, written) = (self.kept.clone(), self.written.clone());
+        Ok(Self { kept, written, shape, address, ..*self })
+    }
+
+    /// A capsule of DLPack for whoever works on `stream`, which waits for the array; nobody waits without one.
+    fn lend<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&DeviceStream>,
+        versioned: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(stream) = stream {
+            compute(py, || self.before("stream", &stream.0))?;
+        }
+        let owner = Box::new((self.kept.clone(), self.written.clone()));
+        capsule(py, &self.view(), owner, versioned)
+    }
+}
+
+/// NumPy's arrays of what is computed with.
+#[derive(FromPyObject)]
+pub(crate) enum Numbers<'py> {
+    F64(PyReadonlyArrayDyn<'py, f64>),
+    F32(PyReadonlyArrayDyn<'py, f32>),
+    I32(PyReadonlyArrayDyn<'py, i32>),
+    I64(PyReadonlyArrayDyn<'py, i64>),
+}
+
+/// A copy of an array of NumPy's on a device, for which it waits.
+#[pyfunction]
+pub(crate) fn device_upload(
+    py: Python<'_>,
+    array: Numbers<'_>,
+    stream: &DeviceStream,
+) -> PyResult<DeviceArray> {
+    let view = match &array {
+        Numbers::F64(a) => View::new(Data::F64(elements(a)?), a.shape()),
+        Numbers::F32(a) => View::new(Data::F32(elements(a)?), a.shape()),
+        Numbers::I32(a) => View::new(Data::I32(elements(a)?), a.shape()),
+        Numbers::I64(a) => View::new(Data::I64(elements(a)?), a.shape()),
+    };
+    let view = view.map_err(exception)?;
+    let lane = &stream.0;
+    compute(py, || Ok(DeviceArray::made(lane, lane.memory.upload(&view)?)))
+}
+
+fn dtype_of(name: &str, dtype: &str) -> Result<DType> {
+    let known = [DType::F64, DType::F32, DType::I32, DType::I64];
+    known
+        .into_iter()
+        .find(|known| known.to_string() == dtype)
+        .ok_or_else(|| Error::argument(name, "float32, float64, int32 or int64", dtype))
+}
+
+/// An array with one number everywhere.
+#[pyfunction]
+pub(crate) fn device_filled(
+    py: Python<'_>,
+    shape: Vec<usize>,
+    dtype: &str,
+    x: f64,
+    stream: &DeviceStream,
+) -> PyResult<DeviceArray> {
+    let lane = &stream.0;
+    compute(py, || {
+        let dtype = dtype_of("dtype", dtype)?;
+        let array = if x == 0.0 {
+            lane.memory.zeros(dtype, &shape)?
+        } else {
+            lane.context(&lane.cuda()).filled(dtype, &shape, x)?
+        };
+        Ok(DeviceArray::made(lane, array))
+    })
+}
+
+/// What a capsule of DLPack has. Its lender was told of `stream`, which waits for it.
+#[pyfunction]
+pub(crate) fn device_from_capsule(
+    py: Python<'_>,
+    name: &str,
+    capsule: &Bound<'_, PyAny>,
+    stream: &DeviceStream,
+) -> PyResult<DeviceArray> {
+    let borrowed = taken(name, capsule)?;
+    compute(py, || DeviceArray::borrowed(name, borrowed.into_array(name)?, Some(stream.0.clone())))
+}
+
+/// The device in whose memory an address lies.
+#[pyfunction]
+pub(crate) fn device_of_pointer(py: Python<'_>, name: &str, address: u64) -> PyResult<usize> {
+    compute(py, || Ok(Device::of_pointer(name, address)?.ordinal()))
+}
+
+/// What an object says in its `__cuda_array_interface__`: elements in row-major order, which `owner` keeps.
+#[pyfunction]
+pub(crate) fn device_from_address(
+    py: Python<'_>,
+    name: &str,
+    layout: (u64, Vec<usize>, Option<Vec<i64>>),
+    dtype: &str,
+    device: usize,
+    stream: Option<&DeviceStream>,
+    owner: Py<PyAny>,
+) -> PyResult<DeviceArray> {
+    compute(py, || {
+        let ((address, shape, strides), dtype) = (layout, dtype_of(name, dtype)?);
+        if let Some(bytes) = strides {
+            let size = dtype.size() as i64;
+            let whole = bytes.len() == shape.len() && bytes.iter().all(|stride| stride % size == 0);
+            let strides: Vec<i64> = bytes.iter().map(|stride| stride / size).collect();
+            if !(whole && is_row_major(&shape, &strides)) {
+                let got = format!("strides {bytes:?} of {shape:?}");
+                return Err(Error::argument(name, "an array in row-major order without gaps", got));
+            }
+        }
+        // SAFETY: the owner says that this is there, and is kept; whether it is memory of a device is asked below.
+        let array = unsafe { Array::remote(Place::Cuda(device), dtype, &shape, address, Box::new(owner)) };
+        DeviceArray::borrowed(name, array, stream.map(|stream| stream.0.clone()))
+    })
+}

@@ -1,0 +1,83 @@
+//! Neighbour lists on CUDA devices.
+
+use madelung::array::{Array, DType, View};
+use madelung::backend::Context;
+use madelung::backend::context::Allocator;
+use madelung::device::DeviceBatch;
+use madelung::neighbors::{CooArrays, DeviceCoo, DeviceFrame, Kind, Periodic};
+use madelung::{Error, Result};
+use pyo3::prelude::*;
+
+use crate::call::compute;
+use crate::device::{DeviceArray, DeviceStream, with_arrays};
+
+/// An array of a frame, or none.
+type Given<'py> = Option<Bound<'py, DeviceArray>>;
+
+/// The pairs (2, P), where those of each atom begin, and images, with room for `capacity` pairs; without one as many as
+/// there are, for which the call waits. The frame is positions, cells, the periodic axes of each system where they are
+/// not `axes` for all, and the system of each atom.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "a search has as many parts")]
+pub(crate) fn device_neighbors<'py>(
+    py: Python<'py>,
+    frame: (Bound<'py, DeviceArray>, Given<'py>, Given<'py>, Bound<'py, DeviceArray>),
+    axes: [bool; 3],
+    systems: usize,
+    cutoff: f64,
+    half: bool,
+    capacity: Option<usize>,
+    stream: &DeviceStream,
+) -> PyResult<(DeviceArray, DeviceArray, DeviceArray)> {
+    let lane = &stream.0;
+    let [positions, batch_idx] = [&frame.0, &frame.3].map(Bound::get);
+    let [cell, pbc] = [&frame.1, &frame.2].map(|array| array.as_ref().map(Bound::get));
+    let kind = if half { Kind::Half } else { Kind::Full };
+    compute(py, || {
+        let named =
+            [("positions", Some(positions)), ("cell", cell), ("pbc", pbc), ("batch_idx", Some(batch_idx))];
+        let named: Vec<_> =
+            named.into_iter().filter_map(|(name, array)| Some((array?, name.to_string()))).collect();
+        with_arrays(lane, &named, || {
+            let cuda = lane.cuda();
+            let context = lane.context(&cuda);
+            let (of, ptr) = batch(&context, &lane.memory, &batch_idx.view(), systems)?;
+            let of = of.as_ref().map_or_else(|| batch_idx.view(), Array::view);
+            let batch = DeviceBatch::new(of, ptr.view())?;
+            let pbc = pbc.map_or(Periodic::All(axes), |array| Periodic::Each(array.view()));
+            let (positions, cell) = (positions.view(), cell.map(DeviceArray::view));
+            let frame = DeviceFrame { positions: &positions, cell: cell.as_ref(), pbc: &pbc, batch: &batch };
+            let counted = DeviceCoo::count(&cuda, &context, &frame, cutoff, kind)?;
+            let capacity = capacity.map_or_else(|| counted.total(), Ok)?;
+            let mut list = CooArrays::room(&context, batch.atoms(), capacity)?;
+            counted.write(&mut list)?;
+            let made = |array| DeviceArray::made(lane, array);
+            Ok((made(list.list), made(list.ptr), made(list.shifts)))
+        })
+    })
+}
+
+/// The system of each atom in 32 bits, where it is not, and where each system begins.
+fn batch(
+    context: &Context<'_>,
+    memory: &dyn Allocator,
+    idx: &View<'_>,
+    systems: usize,
+) -> Result<(Option<Array>, Array)> {
+    if idx.dtype().is_real() {
+        return Err(Error::argument("batch_idx", "int32 or int64", idx.dtype().to_string()));
+    }
+    let narrow = match idx.dtype() {
+        DType::I32 => None,
+        _ => {
+            let mut narrow = memory.room(DType::I32, idx.shape())?;
+            // What is no i32 is cut, and found out of range where indices are checked.
+            context.cast_integers(idx, &mut narrow)?;
+            Some(narrow)
+        }
+    };
+    let mut ptr = memory.room(DType::I32, &[systems + 1])?;
+    let of = narrow.as_ref().map_or_else(|| idx.clone(), Array::view);
+    context.bounds(&of, &mut ptr)?;
+    Ok((narrow, ptr))
+}
