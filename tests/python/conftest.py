@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+DEVICE = os.environ.get("MADELUNG_TEST_DEVICE", "cpu")
 
 
 def is_there(framework: str) -> bool:
