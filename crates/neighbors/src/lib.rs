@@ -22,7 +22,9 @@ use madelung_core::lattice;
 
 pub use coordinate::Coordinate;
 pub use distances::distances;
-pub use madelung_core::backend::cuda::{DeviceOptions, DeviceSearch, Periodic};
+pub use madelung_core::backend::cuda::{
+    CooArrays, DeviceCoo, DeviceFrame, DeviceOptions, DeviceSearch, Periodic, neighbor_coo,
+};
 pub use madelung_core::pairs::{Kind, PairList};
 pub use ops::{kernels as all_kernels, registry};
 pub use search::{Method, NeighborSearch, Options, neighbor_list};

@@ -4,8 +4,10 @@
 //! There need be no GPU: a driver of our own stands in (`tests/stand_in`).
 
 mod calls;
+mod coo;
 mod support;
 
+use coo::Coo;
 use madelung_core::array::DType;
 use madelung_core::backend::pool::Serial;
 use madelung_neighbors::{DeviceSearch, Options, neighbor_list};
@@ -26,7 +28,7 @@ pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {
     Read { ptr: csr.neighbor_ptr.to_vec(), others: csr.others.to_vec(), shifts: csr.shifts.to_vec() }
 }
 
-/// With both types, both kinds and both forms of shifts.
+/// With both types, both kinds, both forms of shifts, and as arrays of its own.
 #[track_caller]
 fn agree(gpu: &Gpu, systems: &[System], cutoff: f64) -> usize {
     let mut most = 0;
@@ -46,6 +48,10 @@ fn agree(gpu: &Gpu, systems: &[System], cutoff: f64) -> usize {
             let got = gpu.list(&search);
             assert!(got == want, "{dtype}, half {half}, packed {packed}\n{got:?}\n{want:?}");
             most = most.max(pairs);
+            if !packed {
+                let coo = gpu.coo(&sent, cutoff, half, None);
+                assert!(coo == Coo::of(&want, 0), "{dtype}, half {half}\n{coo:?}\n{want:?}");
+            }
         }
     }
     most

@@ -27,6 +27,11 @@ impl<'c> Rooms<'c> {
         Self { context, arrays: vec![] }
     }
 
+    /// Whose allocator it is.
+    pub(super) fn context(&self) -> &'c Context<'c> {
+        self.context
+    }
+
     /// Room for so many f64, which hold anything.
     pub(super) fn open(&mut self, elements: usize) -> Result<u64> {
         let array = self.context.allocator.room(DType::F64, &[elements])?;

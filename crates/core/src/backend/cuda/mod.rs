@@ -33,5 +33,5 @@ pub use device::Device;
 pub use graph::Graph;
 pub use libraries::set_library_folders;
 pub use program::{Function, Program};
-pub use search::{DeviceOptions, DeviceSearch, Periodic};
+pub use search::{CooArrays, DeviceCoo, DeviceFrame, DeviceOptions, DeviceSearch, Periodic, neighbor_coo};
 pub use stream::Stream;

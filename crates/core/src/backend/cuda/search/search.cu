@@ -39,11 +39,12 @@ struct __align__(16) Point {
 struct Search {
   double cutoff;
   i64 points, systems, buckets, capacity;
+  // Those of `cells` systems, or one for all.
   const void* cell;
-  i64 cell_is_wide;
-  // For each system, or null: then `axes` holds for all, a bit for each.
+  i64 cell_is_wide, cells;
+  // For `each` system, or one for all, or null: then `axes` has a bit for each axis.
   const int* pbc;
-  i64 axes, half, packed;
+  i64 axes, each, half, packed;
   u32* word;
 };
 
@@ -82,9 +83,9 @@ FUNCTION geometry(Search a, System* systems) {
   bool open[3];
   double frame[9], unit[9];
   bool finite = true;
-  for (int k = 0; k < 3; ++k) open[k] = a.pbc ? a.pbc[3 * b + k] == 0 : (a.axes >> k & 1) == 0;
+  for (int k = 0; k < 3; ++k) open[k] = a.pbc ? a.pbc[(a.each > 1 ? 3 * b : 0) + k] == 0 : (a.axes >> k & 1) == 0;
   for (int n = 0; n < 9; ++n) {
-    const i64 at = 9 * b + n;
+    const i64 at = (a.cells > 1 ? 9 * b : 0) + n;
     frame[n] = !a.cell ? 0 : a.cell_is_wide ? ((const double*)a.cell)[at] : double(((const float*)a.cell)[at]);
     finite = finite && fabs(frame[n]) <= 1.7976931348623157e308;
     s.rows[n] = open[n / 3] ? 0 : frame[n];
@@ -398,7 +399,7 @@ template <class K> __device__ void sort_row(const K& keys, i64 n) {
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
 template <class K>
 __device__ void fill_row(const Search& a, const System& s, const Point& i, const Point* points, const Point* sorted,
-                         const int* bounds, const K& keys, i64 n, int* others, int* shifts) {
+                         const int* bounds, const K& keys, i64 n, int* rows, int* others, int* shifts) {
   const int lane = threadIdx.x % WARP;
   i64 done = 0;
   visit(a, s, i, sorted, bounds, [&](bool hit, int j, int code) {
@@ -415,6 +416,7 @@ __device__ void fill_row(const Search& a, const System& s, const Point& i, const
     unpack(int(u32(key) ^ 0x80000000u), t);
     for (int k = 0; k < 3; ++k) t[k] += i.wrap[k] - points[j].wrap[k];
     others[e] = j;
+    if (rows) rows[e] = i.self;
     if (!a.packed) {
       for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];
       continue;
@@ -425,24 +427,25 @@ __device__ void fill_row(const Search& a, const System& s, const Point& i, const
 }
 
 FUNCTION fill(Search a, const System* systems, const Point* points, const Point* sorted, const int* bounds, const i64* ptr,
-              int* others, int* shifts) {
+              int* rows, int* others, int* shifts) {
   __shared__ u64 rooms[THREADS / WARP][ROOM];
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   // The word says no more than this: where it was raised, all rows were counted as empty.
-  if (row >= a.points || ptr[a.points] == 0) return;
+  if (row >= a.points || ptr[a.points] == 0 || ptr[a.points] > a.capacity) return;
   const Point i = sorted[row];
   const i64 begin = ptr[i.self], n = ptr[i.self + 1] - begin;
-  if (begin + n > a.capacity || n == 0) return;
+  if (n == 0) return;
   const i64 stride = a.packed ? 1 : 3;
   const System& s = systems[i.system];
+  if (rows) rows += begin;
   others += begin;
   shifts += stride * begin;
   if (n <= ROOM) {
     const Inside keys = {rooms[threadIdx.x / WARP]};
-    fill_row(a, s, i, points, sorted, bounds, keys, n, others, shifts);
+    fill_row(a, s, i, points, sorted, bounds, keys, n, rows, others, shifts);
   } else {
     const Outside keys = {others, shifts, stride};
-    fill_row(a, s, i, points, sorted, bounds, keys, n, others, shifts);
+    fill_row(a, s, i, points, sorted, bounds, keys, n, rows, others, shifts);
   }
 }
 
@@ -455,6 +458,23 @@ FUNCTION finish(Search a, i64* ptr) {
     ptr[i + 1] = a.capacity + 1;
   } else if (i == a.points - 1 && ptr[i + 1] > a.capacity) {
     raise(a.word, CAPACITY, ROOM_FOR_PAIRS);
+  }
+}
+
+// Offsets that an i32 has no room for become its largest number, which is beyond any capacity.
+FUNCTION coordinates(Search a, const i64* ptr, int* offsets, int* rows, int* others, int* shifts) {
+  const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
+  const bool failed = (*a.word & ~(1u << CAPACITY)) != 0;
+  const i64 total = ptr[a.points];
+  if (at <= a.points) {
+    const i64 offset = !failed ? ptr[at] : at == 0 ? 0 : a.capacity + 1;
+    offsets[at] = offset < 2147483647 ? int(offset) : 2147483647;
+    if (at == 0 && !failed && total > a.capacity) raise(a.word, CAPACITY, ROOM_FOR_PAIRS);
+  }
+  // Where the word was raised, the total is 0.
+  if (at < a.capacity && (at >= total || total > a.capacity)) {
+    rows[at] = others[at] = int(a.points);
+    for (int k = 0; k < 3; ++k) shifts[3 * at + k] = 0;
   }
 }
 
@@ -473,7 +493,8 @@ FUNCTION moved(Search a, const POSITION* r, const POSITION* before, const int* o
   }
   if (i < a.systems && a.cell) {
     bool same = true;
-    for (i64 n = 9 * i; n < 9 * i + 9; ++n) {
+    const i64 first = a.cells > 1 ? 9 * i : 0;
+    for (i64 n = first; n < first + 9; ++n) {
       same = same && (a.cell_is_wide ? ((const double*)a.cell)[n] == ((const double*)cell_before)[n]
                                      : ((const float*)a.cell)[n] == ((const float*)cell_before)[n]);
     }
