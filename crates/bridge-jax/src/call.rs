@@ -7,28 +7,26 @@
 //! op itself sees to both.
 
 use crate::ffi::{Call, Operand, Output};
-use crate::runtime::Runtime;
 use madelung_bridge::layout::{Part, Type};
 use madelung_bridge::{Entry, Extra, find};
 use madelung_core::array::{Array, Data, View};
 use madelung_core::backend::Context;
-use madelung_core::backend::cuda::Cuda;
 use madelung_core::op::{ArgKind, Size};
 use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
 
 /// What a frame asks for.
-struct Asked<'a> {
-    entry: &'static Entry,
-    mask: u64,
-    want: u64,
-    numbers: Vec<u64>,
-    operands: Vec<Operand<'a>>,
-    outputs: Vec<Output<'a>>,
+pub(crate) struct Asked<'a> {
+    pub(crate) entry: &'static Entry,
+    pub(crate) mask: u64,
+    pub(crate) want: u64,
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) operands: Vec<Operand<'a>>,
+    pub(crate) outputs: Vec<Output<'a>>,
 }
 
 impl<'a> Asked<'a> {
-    fn read(call: &Call<'a>) -> Result<Self> {
+    pub(crate) fn read(call: &Call<'a>) -> Result<Self> {
         let entry = find(call.text("target")?)?;
         let mask = if entry.member.has_mask() { call.integer("mask")? } else { 0 };
         let want = if entry.member.has_want() { call.integer("want")? } else { 0 };
@@ -39,12 +37,18 @@ impl<'a> Asked<'a> {
         });
         let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
         let asked = Self { entry, mask, want, numbers, operands: call.operands()?, outputs: call.outputs()? };
-        let expected = entry.tensors() + (0..asked.extras()).filter(|n| asked.there(*n)).count();
-        if asked.operands.len() != expected {
-            let got = asked.operands.len().to_string();
-            return Err(Error::argument("operands", format!("{expected} arrays"), got));
-        }
+        asked.check()?;
         Ok(asked)
+    }
+
+    /// There are as many operands as the member takes.
+    pub(crate) fn check(&self) -> Result<()> {
+        let expected = self.entry.tensors() + (0..self.extras()).filter(|n| self.there(*n)).count();
+        if self.operands.len() == expected {
+            return Ok(());
+        }
+        let got = self.operands.len().to_string();
+        Err(Error::argument("operands", format!("{expected} arrays"), got))
     }
 
     /// How many arrays may follow the op's.
@@ -58,7 +62,7 @@ impl<'a> Asked<'a> {
     }
 
     /// What the member computes of its operands as `view` sees them, each with its name.
-    fn evaluate<'v>(
+    pub(crate) fn evaluate<'v>(
         &'v self,
         context: &Context<'_>,
         view: impl Fn(&'v Operand<'a>, &dyn Fn() -> String) -> Result<View<'v>>,
@@ -95,24 +99,6 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
             return Err(Error::argument("result", format!("shape {:?}", array.shape()), got));
         }
         output.write(&array.view())?;
-        context.allocator.recycle(array);
-    }
-    Ok(())
-}
-
-/// Puts a member on the stream of a CUDA device.
-///
-/// Which of the arrays that an op asks its allocator for becomes a result only the op knows, so that results are copied to
-/// where XLA wants them, on the stream; they are small beside what they are computed from.
-pub(crate) fn run_on_cuda(call: &Call<'_>) -> Result<()> {
-    let mut asked = Asked::read(call)?;
-    let runtime = Runtime::of(call)?;
-    let stream = runtime.stream();
-    let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
-    let place = context.backend.place();
-    let arrays = asked.evaluate(&context, |operand, name| operand.view_on(place, name))?;
-    for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {
-        output.write_on(stream, &array.view())?;
         context.allocator.recycle(array);
     }
     Ok(())

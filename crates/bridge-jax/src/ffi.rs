@@ -5,8 +5,8 @@
 //! buffers nobody writes to meanwhile and whose result buffers nobody else has. Nothing unwinds out of a handler.
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
-use madelung_core::array::{DType, Data, Place, View};
-use madelung_core::backend::cuda::Stream;
+use madelung_core::array::{Array, DType, Data, Place, View};
+use madelung_core::backend::cuda::{Arena, Stream};
 use madelung_core::{Error, Result};
 use std::any::Any;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -28,7 +28,11 @@ const INVALID_ARGUMENT: u32 = 3;
 const UNIMPLEMENTED: u32 = 12;
 const INTERNAL: u32 = 13;
 
+/// The trait of handlers whose work XLA may capture in a command buffer, and run again.
+const CAPTURABLE: u32 = 1;
+
 const S64: u32 = 5;
+const U8: u32 = 6;
 const F64: u32 = 12;
 const DTYPES: [(u32, DType); 6] = [
     (F64, DType::F64),
@@ -188,6 +192,10 @@ pub(crate) struct Output<'a> {
     life: std::marker::PhantomData<&'a mut u8>,
 }
 
+fn number_of(dtype: DType) -> u32 {
+    DTYPES.iter().find(|(_, of)| *of == dtype).map_or(0, |(n, _)| *n)
+}
+
 fn dtype_of(number: u32) -> Option<DType> {
     DTYPES.iter().find(|(n, _)| *n == number).map(|(_, dtype)| *dtype)
 }
@@ -310,6 +318,16 @@ impl Text {
 }
 
 impl<'a> Operand<'a> {
+    /// One without elements, for those who only ask for its type and shape.
+    pub(crate) fn nowhere(dtype: DType, shape: &[usize]) -> Self {
+        Self {
+            dtype: number_of(dtype),
+            data: null_mut(),
+            shape: shape.into(),
+            life: std::marker::PhantomData,
+        }
+    }
+
     /// The elements of an array in the memory of the host; the shape may have been made smaller along the first axis.
     /// `name` is that of the argument.
     pub(crate) fn view(&self, name: &dyn Fn() -> String) -> Result<View<'a>> {
@@ -351,10 +369,37 @@ impl<'a> Operand<'a> {
 }
 
 impl Output<'_> {
+    /// As [`Operand::nowhere`].
+    pub(crate) fn nowhere(dtype: DType, shape: &[usize]) -> Self {
+        Self {
+            dtype: number_of(dtype),
+            data: null_mut(),
+            shape: shape.into(),
+            life: std::marker::PhantomData,
+        }
+    }
+
+    /// The result as an array of a device, for work on the stream of the call.
+    pub(crate) fn array_on(&self, place: Place) -> Result<Array> {
+        let dtype = dtype_of(self.dtype).ok_or_else(unknown)?;
+        // SAFETY: XLA has as many elements there, in row-major order, which nobody else uses until the stream has come so
+        // far; the array is gone when the handler returns.
+        Ok(unsafe { Array::remote(place, dtype, &self.shape, self.data.addr() as u64, Box::new(())) })
+    }
+
+    /// The result as memory for a call to work in.
+    pub(crate) fn arena_on(&self, stream: Stream) -> Result<Arena> {
+        let (U8, [bytes]) = (self.dtype, &self.shape[..]) else {
+            let got = format!("an array of shape {:?} and another dtype", self.shape);
+            return Err(Error::argument("scratch", "uint8 of one axis as the last result", got));
+        };
+        // SAFETY: XLA has as many bytes there, which nobody else uses until the stream has come so far; what is in them is
+        // gone when the handler returns.
+        Ok(unsafe { Arena::new(stream, self.data.addr() as u64, *bytes) })
+    }
+
     fn bytes(&self) -> Result<usize> {
-        let size = dtype_of(self.dtype).map(DType::size);
-        let size =
-            size.ok_or_else(|| Error::Unsupported("JAX: a result of a dtype that no op has".into()))?;
+        let size = dtype_of(self.dtype).ok_or_else(unknown)?.size();
         Ok(size * self.shape.iter().product::<usize>())
     }
 
@@ -376,12 +421,15 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Puts a copy of an array of the device on a stream.
+    /// Puts a copy of an array of the device on a stream, if it is not the result itself.
     pub(crate) fn write_on(&mut self, stream: Stream, array: &View<'_>) -> Result<()> {
         self.must_fit(array, array.shape() == self.shape)?;
         let (Data::Device(from), bytes) = (array.data(), self.bytes()?) else {
             return Err(Error::argument("result", "an array of a device", "one of the host"));
         };
+        if from.address() == self.data.addr() as u64 {
+            return Ok(());
+        }
         // SAFETY: XLA has as many bytes for the result, which nobody else uses until the stream has come so far.
         unsafe { stream.copy(self.data.addr() as u64, from.address(), bytes) }
     }
@@ -390,8 +438,7 @@ impl Output<'_> {
         if fits && dtype_of(self.dtype) == Some(array.dtype()) {
             return Ok(());
         }
-        let got = format!("{} of shape {:?} for one of shape {:?}", array.dtype(), array.shape(), self.shape);
-        Err(Error::argument("result", "the array that tracing has promised", got))
+        Err(unfit(array.dtype(), array.shape(), &self.shape))
     }
 
     /// Writes NaN everywhere (0 in integers).
@@ -405,6 +452,16 @@ impl Output<'_> {
         }
         Ok(())
     }
+}
+
+fn unknown() -> Error {
+    Error::Unsupported("JAX: a result of a dtype that no op has".into())
+}
+
+/// What is said where a result is not what the frame has room for.
+pub(crate) fn unfit(dtype: DType, shape: &[usize], room: &[usize]) -> Error {
+    let got = format!("{dtype} of shape {shape:?} for one of shape {room:?}");
+    Error::argument("result", "the array that tracing has promised", got)
 }
 
 /// Answers what XLA asks when a handler is registered, and runs `work` in the frames of calls.
@@ -483,14 +540,23 @@ pub(crate) unsafe extern "C" fn search(frame: *mut CallFrame) -> *mut c_void {
 
 /// Runs a member of an op's family on a CUDA device.
 ///
-/// It does not say that it may be captured: scratch memory goes back to XLA when the handler returns, and who replays a
-/// graph would write to what others have got since.
+/// It does not say that it may be captured: scratch memory goes back to XLA when the handler returns, and who runs a graph
+/// again would write to what others have got since.
 ///
 /// # Safety
 /// XLA calls it, as a handler.
 pub(crate) unsafe extern "C" fn member_on_cuda(frame: *mut CallFrame) -> *mut c_void {
     // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, crate::call::run_on_cuda) }
+    unsafe { enter(frame, 0, crate::cuda::run) }
+}
+
+/// The same with its scratch memory as the last result, so that XLA may capture it.
+///
+/// # Safety
+/// XLA calls it, as a handler.
+pub(crate) unsafe extern "C" fn member_with_scratch(frame: *mut CallFrame) -> *mut c_void {
+    // SAFETY: as promised by the caller.
+    unsafe { enter(frame, CAPTURABLE, crate::cuda::run_with_scratch) }
 }
 
 /// Says on CUDA devices that nothing is searched there.

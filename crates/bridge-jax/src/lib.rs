@@ -3,14 +3,16 @@
 //! Nothing here links to jaxlib or needs C++: the C structs of the FFI are declared by hand, and one binary serves
 //! every jaxlib from 0.6 on. For each platform there is one handler for all members of all ops, and one for the search of
 //! neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a call runs on XLA's
-//! stream, with scratch of XLA's, and nothing waits for it; searches are for the CPU alone. Handlers keep nothing between calls. What JAX takes from Python (primitives and
-//! their rules) is made in `madelung.jax` from the [`describe`]d ops.
+//! stream, with scratch of XLA's, and nothing waits for it; searches are for the CPU alone. Handlers keep nothing between
+//! calls. What JAX takes from Python (primitives and their rules) is made in `madelung.jax` from the [`describe`]d ops.
 
 mod call;
+mod cuda;
 mod ffi;
 mod runtime;
 mod search;
 
+pub use cuda::{Outline, scratch};
 pub use ffi::{CallFrame, Handler};
 pub use madelung_bridge::{Described, describe};
 
@@ -21,15 +23,25 @@ pub struct Handlers {
     pub platform: &'static str,
     /// Of members of ops.
     pub member: Handler,
+    /// Of members whose last result is [`scratch`] of as many bytes, registered under their names and [`WITH_SCRATCH`].
+    pub member_with_scratch: Option<Handler>,
     /// Of the search for neighbours.
     pub search: Handler,
 }
 
 /// The handlers of every platform.
 pub const HANDLERS: [Handlers; 2] = [
-    Handlers { platform: "cpu", member: ffi::member, search: ffi::search },
-    Handlers { platform: "CUDA", member: ffi::member_on_cuda, search: ffi::search_on_cuda },
+    Handlers { platform: "cpu", member: ffi::member, member_with_scratch: None, search: ffi::search },
+    Handlers {
+        platform: "CUDA",
+        member: ffi::member_on_cuda,
+        member_with_scratch: Some(ffi::member_with_scratch),
+        search: ffi::search_on_cuda,
+    },
 ];
+
+/// What follows the name of a target whose last result is scratch.
+pub const WITH_SCRATCH: &str = "_with_scratch";
 
 /// The target of the search for neighbours.
 pub const SEARCH: &str = search::TARGET;

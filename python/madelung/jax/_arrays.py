@@ -6,7 +6,7 @@ without a capacity, parameters, wave vectors) needs arrays that are not traced, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -74,6 +74,17 @@ def is_remote(*xs: Any) -> bool:
         if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
         for device in x.devices()
     )
+
+
+def beside(like: Any, arrays: Iterable[Any]) -> tuple[Any, ...]:
+    """Arrays of NumPy as JAX's: on the device that `like` was put on, else where JAX puts what it makes."""
+    like = hidden(like)
+    if isinstance(like, jax.Array) and not isinstance(like, jax.core.Tracer) and like.committed:
+        devices = like.devices()
+        if len(devices) == 1:
+            (device,) = devices
+            return tuple(jax.device_put(x, device) for x in arrays)
+    return tuple(map(jnp.asarray, arrays))
 
 
 def value(name: str, x: Any) -> Any:

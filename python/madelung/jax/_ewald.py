@@ -293,7 +293,7 @@ def generate_miller_indices(cell: Any, k_cutoff: Any) -> tuple[jax.Array, jax.Ar
         TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero.
     """
     h = given.value("cell", given.cells(cell, None)).reshape(-1, 3, 3)
-    return _waves_of(h, given.numbers("k_cutoff", k_cutoff, len(h)))
+    return _waves_of(h, given.numbers("k_cutoff", k_cutoff, len(h)), cell)
 
 
 class _System:
@@ -383,7 +383,7 @@ class _System:
                 check.refuse("k_cutoff", "the radius of the sum, as no `miller_indices` are given", "None")
             h = given.value("cell", self.cell).reshape(-1, 3, 3)
             h = h if len(h) == self.count else np.repeat(h, self.count, axis=0)
-            return _waves_of(h, given.numbers("k_cutoff", k_cutoff, self.count))
+            return _waves_of(h, given.numbers("k_cutoff", k_cutoff, self.count), self.cell)
         if k_cutoff is not None:
             check.refuse("k_cutoff", "it or `miller_indices`", "both")
         miller = given.integers("miller_indices", miller, ("K", 3))
@@ -410,9 +410,9 @@ def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:
         check.refuse("neighbor_list", expected, f"atom {rows[at]}")
 
 
-def _waves_of(cells: Any, k_cutoff: list[float]) -> tuple[jax.Array, jax.Array]:
+def _waves_of(cells: Any, k_cutoff: list[float], like: Any) -> tuple[jax.Array, jax.Array]:
     cells = np.require(cells, np.float64, ["C", "A"])
-    return tuple(map(jnp.asarray, _waves(cells.tobytes(), tuple(k_cutoff))))
+    return given.beside(like, _waves(cells.tobytes(), tuple(k_cutoff)))
 
 
 # Most runs ask for one cell again and again. The key is the cell's value.

@@ -22,7 +22,7 @@ from madelung.jax import _compat, _ops
 
 __all__ = ["NeighborList", "Neighbors", "neighbor_list"]
 
-_TARGET = _native.jax_handlers()[0][3]
+_TARGET = _native.jax_targets()[0]
 _KINDS = (0, 1)
 
 
@@ -156,7 +156,7 @@ def neighbor_list(
                 else batch_idx
             )
             idx, systems = _measured_systems(len(r), h, idx, ptr)
-        found = tuple(map(jnp.asarray, found))
+        found = given.beside(r, found)
     arrays = found
     if form == "csr":
         arrays = (found[1], found[0][1], found[2])
@@ -328,9 +328,10 @@ class NeighborList:
             half_fill=self.half_fill,
         )
         count = pairs.shape[1]
-        found = map(jnp.asarray, _padded((pairs, ptr, shifts), int(np.ceil(self.room * count)), len(positions)))
+        padded = _padded((pairs, ptr, shifts), int(np.ceil(self.room * count)), len(positions))
+        found = given.beside(positions, (*padded, np.int32(count)))
         at = None if cell is None else given.hidden(jnp.asarray(cell))
-        return Neighbors(*found, jnp.asarray(count, jnp.int32), given.hidden(jnp.asarray(positions)), at)
+        return Neighbors(*found, given.hidden(jnp.asarray(positions)), at)
 
     def update(
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None

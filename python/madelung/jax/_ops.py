@@ -19,12 +19,16 @@ __all__ = list(OPS)
 
 def _register() -> None:
     _cuda.prepare()
-    for platform, member, search, name in _native.jax_handlers():
-        capsules = jax.ffi.pycapsule(ctypes.c_void_p(member)), jax.ffi.pycapsule(ctypes.c_void_p(search))
+    name, suffix = _native.jax_targets()
+    for platform, member, with_scratch, search in _native.jax_handlers():
+        capsules = [(jax.ffi.pycapsule(ctypes.c_void_p(member)), "")]
+        if with_scratch:
+            capsules.append((jax.ffi.pycapsule(ctypes.c_void_p(with_scratch)), suffix))
         for family in OPS.values():
             for target in family.op.targets.values():
-                jax.ffi.register_ffi_target(target, capsules[0], platform=platform)
-        jax.ffi.register_ffi_target(name, capsules[1], platform=platform)
+                for capsule, after in capsules:
+                    jax.ffi.register_ffi_target(target + after, capsule, platform=platform)
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(search)), platform=platform)
 
 
 _register()

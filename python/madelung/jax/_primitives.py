@@ -15,11 +15,14 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from madelung import _native
 from madelung._family import Call, bits
 from madelung._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
 from madelung.jax import _compat
 from madelung.jax._schema import Op
 from madelung.jax._vmap import batched
+
+_WITH_SCRATCH = _native.jax_targets()[1]
 
 
 class Family:
@@ -67,6 +70,7 @@ class Member:
         ad.primitive_transposes[p] = self._transpose
         batching.primitive_batchers[p] = self._batch
         mlir.register_lowering(p, self._lower)
+        mlir.register_lowering(p, self._lower_on_cuda, platform="cuda")
 
     def bind(self, flat: Sequence[Any], extra: Sequence[Any], want: int, frozen: int = 0) -> list[Any]:
         """The results that are wanted. Of F₀, `frozen` says by what its first derivative is zero, for hybrid forces."""
@@ -152,11 +156,40 @@ class Member:
 
     def _lower(self, ctx: Any, *operands: Any, numbers: Any, mask: int, want: int, frozen: int) -> Any:
         del frozen
+        return jax.ffi.ffi_lowering(self.target)(ctx, *operands, **self._attributes(numbers, mask, want))
+
+    def _lower_on_cuda(self, ctx: Any, *operands: Any, numbers: Any, mask: int, want: int, frozen: int) -> Any:
+        """With its scratch as one more result, so that XLA may capture the call in a graph."""
+        attributes = self._attributes(numbers, mask, want)
+        bits = [int(attributes[self.op.inputs[n].name].view(np.int64)) for n in self.op.numbers]
+        call = functools.partial(_native.jax_scratch, self.target, mask, want, bits)
+        results = with_scratch(ctx, self.target, call, operands, attributes)
+        if results is not None:
+            return results
+        return self._lower(ctx, *operands, numbers=numbers, mask=mask, want=want, frozen=frozen)
+
+    def _attributes(self, numbers: Sequence[Any], mask: int, want: int) -> dict[str, Any]:
         attributes: dict[str, Any] = {"target": self.target, "mask": np.int64(mask), "want": np.int64(want)}
         for n, x in zip(self.op.numbers, numbers):
             i = self.op.inputs[n]
             attributes[i.name] = np.float64(x) if i.type == "float" else np.int64(x)
-        return jax.ffi.ffi_lowering(self.target)(ctx, *operands, **attributes)
+        return attributes
+
+
+def with_scratch(
+    ctx: Any, target: str, size: Callable[..., int], operands: Sequence[Any], attributes: dict[str, Any]
+) -> Sequence[Any] | None:
+    """A call that has its scratch as the last result, without that one. None where only the device knows how much it
+    needs, or where sizes are open (as `jax.export` allows)."""
+    types = [[(str(aval.dtype), aval.shape) for aval in avals] for avals in (ctx.avals_in, ctx.avals_out)]
+    if not all(isinstance(n, int) for arrays in types for _, shape in arrays for n in shape):
+        return None
+    try:
+        scratch = jax.core.ShapedArray((size(*types),), np.dtype(np.uint8))
+    except NotImplementedError:
+        return None
+    ctx = ctx.replace(avals_out=[*ctx.avals_out, scratch])
+    return list(jax.ffi.ffi_lowering(target + _WITH_SCRATCH)(ctx, *operands, **attributes))[:-1]
 
 
 def _zero(result: Any) -> Any:

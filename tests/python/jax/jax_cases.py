@@ -1,4 +1,7 @@
-"""Calls of every op on four devices of the host, in float64, and a few charges in a skewed, left-handed cell."""
+"""Calls of every op, in float64, and a few charges in a skewed, left-handed cell.
+
+On four devices of the host, or on those of the platform that MADELUNG_TEST_DEVICE names ("cuda").
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from conftest import DEVICE
 from op_arguments import arguments
 
 # Before anything runs on a device.
+ON_CPU = DEVICE == "cpu"
+jax.config.update("jax_platforms", "cpu" if ON_CPU else f"{DEVICE},cpu")
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_enable_x64", True)
 
+import madelung  # noqa: E402
 import madelung.jax as mj  # noqa: E402
 from madelung.jax import _ops  # noqa: E402
 
 OPS = _ops.OPS
+
+only_on_cpu: Any = pytest.mark.skipif(not ON_CPU, reason="values of a device's arrays are not looked at by a call")
 
 
 @dataclass
@@ -75,6 +84,30 @@ def close(found: Any, expected: Any, tolerance: float = 1e-10) -> None:
     assert found.shape == expected.shape
     scale = np.abs(expected).max() if expected.size else 0.0
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def same(found: Any, expected: Any) -> None:
+    """The same bits as on the CPU; another device agrees to what docs/cuda.md says."""
+    if ON_CPU:
+        assert np.array_equal(found, expected)
+    else:
+        close(found, expected, 1e-12 if np.asarray(expected).dtype == np.float64 else 1e-5)
+
+
+def four_devices() -> np.ndarray:
+    """Devices for tests that share work among them."""
+    if len(jax.devices()) < 4:
+        pytest.skip(f"{DEVICE} has {len(jax.devices())} devices, and this needs four")
+    return np.array(jax.devices()[:4])
+
+
+def wait(result: Any) -> Any:
+    """The result once it is there, and what its computation has found wrong as an exception."""
+    jax.block_until_ready(result)
+    if not ON_CPU:
+        for device in jax.local_devices():
+            madelung.check_device(device.local_hardware_id)
+    return result
 
 
 CUTOFF, K_CUTOFF, ALPHA = 4.0, 6.0, 0.9

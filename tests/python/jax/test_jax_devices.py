@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax_cases import ALPHA as SPLITTING
+from jax_cases import close, listed, system
 
 import madelung.jax as mj
 from madelung.jax import _arrays as given
@@ -15,7 +18,8 @@ ALPHA, CUTOFF, K_CUTOFF = 0.8, 2.4, 4.0
 
 
 def test_an_array_of_the_cpu_is_not_remote() -> None:
-    assert not given.is_remote(jnp.ones(3), None, np.ones(2), 1.0)
+    there = jax.device_put(jnp.ones(3), jax.devices("cpu")[0])
+    assert not given.is_remote(there, None, np.ones(2), 1.0)
 
 
 def test_a_call_with_everything_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +46,39 @@ def test_a_call_with_everything_reads_nothing(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(given, "value", read)
     for a, b in zip(energies(), want, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_what_is_made_lies_where_the_positions_were_put() -> None:
+    """Lists and waves, which are made on the host, and what is computed with them."""
+    device = jax.devices("cpu")[1]
+    plain = system(6)
+    r, q, h = (jax.device_put(x, device) for x in plain)
+    lists = mj.neighbor_list(r, CUTOFF, h, return_distances=True, capacity=999)
+    kept = mj.NeighborList(CUTOFF).allocate(r, h)
+    waves = mj.generate_miller_indices(h, K_CUTOFF)
+    sums = mj.ewald_summation(r, q, h, compute_forces=True)
+    by_r = jax.grad(lambda r: mj.ewald_summation(r, q, h).sum())(r)
+    for x in jax.tree.leaves((lists, kept, mj.NeighborList(CUTOFF).update(kept, 1.5 * r, h), waves, sums, by_r)):
+        assert x.devices() == {device}
+    close(sums[1], mj.ewald_summation(*plain, compute_forces=True)[1], 1e-12)
+    # What nobody has put anywhere goes where JAX puts arrays, and may be used with others.
+    free = listed(plain[0], plain[2])
+    assert not free["neighbor_list"].committed
+    assert mj.ewald_summation(r, q, h, SPLITTING, **free).devices() == {device}
+
+
+def test_what_is_traced_for_derivatives_or_is_spread_has_no_place_of_its_own() -> None:
+    device = jax.devices("cpu")[1]
+    r, _, h = system(6)
+    found = []
+
+    def length(r: Any) -> Any:
+        *lists, distances = mj.neighbor_list(r, CUTOFF, h, return_distances=True)
+        found.extend(lists)
+        return distances.sum()
+
+    jax.grad(length)(jax.device_put(r, device))
+    assert all(x.devices() == {device} for x in found)
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:2]), ("all",))
+    spread = jax.device_put(r, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("all")))
+    assert not mj.neighbor_list(spread, CUTOFF, h)[0].committed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax_cases import ALPHA, CUTOFF, OPS, listed, make, system
+from jax_cases import ALPHA, CUTOFF, ON_CPU, OPS, listed, make, only_on_cpu, system, wait
 
 import madelung.jax as mj
 from madelung import _native
 
 R, Q, H = system(6)
 LISTS = listed(R, H)
+PAIRS = {name: array for name, array in LISTS.items() if name.startswith("neighbor")}
 NAN = jnp.full((3, 3), jnp.nan)
 
 
@@ -40,7 +43,7 @@ def summation(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = 
         (lambda: summation(charges=Q.astype(jnp.float32)), TypeError, "`charges`: expected float64, as the positions"),
         (lambda: summation(cell=H[0]), ValueError, r"`cell`: expected shape \(3, 3\) or \(B, 3, 3\)"),
         (lambda: summation(cell=jnp.stack([H, H])), ValueError, "`batch_idx`: expected the system of each atom"),
-        (lambda: real_space(cell=NAN), ValueError, "`cell`: expected finite lattice vectors"),
+        (lambda: real_space(cell=NAN, **PAIRS), ValueError, "cell`: expected finite"),
         (lambda: summation(cutoff=-1.0), ValueError, "`cutoff`: expected a number above zero, got -1.0"),
         (lambda: summation(cutoff=None), ValueError, "`cutoff`: expected the cutoff that the neighbour list"),
         (lambda: summation(alpha=0.0), ValueError, "`alpha`: expected a number above zero"),
@@ -56,12 +59,13 @@ def summation(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = 
                 neighbor_list=LISTS["neighbor_list"][:, :9], neighbor_shifts=LISTS["neighbor_shifts"][:9]
             ),
             ValueError,
-            r"`neighbor_list`: expected room for \d+ pairs \(`capacity`\)",
+            r"`neighbor_list`: expected room for \d+ pairs \(`capacity`\)" if ON_CPU else "capacity that is too small",
         ),
-        (
+        pytest.param(
             lambda: summation(neighbor_list=LISTS["neighbor_list"].at[0].set(5)),
             ValueError,
             "`neighbor_list`: expected atom 0 in pair 0, as `neighbor_ptr` says, got atom 5",
+            marks=only_on_cpu,
         ),
         (
             lambda: mj.NeighborList(CUTOFF).update(mj.NeighborList(CUTOFF).allocate(R, H), R * jnp.nan, H),
@@ -78,7 +82,7 @@ def summation(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = 
 )
 def test_at_once(call: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        jax.block_until_ready(call())
+        wait(call())
 
 
 @pytest.mark.parametrize(
@@ -119,9 +123,11 @@ def test_while_a_function_is_traced(call: Callable[[Any], Any], text: str) -> No
     ],
 )
 def test_what_only_a_run_shows(call: Callable[[Any], Any], text: str) -> None:
-    """XLA raises, with the same text."""
-    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
-        jax.block_until_ready(jax.jit(call)(H))
+    """XLA raises, with the same text; on a device it is recorded there."""
+    # There arguments have the op's name in front.
+    error, text = (jax.errors.JaxRuntimeError, text) if ON_CPU else (ValueError, text.replace("`", "", 1))
+    with pytest.raises(error, match=text):
+        wait(jax.jit(call)(H))
 
 
 def test_ops_say_what_is_wrong() -> None:
@@ -134,10 +140,50 @@ def test_ops_say_what_is_wrong() -> None:
         case.family(case.args[0][0], *case.args[1:])
 
 
-def test_programs_for_cuda_have_the_calls() -> None:
-    text = jax.jit(real_space).trace(R, **{k: v for k, v in LISTS.items() if k.startswith("neighbor")})
-    lowered = text.lower(lowering_platforms=("cuda",)).as_text()
-    assert "madelung.ewald_real_space_v1" in lowered
+def for_cuda(f: Callable[..., Any], *xs: Any) -> str:
+    """The program for a device that need not be there."""
+    return jax.jit(f).trace(*xs).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def test_programs_for_cuda_have_the_calls_with_scratch_as_a_result() -> None:
+    for f, target in ((real_space, "ewald_real_space_v1"), (jax.grad(lambda r: summation(r).sum()), "_vjp")):
+        text = for_cuda(functools.partial(f, **PAIRS) if f is real_space else f, R)
+        (call,) = [line for line in text.splitlines() if "custom_call @madelung." in line and target in line]
+        name, results = call.split("custom_call @")[1].split("(")[0], call.split("->")[-1]
+        assert name.endswith(f"{target}_with_scratch")
+        (scratch,) = re.findall(r"tensor<(\d+)xui8>", results)
+        # The status word of a call is 256 bytes, and as many again are for where it begins.
+        assert int(scratch) >= 512
+    assert "ui8" not in jax.jit(real_space).lower(R, **PAIRS).as_text()
+
+
+def test_scratch_grows_with_the_list_and_not_with_what_is_in_it() -> None:
+    def scratch(pairs: int) -> int:
+        lists = {"neighbor_list": jnp.zeros((2, pairs), int), "neighbor_ptr": jnp.zeros(7, int)}
+        lists["neighbor_shifts"] = jnp.zeros((pairs, 3), int)
+        text = for_cuda(jax.grad(lambda r: real_space(r, **lists).sum()), R)
+        return sum(map(int, re.findall(r"tensor<(\d+)xui8>\)?$", text, re.MULTILINE)))
+
+    few, more, many = scratch(100), scratch(1000), scratch(100_000)
+    assert few <= more < many
+    assert few == scratch(100)
+
+
+def test_a_program_for_cuda_of_open_sizes_takes_scratch_from_xla() -> None:
+    from jax import export
+
+    (pairs,) = export.symbolic_shape("pairs")
+    shapes = ((6, 3), (pairs,), (pairs, 3))
+    r, others, shifts = (jax.ShapeDtypeStruct(s, t) for s, t in zip(shapes, (np.float64, np.int32, np.int32)))
+
+    def energies(r: Any, others: Any, shifts: Any) -> Any:
+        lists = {"neighbor_list": jnp.stack([others, others]), "neighbor_ptr": PAIRS["neighbor_ptr"]}
+        return real_space(r, neighbor_shifts=shifts, **lists)
+
+    name = "madelung.ewald_real_space_v1"
+    checks = [export.DisabledSafetyCheck.custom_call(name)]
+    exported = export.export(jax.jit(energies), platforms=["cuda"], disabled_checks=checks)(r, others, shifts)
+    assert f"@{name}(" in exported.mlir_module()
 
 
 def as_target(name: str, platform: str) -> Callable[..., Any]:
@@ -151,5 +197,6 @@ def as_target(name: str, platform: str) -> Callable[..., Any]:
 def test_an_op_that_this_build_lacks(platform: str) -> None:
     """The handler for CUDA, too, here as one for the wrong platform."""
     call = as_target(f"madelung.test_none_{platform}", platform)
+    there = jax.device_put(jnp.ones(1), jax.devices("cpu")[0])
     with pytest.raises(jax.errors.JaxRuntimeError, match="nothing_v9: this build of Madelung has no such op"):
-        jax.block_until_ready(jax.jit(lambda x: call(x, target="nothing_v9"))(jnp.ones(1)))
+        jax.block_until_ready(jax.jit(lambda x: call(x, target="nothing_v9"))(there))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from jax_cases import ON_CPU
 
-from conftest import ROOT
+from conftest import DEVICE, ROOT
 
 
 def run(name: str, *arguments: str) -> str:
     command = [sys.executable, str(ROOT / "examples" / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu" if ON_CPU else f"{DEVICE},cpu"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -23,6 +26,7 @@ def test_energy_is_conserved(tmp_path: Path) -> None:
     assert "216 ions, 50 steps" in said
 
 
+@pytest.mark.skipif(not ON_CPU, reason="the example makes its devices of the host")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_devices_share_the_work(processes: int) -> None:
     said = run("jax_sharded.py", "--processes", str(processes))

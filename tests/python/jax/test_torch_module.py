@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 from jax.test_util import check_grads
-from jax_cases import close
+from jax_cases import close, four_devices
 
 from conftest import is_there
 
@@ -88,7 +88,7 @@ def test_vmap(method: str) -> None:
 
 
 def test_shard_map() -> None:
-    mesh, spec = Mesh(np.array(jax.devices()[:4]), ("rows",)), PartitionSpec("rows")
+    mesh, spec = Mesh(four_devices(), ("rows",)), PartitionSpec("rows")
     x, y = jnp.linspace(-1, 1, 24).reshape(8, 3), jnp.linspace(0.1, 1, 8)
     f = jax.jit(jax.shard_map(module(), mesh=mesh, in_specs=(spec, spec), out_specs=spec))
     jax.tree.map(close, f(x, y), plain(x, y))

@@ -83,6 +83,13 @@ fn no_runtime_is_told_a_version_beyond_its_own() {
     assert_eq!(answer(Some((1, 0)), member_on_cuda), (HEADER, 0));
 }
 
+#[test]
+fn only_what_has_its_scratch_as_a_result_may_be_captured() {
+    for (handler, traits) in [(member as Handler, 0), (member_on_cuda, 0), (member_with_scratch, 1)] {
+        assert_eq!(answer(Some((0, 3)), handler).1, traits);
+    }
+}
+
 fn run(stage: u32, work: impl FnOnce(&Call<'_>) -> Result<()>) -> Option<(u32, String)> {
     let api = api(HEADER);
     let mut frame = frame(&raw const api, stage, null_mut());

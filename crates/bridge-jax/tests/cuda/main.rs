@@ -3,8 +3,8 @@
 
 mod xla;
 
-use madelung_bridge_jax::{Described, HANDLERS, Handlers, SEARCH, describe};
-use madelung_core::array::{Array, DType};
+use madelung_bridge_jax::{Described, HANDLERS, Handler, Handlers, Outline, SEARCH, describe, scratch};
+use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::cuda::{Device, check};
 use madelung_core::op::{ArgKind, Op, Size};
 use madelung_stand_in::{UNASKED, UNCOMPILED, calls};
@@ -256,6 +256,124 @@ fn a_call_after_the_first_only_puts_work_on_the_stream() {
         assert!(calls("cuLaunchKernel") > launched, "{target}");
     });
     check(device()).expect("nothing went wrong");
+}
+
+/// The handler that has its scratch as a result.
+fn with_scratch() -> Handler {
+    CUDA.member_with_scratch.expect("a handler")
+}
+
+/// How much of it.
+fn bytes_of(described: &Described, target: &str, q: &Question) -> usize {
+    let typed = |view: &View<'_>| (view.dtype(), view.shape().to_vec());
+    let integer = |name: &str| match q.attributes.get(name) {
+        Some(Attribute::Int(n)) => n.cast_unsigned(),
+        other => panic!("{target}: no integer: {other:?}"),
+    };
+    let numbers = described.inputs.iter().filter_map(|input| match q.attributes.get(&*input.name) {
+        Some(Attribute::Int(n)) => Some(n.cast_unsigned()),
+        Some(Attribute::Real(x)) => Some(x.to_bits()),
+        _ => None,
+    });
+    let outline = Outline {
+        target,
+        mask: integer("mask"),
+        want: integer("want"),
+        numbers: numbers.collect(),
+        operands: q.operands.iter().map(|array| typed(&array.view())).collect(),
+        results: q.results.iter().map(|shape| (DType::F64, shape.clone())).collect(),
+    };
+    scratch(&outline).unwrap_or_else(|e| panic!("{target}: {e}"))
+}
+
+#[test]
+fn scratch_of_the_size_that_was_measured_is_all_that_a_call_asks_for() {
+    let (xla, _turn) = xla();
+    questions(SPARE as isize, |described, target, q| {
+        let (operands, want, got) = (xla.send(&q.operands), xla.results(&q.results), xla.results(&q.results));
+        xla.call(CUDA.member, &operands, &want, &q.attributes).unwrap_or_else(|e| panic!("{target}: {e:?}"));
+        let bytes = bytes_of(described, target, &q);
+        let memory = xla.scratch(bytes);
+        let call = |bytes: usize| {
+            xla.call_with(with_scratch(), &operands, &got, Some((&memory, bytes)), &q.attributes)
+        };
+        xla.exhausted.store(true, Ordering::Relaxed);
+        let copies = calls("cuMemcpyDtoDAsync_v2");
+        call(bytes).unwrap_or_else(|e| panic!("{target}: {e:?}"));
+        assert_eq!(calls("cuMemcpyDtoDAsync_v2"), copies, "{target}: results are made where they are wanted");
+        assert_eq!(xla.read(&got), xla.read(&want), "{target}");
+        // Whatever is less by more than what aligning may take is too little.
+        let (code, text) = call(bytes - 512).expect_err(target);
+        assert!(code == 13 && text.contains("scratch memory"), "{target}: {code}: {text}");
+        xla.exhausted.store(false, Ordering::Relaxed);
+    });
+    check(device()).expect("nothing went wrong");
+}
+
+#[test]
+fn a_call_with_scratch_can_be_captured_and_run_again_on_other_numbers() {
+    let (xla, _turn) = xla();
+    questions(SPARE as isize, |described, target, q| {
+        let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
+        let bytes = bytes_of(described, target, &q);
+        let memory = xla.scratch(bytes);
+        let graph = xla.capture(|| {
+            xla.call_with(with_scratch(), &operands, &results, Some((&memory, bytes)), &q.attributes)
+                .unwrap_or_else(|e| panic!("{target}: {e:?}"));
+        });
+        for factor in [1.0, 0.97] {
+            // Everything that is no integer, and so every argument of physics.
+            let others: Vec<Array> = q.operands.iter().map(|array| scaled(array, factor)).collect();
+            xla.overwrite(&operands, &others);
+            // Scratch may be anybody's between two runs.
+            xla.overwrite(std::slice::from_ref(&memory), &[filled_like(&memory)]);
+            xla.replay(&graph);
+            let want = call_on_cpu(CPU.member, &others, &q.results, &q.attributes);
+            let want = want.unwrap_or_else(|e| panic!("{target}: {e:?}"));
+            for (n, (got, want)) in xla.read(&results).iter().zip(&want).enumerate() {
+                let largest = want.iter().fold(1e-3, |most: f64, x| most.max(x.abs()));
+                for (a, b) in got.iter().zip(want) {
+                    assert!((a - b).abs() / largest < 1e-12, "{target}: result {n}: {a} and {b}");
+                }
+            }
+        }
+    });
+    check(device()).expect("nothing went wrong");
+}
+
+/// The same array with its reals times a factor.
+fn scaled(array: &Array, factor: f64) -> Array {
+    if !array.dtype().is_real() {
+        return array.view().to_array();
+    }
+    let data: Vec<f64> = array.to_f64().iter().map(|x| factor * x).collect();
+    Array::from_f64(array.dtype(), array.shape(), &data).expect("a shape that fits")
+}
+
+/// What nobody takes for numbers.
+fn filled_like(array: &Array) -> Array {
+    Array::filled(array.dtype(), array.shape(), f64::NAN)
+}
+
+#[test]
+fn a_call_that_lacks_its_scratch_is_an_error() {
+    let (xla, _turn) = xla();
+    let described = described();
+    let op = described.iter().find(|d| d.op.name == "pair_vectors").expect("an op of the library");
+    let target = &op.targets[0].1;
+    let q = Input::new(0).frame(op, "", target);
+    let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
+    let error = xla.call(with_scratch(), &operands, &results, &q.attributes).expect_err("no scratch");
+    assert!(error.0 == 3 && error.1.contains("`scratch`"), "{error:?}");
+    let error = xla.call(with_scratch(), &operands, &[], &q.attributes).expect_err("no result");
+    assert!(error.0 == 3 && error.1.contains("`results`"), "{error:?}");
+    let outline =
+        |target, operands| Outline { target, mask: 0, want: 0, numbers: vec![0], operands, results: vec![] };
+    let unknown = scratch(&outline("madelung.none_v1", vec![])).expect_err("no op").to_string();
+    assert!(unknown.contains("madelung.none_v1"), "{unknown}");
+    let fewer =
+        scratch(&outline(target, vec![(DType::F64, vec![6, 3])])).expect_err("one operand").to_string();
+    assert!(fewer.contains("`operands`") && fewer.contains('6'), "{fewer}");
 }
 
 #[test]

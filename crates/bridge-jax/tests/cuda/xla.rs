@@ -5,7 +5,7 @@
 use libloading::Library;
 use madelung_bridge_jax::{CallFrame, Handler};
 use madelung_core::array::{Array, DType, Data, View};
-use madelung_core::backend::cuda::{Block, Device, Memory, Stream};
+use madelung_core::backend::cuda::{Block, Device, Graph, Memory, Stream};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -146,7 +146,7 @@ struct Failure {
 }
 
 /// An attribute of a call.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Attribute {
     Int(i64),
     Real(f64),
@@ -394,10 +394,59 @@ impl Xla {
         results: &[Array],
         attributes: &BTreeMap<String, Attribute>,
     ) -> Result<(), (u32, String)> {
-        let given = [operands, results].map(|arrays| arrays.iter().map(Given::new).collect::<Vec<_>>());
+        self.call_with(handler, operands, results, None, attributes)
+    }
+
+    /// The same with memory for scratch, and how many bytes of it, as the last result.
+    pub(crate) fn call_with(
+        &self,
+        handler: Handler,
+        operands: &[Array],
+        results: &[Array],
+        scratch: Option<(&Array, usize)>,
+        attributes: &BTreeMap<String, Attribute>,
+    ) -> Result<(), (u32, String)> {
+        let mut given = [operands, results].map(|arrays| arrays.iter().map(Given::new).collect::<Vec<_>>());
+        // XLA's number of uint8 is 6.
+        given[1].extend(scratch.map(|(memory, bytes)| Given {
+            dims: vec![bytes as i64],
+            dtype: 6,
+            ..Given::new(memory)
+        }));
         let done = call(handler, self, given.each_ref().map(Vec::as_slice), attributes);
         assert!(self.given.lock().expect("a lock").is_empty(), "scratch that was not given back");
         done
+    }
+
+    /// Other numbers in arrays there.
+    pub(crate) fn overwrite(&self, arrays: &[Array], by: &[Array]) {
+        for (array, from) in arrays.iter().zip(by) {
+            let (to, from) = (array.view(), self.memory.upload(&from.view()).expect("a copy"));
+            let bytes = to.len() * to.dtype().size();
+            let address = |view: &View<'_>| view.data().pointer().addr() as u64;
+            // SAFETY: both arrays have as many bytes, and lie apart.
+            unsafe { self.memory.stream().copy(address(&to), address(&from.view()), bytes) }.expect("a copy");
+        }
+    }
+
+    /// What a call puts on the stream, as a graph.
+    pub(crate) fn capture(&self, mut call: impl FnMut()) -> Graph {
+        Graph::capture(self.memory.stream(), |_| {
+            call();
+            Ok(())
+        })
+        .expect("a graph")
+    }
+
+    /// Runs a graph of calls whose arrays are still there.
+    pub(crate) fn replay(&self, graph: &Graph) {
+        // SAFETY: the caller has them.
+        unsafe { graph.replay() }.expect("a replay");
+    }
+
+    /// Memory for scratch.
+    pub(crate) fn scratch(&self, bytes: usize) -> Array {
+        self.send(&[Array::zeros(DType::F16, &[bytes.div_ceil(2)])]).remove(0)
     }
 
     /// What is in arrays there.

@@ -21,6 +21,15 @@ pub trait Allocator: Sync {
     fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
         self.zeros(dtype, shape)
     }
+    /// Where result `n` of a call (its values, gradients, and what it saves, in this order) is to be made, if its caller
+    /// has a place for it, which holds anything. It is given once.
+    ///
+    /// # Errors
+    /// The place is one for another array.
+    fn result(&self, n: usize, dtype: DType, shape: &[usize]) -> Result<Option<Array>> {
+        _ = (n, dtype, shape);
+        Ok(None)
+    }
     /// Takes back what is no longer needed.
     fn recycle(&self, array: Array);
 }

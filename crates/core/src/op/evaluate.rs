@@ -1,6 +1,6 @@
 //! Runs a member of an op's family: its kernels forwards, and backwards where gradients are wanted.
 
-use super::check::{BoundArgs, bind, check_finite, check_room, describe_view, has_gaps};
+use super::check::{BoundArgs, bind, check_finite, describe_view};
 use super::declare::{Op, Work};
 use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
@@ -54,6 +54,8 @@ pub(super) struct Run<'r, 'a> {
     pub(super) dtype: DType,
     dims: Vec<(&'r str, usize)>,
     attrs: Vec<(&'r str, i64)>,
+    /// The buffer and role of each result.
+    pub(super) results: Vec<(usize, u8)>,
     pub(super) store: Store<'a>,
     /// Whether a kernel raised the status word, and the error was put off.
     raised: bool,
@@ -83,6 +85,7 @@ impl<'r, 'a> Run<'r, 'a> {
             dtype,
             dims,
             attrs,
+            results: vec![],
             store,
             raised: false,
             word,
@@ -106,26 +109,6 @@ impl<'r, 'a> Run<'r, 'a> {
     fn size(&self, buffer: usize, axis: usize) -> Result<usize> {
         let size = self.op.shape_of(buffer).and_then(|shape| shape.get(axis));
         size.map_or(Ok(0), |size| size.evaluate_in(&self.dims, &self.attrs))
-    }
-
-    pub(super) fn zeros(&self, buffer: usize) -> Result<Array> {
-        let (dtype, shape) = self.extent(buffer)?;
-        self.context.allocator.zeros(dtype, &shape)
-    }
-
-    /// An array that is written as a whole before it is read, but where there is no pair.
-    pub(super) fn room(&self, buffer: usize) -> Result<Array> {
-        if has_gaps(self.op, self.args, buffer) {
-            return self.zeros(buffer);
-        }
-        let (dtype, shape) = self.extent(buffer)?;
-        self.context.allocator.room(dtype, &shape)
-    }
-
-    fn extent(&self, buffer: usize) -> Result<(DType, Shape)> {
-        let (dtype, shape) = (self.op.integer(buffer).unwrap_or(self.dtype), self.shape(buffer)?);
-        check_room(self.op.buffer_name(buffer), dtype, &shape, self.context.backend.place())?;
-        Ok((dtype, shape))
     }
 
     /// Whether a value came with the call, saved by an earlier one.
@@ -217,6 +200,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         self.check_gradients(request.gradients)?;
         self.set_saved(request)?;
+        self.results = self.results_of(request);
         match (request.cotangents.is_empty(), request.directions.len()) {
             (true, 0) if request.save.is_some() => self.forward_saving(request.save.unwrap_or_default()),
             (true, 0) => self.forward(Member::Value, role::VALUE),
@@ -337,7 +321,7 @@ impl<'r, 'a> Run<'r, 'a> {
         match self.store.take(buffer, role) {
             Slot::Owned(array) => Ok(array),
             // Nothing contributed: it is zero.
-            _ => self.zeros(buffer),
+            _ => self.made(buffer, role, true),
         }
     }
 
@@ -402,8 +386,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     let (array, adds) = match slot {
                         Slot::Owned(array) => (array, true),
                         // Rows of a kernel that is not differentiated need not write all of it.
-                        _ if kernel.is_differentiable() => (self.room(buffer)?, false),
-                        _ => (self.zeros(buffer)?, false),
+                        _ => (self.made(buffer, *r, !kernel.is_differentiable())?, false),
                     };
                     outputs.push(((*param, *r), buffer, array, adds));
                 }

@@ -14,6 +14,7 @@ mod linear;
 mod plan;
 mod registry;
 mod request;
+mod results;
 mod saved;
 mod settle;
 mod size;

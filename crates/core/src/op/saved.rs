@@ -38,6 +38,13 @@ impl Op {
         self.saved_gradients.iter().filter_map(|name| self.arg(name)).collect()
     }
 
+    /// The buffer and role of each array that a call which saves for gradients by some of `by` keeps.
+    pub(super) fn kept(&self, by: &[usize]) -> Vec<(usize, u8)> {
+        let arrays = self.saved_buffers().into_iter().map(|buffer| (buffer, role::VALUE));
+        let gradients = self.saved_args().into_iter().filter(|arg| by.contains(arg));
+        arrays.chain(gradients.map(|arg| (arg, role::COTANGENT))).collect()
+    }
+
     /// The cotangent and the saved gradients that make a call of G₀, where nothing else does.
     pub(super) fn scales<'q, 'a>(
         &self,

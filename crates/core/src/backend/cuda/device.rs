@@ -35,6 +35,8 @@ pub struct Device {
     pub(super) modules: Modules,
     /// Where its record lies: see `record.rs`.
     pub(super) record: OnceLock<u64>,
+    /// Whether nothing happens on it.
+    is_still: bool,
 }
 
 /// Those that were asked for.
@@ -100,7 +102,30 @@ impl Device {
             max_threads,
             modules: Modules::default(),
             record: OnceLock::new(),
+            is_still: false,
         })
+    }
+
+    /// A device on which nothing happens, for those who only ask what a call needs. There always is one.
+    pub(super) fn still() -> &'static Self {
+        static STILL: OnceLock<Device> = OnceLock::new();
+        static DRIVER: OnceLock<Driver> = OnceLock::new();
+        STILL.get_or_init(|| Self {
+            driver: DRIVER.get_or_init(Driver::still),
+            ordinal: usize::MAX,
+            context: 0,
+            architecture: (0, 0),
+            multiprocessors: 1,
+            max_threads: 1024,
+            modules: Modules::default(),
+            record: OnceLock::new(),
+            is_still: true,
+        })
+    }
+
+    /// Whether nothing happens on it.
+    pub(super) fn is_still(&self) -> bool {
+        self.is_still
     }
 
     /// The device whose primary context an address is.

@@ -45,6 +45,18 @@ macro_rules! functions {
                     },)*
                 })
             }
+
+            /// Functions that do nothing and say that all is well.
+            pub(super) fn still() -> Self {
+                Self {
+                    $($name: {
+                        unsafe extern "C" fn nothing($(_: $argument),*) -> Code {
+                            0
+                        }
+                        nothing
+                    },)*
+                }
+            }
         }
     };
 }

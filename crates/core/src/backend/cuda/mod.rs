@@ -4,6 +4,7 @@
 //! install. Streams, memory and the current context belong to the caller and are left as they were.
 
 mod allocator;
+mod arena;
 mod arrays;
 mod backend;
 mod cache;
@@ -25,6 +26,7 @@ mod stream;
 mod transfer;
 
 pub use allocator::{Block, Memory};
+pub use arena::{Arena, measure};
 pub use backend::Cuda;
 pub use checks::check;
 pub use device::Device;

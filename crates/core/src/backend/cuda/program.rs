@@ -74,6 +74,9 @@ impl Device {
     /// There is no NVRTC, or none for this architecture; the compiler refuses the text (the error has its log); the
     /// program has no such function.
     pub fn function(&'static self, program: &Program<'_>, function: &str) -> Result<Function> {
+        if self.is_still() {
+            return Ok(Function { device: self, raw: 0 });
+        }
         let key = program.hash();
         let module = {
             let mut modules = self.modules.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,6 +71,11 @@ impl Stream {
         unsafe { Device::of_context(driver, context)?.stream(raw) }
     }
 
+    /// One on which nothing happens.
+    pub(super) fn still() -> Self {
+        Self { device: Device::still(), raw: 0 }
+    }
+
     /// The device that it is of.
     pub fn device(&self) -> &'static Device {
         self.device

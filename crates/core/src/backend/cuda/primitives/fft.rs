@@ -54,6 +54,10 @@ impl Meshes {
         if let Some(plan) = plans.get(&key) {
             return Ok(Arc::clone(plan));
         }
+        if stream.device().is_still() {
+            let expected = "what a Fourier transform needs of memory is known on its device alone";
+            return Err(Error::Unsupported(expected.into()));
+        }
         if stream.is_capturing()? {
             return Err(Error::Unsupported(format!(
                 "a Fourier transform of {} meshes of {:?}: its plan cannot be made while the stream captures a graph; \

@@ -1,0 +1,114 @@
+//! A frame on the stream of a CUDA device.
+//!
+//! Scratch comes from XLA's allocator, and goes back to it when the handler returns, so that what was put on the stream must
+//! not run again. Or it is the last result of the call, which XLA keeps for whenever the call runs, also as a part of a
+//! graph: how many bytes that takes follows from the types and sizes of the arrays, before there is a device.
+
+use crate::call::Asked;
+use crate::ffi::{Call, Operand, Output, unfit};
+use crate::runtime::Runtime;
+use madelung_bridge::find;
+use madelung_core::array::{Array, DType};
+use madelung_core::backend::Context;
+use madelung_core::backend::context::Allocator;
+use madelung_core::backend::cuda::{Cuda, Stream, measure};
+use madelung_core::{Error, Result};
+use std::sync::{Mutex, PoisonError};
+
+/// A call by its types and sizes.
+#[derive(Clone, Debug)]
+pub struct Outline<'a> {
+    /// The member's target.
+    pub target: &'a str,
+    /// Which of the arrays that may follow the op's do.
+    pub mask: u64,
+    /// Whose gradients are wanted.
+    pub want: u64,
+    /// The numbers among the op's inputs: integers, or the bits of floats.
+    pub numbers: Vec<u64>,
+    /// The types and shapes of operands.
+    pub operands: Vec<(DType, Vec<usize>)>,
+    /// Those of results, without the scratch.
+    pub results: Vec<(DType, Vec<usize>)>,
+}
+
+/// How many bytes of scratch a call needs as its last result.
+///
+/// # Errors
+/// There is no such member, the arrays are not what it takes, or only a device knows.
+pub fn scratch(outline: &Outline<'_>) -> Result<usize> {
+    let mut asked = Asked {
+        entry: find(outline.target)?,
+        mask: outline.mask,
+        want: outline.want,
+        numbers: outline.numbers.clone(),
+        operands: outline.operands.iter().map(|(dtype, shape)| Operand::nowhere(*dtype, shape)).collect(),
+        outputs: outline.results.iter().map(|(dtype, shape)| Output::nowhere(*dtype, shape)).collect(),
+    };
+    asked.check()?;
+    measure(|context, stream| put(&mut asked, context, stream))
+}
+
+/// Puts a member on XLA's stream, with scratch of XLA's allocator.
+pub(crate) fn run(call: &Call<'_>) -> Result<()> {
+    let runtime = Runtime::of(call)?;
+    let stream = runtime.stream();
+    let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
+    put(&mut Asked::read(call)?, &context, stream)
+}
+
+/// The same with the last result as scratch.
+pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
+    let stream = Runtime::of(call)?.stream();
+    let mut asked = Asked::read(call)?;
+    let Some(scratch) = asked.outputs.pop() else {
+        return Err(Error::argument("results", "scratch as the last one", "none"));
+    };
+    let arena = scratch.arena_on(stream)?;
+    let context = Context { backend: &Cuda::new(stream), allocator: &arena, ..Context::default() };
+    put(&mut asked, &context, stream)
+}
+
+fn put(asked: &mut Asked<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {
+    let place = context.backend.place();
+    let results = asked.outputs.iter().map(|output| Ok(Mutex::new(Some(output.array_on(place)?))));
+    let allocator = InPlace { scratch: context.allocator, results: results.collect::<Result<_>>()? };
+    let context = Context { allocator: &allocator, ..*context };
+    let arrays = asked.evaluate(&context, |operand, name| operand.view_on(place, name))?;
+    for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {
+        output.write_on(stream, &array.view())?;
+        context.allocator.recycle(array);
+    }
+    Ok(())
+}
+
+/// Scratch, and the frame's results for what is to be returned.
+struct InPlace<'a> {
+    scratch: &'a dyn Allocator,
+    results: Vec<Mutex<Option<Array>>>,
+}
+
+impl Allocator for InPlace<'_> {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        self.scratch.zeros(dtype, shape)
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        self.scratch.room(dtype, shape)
+    }
+
+    fn result(&self, n: usize, dtype: DType, shape: &[usize]) -> Result<Option<Array>> {
+        let Some(result) = self.results.get(n) else { return Ok(None) };
+        let Some(array) = result.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(None);
+        };
+        if (array.dtype(), array.shape()) != (dtype, shape) {
+            return Err(unfit(dtype, shape, array.shape()));
+        }
+        Ok(Some(array))
+    }
+
+    fn recycle(&self, array: Array) {
+        self.scratch.recycle(array);
+    }
+}
