@@ -5,6 +5,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def calls() -> dict[str, int]:
     return {name: there.stand_in_calls(name.encode()) for there, names in UNASKED.items() for name in names}
 
 
-def moved(case: Case, device: torch.device = CUDA) -> Case:
+def moved(case: Case, device: torch.device | str = CUDA) -> Case:
     return Case(case.op, [x.to(device) if isinstance(x, torch.Tensor) else x for x in case.args])
 
 
@@ -91,12 +92,13 @@ def test_derivatives(op_case: Case) -> None:
     close(*[[x.detach() for x in derivatives(case)] for case in (moved(op_case), op_case)], 1e-11)
 
 
-def test_other_dtypes_and_layouts() -> None:
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
+def test_other_dtypes_and_layouts(device: str) -> None:
     """float32; integers of 64 bits; tensors with strides; one number for all elements."""
     case = one().to(torch.float32)
-    close(values(moved(case)), values(case), 1e-5)
+    close(values(moved(case, device)), values(case), 1e-5)
     case = one()
-    there, expected = moved(case), values(case)
+    there, expected = moved(case, device), values(case)
     n = case.reals[0]
     args = [x.long() if isinstance(x, torch.Tensor) and not x.is_floating_point() else x for x in there.args]
     args[n] = args[n].t().contiguous().t()
@@ -104,7 +106,7 @@ def test_other_dtypes_and_layouts() -> None:
     close(case.call(*args), expected)
     xs = there.inputs()
     (e,) = as_tuple(there.at(*xs))
-    cotangent = torch.tensor(0.3, dtype=e.dtype, device=CUDA)
+    cotangent = torch.tensor(0.3, dtype=e.dtype, device=device)
     a = torch.autograd.grad(e, xs, cotangent.expand_as(e), retain_graph=True)
     b = torch.autograd.grad(e, xs, cotangent.expand_as(e).contiguous())
     assert all(torch.equal(x, y) for x, y in zip(a, b))
@@ -114,7 +116,7 @@ def test_nothing_is_waited_for(op_case: Case) -> None:
     """Nor allocated nor copied between device and host, by a call like one before: PyTorch has the memory."""
     there = moved(op_case)
 
-    def call() -> None:
+    def call() -> list[tuple[str, int, int]]:
         xs = there.inputs()
         before = calls()
         out = as_tuple(there.at(*xs))
@@ -126,7 +128,9 @@ def test_nothing_is_waited_for(op_case: Case) -> None:
 
     call()
     torch.cuda.synchronize()
+    launches = DRIVER.stand_in_calls(b"cuLaunchKernel")
     counts = call()
+    assert DRIVER.stand_in_calls(b"cuLaunchKernel") > launches + 1
     assert counts == [(name, 0, 0) for name, _, _ in counts]
 
 
@@ -146,13 +150,6 @@ def test_inputs_may_go_before_the_stream_has_run() -> None:
     close(done, expected)
 
 
-@contextmanager
-def unfinished() -> Iterator[None]:
-    """The default stream is not run meanwhile, and what lies in it is not needed."""
-    yield
-    assert not torch.cuda.is_current_stream_capturing()
-
-
 def test_side_streams() -> None:
     """A call is on the stream that PyTorch works on: what waits for that one alone finds results."""
     case = one()
@@ -164,11 +161,18 @@ def test_side_streams() -> None:
         before = DRIVER.stand_in_calls(b"cuCtxSynchronize")
         close(done, expected)
         assert DRIVER.stand_in_calls(b"cuCtxSynchronize") == before
-    # And one stream waits for another by an event.
+        xs = there.inputs()
+        out = as_tuple(there.at(*xs))
+        cotangents = [x.detach().clone() for x in out]
+    # Another stream waits by an event.
     other = torch.cuda.Stream()
     other.wait_stream(stream)
     with torch.cuda.stream(other):
         close(there.call(*there.args), expected)
+    # What goes backwards is on the stream of what went forwards, and the stream of the caller waits for it.
+    here = case.inputs()
+    e = as_tuple(case.at(*here))
+    close(torch.autograd.grad(out, xs, cotangents), torch.autograd.grad(e, here, [x.detach() for x in e]))
 
 
 def test_a_device_that_is_not_the_current_one(op_case: Case) -> None:
@@ -192,7 +196,9 @@ def test_arguments_in_several_places(op_case: Case) -> None:
         args = list(there.args)
         args[n] = place[n]
         got = "cpu" if place is op_case.args else "cuda:1"
-        with pytest.raises(RuntimeError, match=rf"`{op_case.op.inputs[n].name}`: expected a tensor on cuda:0.*on {got}"):
+        with pytest.raises(
+            RuntimeError, match=rf"`{op_case.op.inputs[n].name}`: expected a tensor on cuda:0.*on {got}"
+        ):
             op_case.call(*args)
     args = list(there.args)
     args[first] = op_case.args[first]
@@ -218,7 +224,6 @@ def test_what_only_values_show() -> None:
 def no_memory() -> Iterator[None]:
     """No more than what PyTorch uses already."""
     torch.cuda.synchronize()
-    gc.collect()
     torch.cuda.empty_cache()
     DRIVER.stand_in_memory(1)
     kept = []
@@ -241,6 +246,58 @@ def test_out_of_memory(op_case: Case) -> None:
     with no_memory(), pytest.raises(RuntimeError, match=r"PyTorch: allocating .* failed.*out of memory"):
         there.call(*there.args)
     close(values(there), expected)
+
+
+def test_nothing_is_kept(saving_case: Case) -> None:
+    """Of PyTorch's memory, by calls that end well and by others."""
+    there = moved(saving_case)
+    wrong = list(there.args)
+    wrong[there.reals[0]] = there.positions.to("cuda:1")
+
+    def used() -> int:
+        xs = there.inputs()
+        out = as_tuple(there.at(*xs))
+        torch.autograd.grad(out, xs, [x.detach().clone() for x in out])
+        with pytest.raises(RuntimeError, match="expected a tensor on"):
+            there.call(*wrong)
+        del xs, out
+        gc.collect()
+        return torch.cuda.memory_allocated()
+
+    first = used()
+    assert first > 0 and [used() for _ in range(3)] == [first] * 3
+
+
+def test_no_atoms(op_case: Case) -> None:
+    parts = [i.part for i in op_case.op.inputs]
+    args = [x[:0] if isinstance(x, torch.Tensor) and x.shape != (0,) else x for x in moved(op_case).args]
+    if "ptr" in parts:
+        args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32).to(CUDA)
+    xs = [args[n].clone().requires_grad_() for n in op_case.reals]
+    for n, x in zip(op_case.reals, xs):
+        args[n] = x
+    out = as_tuple(op_case.call(*args))
+    assert all(x.is_cuda and x.shape[0] == 0 for x in out)
+    grads = torch.autograd.grad(out, xs, [x.detach() for x in out])
+    assert [(g.shape, g.device) for g in grads] == [(x.shape, x.device) for x in xs]
+
+
+def test_compiled_and_exported(tmp_path: Path) -> None:
+    """As PyTorch's graphs hold it; Inductor's own kernels need a driver that Triton knows."""
+    case = one()
+    there = moved(case)
+
+    class Call(torch.nn.Module):
+        def forward(self, *args: Any) -> torch.Tensor:
+            return there.public(*args)
+
+    xs, here = there.inputs(), case.inputs()
+    e = torch.compile(there.scalar, backend="aot_eager", fullgraph=True)(*xs)
+    expected = case.scalar(*here)
+    close([e.detach()], [expected.detach()])
+    close(torch.autograd.grad(e, xs), torch.autograd.grad(expected, here))
+    torch.export.save(torch.export.export(Call(), tuple(there.args)), tmp_path / "call.pt2")
+    close(torch.export.load(tmp_path / "call.pt2").module()(*there.args), values(case))
 
 
 def test_graphs(op_case: Case) -> None:
