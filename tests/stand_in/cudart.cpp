@@ -1,6 +1,7 @@
 // A stand-in for the part of CUDA 13's runtime API that PyTorch calls, above the stand-in for the driver. It is loaded
 // ahead of libcudart.so.13, so that these functions are found first. What is not here is the real library's, which
-// fails where there is no driver. A launch of a kernel that PyTorch brings is an error: only texts run.
+// fails where there is no driver. A launch of a kernel that PyTorch brings is an error: only texts run. Tests in Python
+// make it and load it (tests/python/stand_in.py).
 #include "cudart.hpp"
 
 using namespace stand_in;

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from cases import OPS, Case, make
-from torch.func import grad, jvp
+from torch.func import grad, jvp, vmap
 
 import madelung
 
@@ -78,7 +78,7 @@ def test_values(op_case: Case) -> None:
 
 
 def test_derivatives(op_case: Case) -> None:
-    """To second order, in both modes and their compositions."""
+    """To second order, in both modes and their compositions, under `vmap`, and of some outputs alone."""
 
     def derivatives(case: Case) -> list[torch.Tensor]:
         xs = case.inputs()
@@ -87,7 +87,11 @@ def test_derivatives(op_case: Case) -> None:
         second = torch.autograd.grad(sum((g * w).sum() for g, w in zip(first, weights)), xs)
         r, u = case.positions, weights[0]
         forward = jvp(case.energy, (r,), (u,))[1]
-        return [*first, *second, forward, jvp(grad(case.energy), (r,), (u,))[1]]
+        across = jvp(grad(case.energy), (r,), (u,))[1]
+        many = torch.stack([r, 0.99 * r])
+        mapped = vmap(case.energy)(many), vmap(grad(case.energy))(many)
+        (last,) = torch.autograd.grad(as_tuple(case.at(*xs))[-1].sum(), xs[:1])
+        return [*first, *second, forward, across, *mapped, last]
 
     close(*[[x.detach() for x in derivatives(case)] for case in (moved(op_case), op_case)], 1e-11)
 
@@ -134,20 +138,21 @@ def test_nothing_is_waited_for(op_case: Case) -> None:
     assert counts == [(name, 0, 0) for name, _, _ in counts]
 
 
-def test_inputs_may_go_before_the_stream_has_run() -> None:
+@pytest.mark.parametrize("side", [False, True])
+def test_inputs_may_go_before_the_stream_has_run(side: bool) -> None:
     case = one()
-    there, expected = moved(case), values(case)
-    call = there.call
-    call(*there.args)
-    shapes = [(x.shape, x.dtype) for x in there.args if isinstance(x, torch.Tensor)]
-    done = call(*there.args)
-    del there
-    gc.collect()
-    # Whoever gets the memory writes to it, behind what is queued.
-    others = [torch.empty(shape, dtype=dtype, device=CUDA) for shape, dtype in shapes]
-    for x in others:
-        x.copy_(torch.full(x.shape, 7, dtype=x.dtype).pin_memory(), non_blocking=True)
-    close(done, expected)
+    sevens = [torch.full_like(x, 7).pin_memory() for x in case.args if isinstance(x, torch.Tensor)]
+    with torch.cuda.stream(torch.cuda.Stream() if side else None):
+        there, expected = moved(case), values(case)
+        addresses = {x.data_ptr() for x in there.args if isinstance(x, torch.Tensor)}
+        done = case.call(*there.args)
+        del there
+        # Whoever gets the memory writes to it, behind what is queued.
+        others = [torch.empty_like(x, device=CUDA) for x in sevens]
+        assert addresses & {x.data_ptr() for x in others}
+        for x, seven in zip(others, sevens):
+            x.copy_(seven, non_blocking=True)
+        close(done, expected)
 
 
 def test_side_streams() -> None:
@@ -210,13 +215,17 @@ def test_what_only_values_show() -> None:
     """Is told by the device's record; results are NaN, and later calls are what they were."""
     case = one()
     there, expected = moved(case), values(case)
-    args = list(there.args)
-    n = case.reals[0]
-    args[n] = torch.full_like(case.args[n], float("nan")).to(CUDA)
-    assert bool(torch.isnan(case.call(*args).cpu()).all())
-    with pytest.raises(ValueError, match="positions`: expected finite numbers"):
+    others = [i.part for i in case.op.inputs].index("others")
+    for n, wrong, message in (
+        (case.reals[0], torch.full_like(case.positions, torch.nan), "positions`: expected finite numbers"),
+        (others, case.args[others] + 5, "pairs`: expected indices of rows that are there"),
+    ):
+        args = list(there.args)
+        args[n] = wrong.to(CUDA)
+        assert bool(torch.isnan(case.call(*args).cpu()).all())
+        with pytest.raises(ValueError, match=message):
+            madelung.check_device(0)
         madelung.check_device(0)
-    madelung.check_device(0)
     close(values(there), expected)
 
 
