@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import stand_in
 import torch
+
+import stand_in
 
 HERE = Path(__file__).resolve().parent
 
@@ -45,3 +46,37 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *{arguments!r}]))
 
 def test_tensors_on_devices() -> None:
     suite(str(HERE / "on_devices.py"))
+
+
+def test_kernels_of_pytorch_are_refused() -> None:
+    """Never wrong in silence; ops of Madelung need none of them."""
+    done = run("""
+import torch
+from cases import OPS, make
+x = torch.arange(3.0).to("cuda")
+try:
+    x + 1
+except torch.AcceleratorError as error:
+    assert "not supported by the stand-in" in str(error)
+else:
+    raise SystemExit("a kernel of PyTorch's was launched")
+assert torch.equal(x.cpu(), torch.arange(3.0))
+case = make(OPS["ewald_real_space"])
+there = case.call(*[a.to("cuda") if isinstance(a, torch.Tensor) else a for a in case.args])
+torch.testing.assert_close(there.cpu(), case.call(*case.args), rtol=1e-12, atol=1e-12)
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_driver_without_devices() -> None:
+    program = """
+import torch, madelung
+assert not torch.cuda.is_available()
+try:
+    madelung.check_device()
+except (NotImplementedError, ValueError) as error:
+    print(type(error).__name__, error)
+"""
+    done = run(program, STAND_IN_DEVICES="0")
+    assert done.returncode == 0, done.stderr
+    assert "CUDA_ERROR_NO_DEVICE" in done.stdout, done.stdout
