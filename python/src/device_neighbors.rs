@@ -2,7 +2,6 @@
 
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
-use madelung::backend::context::Allocator;
 use madelung::device::DeviceBatch;
 use madelung::neighbors::{CooArrays, DeviceCoo, DeviceFrame, Kind, Periodic};
 use madelung::{Error, Result};
@@ -41,9 +40,10 @@ pub(crate) fn device_neighbors<'py>(
         with_arrays(lane, &named, || {
             let cuda = lane.cuda();
             let context = lane.context(&cuda);
-            let (of, ptr) = batch(&context, &lane.memory, &batch_idx.view(), systems)?;
-            let of = of.as_ref().map_or_else(|| batch_idx.view(), Array::view);
-            let batch = DeviceBatch::new(of, ptr.view())?;
+            let narrow = narrowed(&context, &batch_idx.view())?;
+            let of = narrow.as_ref().map_or_else(|| batch_idx.view(), Array::view);
+            let mut ptr = context.allocator.room(DType::I32, &[systems + 1])?;
+            let batch = DeviceBatch::derived(of, &mut ptr)?;
             let pbc = pbc.map_or(Periodic::All(axes), |array| Periodic::Each(array.view()));
             let (positions, cell) = (positions.view(), cell.map(DeviceArray::view));
             let frame = DeviceFrame { positions: &positions, cell: cell.as_ref(), pbc: &pbc, batch: &batch };
@@ -57,27 +57,16 @@ pub(crate) fn device_neighbors<'py>(
     })
 }
 
-/// The system of each atom in 32 bits, where it is not, and where each system begins.
-fn batch(
-    context: &Context<'_>,
-    memory: &dyn Allocator,
-    idx: &View<'_>,
-    systems: usize,
-) -> Result<(Option<Array>, Array)> {
+/// The system of each atom in 32 bits, where it is not.
+fn narrowed(context: &Context<'_>, idx: &View<'_>) -> Result<Option<Array>> {
     if idx.dtype().is_real() {
         return Err(Error::argument("batch_idx", "int32 or int64", idx.dtype().to_string()));
     }
-    let narrow = match idx.dtype() {
-        DType::I32 => None,
-        _ => {
-            let mut narrow = memory.room(DType::I32, idx.shape())?;
-            // What is no i32 is cut, and found out of range where indices are checked.
-            context.cast_integers(idx, &mut narrow)?;
-            Some(narrow)
-        }
-    };
-    let mut ptr = memory.room(DType::I32, &[systems + 1])?;
-    let of = narrow.as_ref().map_or_else(|| idx.clone(), Array::view);
-    context.bounds(&of, &mut ptr)?;
-    Ok((narrow, ptr))
+    if idx.dtype() == DType::I32 {
+        return Ok(None);
+    }
+    let mut narrow = context.allocator.room(DType::I32, idx.shape())?;
+    // What is no i32 is cut, and found out of range where indices are checked.
+    context.cast_integers(idx, &mut narrow)?;
+    Ok(Some(narrow))
 }

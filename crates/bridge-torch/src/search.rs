@@ -45,8 +45,7 @@ pub(crate) fn run(tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> 
     let (cuda, memory) = (Cuda::new(stream), TorchCudaMemory { stream });
     let context = Context { backend: &cuda, allocator: &memory, ..Context::default() };
     let mut ptr = context.allocator.room(DType::I32, &[systems + 1])?;
-    context.bounds(of, &mut ptr)?;
-    let batch = DeviceBatch::new(of.clone(), ptr.view())?;
+    let batch = DeviceBatch::derived(of.clone(), &mut ptr)?;
     let pbc = axes(pbc)?;
     let frame = DeviceFrame { positions, cell: Some(cell), pbc: &pbc, batch: &batch };
     let kind = if half { Kind::Half } else { Kind::Full };

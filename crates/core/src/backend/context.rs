@@ -4,8 +4,8 @@ use super::launch::Backend;
 use super::pool::{Pool, Share, Threads, WORTH_THREADS};
 use super::remote::Weights;
 use super::status::{AtOnce, Status};
+use crate::Result;
 use crate::array::{Array, DType, Data, View};
-use crate::{Error, Result};
 
 /// Gives the arrays that an op needs besides its inputs, and takes them back.
 pub trait Allocator: Sync {
@@ -169,17 +169,6 @@ impl<'a> Context<'a> {
                 to.set_cast(from.data());
                 Ok(())
             }
-        }
-    }
-
-    /// Where each of the segments of `offsets` begins among sorted int32 `keys`, on a device.
-    ///
-    /// # Errors
-    /// Where there is no device.
-    pub fn bounds(&self, keys: &View<'_>, offsets: &mut Array) -> Result<()> {
-        match self.backend.remote() {
-            Some(remote) => remote.bounds(self, keys, offsets),
-            None => Err(Error::Unsupported("arrays of a device on the host".into())),
         }
     }
 

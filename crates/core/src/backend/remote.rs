@@ -67,9 +67,6 @@ pub trait Remote: Sync {
     /// The transpose of a list: its starts, rows and entries.
     fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]>;
 
-    /// Where each segment begins among sorted keys, int32: as [`Context::segment_bounds`].
-    fn bounds(&self, context: &Context<'_>, keys: &View<'_>, offsets: &mut Array) -> Result<()>;
-
     /// Begins a call: its status word, into which the checks (each with the number of the argument that it is about)
     /// raise what they find.
     fn begin(&self, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array>;

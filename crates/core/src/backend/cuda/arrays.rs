@@ -4,7 +4,7 @@
 use super::backend::Cuda;
 use super::checks;
 use super::memory::{Rooms, address};
-use super::primitives::{self as raw, Integer, Length, Queue, Segments, Status, WeightOf};
+use super::primitives::{self as raw, Length, Queue, Segments, Status, WeightOf};
 use crate::array::{Array, DType, View};
 use crate::backend::Context;
 use crate::backend::primitives::{Counts, CountsMut, Extremum, Keys, KeysMut, Primitives, Scan, Waves};
@@ -98,12 +98,6 @@ impl Remote for Cuda {
         let scratch = rooms.scratch(raw::transpose_scratch(capacity))?;
         raw::transpose(&self.queue(), from, to, Status::IGNORED, scratch)?;
         Ok([starts, rows, entries])
-    }
-
-    fn bounds(&self, _context: &Context<'_>, keys: &View<'_>, offsets: &mut Array) -> Result<()> {
-        let (offsets, segments) = (address(&offsets.view()), offsets.shape()[0] - 1);
-        let (n, to) = (Length::new(keys.len()), (Integer::I32, offsets));
-        raw::segment_bounds(&self.queue(), raw::Key::U32, address(keys), n, to, segments, Status::IGNORED)
     }
 
     fn begin(&self, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array> {
