@@ -82,8 +82,13 @@ impl Arrays {
             None => DeviceBatch::derived(view("batch_idx"), &mut room)?,
         };
         let (ptr, n) = (view("ptr"), view("positions").shape()[0]);
-        let (starts, ends) = (ptr.rows(0, n)?, ptr.rows(1, n)?);
-        let pairs = DevicePairs::new(starts, ends, view("others"), view("shifts"), n, kind)?;
+        let mut wide = context.allocator.room(DType::I64, &[n + 1])?;
+        let pairs = if ptr.dtype() == DType::I32 {
+            DevicePairs::widened(ptr, &mut wide, view("others"), view("shifts"), n, kind)?
+        } else {
+            let (starts, ends) = (ptr.rows(0, n)?, ptr.rows(1, n)?);
+            DevicePairs::new(starts, ends, view("others"), view("shifts"), n, kind)?
+        };
         let args = [
             Arg::Array(view("positions")),
             Arg::Array(view("charges")),
@@ -192,6 +197,25 @@ fn a_batch_is_derived_from_the_system_of_each_atom() {
         assert!(results.iter().flatten().all(|x| x.is_nan()), "{expected}");
         let error = check(gpu.device()).expect_err(expected).to_string();
         assert!(error.contains("ewald_real_space.v1::atoms`") && error.contains(expected), "{error}");
+    }
+}
+
+/// Offsets may be integers of 32 bits.
+#[test]
+fn offsets_are_widened() {
+    let gpu = Gpu::alone();
+    let wide = arrays(&[9, 7]);
+    let ptr: Vec<i32> = wide.0["ptr"].to_f64().iter().map(|x| *x as i32).collect();
+    let narrow = |ptr: &[i32]| wide.with_array("ptr", View::from(ptr).to_array());
+    assert_eq!(run(&gpu, &narrow(&ptr)), run(&gpu, &wide));
+    let mut falls = ptr.clone();
+    falls[4] = 1;
+    let mut too_far = ptr.clone();
+    too_far[16] += 1;
+    for (wrong, expected) in [(falls, "offsets that never fall"), (too_far, "room for all that there is")] {
+        assert!(run(&gpu, &narrow(&wrong)).iter().flatten().all(|x| x.is_nan()), "{expected}");
+        let error = check(gpu.device()).expect_err(expected).to_string();
+        assert!(error.contains("ewald_real_space.v1::pairs`") && error.contains(expected), "{error}");
     }
 }
 

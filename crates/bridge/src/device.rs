@@ -16,8 +16,8 @@ use madelung_core::{Error, Result};
 pub(crate) struct Room {
     /// Integers in the width of kernels, by the argument's tensors.
     integers: [Option<Array>; 3],
-    /// Where the systems of a batch begin, which the call writes.
-    batch_ptr: Option<Array>,
+    /// Where the systems of a batch begin, or the offsets of a list in 64 bits: the call writes them.
+    ptr: Option<Array>,
 }
 
 /// Integers as `dtype`, with a room of their own where they are not.
@@ -51,12 +51,17 @@ pub(crate) fn rooms(
                 room.integers[0] = widened(context, name, cursor.tensor(), DType::I32)?;
                 let systems = cursor
                     .size_or(entry, n, Part::Systems, name, || size_of(entry, given, numbers, systems))?;
-                room.batch_ptr = Some(context.allocator.room(DType::I32, &[systems + 1])?);
+                room.ptr = Some(context.allocator.room(DType::I32, &[systems + 1])?);
             }
             ArgKind::Pairs { .. } => {
-                let dtypes = [DType::I64, DType::I32, DType::I32];
-                for (integers, dtype) in room.integers.iter_mut().zip(dtypes) {
-                    *integers = widened(context, name, cursor.tensor(), dtype)?;
+                let ptr = cursor.tensor();
+                if ptr.dtype() == DType::I32 && !ptr.is_empty() {
+                    room.ptr = Some(context.allocator.room(DType::I64, ptr.shape())?);
+                } else {
+                    room.integers[0] = widened(context, name, ptr, DType::I64)?;
+                }
+                for integers in &mut room.integers[1..] {
+                    *integers = widened(context, name, cursor.tensor(), DType::I32)?;
                 }
                 cursor.skip_numbers(entry, n);
             }
@@ -74,7 +79,7 @@ pub(crate) fn rooms(
 /// Gives the rooms of a call back.
 pub(crate) fn close(context: &Context<'_>, rooms: Vec<Room>) {
     for room in rooms {
-        let arrays = room.integers.into_iter().flatten().chain(room.batch_ptr);
+        let arrays = room.integers.into_iter().flatten().chain(room.ptr);
         arrays.for_each(|array| context.allocator.recycle(array));
     }
 }
@@ -91,8 +96,8 @@ pub(crate) fn make<'a>(
     let mut made = Vec::with_capacity(entry.op.args.len());
     for ((n, spec), room) in entry.op.args.iter().enumerate().zip(rooms) {
         let name = spec.name.as_str();
-        let Room { integers: made_integers, batch_ptr } = room;
-        let integers = |at: usize, view: &'a View<'a>| match &made_integers[at] {
+        let Room { integers, ptr: room } = room;
+        let integers = |at: usize, view: &'a View<'a>| match &integers[at] {
             Some(array) => array.view(),
             None => view.clone(),
         };
@@ -100,8 +105,8 @@ pub(crate) fn make<'a>(
             ArgKind::Batch { .. } => {
                 let of = integers(0, cursor.tensor());
                 cursor.skip_numbers(entry, n);
-                let ptr = batch_ptr.as_mut().expect("made for every batch");
-                Made::DeviceBatch(DeviceBatch::derived(of, ptr).map_err(|e| renamed(e, name))?)
+                let room = room.as_mut().expect("made for every batch");
+                Made::DeviceBatch(DeviceBatch::derived(of, room).map_err(|e| renamed(e, name))?)
             }
             ArgKind::Pairs { columns, .. } => {
                 let ptr = integers(0, cursor.tensor());
@@ -109,9 +114,12 @@ pub(crate) fn make<'a>(
                 let kind = cursor.number() as i64;
                 let columns = cursor.size_or(entry, n, Part::Columns, name, || size(columns))?;
                 let rows = ptr.shape().first().copied().unwrap_or(0).saturating_sub(1);
-                let list = kind_of_list(kind).and_then(|of| {
-                    let (starts, ends) = (ptr.rows(0, rows)?, ptr.rows(1, rows)?);
-                    DevicePairs::new(starts, ends, others, shifts, columns, of)
+                let list = kind_of_list(kind).and_then(|of| match room {
+                    Some(room) => DevicePairs::widened(ptr, room, others, shifts, columns, of),
+                    None => {
+                        let (starts, ends) = (ptr.rows(0, rows)?, ptr.rows(1, rows)?);
+                        DevicePairs::new(starts, ends, others, shifts, columns, of)
+                    }
                 });
                 let list = list.map_err(|e| renamed(e, name))?;
                 Made::DevicePairs(Box::new(if kind & CHECKED == 0 {

@@ -165,6 +165,8 @@ pub struct DevicePairs<'a> {
     columns: usize,
     kind: Kind,
     transpose: Option<DeviceTranspose<'a>>,
+    /// Offsets (N + 1,), int32, that a call writes as `starts` and `ends`.
+    narrow: Option<View<'a>>,
     checked: bool,
 }
 
@@ -203,7 +205,30 @@ impl<'a> DevicePairs<'a> {
             return Err(Error::argument("neighbor_list", expected, format!("{rows} rows")));
         }
         let (triples, packed) = if packed { (None, Some(shifts)) } else { (Some(shifts), None) };
-        Ok(Self { starts, ends, others, triples, packed, columns, kind, transpose: None, checked: false })
+        let (transpose, narrow) = (None, None);
+        Ok(Self { starts, ends, others, triples, packed, columns, kind, transpose, narrow, checked: false })
+    }
+
+    /// The same from offsets `neighbor_ptr` (N + 1,), int32, and room for them in the width of kernels, int64, which each
+    /// call with the list writes.
+    ///
+    /// # Errors
+    /// As [`DevicePairs::new`].
+    pub fn widened(
+        neighbor_ptr: View<'a>,
+        room: &'a mut Array,
+        others: View<'a>,
+        shifts: View<'a>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let rows = neighbor_ptr.len().saturating_sub(1);
+        integers("neighbor_ptr", &neighbor_ptr, DType::I32, &[rows + 1])?;
+        let room = room.view();
+        integers("neighbor_ptr", &room, DType::I64, &[rows + 1])?;
+        same_place("neighbor_ptr", &room, neighbor_ptr.place())?;
+        let list = Self::new(room.rows(0, rows)?, room.rows(1, rows)?, others, shifts, columns, kind)?;
+        Ok(Self { narrow: Some(neighbor_ptr), ..list })
     }
 
     /// The same for which nothing is checked any more.
@@ -278,6 +303,11 @@ impl<'a> DevicePairs<'a> {
     /// End of the entries of each row, (N,).
     pub fn ends(&self) -> &View<'a> {
         &self.ends
+    }
+
+    /// Offsets (N + 1,), int32, that a call widens, where they came so.
+    pub fn narrow(&self) -> Option<&View<'a>> {
+        self.narrow.as_ref()
     }
 
     /// Column of each entry, (capacity,).

@@ -10,7 +10,8 @@ struct Item {
   int type;
   long long limit;
   unsigned param;
-  // Of a batch: `data` is the system of each atom, here is where each system begins, and the number of atoms.
+  // Of a batch: `data` is the system of each atom, here is where each system begins, and the number of atoms. Of offsets
+  // in 32 bits: room for them in 64.
   int* ptr;
   long long atoms;
 };
@@ -101,6 +102,10 @@ extern "C" __global__ void check_items(const Items items, unsigned* word) {
       check_batch(item, i, word);
     } else if (item.rule == 7) {
       derive_batch(item, i, word);
+    } else if (item.rule == 8) {
+      const long long end = ((const int*)item.data)[i];
+      ((long long*)item.ptr)[i] = end;
+      if (end > item.limit) raise_in(word, 2, item.param);
     } else {
       const int is = sort_of_number(item.data, i, item.type);
       if (is == 3) raise_in(word, 3, item.param);

@@ -30,6 +30,7 @@ enum Rule {
     Below = 5,
     Batch = 6,
     DerivedBatch = 7,
+    Widened = 8,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +114,7 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
         limit: limit as i64,
         ..real(n, view, rule)
     };
-    let mut lists = 0;
+    let mut lists = vec![];
     for (n, check) in checks {
         match check {
             Check::Finite(view) => items.push(real(*n, view, Rule::Finite)),
@@ -133,14 +134,15 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
                 });
             }
             Check::Integers { arg: DeviceArg::Pairs(list), batches } => {
-                if list.is_checked() {
-                    // Whether it has passed its capacity can change with every search.
+                // Whether it has passed its capacity can change with every search.
+                if let Some(narrow) = list.narrow() {
+                    let ptr = address(list.starts());
+                    items.push(Item { ptr, ..integers(*n, narrow, Rule::Widened, list.capacity()) });
+                } else if list.is_checked() {
                     items.push(integers(*n, list.ends(), Rule::AtMost, list.capacity()));
-                } else {
-                    let surplus = status + 4 * (WORDS + 2 * lists) as u64;
-                    let kernels = [kernel("check_pairs")?, kernel("check_surplus")?];
-                    check_pairs(stream, kernels, list, *batches, status, param(*n), surplus)?;
-                    lists += 1;
+                }
+                if !list.is_checked() {
+                    lists.push((param(*n), *list, *batches));
                 }
             }
             Check::Integers { .. } => {}
@@ -162,6 +164,11 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
                 &arguments![&table, &status],
             )?
         };
+    }
+    for (at, (param, list, batches)) in lists.into_iter().enumerate() {
+        let surplus = status + 4 * (WORDS + 2 * at) as u64;
+        let kernels = [kernel("check_pairs")?, kernel("check_surplus")?];
+        check_pairs(stream, kernels, list, batches, status, param, surplus)?;
     }
     Ok(word)
 }
