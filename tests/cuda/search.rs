@@ -10,7 +10,7 @@ use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::device::{DeviceArg, DeviceBatch};
 use madelung::electrostatics::registry;
-use madelung::neighbors::{DeviceOptions, DeviceSearch, Options, Periodic, neighbor_list};
+use madelung::neighbors::{DeviceFrame, DeviceOptions, DeviceSearch, Options, Periodic, neighbor_list};
 use madelung::op::{Arg, Cotangent, Request};
 use madelung::pairs::Kind;
 use std::cell::RefCell;
@@ -24,6 +24,28 @@ struct Step<'a> {
     arrays: [Array; 4],
     batch: [Array; 2],
     search: DeviceSearch,
+    /// The list is made again only if an atom has moved by more than half of it.
+    skin: Option<f64>,
+}
+
+impl<'a> Step<'a> {
+    fn new(cuda: &'a Cuda, memory: &'a Memory, system: &System, options: DeviceOptions) -> Self {
+        let context = Context { backend: cuda, allocator: memory, ..Context::default() };
+        let upload = |shape: &[usize], data: &[f64]| {
+            let array = Array::from_f64(DType::F64, shape, data).expect("as many as the shape says");
+            memory.upload(&array.view()).expect("room")
+        };
+        let ints = |data: &[i32]| memory.upload(&View::from(data)).expect("room");
+        let arrays = [
+            upload(&[ATOMS, 3], system.positions.as_flattened()),
+            upload(&[ATOMS], &system.charges),
+            upload(&[1, 3, 3], system.cell.as_flattened()),
+            upload(&[1], &[0.6]),
+        ];
+        let batch = [ints(&[0; ATOMS]), ints(&[0, ATOMS as i32])];
+        let search = DeviceSearch::new(&context, ATOMS, options).expect("a search");
+        Self { cuda, memory, arrays, batch, search, skin: None }
+    }
 }
 
 impl Step<'_> {
@@ -33,7 +55,14 @@ impl Step<'_> {
         let [positions, charges, cell, alpha] = self.arrays.each_ref().map(Array::view);
         let batch = DeviceBatch::new(self.batch[0].view(), self.batch[1].view())?;
         let pbc = Periodic::All([true; 3]);
-        self.search.search(self.cuda, &context, &positions, Some(&cell), &pbc, &batch)?;
+        if let Some(skin) = self.skin {
+            let flags =
+                self.search.needs_rebuild(self.cuda, &context, &positions, Some(&cell), &batch, skin)?;
+            let frame = DeviceFrame { positions: &positions, cell: Some(&cell), pbc: &pbc, batch: &batch };
+            self.search.search_if(self.cuda, &context, &frame, &flags.view())?;
+        } else {
+            self.search.search(self.cuda, &context, &positions, Some(&cell), &pbc, &batch)?;
+        }
         let pairs = self.search.list()?;
         let registry = registry();
         let op = registry.get("ewald_real_space").expect("an op of the library");
@@ -71,11 +100,15 @@ impl Step<'_> {
     }
 }
 
-fn capacity(system: &System) -> usize {
+fn capacity(system: &System, cutoff: f64) -> usize {
     let batch = Batch::from_idx(vec![0; ATOMS], Some(1)).expect("a batch");
     let cell = [system.cell];
-    let list = neighbor_list(&system.positions, CUTOFF, Some(&cell), None, &batch, &Options::full(), &Serial);
+    let list = neighbor_list(&system.positions, cutoff, Some(&cell), None, &batch, &Options::full(), &Serial);
     list.expect("a list").len()
+}
+
+fn moved(system: &System, by: f64) -> Vec<[f64; 3]> {
+    system.positions.iter().enumerate().map(|(n, r)| r.map(|x| x + by * (n as f64).sin())).collect()
 }
 
 #[test]
@@ -87,26 +120,13 @@ fn a_step_in_a_graph() {
     let (cuda, memory) = (Cuda::new(stream), Memory::new(stream));
     let context = Context { backend: &cuda, allocator: &memory, ..Context::default() };
     let system = random_system(1, ATOMS, triclinic_cell(900.0), 0.0, 1.2);
-    let upload = |shape: &[usize], data: &[f64]| {
-        let array = Array::from_f64(DType::F64, shape, data).expect("as many as the shape says");
-        memory.upload(&array.view()).expect("room")
+    let options = DeviceOptions {
+        cutoff: CUTOFF,
+        kind: Kind::Full,
+        capacity: capacity(&system, CUTOFF) + 400,
+        packed: true,
     };
-    let ints = |data: &[i32]| memory.upload(&View::from(data)).expect("room");
-    let arrays = [
-        upload(&[ATOMS, 3], system.positions.as_flattened()),
-        upload(&[ATOMS], &system.charges),
-        upload(&[1, 3, 3], system.cell.as_flattened()),
-        upload(&[1], &[0.6]),
-    ];
-    let options =
-        DeviceOptions { cutoff: CUTOFF, kind: Kind::Full, capacity: capacity(&system) + 400, packed: true };
-    let mut step = Step {
-        cuda: &cuda,
-        memory: &memory,
-        arrays,
-        batch: [ints(&[0; ATOMS]), ints(&[0, ATOMS as i32])],
-        search: DeviceSearch::new(&context, ATOMS, options).expect("a search"),
-    };
+    let mut step = Step::new(&cuda, &memory, &system, options);
     // What is captured needs the memory that an eager call has left.
     let first = step.run().expect("a step");
     let before = step.read(&first);
@@ -115,8 +135,7 @@ fn a_step_in_a_graph() {
     let graph = Graph::capture(stream, |_| step.run().map(|arrays| *results.borrow_mut() = Some(arrays)));
     let (graph, results) = (graph.expect("a graph"), results.into_inner().expect("results"));
     for by in [0.0, 0.05, 0.2] {
-        let moved: Vec<[f64; 3]> =
-            system.positions.iter().enumerate().map(|(n, r)| r.map(|x| x + by * (n as f64).sin())).collect();
+        let moved = moved(&system, by);
         step.move_to(&moved);
         // SAFETY: what the graph works on is still there.
         unsafe { graph.replay().expect("a replay") };
@@ -133,4 +152,57 @@ fn a_step_in_a_graph() {
     assert!(step.read(&results).iter().flatten().all(|x| x.is_nan()));
     let error = check(device).expect_err("too many pairs").to_string();
     assert!(error.contains("neighbor_list::capacity"), "{error}");
+}
+
+/// One graph, in which a list is made again where it has to be: what it computes is what a list of the same moment gives.
+#[test]
+fn a_graph_that_searches_when_it_must() {
+    const SKIN: f64 = 0.6;
+    let turn = Gpu::alone();
+    let device = turn.device();
+    // SAFETY: every thread has this stream.
+    let stream = unsafe { device.stream(2) }.expect("a stream");
+    let (cuda, memory) = (Cuda::new(stream), Memory::new(stream));
+    let system = random_system(2, ATOMS, triclinic_cell(900.0), 0.0, 1.2);
+    let cutoff = CUTOFF + SKIN;
+    let capacity = capacity(&system, cutoff) + 400;
+    let options = DeviceOptions { cutoff, kind: Kind::Full, capacity, packed: true };
+    let mut step = Step::new(&cuda, &memory, &system, options);
+    let mut fresh = Step::new(&cuda, &memory, &system, options);
+    step.run().expect("a first list");
+    step.skin = Some(SKIN);
+    step.run().expect("a step");
+    let results = RefCell::new(None);
+    let graph = Graph::capture(stream, |_| step.run().map(|arrays| *results.borrow_mut() = Some(arrays)));
+    let (graph, results) = (graph.expect("a graph"), results.into_inner().expect("results"));
+    let pairs = |step: &Step<'_>| {
+        let (list, ptr) = (step.search.list().expect("a list"), step.search.neighbor_ptr());
+        let read = |view: &View<'_>| stream.read(view).expect("integers").to_f64();
+        let ptr = read(&ptr);
+        let others = read(list.others())[..ptr[ATOMS] as usize].to_vec();
+        (ptr, others)
+    };
+    // The list is that of the last move which it was made for.
+    for (by, again) in [(0.1, false), (0.4, true), (0.3, false), (-0.4, true)] {
+        let moved = moved(&system, by);
+        step.move_to(&moved);
+        fresh.move_to(&moved);
+        let before = pairs(&step);
+        // SAFETY: what the graph works on is still there.
+        unsafe { graph.replay().expect("a replay") };
+        let (got, want) = (step.read(&results), fresh.run().expect("a step"));
+        let want = step.read(&want);
+        check(device).expect("nothing is wrong");
+        assert_eq!(pairs(&step) == pairs(&fresh), again, "{by}");
+        if again {
+            assert_eq!(got, want);
+        } else {
+            assert_eq!(pairs(&step), before);
+            // The same pairs are added, among others between them that add nothing.
+            for (got, want) in got.iter().zip(&want) {
+                let scale = want.iter().fold(0f64, |most, x| most.max(x.abs()));
+                assert!(got.iter().zip(want).all(|(x, y)| (x - y).abs() < 1e-12 * scale), "{got:?} {want:?}");
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::support::{Gpu, Sent, System, options};
 use madelung_core::Error;
 use madelung_core::array::{Array, DType, Data, View};
 use madelung_core::backend::cuda::Graph;
-use madelung_neighbors::{DeviceSearch, Kind, Periodic};
+use madelung_neighbors::{DeviceFrame, DeviceSearch, Kind, Periodic};
 use madelung_stand_in::{UNASKED, UNCOMPILED, calls};
 
 const CELL: [[f64; 3]; 3] = [[6.0, 0.3, -0.2], [2.5, 5.0, 0.4], [-1.5, 2.2, 4.5]];
@@ -156,6 +156,13 @@ fn arguments_that_do_not_fit() {
     search.search(&gpu.cuda, &context, &r, Some(&c), &all, &batch).unwrap();
     named(search.needs_rebuild(&gpu.cuda, &context, &r, None, &batch, 1.0).map(drop), "cell");
     named(search.needs_rebuild(&gpu.cuda, &context, &r, Some(&c), &batch, -1.0).map(drop), "skin");
+    let flags = gpu.upload(DType::I32, &[1], &[1.0]);
+    let frame = DeviceFrame { positions: &r, cell: Some(&c), pbc: &all, batch: &batch };
+    let mut fresh = DeviceSearch::new(&context, 40, options(2.0, false, 5000, true)).unwrap();
+    named(fresh.search_if(&gpu.cuda, &context, &frame, &flags.view()), "positions");
+    let without = DeviceFrame { cell: None, pbc: &Periodic::All([false; 3]), ..frame };
+    named(search.search_if(&gpu.cuda, &context, &without, &flags.view()), "cell");
+    named(search.search_if(&gpu.cuda, &context, &frame, &wrong.view()), "flags");
     let mut other = DeviceSearch::new(&context, 41, options(2.0, false, 5000, true)).unwrap();
     named(other.search(&gpu.cuda, &context, &r, Some(&c), &all, &batch), "batch_idx");
 }
@@ -228,4 +235,59 @@ fn when_to_search_again() {
     moved[0].atoms[0][0] = f64::NAN;
     let other = gpu.send(&moved, DType::F64);
     assert_eq!(ask(&other.positions, &sent.cell, 1e6), [1.0, 0.0, 0.0]);
+}
+
+/// One graph of a question and a search: the list is made again where an atom has moved too far since it was made, not since
+/// the last step, and what it is made of is then what counts.
+#[test]
+fn a_search_in_a_graph_that_a_flag_decides() {
+    let gpu = Gpu::new();
+    let systems = [system(0.0), System::new(0, CELL, [true; 3], 0.0), system(1.0)];
+    let sent = gpu.send(&systems, DType::F64);
+    let (context, skin, cutoff) = (gpu.context(), 0.5, 2.5);
+    let mut search = DeviceSearch::new(&context, 80, options(cutoff, false, 9000, true)).unwrap();
+    gpu.update(&mut search, &sent).unwrap();
+    let (positions, cell, batch) = (sent.positions.view(), sent.cell.view(), sent.batch());
+    let pbc = Periodic::Each(sent.pbc.view());
+    let frame = DeviceFrame { positions: &positions, cell: Some(&cell), pbc: &pbc, batch: &batch };
+    let step = |search: &mut DeviceSearch| {
+        let flags = search.needs_rebuild(&gpu.cuda, &context, &positions, Some(&cell), &batch, skin)?;
+        search.search_if(&gpu.cuda, &context, &frame, &flags.view())
+    };
+    step(&mut search).unwrap();
+    let counts = || (UNASKED.map(calls), UNCOMPILED.map(calls));
+    let before = counts();
+    let graph = Graph::capture(gpu.cuda.stream(), |_| step(&mut search)).unwrap();
+    assert_eq!(counts(), before, "{UNASKED:?} {UNCOMPILED:?}");
+    let moved = |by: f64| {
+        let mut systems = systems.clone();
+        systems[2].atoms.iter_mut().enumerate().for_each(|(n, r)| r[n % 3] += by);
+        systems
+    };
+    let mut old = expected(&systems, cutoff, false);
+    for (by, again) in
+        [(0.0, false), (0.2, false), (0.3, true), (0.5, false), (0.1, false), (0.0, true), (0.2, false)]
+    {
+        let now = moved(by);
+        let atoms: Vec<f64> = now.iter().flat_map(|s| s.atoms.as_flattened().to_vec()).collect();
+        overwrite(&gpu, &sent.positions, &atoms);
+        // SAFETY: what the graph works on is still there.
+        unsafe { graph.replay().unwrap() };
+        gpu.check().unwrap();
+        let fresh = expected(&now, cutoff, false);
+        if again {
+            old = fresh;
+        } else if by > 0.0 {
+            assert_ne!(old, fresh, "a move by {by} makes no difference");
+        }
+        assert_eq!(gpu.list(&search), old, "{by}");
+    }
+    // An atom that is nowhere has moved.
+    let mut atoms: Vec<f64> = systems.iter().flat_map(|s| s.atoms.as_flattened().to_vec()).collect();
+    atoms[100] = f64::NAN;
+    overwrite(&gpu, &sent.positions, &atoms);
+    // SAFETY: as above.
+    unsafe { graph.replay().unwrap() };
+    raised(&gpu, "positions");
+    assert!(gpu.offsets(&search)[1..].iter().all(|end| *end == 9001));
 }

@@ -1,7 +1,7 @@
 //! Neighbour lists in arrays of their caller, as frameworks have them: pairs (i, j), where those of each atom begin, and
 //! images, all int32.
 
-use super::passes::{self, Counted, DeviceFrame, Entries, integers};
+use super::passes::{self, Asked, Counted, DeviceFrame, Entries, integers};
 use crate::array::{Array, DType, Place};
 use crate::backend::Context;
 use crate::backend::cuda::Cuda;
@@ -65,7 +65,7 @@ impl<'c> DeviceCoo<'c> {
         passes::check_kind(cutoff, kind)?;
         let place = Place::Cuda(cuda.device().ordinal());
         frame.check(place)?;
-        let counted = Counted::new(cuda, context, frame, (cutoff, kind), None)?;
+        let counted = Counted::new(cuda, context, frame, Asked { cutoff, kind, ptr: None, flags: None })?;
         Ok(Self { counted, atoms: frame.batch.atoms(), place })
     }
 
@@ -91,9 +91,9 @@ impl<'c> DeviceCoo<'c> {
             }
         };
         passes::check_capacity("neighbor_list", capacity)?;
-        integers("neighbor_list", list, DType::I32, &[2, capacity], self.place)?;
-        integers("neighbor_ptr", ptr, DType::I32, &[self.atoms + 1], self.place)?;
-        integers("neighbor_shifts", shifts, DType::I32, &[capacity, 3], self.place)?;
+        integers("neighbor_list", &list.view(), DType::I32, &[2, capacity], self.place)?;
+        integers("neighbor_ptr", &ptr.view(), DType::I32, &[self.atoms + 1], self.place)?;
+        integers("neighbor_shifts", &shifts.view(), DType::I32, &[capacity, 3], self.place)?;
         let [rows, ptr, shifts] = [list, ptr, shifts].map(|array| address(&array.view()));
         let others = rows + (capacity * DType::I32.size()) as u64;
         let entries = Entries { rows, others, shifts, capacity, packed: false };

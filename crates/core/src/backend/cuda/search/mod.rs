@@ -3,7 +3,7 @@
 //!
 //! The list is the one that the search of the CPU makes, bit for bit: a pair is decided by the same rounded numbers, and
 //! rows have the same order.
-#![expect(unsafe_code, reason = "lists are declared checked, and kept positions copied")]
+#![expect(unsafe_code, reason = "lists are declared checked")]
 
 mod coo;
 mod passes;
@@ -19,7 +19,7 @@ use crate::backend::Context;
 use crate::device::{DeviceBatch, DevicePairs};
 use crate::pairs::Kind;
 use crate::{Error, Result};
-use passes::{Counted, Entries, integers};
+use passes::{Asked, Counted, Entries, integers};
 
 /// Which axes are periodic.
 #[derive(Clone, Debug)]
@@ -108,11 +108,46 @@ impl DeviceSearch {
     ) -> Result<()> {
         let frame = DeviceFrame { positions, cell, pbc, batch };
         self.check(cuda, &frame)?;
-        self.keep(cuda, context, positions, cell)?;
+        self.run(cuda, context, &frame, None)
+    }
+
+    /// Makes the list again only if a flag of some system is raised, int32 (B,) on the device as
+    /// [`DeviceSearch::needs_rebuild`] gives them: then as [`DeviceSearch::search`] does, for all systems. Otherwise the
+    /// list, and the positions that it was made of, stay as they are, and the kernels return at once. So one graph holds
+    /// steps that make the list and steps that do not.
+    ///
+    /// Kind, periodic axes and systems of the atoms should be those of the last search: flags do not tell that they change.
+    ///
+    /// # Errors
+    /// As for [`DeviceSearch::search`] and [`DeviceSearch::needs_rebuild`]; `flags`, where their dtype, shape or place is
+    /// another.
+    pub fn search_if(
+        &mut self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        frame: &DeviceFrame<'_>,
+        flags: &View<'_>,
+    ) -> Result<()> {
+        self.check(cuda, frame)?;
+        self.same_as_before(frame)?;
+        integers("flags", flags, DType::I32, &[frame.batch.systems()], frame.positions.place())?;
+        self.run(cuda, context, frame, Some(flags))
+    }
+
+    /// The frame was checked.
+    fn run(
+        &mut self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        frame: &DeviceFrame<'_>,
+        flags: Option<&View<'_>>,
+    ) -> Result<()> {
+        self.make_room(context, frame)?;
         let DeviceOptions { cutoff, kind, capacity, packed } = self.options;
         let [ptr, others, shifts] =
             [&self.ptr, &self.others, &self.shifts].map(|array| address(&array.view()));
-        let mut counted = Counted::new(cuda, context, &frame, (cutoff, kind), Some(ptr))?;
+        let mut counted = Counted::new(cuda, context, frame, Asked { cutoff, kind, ptr: Some(ptr), flags })?;
+        counted.keep(frame, self.before())?;
         counted.fill(Entries { rows: 0, others, shifts, capacity, packed })?;
         counted.finish()?;
         counted.end()
@@ -169,25 +204,10 @@ impl DeviceSearch {
         }
         let frame = DeviceFrame { positions, cell, pbc: &Periodic::All([false; 3]), batch };
         self.check(cuda, &frame)?;
-        let same = |name: &str, now: Option<&View<'_>>, before: Option<&Array>| {
-            let show = |found: Option<(DType, &[usize])>| {
-                found.map_or("none".to_string(), |(dtype, shape)| format!("{dtype} {shape:?}"))
-            };
-            let now = show(now.map(|v| (v.dtype(), v.shape())));
-            let before = show(before.map(|a| (a.dtype(), a.shape())));
-            if now == before {
-                Ok(())
-            } else {
-                Err(Error::argument(name, format!("{before}, as in the last search"), now))
-            }
-        };
-        same("positions", Some(positions), self.positions.as_ref())?;
-        same("cell", cell, self.cell.as_ref())?;
+        self.same_as_before(&frame)?;
         let systems = batch.systems();
         let flags = context.allocator.zeros(DType::I32, &[systems])?;
-        let before =
-            [&self.positions, &self.cell].map(|array| array.as_ref().map_or(0, |a| address(&a.view())));
-        passes::moved(cuda, &frame, before, skin / 2.0, address(&flags.view()))?;
+        passes::moved(cuda, &frame, self.before(), skin / 2.0, address(&flags.view()))?;
         Ok(flags)
     }
 
@@ -205,19 +225,36 @@ impl DeviceSearch {
             return Err(Error::argument("batch_idx", expected, frame.batch.atoms().to_string()));
         }
         frame.check(place)?;
-        integers("neighbor_ptr", &self.ptr, DType::I64, &[atoms + 1], place)?;
-        integers("neighbor_list", &self.others, DType::I32, &[capacity], place)
+        integers("neighbor_ptr", &self.ptr.view(), DType::I64, &[atoms + 1], place)?;
+        integers("neighbor_list", &self.others.view(), DType::I32, &[capacity], place)
     }
 
-    /// Copies what the list is made of, for [`DeviceSearch::needs_rebuild`].
-    fn keep(
-        &mut self,
-        cuda: &Cuda,
-        context: &Context<'_>,
-        positions: &View<'_>,
-        cell: Option<&View<'_>>,
-    ) -> Result<()> {
-        for (now, kept) in [(Some(positions), &mut self.positions), (cell, &mut self.cell)] {
+    /// Whether types and shapes are those of the last search.
+    fn same_as_before(&self, frame: &DeviceFrame<'_>) -> Result<()> {
+        let same = |name: &str, now: Option<&View<'_>>, before: Option<&Array>| {
+            let show = |found: Option<(DType, &[usize])>| {
+                found.map_or("none".to_string(), |(dtype, shape)| format!("{dtype} {shape:?}"))
+            };
+            let now = show(now.map(|v| (v.dtype(), v.shape())));
+            let before = show(before.map(|a| (a.dtype(), a.shape())));
+            if now == before {
+                Ok(())
+            } else {
+                Err(Error::argument(name, format!("{before}, as in the last search"), now))
+            }
+        };
+        same("positions", Some(frame.positions), self.positions.as_ref())?;
+        same("cell", frame.cell, self.cell.as_ref())
+    }
+
+    /// Where what the last list was made of lies: positions, and the cell or 0.
+    fn before(&self) -> [u64; 2] {
+        [&self.positions, &self.cell].map(|array| array.as_ref().map_or(0, |a| address(&a.view())))
+    }
+
+    /// Room for what the list is made of, for [`DeviceSearch::needs_rebuild`].
+    fn make_room(&mut self, context: &Context<'_>, frame: &DeviceFrame<'_>) -> Result<()> {
+        for (now, kept) in [(Some(frame.positions), &mut self.positions), (frame.cell, &mut self.cell)] {
             let same = |kept: &Array| {
                 now.is_some_and(|now| (kept.dtype(), kept.shape()) == (now.dtype(), now.shape()))
             };
@@ -226,14 +263,8 @@ impl DeviceSearch {
             {
                 context.allocator.recycle(other);
             }
-            let Some(now) = now else { continue };
-            let to = match kept {
-                Some(kept) => kept,
-                None => kept.insert(context.allocator.room(now.dtype(), now.shape())?),
-            };
-            // SAFETY: both have as many elements of the same type, and are two arrays.
-            unsafe {
-                cuda.stream().copy(address(&to.view()), address(now), now.len() * now.dtype().size())?;
+            if let (Some(now), None) = (now, &kept) {
+                *kept = Some(context.allocator.room(now.dtype(), now.shape())?);
             }
         }
         Ok(())

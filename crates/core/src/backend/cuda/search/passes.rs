@@ -20,6 +20,8 @@ use std::ffi::c_void;
 const THREADS: usize = 128;
 /// Threads of a row.
 const WARP: usize = 32;
+/// Bytes of what the count keeps of a row.
+const KEPT: usize = 8 * WARP;
 /// Bytes of a System and of a Point in search.cu.
 const SYSTEM: usize = 256;
 const POINT: usize = 64;
@@ -46,6 +48,7 @@ struct Call {
     each: i64,
     half: i64,
     packed: i64,
+    wanted: u64,
     word: u64,
 }
 
@@ -53,7 +56,8 @@ const SEARCH: Text = Text::new("search", include_str!("search.cu"));
 
 fn program(positions: DType) -> Compiled {
     let real = if positions == DType::F32 { "float" } else { "double" };
-    let functions = &["geometry", "place", "gather", "count", "fill", "finish", "coordinates", "moved"];
+    let functions =
+        &["decide", "keep", "geometry", "place", "gather", "count", "fill", "finish", "coordinates", "moved"];
     SEARCH.of(&[("POSITION", real)]).with(functions)
 }
 
@@ -93,9 +97,14 @@ fn reals(name: &str, view: &View<'_>, shapes: &[&[usize]], place: Place) -> Resu
 }
 
 /// Integers of a type and shape where a stream has them.
-pub(super) fn integers(name: &str, array: &Array, dtype: DType, shape: &[usize], place: Place) -> Result<()> {
-    let view = array.view();
-    same_place(name, &view, place)?;
+pub(super) fn integers(
+    name: &str,
+    view: &View<'_>,
+    dtype: DType,
+    shape: &[usize],
+    place: Place,
+) -> Result<()> {
+    same_place(name, view, place)?;
     if view.dtype() != dtype || view.shape() != shape {
         let got = format!("{} {:?}", view.dtype(), view.shape());
         return Err(Error::argument(name, format!("{dtype} {shape:?}"), got));
@@ -168,6 +177,7 @@ impl DeviceFrame<'_> {
             each: each as i64,
             half: i64::from(kind == Kind::Half),
             packed: 0,
+            wanted: 0,
             word,
         }
     }
@@ -196,6 +206,17 @@ impl Launches {
     }
 }
 
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) cutoff: f64,
+    pub(super) kind: Kind,
+    /// Room for offsets; otherwise they have a room for as long as the search.
+    pub(super) ptr: Option<u64>,
+    /// Nothing is done, and no offset changed, where none of these flags, int32 (B,), is raised.
+    pub(super) flags: Option<&'a View<'a>>,
+}
+
 /// Where the entries of a list go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries {
@@ -217,33 +238,44 @@ pub(super) struct Counted<'c> {
     points: u64,
     sorted: u64,
     bounds: u64,
+    kept: u64,
     /// Where the entries of each row begin, and one more: i64, true unless the word was raised, and then zeros.
     ptr: u64,
 }
 
 impl<'c> Counted<'c> {
-    /// Counts; the frame was checked. Offsets go to `ptr`, or to a room.
+    /// Counts; the frame was checked.
     pub(super) fn new(
         cuda: &Cuda,
         context: &'c Context<'c>,
         frame: &DeviceFrame<'_>,
-        (cutoff, kind): (f64, Kind),
-        ptr: Option<u64>,
+        asked: Asked<'_>,
     ) -> Result<Self> {
         let (batch, n) = (frame.batch, frame.batch.atoms());
         let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None })];
         let word = checks::begin(cuda.stream(), context, &checks)?;
         let buckets = n.max(1).next_power_of_two().min(1 << 30);
-        let call = frame.call(cutoff, kind, buckets, address(&word.view()));
+        let mut call = frame.call(asked.cutoff, asked.kind, buckets, address(&word.view()));
         let mut rooms = Rooms::new(context);
+        let launches = Launches { stream: cuda.stream(), positions: frame.positions.dtype() };
+        let mut length = Length::new(n);
+        if let Some(flags) = asked.flags {
+            let wanted = rooms.scratch(8)?.address;
+            // SAFETY: the room has as many bytes.
+            unsafe { cuda.stream().zero(wanted, 8)? };
+            let flags = address(flags);
+            launches.run("decide", batch.systems(), &arguments![&call, &flags, &wanted])?;
+            call.wanted = wanted;
+            length = Length::on_device(n, (Integer::I64, wanted))?;
+        }
         let systems = rooms.scratch(SYSTEM * batch.systems())?.address;
         let [points, sorted] = [rooms.scratch(POINT * n)?, rooms.scratch(POINT * n)?].map(|s| s.address);
         let bounds = rooms.scratch(4 * (buckets + 1))?.address;
-        let ptr = match ptr {
+        let kept = rooms.scratch(KEPT * n)?.address;
+        let ptr = match asked.ptr {
             Some(ptr) => ptr,
             None => rooms.scratch(8 * (n + 1))?.address,
         };
-        let launches = Launches { stream: cuda.stream(), positions: frame.positions.dtype() };
         // What only the count needs.
         let mut short = Rooms::new(context);
         let [keys, order, counts] =
@@ -251,19 +283,26 @@ impl<'c> Counted<'c> {
         let (r, of) = (address(frame.positions), address(batch.idx()));
         launches.run("geometry", batch.systems(), &arguments![&call, &systems])?;
         launches.run("place", n, &arguments![&call, &r, &of, &systems, &points, &keys, &order])?;
-        let (queue, length) = (cuda.queue(), Length::new(n));
+        let queue = cuda.queue();
         let scratch = short.scratch(raw::sort_scratch(Key::U32, n))?;
         let bits = buckets.ilog2() as usize;
         raw::sort_by_key(&queue, Key::U32, keys, order, length, bits, scratch)?;
         let to = (Integer::I32, bounds);
         raw::segment_bounds(&queue, Key::U32, keys, length, to, buckets, Status::IGNORED)?;
         launches.run("gather", n, &arguments![&call, &points, &order, &sorted])?;
-        launches.run("count", n * WARP, &arguments![&call, &systems, &sorted, &bounds, &counts])?;
+        launches.run("count", n * WARP, &arguments![&call, &systems, &sorted, &bounds, &counts, &kept])?;
         let scratch = short.scratch(raw::scan_scratch(n))?;
         let [from, to] = [(Integer::I32, counts), (Integer::I64, ptr)];
         raw::scan(&queue, Scan::Exclusive, from, to, length, Status::IGNORED, scratch)?;
         drop(short);
-        Ok(Self { launches, call, rooms, word, systems, points, sorted, bounds, ptr })
+        Ok(Self { launches, call, rooms, word, systems, points, sorted, bounds, kept, ptr })
+    }
+
+    /// Copies positions and cells to where arrays of the same types and shapes are.
+    pub(super) fn keep(&self, frame: &DeviceFrame<'_>, [positions, cell]: [u64; 2]) -> Result<()> {
+        let threads = (3 * self.call.points).max(9 * self.call.cells) as usize;
+        let from = address(frame.positions);
+        self.launches.run("keep", threads, &arguments![&self.call, &from, &positions, &cell])
     }
 
     /// The number of pairs, for which it waits.
@@ -295,8 +334,8 @@ impl<'c> Counted<'c> {
     pub(super) fn fill(&mut self, into: Entries) -> Result<()> {
         let Entries { rows, others, shifts, capacity, packed } = into;
         (self.call.capacity, self.call.packed) = (capacity as i64, i64::from(packed));
-        let Self { call, systems, points, sorted, bounds, ptr, .. } = self;
-        let arguments = arguments![call, systems, points, sorted, bounds, ptr, &rows, &others, &shifts];
+        let Self { call, systems, points, sorted, bounds, kept, ptr, .. } = self;
+        let arguments = arguments![call, systems, points, sorted, bounds, kept, ptr, &rows, &others, &shifts];
         self.launches.run("fill", call.points as usize * WARP, &arguments)
     }
 

@@ -10,6 +10,8 @@ constexpr int THREADS = 128, WARP = 32;
 constexpr u32 ALL = 0xffffffffu;
 // Entries of a row that shared memory has room for.
 constexpr int ROOM = 256;
+// Candidates are taken WARP at a time: of so many times the count keeps which are pairs, two for each lane.
+constexpr int KEPT = 2 * WARP;
 // Reasons of backend/status.rs, and the arguments that the host names.
 constexpr int CAPACITY = 2, NOT_FINITE = 3, OVERFLOW_OF_INTEGER = 4, FLAT = 8;
 constexpr u32 POSITIONS = 1, CELL = 2, CUTOFF = 4, ROOM_FOR_PAIRS = 5;
@@ -45,8 +47,12 @@ struct Search {
   // For `each` system, or one for all, or null: then `axes` has a bit for each axis.
   const int* pbc;
   i64 axes, each, half, packed;
+  // Zero where the list is to stay as it is, or null.
+  const i64* wanted;
   u32* word;
 };
+
+__device__ inline bool idle(const Search& a) { return a.wanted && *a.wanted == 0; }
 
 __device__ inline double norm(const double* v) {
   const double scale = fmax(fmax(fabs(v[0]), fabs(v[1])), fabs(v[2]));
@@ -75,10 +81,29 @@ __device__ inline double reach(const System& s, double cutoff) {
   return cutoff * (1 + 1e-9) + 0x1p-43 * s.skew * (largest + cutoff + s.lengths);
 }
 
+// Whether the list of some system is not to stay, where `wanted` was 0: then as many as there are points.
+FUNCTION decide(Search a, const int* flags, i64* wanted) {
+  const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (b < a.systems && flags[b] != 0) *wanted = a.points;
+}
+
+// What the list is made of, for `moved`.
+FUNCTION keep(Search a, const POSITION* r, POSITION* positions, void* cell) {
+  const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (idle(a)) return;
+  if (at < 3 * a.points) positions[at] = r[at];
+  if (at >= 9 * a.cells) return;
+  if (a.cell_is_wide) {
+    ((double*)cell)[at] = ((const double*)a.cell)[at];
+  } else {
+    ((float*)cell)[at] = ((const float*)a.cell)[at];
+  }
+}
+
 // What Lattice::new does, and how many cells there are along each axis. Below this |det| unit vectors lie in one plane.
 FUNCTION geometry(Search a, System* systems) {
   const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (b >= a.systems) return;
+  if (b >= a.systems || idle(a)) return;
   System s;
   bool open[3];
   double frame[9], unit[9];
@@ -184,7 +209,7 @@ __device__ inline void fractions(const System& s, const Point& p, double* u) {
 // Every point gets a key that is a bucket, also where it cannot be placed: then the word is raised, and nobody asks.
 FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Point* points, u32* keys, u32* order) {
   const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (i >= a.points) return;
+  if (i >= a.points || idle(a)) return;
   keys[i] = 0;
   order[i] = u32(i);
   const int b = of[i];
@@ -224,7 +249,7 @@ FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Poin
 
 FUNCTION gather(Search a, const Point* points, const u32* order, Point* sorted) {
   const i64 p = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (p < a.points && *a.word == 0) sorted[p] = points[order[p]];
+  if (p < a.points && *a.word == 0 && !idle(a)) sorted[p] = points[order[p]];
 }
 
 __device__ inline i64 floor_div(i64 x, i64 n) {
@@ -265,10 +290,12 @@ __device__ inline bool is_pair(const Search& a, const System& s, const Point& i,
   return square < __dmul_rn(a.cutoff, a.cutoff);
 }
 
-// Calls `f(whether it is a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came once.
-// A lane looks a cell up, and then the points of 32 cells are taken as one sequence.
-template <class F>
-__device__ void visit(const Search& a, const System& s, const Point& i, const Point* sorted, const int* bounds, F f) {
+// Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came
+// once. A lane looks a cell up, and then the points of 32 cells are taken as one sequence. `kept` is what was found in the
+// first of them; AGAIN it is known, and no distance is computed.
+template <bool AGAIN, class F>
+__device__ void visit(const Search& a, const System& s, const Point& i, const Point* sorted, const int* bounds, u64& kept,
+                      F f) {
   const int lane = threadIdx.x % WARP;
   double u[3];
   fractions(s, i, u);
@@ -280,6 +307,7 @@ __device__ void visit(const Search& a, const System& s, const Point& i, const Po
     size[k] = i64(floor((u[k] + far) * s.per[k])) - low[k] + 1;
   }
   const i64 cells = size[0] * size[1] * size[2];
+  i64 time = 0;
   for (i64 base = 0; base < cells; base += WARP) {
     const i64 at = base + lane;
     int count = 0, begin = 0, code = 0, cell[3] = {0, 0, 0};
@@ -306,7 +334,10 @@ __device__ void visit(const Search& a, const System& s, const Point& i, const Po
     }
     const i64 all = __shfl_sync(ALL, upto, WARP - 1);
     const i64 first = begin - (upto - count);
-    for (i64 some = 0; some < all; some += WARP) {
+    for (i64 some = 0; some < all; some += WARP, ++time) {
+      const bool known = AGAIN && time < KEPT;
+      u32 hits = known ? u32(__shfl_sync(ALL, kept, int(time / 2)) >> 32 * (time % 2)) : 0;
+      if (known && hits == 0) continue;
       const i64 e = some + lane;
       int owner = 0;
       for (int by = WARP / 2; by > 0; by /= 2) {
@@ -314,60 +345,68 @@ __device__ void visit(const Search& a, const System& s, const Point& i, const Po
       }
       const i64 p = __shfl_sync(ALL, first, owner) + e;
       const int own = __shfl_sync(ALL, code, owner);
-      const int x = __shfl_sync(ALL, cell[0], owner);
-      const int y = __shfl_sync(ALL, cell[1], owner);
-      const int z = __shfl_sync(ALL, cell[2], owner);
-      bool found = false;
       int j = 0;
-      if (e < all) {
-        const Point& other = sorted[p];
-        // Other cells, and other systems, may share the bucket.
-        if (other.cell[0] == x && other.cell[1] == y && other.cell[2] == z && other.system == i.system) {
-          int n[3];
-          unpack(own, n);
-          found = is_pair(a, s, i, other, n);
-          j = other.self;
+      if (known) {
+        if (hits >> lane & 1) j = sorted[p].self;
+      } else {
+        const int x = __shfl_sync(ALL, cell[0], owner);
+        const int y = __shfl_sync(ALL, cell[1], owner);
+        const int z = __shfl_sync(ALL, cell[2], owner);
+        bool found = false;
+        if (e < all) {
+          const Point& other = sorted[p];
+          // Other cells, and other systems, may share the bucket.
+          if (other.cell[0] == x && other.cell[1] == y && other.cell[2] == z && other.system == i.system) {
+            int n[3];
+            unpack(own, n);
+            found = is_pair(a, s, i, other, n);
+            j = other.self;
+          }
         }
+        hits = __ballot_sync(ALL, found);
+        if (!AGAIN && time / 2 == lane) kept |= u64(hits) << 32 * (time % 2);
       }
-      f(found, j, own);
+      f(hits, j, own);
     }
   }
 }
 
 // Rows in the order of their points' buckets: neighbouring warps read the same cells.
-FUNCTION count(Search a, const System* systems, const Point* sorted, const int* bounds, int* counts) {
+FUNCTION count(Search a, const System* systems, const Point* sorted, const int* bounds, int* counts, u64* kept) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
-  if (row >= a.points) return;
+  if (row >= a.points || idle(a)) return;
   if (*a.word != 0) {
     counts[row] = 0;
     return;
   }
   const Point i = sorted[row];
   i64 found = 0;
-  visit(a, systems[i.system], i, sorted, bounds, [&](bool hit, int, int) { found += __popc(__ballot_sync(ALL, hit)); });
+  u64 mine = 0;
+  visit<false>(a, systems[i.system], i, sorted, bounds, mine, [&](u32 hits, int, int) { found += __popc(hits); });
+  kept[WARP * row + threadIdx.x % WARP] = mine;
   if (threadIdx.x % WARP == 0) counts[i.self] = found > 2147483647 ? 2147483647 : int(found);
 }
 
-struct Inside {
-  u64* keys;
-  __device__ u64 get(i64 n) const { return keys[n]; }
-  __device__ void set(i64 n, u64 key) const { keys[n] = key; }
-};
-
-// In the place of the entries themselves.
-struct Outside {
+// The keys of a row in shared memory, or, where they are too many, in the place of the entries themselves.
+struct Keys {
+  u64* room;
+  bool fit;
   int* others;
   int* shifts;
   i64 stride;
-  __device__ u64 get(i64 n) const { return u64(u32(others[n])) << 32 | u32(shifts[stride * n]); }
+  __device__ u64 get(i64 n) const { return fit ? room[n] : u64(u32(others[n])) << 32 | u32(shifts[stride * n]); }
   __device__ void set(i64 n, u64 key) const {
+    if (fit) {
+      room[n] = key;
+      return;
+    }
     others[n] = int(key >> 32);
     shifts[stride * n] = int(u32(key));
   }
 };
 
 // A bitonic sort whose comparisons all put the smaller one first, so that any number can be sorted as if the rest were larger.
-template <class K> __device__ void sort_row(const K& keys, i64 n) {
+__device__ inline void sort_row(const Keys& keys, i64 n) {
   const int lane = threadIdx.x % WARP;
   const auto order = [&](i64 x, i64 y) {
     if (y >= n) return;
@@ -397,15 +436,25 @@ template <class K> __device__ void sort_row(const K& keys, i64 n) {
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
-template <class K>
-__device__ void fill_row(const Search& a, const System& s, const Point& i, const Point* points, const Point* sorted,
-                         const int* bounds, const K& keys, i64 n, int* rows, int* others, int* shifts) {
+FUNCTION fill(Search a, const System* systems, const Point* points, const Point* sorted, const int* bounds, const u64* kept,
+              const i64* ptr, int* rows, int* others, int* shifts) {
+  __shared__ u64 rooms[THREADS / WARP][ROOM];
   const int lane = threadIdx.x % WARP;
+  const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
+  // The word says no more than this: where it was raised, all rows were counted as empty.
+  if (row >= a.points || idle(a) || ptr[a.points] == 0 || ptr[a.points] > a.capacity) return;
+  const Point i = sorted[row];
+  const i64 begin = ptr[i.self], n = ptr[i.self + 1] - begin;
+  if (n == 0) return;
+  const i64 stride = a.packed ? 1 : 3;
+  others += begin;
+  shifts += stride * begin;
+  const Keys keys = {rooms[threadIdx.x / WARP], n <= ROOM, others, shifts, stride};
+  u64 mine = kept[WARP * row + lane];
   i64 done = 0;
-  visit(a, s, i, sorted, bounds, [&](bool hit, int j, int code) {
-    const u32 hits = __ballot_sync(ALL, hit);
+  visit<true>(a, systems[i.system], i, sorted, bounds, mine, [&](u32 hits, int j, int code) {
     // For one j, what the points were moved by is the same: the order of boxes is that of S.
-    if (hit) keys.set(done + __popc(hits & ((1u << lane) - 1)), u64(j) << 32 | (u32(code) ^ 0x80000000u));
+    if (hits >> lane & 1) keys.set(done + __popc(hits & ((1u << lane) - 1)), u64(j) << 32 | (u32(code) ^ 0x80000000u));
     done += __popc(hits);
   });
   sort_row(keys, n);
@@ -416,7 +465,7 @@ __device__ void fill_row(const Search& a, const System& s, const Point& i, const
     unpack(int(u32(key) ^ 0x80000000u), t);
     for (int k = 0; k < 3; ++k) t[k] += i.wrap[k] - points[j].wrap[k];
     others[e] = j;
-    if (rows) rows[e] = i.self;
+    if (rows) rows[begin + e] = i.self;
     if (!a.packed) {
       for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];
       continue;
@@ -426,33 +475,10 @@ __device__ void fill_row(const Search& a, const System& s, const Point& i, const
   }
 }
 
-FUNCTION fill(Search a, const System* systems, const Point* points, const Point* sorted, const int* bounds, const i64* ptr,
-              int* rows, int* others, int* shifts) {
-  __shared__ u64 rooms[THREADS / WARP][ROOM];
-  const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
-  // The word says no more than this: where it was raised, all rows were counted as empty.
-  if (row >= a.points || ptr[a.points] == 0 || ptr[a.points] > a.capacity) return;
-  const Point i = sorted[row];
-  const i64 begin = ptr[i.self], n = ptr[i.self + 1] - begin;
-  if (n == 0) return;
-  const i64 stride = a.packed ? 1 : 3;
-  const System& s = systems[i.system];
-  if (rows) rows += begin;
-  others += begin;
-  shifts += stride * begin;
-  if (n <= ROOM) {
-    const Inside keys = {rooms[threadIdx.x / WARP]};
-    fill_row(a, s, i, points, sorted, bounds, keys, n, rows, others, shifts);
-  } else {
-    const Outside keys = {others, shifts, stride};
-    fill_row(a, s, i, points, sorted, bounds, keys, n, rows, others, shifts);
-  }
-}
-
 // A list that was not made has offsets that its users refuse.
 FUNCTION finish(Search a, i64* ptr) {
   const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (i >= a.points) return;
+  if (i >= a.points || idle(a)) return;
   const bool failed = (*a.word & ~(1u << CAPACITY)) != 0;
   if (failed) {
     ptr[i + 1] = a.capacity + 1;
