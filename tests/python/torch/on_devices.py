@@ -192,7 +192,9 @@ def test_arguments_in_several_places(op_case: Case) -> None:
         args = list(there.args)
         args[n] = place[n]
         got = "cpu" if place is op_case.args else "cuda:1"
-        with pytest.raises(RuntimeError, match=rf"`{op_case.op.inputs[n].name}`: expected a tensor on cuda:0.*on {got}"):
+        with pytest.raises(
+            RuntimeError, match=rf"`{op_case.op.inputs[n].name}`: expected a tensor on cuda:0.*on {got}"
+        ):
             op_case.call(*args)
     args = list(there.args)
     args[first] = op_case.args[first]

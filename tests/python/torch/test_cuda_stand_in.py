@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import stand_in
 import torch
+
+import stand_in
 
 HERE = Path(__file__).resolve().parent
 
