@@ -1,6 +1,7 @@
 // A stand-in for the part of CUDA 13's runtime API that PyTorch calls, above the stand-in for the driver. It is loaded
 // ahead of libcudart.so.13, so that these functions are found first. What is not here is the real library's, which
-// fails where there is no driver. A launch of a kernel that PyTorch brings is an error: only texts run.
+// fails where there is no driver. A launch of a kernel that PyTorch brings is an error: only texts run. Tests in Python
+// make it and load it (tests/python/stand_in.py).
 #include "cudart.hpp"
 
 using namespace stand_in;
@@ -109,7 +110,7 @@ int pin(void** p, size_t bytes) {
   return success;
 }
 
-// Which functions of the driver are not stood in for: they say so when they are called.
+// What PyTorch is given for functions of the driver that are not stood in for.
 int unsupported() { return not_supported; }
 
 // What a `<<<…>>>` says, until the launch itself asks.
@@ -120,14 +121,9 @@ struct Configuration {
 };
 thread_local std::vector<Configuration> configurations;
 
-// A kernel in machine code of a GPU.
-int launch(const void* kernel) {
+// Machine code of a GPU.
+int launch() {
   log("cudaLaunchKernel");
-  if (environment("STAND_IN_LAUNCHES", 0)) {
-    Dl_info about{};
-    dladdr(kernel, &about);
-    std::fprintf(stderr, "a kernel of %s: %s\n", about.dli_fname, about.dli_sname ? about.dli_sname : "without a name");
-  }
   return said(not_supported);
 }
 
@@ -478,9 +474,9 @@ int __cudaGetKernel(const void** kernel, const void* function) {
   *kernel = function;
   return success;
 }
-int __cudaLaunchKernel(const void* kernel, Dimensions, Dimensions, void**, size_t, void*) { return launch(kernel); }
-int cudaLaunchKernel(const void* kernel, Dimensions, Dimensions, void**, size_t, void*) { return launch(kernel); }
-int cudaLaunchKernelExC(const void*, const void* kernel, void**) { return launch(kernel); }
+int __cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, size_t, void*) { return launch(); }
+int cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, size_t, void*) { return launch(); }
+int cudaLaunchKernelExC(const void*, const void*, void**) { return launch(); }
 int cudaFuncGetAttributes(void*, const void*) { return said(not_supported); }
 int cudaFuncSetAttribute(const void*, int, int) { return said(not_supported); }
 int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int*, const void*, int, size_t) { return said(not_supported); }

@@ -6,8 +6,9 @@
 #include <map>
 #include <utility>
 
+using stand_in::Address;
+
 extern "C" {
-using Address = stand_in::Address;
 int stand_in_enqueue(void* stream, void (*run)(void*), void* data, void (*drop)(void*));
 int cuInit(unsigned flags);
 int cuGetErrorName(int error, const char** name);

@@ -5,12 +5,13 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from cases import OPS, Case, make
-from torch.func import grad, jvp
+from torch.func import grad, jvp, vmap
 
 import madelung
 
@@ -35,7 +36,7 @@ def calls() -> dict[str, int]:
     return {name: there.stand_in_calls(name.encode()) for there, names in UNASKED.items() for name in names}
 
 
-def moved(case: Case, device: torch.device = CUDA) -> Case:
+def moved(case: Case, device: torch.device | str = CUDA) -> Case:
     return Case(case.op, [x.to(device) if isinstance(x, torch.Tensor) else x for x in case.args])
 
 
@@ -77,7 +78,7 @@ def test_values(op_case: Case) -> None:
 
 
 def test_derivatives(op_case: Case) -> None:
-    """To second order, in both modes and their compositions."""
+    """To second order, in both modes and their compositions, under `vmap`, and of some outputs alone."""
 
     def derivatives(case: Case) -> list[torch.Tensor]:
         xs = case.inputs()
@@ -86,17 +87,22 @@ def test_derivatives(op_case: Case) -> None:
         second = torch.autograd.grad(sum((g * w).sum() for g, w in zip(first, weights)), xs)
         r, u = case.positions, weights[0]
         forward = jvp(case.energy, (r,), (u,))[1]
-        return [*first, *second, forward, jvp(grad(case.energy), (r,), (u,))[1]]
+        across = jvp(grad(case.energy), (r,), (u,))[1]
+        many = torch.stack([r, 0.99 * r])
+        mapped = vmap(case.energy)(many), vmap(grad(case.energy))(many)
+        (last,) = torch.autograd.grad(as_tuple(case.at(*xs))[-1].sum(), xs[:1])
+        return [*first, *second, forward, across, *mapped, last]
 
     close(*[[x.detach() for x in derivatives(case)] for case in (moved(op_case), op_case)], 1e-11)
 
 
-def test_other_dtypes_and_layouts() -> None:
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
+def test_other_dtypes_and_layouts(device: str) -> None:
     """float32; integers of 64 bits; tensors with strides; one number for all elements."""
     case = one().to(torch.float32)
-    close(values(moved(case)), values(case), 1e-5)
+    close(values(moved(case, device)), values(case), 1e-5)
     case = one()
-    there, expected = moved(case), values(case)
+    there, expected = moved(case, device), values(case)
     n = case.reals[0]
     args = [x.long() if isinstance(x, torch.Tensor) and not x.is_floating_point() else x for x in there.args]
     args[n] = args[n].t().contiguous().t()
@@ -104,7 +110,7 @@ def test_other_dtypes_and_layouts() -> None:
     close(case.call(*args), expected)
     xs = there.inputs()
     (e,) = as_tuple(there.at(*xs))
-    cotangent = torch.tensor(0.3, dtype=e.dtype, device=CUDA)
+    cotangent = torch.tensor(0.3, dtype=e.dtype, device=device)
     a = torch.autograd.grad(e, xs, cotangent.expand_as(e), retain_graph=True)
     b = torch.autograd.grad(e, xs, cotangent.expand_as(e).contiguous())
     assert all(torch.equal(x, y) for x, y in zip(a, b))
@@ -114,7 +120,7 @@ def test_nothing_is_waited_for(op_case: Case) -> None:
     """Nor allocated nor copied between device and host, by a call like one before: PyTorch has the memory."""
     there = moved(op_case)
 
-    def call() -> None:
+    def call() -> list[tuple[str, int, int]]:
         xs = there.inputs()
         before = calls()
         out = as_tuple(there.at(*xs))
@@ -126,31 +132,27 @@ def test_nothing_is_waited_for(op_case: Case) -> None:
 
     call()
     torch.cuda.synchronize()
+    launches = DRIVER.stand_in_calls(b"cuLaunchKernel")
     counts = call()
+    assert DRIVER.stand_in_calls(b"cuLaunchKernel") > launches + 1
     assert counts == [(name, 0, 0) for name, _, _ in counts]
 
 
-def test_inputs_may_go_before_the_stream_has_run() -> None:
+@pytest.mark.parametrize("side", [False, True])
+def test_inputs_may_go_before_the_stream_has_run(side: bool) -> None:
     case = one()
-    there, expected = moved(case), values(case)
-    call = there.call
-    call(*there.args)
-    shapes = [(x.shape, x.dtype) for x in there.args if isinstance(x, torch.Tensor)]
-    done = call(*there.args)
-    del there
-    gc.collect()
-    # Whoever gets the memory writes to it, behind what is queued.
-    others = [torch.empty(shape, dtype=dtype, device=CUDA) for shape, dtype in shapes]
-    for x in others:
-        x.copy_(torch.full(x.shape, 7, dtype=x.dtype).pin_memory(), non_blocking=True)
-    close(done, expected)
-
-
-@contextmanager
-def unfinished() -> Iterator[None]:
-    """The default stream is not run meanwhile, and what lies in it is not needed."""
-    yield
-    assert not torch.cuda.is_current_stream_capturing()
+    sevens = [torch.full_like(x, 7).pin_memory() for x in case.args if isinstance(x, torch.Tensor)]
+    with torch.cuda.stream(torch.cuda.Stream() if side else None):
+        there, expected = moved(case), values(case)
+        addresses = {x.data_ptr() for x in there.args if isinstance(x, torch.Tensor)}
+        done = case.call(*there.args)
+        del there
+        # Whoever gets the memory writes to it, behind what is queued.
+        others = [torch.empty_like(x, device=CUDA) for x in sevens]
+        assert addresses & {x.data_ptr() for x in others}
+        for x, seven in zip(others, sevens):
+            x.copy_(seven, non_blocking=True)
+        close(done, expected)
 
 
 def test_side_streams() -> None:
@@ -164,11 +166,18 @@ def test_side_streams() -> None:
         before = DRIVER.stand_in_calls(b"cuCtxSynchronize")
         close(done, expected)
         assert DRIVER.stand_in_calls(b"cuCtxSynchronize") == before
-    # And one stream waits for another by an event.
+        xs = there.inputs()
+        out = as_tuple(there.at(*xs))
+        cotangents = [x.detach().clone() for x in out]
+    # Another stream waits by an event.
     other = torch.cuda.Stream()
     other.wait_stream(stream)
     with torch.cuda.stream(other):
         close(there.call(*there.args), expected)
+    # What goes backwards is on the stream of what went forwards, and the stream of the caller waits for it.
+    here = case.inputs()
+    e = as_tuple(case.at(*here))
+    close(torch.autograd.grad(out, xs, cotangents), torch.autograd.grad(e, here, [x.detach() for x in e]))
 
 
 def test_a_device_that_is_not_the_current_one(op_case: Case) -> None:
@@ -206,13 +215,17 @@ def test_what_only_values_show() -> None:
     """Is told by the device's record; results are NaN, and later calls are what they were."""
     case = one()
     there, expected = moved(case), values(case)
-    args = list(there.args)
-    n = case.reals[0]
-    args[n] = torch.full_like(case.args[n], float("nan")).to(CUDA)
-    assert bool(torch.isnan(case.call(*args).cpu()).all())
-    with pytest.raises(ValueError, match="positions`: expected finite numbers"):
+    others = [i.part for i in case.op.inputs].index("others")
+    for n, wrong, message in (
+        (case.reals[0], torch.full_like(case.positions, torch.nan), "positions`: expected finite numbers"),
+        (others, case.args[others] + 5, "pairs`: expected indices of rows that are there"),
+    ):
+        args = list(there.args)
+        args[n] = wrong.to(CUDA)
+        assert bool(torch.isnan(case.call(*args).cpu()).all())
+        with pytest.raises(ValueError, match=message):
+            madelung.check_device(0)
         madelung.check_device(0)
-    madelung.check_device(0)
     close(values(there), expected)
 
 
@@ -220,7 +233,6 @@ def test_what_only_values_show() -> None:
 def no_memory() -> Iterator[None]:
     """No more than what PyTorch uses already."""
     torch.cuda.synchronize()
-    gc.collect()
     torch.cuda.empty_cache()
     DRIVER.stand_in_memory(1)
     kept = []
@@ -243,6 +255,58 @@ def test_out_of_memory(op_case: Case) -> None:
     with no_memory(), pytest.raises(RuntimeError, match=r"PyTorch: allocating .* failed.*out of memory"):
         there.call(*there.args)
     close(values(there), expected)
+
+
+def test_nothing_is_kept(saving_case: Case) -> None:
+    """Of PyTorch's memory, by calls that end well and by others."""
+    there = moved(saving_case)
+    wrong = list(there.args)
+    wrong[there.reals[0]] = there.positions.to("cuda:1")
+
+    def used() -> int:
+        xs = there.inputs()
+        out = as_tuple(there.at(*xs))
+        torch.autograd.grad(out, xs, [x.detach().clone() for x in out])
+        with pytest.raises(RuntimeError, match="expected a tensor on"):
+            there.call(*wrong)
+        del xs, out
+        gc.collect()
+        return torch.cuda.memory_allocated()
+
+    first = used()
+    assert first > 0 and [used() for _ in range(3)] == [first] * 3
+
+
+def test_no_atoms(op_case: Case) -> None:
+    parts = [i.part for i in op_case.op.inputs]
+    args = [x[:0] if isinstance(x, torch.Tensor) and x.shape != (0,) else x for x in moved(op_case).args]
+    if "ptr" in parts:
+        args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32).to(CUDA)
+    xs = [args[n].clone().requires_grad_() for n in op_case.reals]
+    for n, x in zip(op_case.reals, xs):
+        args[n] = x
+    out = as_tuple(op_case.call(*args))
+    assert all(x.is_cuda and x.shape[0] == 0 for x in out)
+    grads = torch.autograd.grad(out, xs, [x.detach() for x in out])
+    assert [(g.shape, g.device) for g in grads] == [(x.shape, x.device) for x in xs]
+
+
+def test_compiled_and_exported(tmp_path: Path) -> None:
+    """As PyTorch's graphs hold it; Inductor's own kernels need a driver that Triton knows."""
+    case = one()
+    there = moved(case)
+
+    class Call(torch.nn.Module):
+        def forward(self, *args: Any) -> torch.Tensor:
+            return there.public(*args)
+
+    xs, here = there.inputs(), case.inputs()
+    e = torch.compile(there.scalar, backend="aot_eager", fullgraph=True)(*xs)
+    expected = case.scalar(*here)
+    close([e.detach()], [expected.detach()])
+    close(torch.autograd.grad(e, xs), torch.autograd.grad(expected, here))
+    torch.export.save(torch.export.export(Call(), tuple(there.args)), tmp_path / "call.pt2")
+    close(torch.export.load(tmp_path / "call.pt2").module()(*there.args), values(case))
 
 
 def test_graphs(op_case: Case) -> None:

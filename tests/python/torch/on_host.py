@@ -68,6 +68,8 @@ def _wrapped(name: str, kernel: Any) -> Callable[..., Any]:
         results = op(*tree_map(images.of, args), **tree_map(images.of, kwargs))
         if written:
             images.write()
+            if not op._schema.returns:
+                return None
             return given[written[0]] if len(written) == 1 else tuple(given[x] for x in written)
         return tree_map(lambda x: x.to(device) if isinstance(x, torch.Tensor) else x, results)
 

@@ -46,3 +46,71 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *{arguments!r}]))
 
 def test_tensors_on_devices() -> None:
     suite(str(HERE / "on_devices.py"))
+
+
+def test_functions_on_devices() -> None:
+    """But for what needs PyTorch's own kernels in captured graphs."""
+    suite(str(HERE / "test_cuda.py"), MADELUNG_TEST_DEVICE="cuda")
+
+
+def test_errors_at_the_call() -> None:
+    """Where the environment asks for it; otherwise the error waits for somebody who asks."""
+    program = """
+import torch, madelung
+from cases import OPS, make
+case = make(OPS["ewald_real_space"])
+args = [x.cuda() if isinstance(x, torch.Tensor) else x for x in case.args]
+args[0] = (case.args[0] * torch.nan).cuda()
+try:
+    case.call(*args)
+except RuntimeError as error:
+    print("at the call:", error)
+try:
+    madelung.check_device()
+except ValueError as error:
+    print("later:", error)
+print(madelung.devices())
+"""
+    expected = "positions`: expected finite numbers"
+    for name in ("MADELUNG_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"):
+        done = run(program, **{name: "1"})
+        assert done.returncode == 0, done.stderr
+        assert "at the call:" in done.stdout and expected in done.stdout and "later:" not in done.stdout, done.stdout
+    done = run(program, MADELUNG_LAUNCH_BLOCKING="0")
+    assert done.returncode == 0, done.stderr
+    assert "later:" in done.stdout and expected in done.stdout and "at the call:" not in done.stdout, done.stdout
+    assert "['cpu', 'cuda:0', 'cuda:1']" in done.stdout
+
+
+def test_kernels_of_pytorch_are_refused() -> None:
+    """Never wrong in silence; ops of Madelung need none of them."""
+    done = run("""
+import torch
+from cases import OPS, make
+x = torch.arange(3.0).to("cuda")
+try:
+    x + 1
+except torch.AcceleratorError as error:
+    assert "not supported by the stand-in" in str(error)
+else:
+    raise SystemExit("a kernel of PyTorch's was launched")
+assert torch.equal(x.cpu(), torch.arange(3.0))
+case = make(OPS["ewald_real_space"])
+there = case.call(*[a.to("cuda") if isinstance(a, torch.Tensor) else a for a in case.args])
+torch.testing.assert_close(there.cpu(), case.call(*case.args), rtol=1e-12, atol=1e-12)
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_driver_without_devices() -> None:
+    program = """
+import torch, madelung
+assert not torch.cuda.is_available()
+try:
+    madelung.check_device()
+except (NotImplementedError, ValueError) as error:
+    print(type(error).__name__, error)
+"""
+    done = run(program, STAND_IN_DEVICES="0")
+    assert done.returncode == 0, done.stderr
+    assert "CUDA_ERROR_NO_DEVICE" in done.stdout, done.stdout
