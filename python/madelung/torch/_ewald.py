@@ -236,7 +236,8 @@ def ewald_summation(
     depend on values, and without them the graph breaks at this call.
 
     Of CUDA tensors, what these are made of is read from the device where they are left out: the cell, and charges for
-    `alpha` and the cutoffs, as long as they stay the same once only; while `torch.cuda.graph` captures, that is an error.
+    `alpha` and the cutoffs, once only as long as they stay the same. While `torch.cuda.graph` captures, nothing can be
+    read, and what is missing is an error.
 
     Args:
         positions: (N, 3), float32 or float64.

@@ -61,6 +61,11 @@ class Eager:
         return like.new_full((systems,), value) if _is_fake(like) else _constant(value, like.dtype, systems)
 
     @staticmethod
+    def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
+        """A number of its own for each system."""
+        return like.new_tensor(values)
+
+    @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, Any, Any]:
         """Offsets, columns and images of a full list that has all of them."""
         atoms = positions.shape[0]
@@ -120,12 +125,19 @@ class Device(_Made):
         return int(of[-1]) + 1 if len(of) else 0
 
     @staticmethod
+    def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
+        """As `Eager.constants`; they are copied to the device once."""
+        given.refuse_in_capture("alpha", "a number or a tensor", like, f"{len(values)} numbers")
+        if _is_fake(like):
+            return like.new_tensor(values)
+        return _numbers_on(values, like.dtype, like.device, _stream(like))
+
+    @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
         """As `Eager.waves`; the cell is read."""
         given.refuse_in_capture("miller_indices", "what `generate_miller_indices` returns", cell)
         cells = given.cells_of(cell, systems).tobytes()
-        stream = torch.cuda.current_stream(cell.device).cuda_stream
-        return _waves_on(cells, tuple(k_cutoff), cell.device, stream)
+        return _waves_on(cells, tuple(k_cutoff), cell.device, _stream(cell))
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, Any, Any]:
@@ -190,8 +202,19 @@ class Device(_Made):
         return torch.searchsorted(rows, starts), columns[order], shifts[order]
 
 
+def _stream(like: torch.Tensor) -> int:
+    """The stream that PyTorch puts work on, where a tensor lies."""
+    return torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
+
+
 # The copies on a device of what is kept on the host. Those of each stream are its own: what is given back to PyTorch's
 # allocator is handed out again in the order of the stream that it was made on.
+@lru_cache(maxsize=8)
+def _numbers_on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device, stream: int) -> torch.Tensor:
+    with given.plain():
+        return torch.tensor(values, dtype=dtype, device=device)
+
+
 @lru_cache(maxsize=8)
 def _waves_on(
     cells: bytes, k_cutoff: tuple[float, ...], device: torch.device, stream: int
@@ -235,6 +258,11 @@ class Graph(_Made):
         """Refuses what only values would tell."""
         expected = "one for each system, (B, 3, 3), in a compiled graph with `batch_idx` (`cell.expand(B, 3, 3)`)"
         check.refuse("cell", expected, "one for all of them")
+
+    @staticmethod
+    def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
+        """As `Eager.constants`."""
+        return like.new_tensor(values)
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, Any, Any]:

@@ -176,9 +176,9 @@ def neighbor_list(
         check.refuse("fill_value", expected, wish.fill_value)
     cutoff = check.positive("cutoff", cutoff)
     found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, wish.half_fill, capacity)
-    atoms, counts = len(positions), found.ptr.diff()
+    atoms = len(positions)
     if capacity is None and (most is not None or wish.format == "matrix"):
-        longest = int(counts.max()) if atoms else 0
+        longest = int(found.ptr.diff().max()) if atoms else 0
         if most is not None and longest > most:
             check.refuse("max_neighbors", f"at least {longest}", most)
         most = longest if most is None else most
@@ -194,6 +194,7 @@ def neighbor_list(
     if wish.format == "csr":
         return found.ptr, found.pairs[1], found.shifts, *measured
     assert most is not None
+    counts = found.ptr.diff()
     rows, columns = found.pairs
     slots = torch.arange(len(rows), device=rows.device) - found.ptr[rows.long()]
     # What has no place goes behind the last one.

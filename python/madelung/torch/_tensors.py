@@ -180,8 +180,9 @@ def splitting(how: Any, alpha: Any, positions: torch.Tensor, systems: int) -> to
             check.per_system("alpha", view("alpha", alpha), systems)
         return alpha.to(positions.dtype).expand(systems)
     values = check.per_system("alpha", alpha, systems)
-    refuse_in_capture("alpha", "a number or a tensor", positions, check.described(alpha))
-    return positions.new_tensor(values).expand(systems)
+    if len(values) == 1:
+        return how.constant(values[0], positions, systems)
+    return how.constants(tuple(values), positions)
 
 
 def numbers(name: str, x: Any, systems: int) -> list[float] | None:

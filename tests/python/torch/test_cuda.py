@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,8 @@ from conftest import DEVICE
 pytestmark = pytest.mark.skipif(DEVICE != "cuda", reason="not asked for: MADELUNG_TEST_DEVICE=cuda")
 
 ALPHA, CUTOFF, K_CUTOFF = 0.6, 4.0, 4.0
+# What the stand-ins for CUDA's libraries cannot put into a graph, nor do without waiting.
+OF_PYTORCH = pytest.mark.skipif("on_host" in sys.modules, reason="kernels of PyTorch's own are launched")
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
 
 
@@ -29,7 +32,7 @@ def _nothing_is_left() -> Iterator[None]:
     madelung.check_device()
 
 
-def salt(repeat: int = 3, dtype: torch.dtype = torch.float64, device: str = DEVICE) -> tuple[torch.Tensor, ...]:
+def salt(repeat: int = 2, dtype: torch.dtype = torch.float64, device: str = DEVICE) -> tuple[torch.Tensor, ...]:
     """Rock salt, every ion moved a little from its place, in a skewed cell."""
     random = torch.Generator().manual_seed(repeat)
     axis = torch.arange(2.0 * repeat, dtype=torch.float64)
@@ -38,6 +41,10 @@ def salt(repeat: int = 3, dtype: torch.dtype = torch.float64, device: str = DEVI
     r = places @ skew + 0.2 * torch.rand(len(places), 3, generator=random, dtype=torch.float64)
     q = 1.0 - 2.0 * (places.sum(1) % 2)
     return tuple(x.to(dtype).to(device) for x in (r, q, 2 * repeat * skew))
+
+
+def rms(x: torch.Tensor) -> float:
+    return float(x.square().mean().sqrt())
 
 
 def moved(r: torch.Tensor, seed: int) -> torch.Tensor:
@@ -82,7 +89,7 @@ def equal(a: Any, b: Any) -> bool:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_the_values_of_the_cpu(dtype: torch.dtype, tolerance: float) -> None:
-    """Energies, forces and second derivatives, against the RMS of what they are."""
+    """Energies, forces and second derivatives, against the RMS of what they are, or of forces."""
     results = []
     for device in ("cpu", DEVICE):
         r, q, h = (x.requires_grad_() for x in salt(dtype=dtype, device=device))
@@ -90,9 +97,10 @@ def test_the_values_of_the_cpu(dtype: torch.dtype, tolerance: float) -> None:
         grads = torch.autograd.grad(out[1].square().sum(), (r, q, h))
         assert all(x.device.type == device for x in (*out, *grads))
         results.append([x.detach().double().cpu() for x in (*out, *grads)])
+    # Rounding errors are those of forces, where sums over charges cancel too.
+    least = rms(results[0][1])
     for expected, got in zip(*results):
-        error = (got - expected).square().mean().sqrt()
-        assert float(error) <= tolerance * float(expected.square().mean().sqrt())
+        assert rms(got - expected) <= tolerance * max(rms(expected), least)
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["full", "half"])
@@ -120,25 +128,35 @@ def test_the_same_bits() -> None:
         assert torch.equal(x[: len(y)] if y.shape != (3, 3) else x[0], y)
 
 
-def test_a_step_in_a_graph() -> None:
-    """List, energies and forces: replayed, they are what a call gives."""
+@pytest.mark.parametrize(
+    ("alpha", "options"),
+    [
+        ("tensor", {"energy_reduction": "system", "compute_charge_gradients": True}),
+        pytest.param("number", {"compute_forces": True}, marks=OF_PYTORCH),
+    ],
+)
+def test_a_step_in_a_graph(alpha: str, options: dict[str, Any]) -> None:
+    """List, energies and gradients: replayed, they are what a call gives."""
     r, q, h = salt()
     waves, capacity = given_waves(h), 2 * int(mt.neighbor_list(r, CUTOFF, h)[1][-1])
     start = r.clone()
 
     def step() -> Any:
-        return mt.ewald_summation(r, q, h, **listed(r, h, capacity), **waves, compute_forces=True)
+        return mt.ewald_summation(r, q, h, **listed(r, h, capacity), **waves, **options)
 
+    if alpha == "tensor":
+        waves["alpha"] = r.new_tensor([ALPHA])
     graph, out = captured(step)
     for seed in range(3):
         r.copy_(moved(start, seed))
         graph.replay()
-        assert equal(out, mt.ewald_summation(r, q, h, **listed(r, h), **waves, compute_forces=True))
+        assert equal(out, mt.ewald_summation(r, q, h, **listed(r, h), **waves, **options))
 
 
 def test_a_list_that_grows_too_long_in_a_graph() -> None:
     r, q, h = salt()
     waves, capacity = given_waves(h), int(mt.neighbor_list(r, CUTOFF, h)[1][-1])
+    waves["alpha"] = r.new_tensor([ALPHA])
     graph, out = captured(lambda: mt.ewald_summation(r, q, h, **listed(r, h, capacity), **waves))
     r *= 0.8
     h *= 0.8
@@ -148,9 +166,10 @@ def test_a_list_that_grows_too_long_in_a_graph() -> None:
         madelung.check_device()
 
 
+@OF_PYTORCH
 def test_a_training_step_in_a_graph() -> None:
     """The loss is one on forces, so its gradient is a second derivative."""
-    r, q, h = salt(2)
+    r, q, h = salt()
     given = {**listed(r, h), **given_waves(h)}
     wanted = torch.linspace(-1, 1, 3 * len(r), dtype=r.dtype, device=DEVICE).reshape(-1, 3)
 
@@ -178,7 +197,7 @@ def test_a_training_step_in_a_graph() -> None:
 
 
 def test_what_cannot_be_captured_says_so() -> None:
-    r, q, h = salt(2)
+    r, q, h = salt()
     given = {**listed(r, h), **given_waves(h)}
     waves = ("miller_indices", "miller_batch_idx")
     for message, call in {
@@ -194,6 +213,7 @@ def test_what_cannot_be_captured_says_so() -> None:
     mt.ewald_summation(r, q, h, **given)
 
 
+@OF_PYTORCH
 def test_a_loop_with_one_cell_reads_nothing() -> None:
     """Parameters and wave vectors are those of the first call, with a list of its own capacity."""
     r, q, h = salt()
@@ -266,7 +286,7 @@ def test_another_device_than_the_current_one() -> None:
 
 
 def test_errors_of_values_are_told_when_asked() -> None:
-    r, q, h = salt(2)
+    r, q, h = salt()
     given = {**listed(r, h), **given_waves(h)}
     r[3] = torch.nan
     assert mt.ewald_summation(r, q, h, **given).isnan().all()

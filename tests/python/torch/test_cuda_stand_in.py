@@ -48,6 +48,40 @@ def test_tensors_on_devices() -> None:
     suite(str(HERE / "on_devices.py"))
 
 
+def test_functions_on_devices() -> None:
+    """But for what needs PyTorch's own kernels in captured graphs."""
+    suite(str(HERE / "test_cuda.py"), MADELUNG_TEST_DEVICE="cuda")
+
+
+def test_errors_at_the_call() -> None:
+    """Where the environment asks for it; otherwise the error waits for somebody who asks."""
+    program = """
+import torch, madelung
+from cases import OPS, make
+case = make(OPS["ewald_real_space"])
+args = [x.cuda() if isinstance(x, torch.Tensor) else x for x in case.args]
+args[0] = (case.args[0] * torch.nan).cuda()
+try:
+    case.call(*args)
+except RuntimeError as error:
+    print("at the call:", error)
+try:
+    madelung.check_device()
+except ValueError as error:
+    print("later:", error)
+print(madelung.devices())
+"""
+    expected = "positions`: expected finite numbers"
+    for name in ("MADELUNG_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"):
+        done = run(program, **{name: "1"})
+        assert done.returncode == 0, done.stderr
+        assert "at the call:" in done.stdout and expected in done.stdout and "later:" not in done.stdout, done.stdout
+    done = run(program, MADELUNG_LAUNCH_BLOCKING="0")
+    assert done.returncode == 0, done.stderr
+    assert "later:" in done.stdout and expected in done.stdout and "at the call:" not in done.stdout, done.stdout
+    assert "['cpu', 'cuda:0', 'cuda:1']" in done.stdout
+
+
 def test_kernels_of_pytorch_are_refused() -> None:
     """Never wrong in silence; ops of Madelung need none of them."""
     done = run("""

@@ -294,7 +294,6 @@ def test_values_are_read_once() -> None:
         ({"alpha": None}, "alpha, the Miller indices"),
         ({"miller_indices": None, "miller_batch_idx": None, "k_cutoff": 5.0}, "`miller_indices`: expected what"),
         ({"neighbor_list": None, "neighbor_ptr": None, "neighbor_shifts": None}, "`neighbor_list`: expected what"),
-        ({"alpha": [ALPHA]}, "`alpha`: expected a number or a tensor"),
     ],
 )
 def test_what_a_captured_graph_has_to_be_given(
@@ -317,6 +316,8 @@ def test_what_a_captured_graph_has_to_be_given(
         mt.ewald_summation(r, q, h[0], **{**options, **wrong})
     with pytest.raises(ValueError, match="`capacity`: expected how many pairs there is room for while a CUDA graph"):
         listed(r, CUTOFF, h[0])
+    with pytest.raises(ValueError, match="`alpha`: expected a number or a tensor while a CUDA graph .* got 2 numbers"):
+        given.splitting(_how.Device, [ALPHA, 2 * ALPHA], r, 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
