@@ -20,6 +20,8 @@ LIBRARIES = (
     ("nvrtc.cpp", "libnvrtc.so.12", ("libnvrtc.so",)),
     ("cufft.cpp", "libcufft.so.11", ("libcufft.so",)),
 )
+# What PyTorch's build for CUDA 13 calls, in front of the runtime that it brings.
+RUNTIME = ("cudart.cpp", "libstand_in_cudart.so", ())
 # What the stand-in for NVRTC puts in front of texts.
 FRONT = "host.cuh"
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused")
@@ -28,7 +30,7 @@ OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall"
 def folder() -> Path:
     """The folder of the libraries."""
     compiler = os.environ.get("CXX", "c++")
-    hashed = hashlib.sha256(repr((compiler, LIBRARIES, FRONT, OPTIONS)).encode())
+    hashed = hashlib.sha256(repr((compiler, LIBRARIES, RUNTIME, FRONT, OPTIONS)).encode())
     for path in sorted(SOURCES.glob("*.[ch]*")):
         hashed.update(path.read_bytes())
     made = Path(tempfile.gettempdir()) / f"madelung-stand-in-python-{os.getuid()}-{hashed.hexdigest()[:16]}"
@@ -40,7 +42,7 @@ def folder() -> Path:
 def _make(folder: Path, compiler: str) -> None:
     # In a folder that then gets its name: nobody sees half of them.
     making = Path(tempfile.mkdtemp(dir=folder.parent))
-    for source, name, others in LIBRARIES:
+    for source, name, others in (*LIBRARIES, RUNTIME):
         words = [*shlex.split(compiler), *OPTIONS, str(SOURCES / source), "-o", str(making / name)]
         subprocess.run([*words, f"-Wl,-soname,{name}", "-ldl", "-pthread"], check=True)
         for other in others:
@@ -53,12 +55,13 @@ def _make(folder: Path, compiler: str) -> None:
         shutil.rmtree(making)
 
 
-def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program of Python on a machine with two GPUs that stand in."""
+def run(program: str, runtime: bool = False, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program of Python on a machine with two GPUs that stand in, for PyTorch too with `runtime`."""
     made = folder()
     paths = [str(made), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     # Loaded from the start: the NVRTC and cuFFT of an installed PyTorch are then not looked for.
-    loaded = os.pathsep.join(str(made / name) for _, name, _ in LIBRARIES)
+    libraries = (*LIBRARIES, RUNTIME) if runtime else LIBRARIES
+    loaded = os.pathsep.join(str(made / name) for _, name, _ in libraries)
     settings = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(paths), "LD_PRELOAD": loaded, **environment}
     words = [sys.executable, "-c", program]
     return subprocess.run(words, env=settings, capture_output=True, text=True, timeout=600)

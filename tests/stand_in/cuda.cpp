@@ -299,6 +299,14 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   if (device < 0 || device >= int(contexts.size())) return invalid_device;
   return contexts[device]->retained-- > 0 ? success : invalid_context;
 }
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  ENTER(cuDevicePrimaryCtxGetState);
+  STARTED;
+  if (device < 0 || device >= int(contexts.size())) return invalid_device;
+  *flags = 0;
+  *active = contexts[device]->retained > 0;
+  return success;
+}
 int cuCtxGetCurrent(void** context) {
   ENTER(cuCtxGetCurrent);
   *context = current();

@@ -145,6 +145,16 @@ int cuStreamIsCapturing(void* stream, int* status) {
   *status = !s->capture ? 0 : s->capture->valid ? 1 : 2;
   return success;
 }
+// A capture goes by its stream's name. Its nodes are nobody's to see.
+int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph, const void* nodes, void* count) {
+  ENTER(cuStreamGetCaptureInfo_v2);
+  if (nodes || count) return not_supported;
+  if (int r = cuStreamIsCapturing(stream, status)) return r;
+  Stream* const s = stream_of(stream);
+  if (id) *id = Address(stream);
+  if (graph) *graph = s->capture ? s->capture->graph.get() : nullptr;
+  return success;
+}
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   ENTER(cuThreadExchangeStreamCaptureMode);
   if (*mode < 0 || *mode > 2) return invalid_value;

@@ -18,7 +18,7 @@ OPS = _ops.OPS
 def number(out: Any) -> torch.Tensor:
     """A number that depends on every element of an op's results, not linearly."""
     out = out if isinstance(out, tuple) else (out,)
-    return sum((x * x * torch.arange(1, x.numel() + 1).reshape(x.shape)).sum() for x in out)
+    return sum((x * x * torch.arange(1, x.numel() + 1, device=x.device).reshape(x.shape)).sum() for x in out)
 
 
 @dataclass

@@ -1,0 +1,82 @@
+"""PyTorch's build for CUDA, with the driver, the runtime, NVRTC and cuFFT stood in for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import stand_in
+
+HERE = Path(__file__).resolve().parent
+
+
+def _missing() -> str | None:
+    if sys.platform != "linux":
+        return "the stand-ins are libraries for Linux"
+    if (torch.version.cuda or "none").split(".")[0] != "13":
+        return f"the runtime that stands in is that of CUDA 13, and this PyTorch is made for {torch.version.cuda}"
+    if not hasattr(torch.library, "get_kernel"):
+        return "this PyTorch does not give its kernels away, so that the host could run them"
+    return None
+
+
+pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    paths = [str(HERE), str(HERE.parent), *sys.path]
+    settings = {"MADELUNG_CACHE": str(stand_in.folder() / "cache"), "PYTHONPATH": os.pathsep.join(paths)}
+    return stand_in.run(program, runtime=True, **settings, **environment)
+
+
+def suite(*arguments: str, **environment: str) -> None:
+    """Tests in a process of their own, where PyTorch has two devices."""
+    program = f"""
+import pytest, sys, torch, on_host
+torch.cuda.init()
+on_host.install()
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *{arguments!r}]))
+"""
+    done = run(program, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_tensors_on_devices() -> None:
+    suite(str(HERE / "on_devices.py"))
+
+
+def test_kernels_of_pytorch_are_refused() -> None:
+    """Never wrong in silence; ops of Madelung need none of them."""
+    done = run("""
+import torch
+from cases import OPS, make
+x = torch.arange(3.0).to("cuda")
+try:
+    x + 1
+except torch.AcceleratorError as error:
+    assert "not supported by the stand-in" in str(error)
+else:
+    raise SystemExit("a kernel of PyTorch's was launched")
+assert torch.equal(x.cpu(), torch.arange(3.0))
+case = make(OPS["ewald_real_space"])
+there = case.call(*[a.to("cuda") if isinstance(a, torch.Tensor) else a for a in case.args])
+torch.testing.assert_close(there.cpu(), case.call(*case.args), rtol=1e-12, atol=1e-12)
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_driver_without_devices() -> None:
+    program = """
+import torch, madelung
+assert not torch.cuda.is_available()
+try:
+    madelung.check_device()
+except (NotImplementedError, ValueError) as error:
+    print(type(error).__name__, error)
+"""
+    done = run(program, STAND_IN_DEVICES="0")
+    assert done.returncode == 0, done.stderr
+    assert "CUDA_ERROR_NO_DEVICE" in done.stdout, done.stdout
