@@ -1,8 +1,8 @@
 """Energies, forces and every derivative of them for charged particles and their neighbourhoods.
 
 `madelung.numpy` has the functions for NumPy arrays, `madelung.torch` those for PyTorch tensors, `madelung.jax`
-those for JAX arrays, `madelung.cuda` those for arrays of any library in the memory of a GPU, `madelung.ase` a calculator
-for ASE, `madelung.units` the Coulomb constant.
+those for JAX arrays, `madelung.cuda` those for arrays of any library in the memory of a GPU, `madelung.ase` a
+calculator for ASE, `madelung.units` the Coulomb constant.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Array:
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self._native.address, False),
+            "data": (self._native.address, self._native.read_only),
             "strides": None,
             "stream": stream,
             "version": 3,
@@ -116,7 +116,7 @@ class Array:
         native = self._native
         if copy:
             native = native.copy(waits or stream_of(self.stream, self.device))
-        return native.lend(waits, versioned)
+        return native.lend(waits, bool(copy) if versioned else None)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CUDA, self.device
@@ -292,11 +292,11 @@ def _from_interface(name: str, x: Any, device: int) -> Array:
     if dtype not in _DTYPES:
         check.refuse(name, "float32, float64, int32 or int64", interface.get("typestr"), TypeError)
     shape = tuple(operator.index(n) for n in _entry(name, interface, "shape"))
-    address = operator.index(_entry(name, interface, "data")[0])
+    address, read_only = _entry(name, interface, "data")
     stream = interface.get("stream")
     if stream == 0:
         check.refuse(name, "1, 2 or a handle as `stream` of its `__cuda_array_interface__`", 0)
     written = None if stream is None else stream_of(stream, device)
     strides = interface.get("strides")
-    layout = (address, shape, None if strides is None else tuple(strides))
-    return Array(_native.device_from_address(name, layout, dtype.name, device, written, x))
+    layout = (operator.index(address), shape, None if strides is None else tuple(strides))
+    return Array(_native.device_from_address(name, bool(read_only), layout, dtype.name, device, written, x))

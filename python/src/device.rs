@@ -13,7 +13,7 @@ use madelung::backend::Context;
 use madelung::backend::context::Allocator;
 use madelung::backend::cuda::{Cuda, Device, Memory, Stream};
 use madelung::{Error, Result};
-use madelung_bridge::dlpack::is_row_major;
+use madelung_bridge::dlpack::{Form, is_row_major};
 use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -114,6 +114,8 @@ pub(crate) struct DeviceArray {
     written: Option<Arc<Lane>>,
     /// Whether the memory is somebody else's, who may have given it back.
     is_foreign: bool,
+    /// Whether they say that nobody may write to it.
+    is_read_only: bool,
 }
 
 impl DeviceArray {
@@ -128,16 +130,25 @@ impl DeviceArray {
             _ => unreachable!("arrays of calls on a device lie there"),
         };
         let (dtype, shape) = (array.dtype(), array.shape().to_vec());
-        Self { kept: Arc::new(array), device, dtype, shape, address, written, is_foreign }
+        Self {
+            kept: Arc::new(array),
+            device,
+            dtype,
+            shape,
+            address,
+            written,
+            is_foreign,
+            is_read_only: false,
+        }
     }
 
     /// What somebody lends.
-    fn borrowed(name: &str, array: Array, written: Option<Arc<Lane>>) -> Result<Self> {
+    fn borrowed(name: &str, array: Array, written: Option<Arc<Lane>>, is_read_only: bool) -> Result<Self> {
         let Place::Cuda(ordinal) = array.place() else {
             return Err(Error::argument(name, "an array of a CUDA device", "one of the host"));
         };
-        let array = Self::of(Device::get(ordinal)?, array, written, true);
-        if array.address % array.dtype.size() as u64 != 0 && array.len() > 0 {
+        let array = Self { is_read_only, ..Self::of(Device::get(ordinal)?, array, written, true) };
+        if !array.address.is_multiple_of(array.dtype.size() as u64) && array.len() > 0 {
             let expected = format!("an address that is a multiple of {}", array.dtype.size());
             return Err(Error::argument(name, expected, format!("{:#x}", array.address)));
         }
@@ -220,6 +231,12 @@ impl DeviceArray {
         if self.len() == 0 { 0 } else { self.address }
     }
 
+    /// Whether its owner says that nobody may write to it.
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.is_read_only
+    }
+
     /// The handle of the stream that it was written on.
     #[getter]
     fn stream(&self) -> Option<usize> {
@@ -257,7 +274,7 @@ impl DeviceArray {
     /// Elements from `first` on in a shape of their own, in the same memory.
     fn part(&self, first: usize, shape: Vec<usize>) -> PyResult<Self> {
         let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
-        if !len.and_then(|len| len.checked_add(first)).is_some_and(|end| end <= self.len()) {
+        if len.and_then(|len| len.checked_add(first)).is_none_or(|end| end > self.len()) {
             let got = format!("shape {shape:?} from {first} on");
             return Err(exception(Error::argument("part", format!("part of {} elements", self.len()), got)));
         }
@@ -266,18 +283,21 @@ impl DeviceArray {
         Ok(Self { kept, written, shape, address, ..*self })
     }
 
-    /// A capsule of DLPack for whoever works on `stream`, which waits for the array; nobody waits without one.
+    /// A capsule of DLPack for whoever works on `stream`, which waits for the array; nobody waits without one. It has a
+    /// version if `copied` says whether this is a copy for the borrower.
     fn lend<'py>(
         &self,
         py: Python<'py>,
         stream: Option<&DeviceStream>,
-        versioned: bool,
+        copied: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if let Some(stream) = stream {
             compute(py, || self.before("stream", &stream.0))?;
         }
         let owner = Box::new((self.kept.clone(), self.written.clone()));
-        capsule(py, &self.view(), owner, versioned)
+        let read_only = self.is_read_only;
+        let form = copied.map_or(Form::Plain, |copied| Form::Versioned { read_only, copied });
+        capsule(py, &self.view(), owner, form)
     }
 }
 
@@ -346,7 +366,10 @@ pub(crate) fn device_from_capsule(
     stream: &DeviceStream,
 ) -> PyResult<DeviceArray> {
     let borrowed = taken(name, capsule)?;
-    compute(py, || DeviceArray::borrowed(name, borrowed.into_array(name)?, Some(stream.0.clone())))
+    let is_read_only = borrowed.is_read_only();
+    compute(py, || {
+        DeviceArray::borrowed(name, borrowed.into_array(name)?, Some(stream.0.clone()), is_read_only)
+    })
 }
 
 /// The device in whose memory an address lies.
@@ -357,9 +380,11 @@ pub(crate) fn device_of_pointer(py: Python<'_>, name: &str, address: u64) -> PyR
 
 /// What an object says in its `__cuda_array_interface__`: elements in row-major order, which `owner` keeps.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "an interface has as many parts")]
 pub(crate) fn device_from_address(
     py: Python<'_>,
     name: &str,
+    is_read_only: bool,
     layout: (u64, Vec<usize>, Option<Vec<i64>>),
     dtype: &str,
     device: usize,
@@ -379,6 +404,6 @@ pub(crate) fn device_from_address(
         }
         // SAFETY: the owner says that this is there, and is kept; whether it is memory of a device is asked below.
         let array = unsafe { Array::remote(Place::Cuda(device), dtype, &shape, address, Box::new(owner)) };
-        DeviceArray::borrowed(name, array, stream.map(|stream| stream.0.clone()))
+        DeviceArray::borrowed(name, array, stream.map(|stream| stream.0.clone()), is_read_only)
     })
 }

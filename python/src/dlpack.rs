@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "Python's functions for capsules")]
 
 use madelung::array::View;
-use madelung_bridge::dlpack::{Borrowed, lend};
+use madelung_bridge::dlpack::{Borrowed, Form, lend};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName, PyObject};
 use pyo3::prelude::*;
@@ -39,10 +39,10 @@ pub(crate) fn capsule<'py>(
     py: Python<'py>,
     array: &View<'_>,
     owner: Box<dyn Any + Send + Sync>,
-    versioned: bool,
+    form: Form,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let content = lend(array, owner, versioned);
-    let [fresh, _] = NAMES[usize::from(versioned)];
+    let content = lend(array, owner, form);
+    let [fresh, _] = NAMES[usize::from(form != Form::Plain)];
     // SAFETY: the content is of the form that the name says, and the capsule gives it back if nobody takes it.
     unsafe { Bound::from_owned_ptr_or_err(py, PyCapsule_New(content, fresh.as_ptr(), Some(destroy))) }
 }

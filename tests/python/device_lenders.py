@@ -184,10 +184,12 @@ def _give_back(managed: int) -> None:
 
 
 class Lender:
-    """An array that speaks DLPack: the old one, or version 1 too. `order` is that of the axes."""
+    """An array that speaks DLPack: the old one, or version 1 too. What it says can be chosen."""
 
-    def __init__(self, array: Any, device: int = 0, versioned: bool = True, kind: int = 2, strides: Any = None) -> None:
-        self.block, self.versioned, self.kind = Block(array, device), versioned, kind
+    def __init__(
+        self, array: Any, device: int = 0, versioned: bool = True, kind: int = 2, strides: Any = None, flags: int = 0
+    ) -> None:
+        self.block, self.versioned, self.kind, self.flags = Block(array, device), versioned, kind, flags
         self.strides, self.asked, self.lent = strides, [], []
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -217,7 +219,7 @@ class Lender:
             64,
         )
         if self.versioned:
-            managed.major = 1
+            managed.major, managed.flags = 1, self.flags
         address = ctypes.addressof(managed)
         _lent[address] = managed, shape, strides
         self.lent.append(address)

@@ -340,6 +340,17 @@ copied = mc.asarray(type("Copied", (), {
     "__dlpack_device__": lambda self: (2, 0), "__dlpack__": lambda self, **_: array.__dlpack__(copy=True)})())
 assert copied.__cuda_array_interface__["data"] != array.__cuda_array_interface__["data"]
 close(copied, q)
+close(np.from_dlpack(array, device="cpu"), q)
+# What may not be written to stays so; a copy says that it is one.
+def flags(array, **how):
+    managed, give_back = dev.taken(array.__dlpack__(max_version=(1, 0), **how))
+    give_back()
+    return array.__cuda_array_interface__["data"][1], managed.flags
+assert flags(array) == (False, 0) and flags(array, copy=True) == (False, 2)
+locked, open_, told = Interface(q), Interface(q), Lender(q, flags=1)
+open_.__cuda_array_interface__["data"] = (open_.block.address, False)
+assert [flags(mc.asarray(x)) for x in (locked, open_, told)] == [(True, 1), (False, 0), (True, 1)]
+assert flags(mc.asarray(locked), copy=True) == (True, 2)
 managed, give_back = dev.taken(array.__dlpack__(dl_device=(1, 0)))
 assert managed.tensor.device_type == 1
 give_back()
@@ -447,12 +458,12 @@ twice = r.copy()
 twice[1] = twice[0]
 result = mc.ewald_real_space(**{**good, "positions": Interface(twice)})
 assert not np.isfinite(result.numpy()[:2]).any()
-with refused(ValueError, "ewald_real_space"):
+with refused(ValueError, "ewald_real_space", "two points on one place"):
     madelung.check_device()
 far = pairs.copy()
 far[1, 3] = 99
 assert np.isnan(mc.ewald_real_space(**{**good, "neighbor_list": Interface(far)}).numpy()).all()
-with refused(ValueError, "ewald_real_space::"):
+with refused(ValueError, "ewald_real_space.v1::pairs", "out of range"):
     madelung.check_device()
 """)
 

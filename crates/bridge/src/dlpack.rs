@@ -15,6 +15,9 @@ const CUDA_MANAGED: i32 = 13;
 /// Its numbers of types.
 const INT: u8 = 0;
 const FLOAT: u8 = 2;
+/// Its flags: what is lent may not be written to, and is a copy.
+const READ_ONLY: u64 = 1;
+const COPIED: u64 = 2;
 /// The version that is spoken here.
 const VERSION: [u32; 2] = [1, 0];
 
@@ -93,6 +96,17 @@ impl Borrowed {
                 // SAFETY: this is where it is in this version.
                 Ok(unsafe { &(*managed).tensor })
             }
+        }
+    }
+
+    /// Whether the lender says that nobody may write to it.
+    pub fn is_read_only(&self) -> bool {
+        match self.managed {
+            Managed::Plain(_) => false,
+            // SAFETY: the lender keeps it until its deleter is called; the flags are where they are in version 1.
+            Managed::Versioned(managed) => unsafe {
+                (*managed).version[0] == VERSION[0] && (*managed).flags & READ_ONLY != 0
+            },
         }
     }
 
@@ -181,11 +195,25 @@ struct Lent {
     _owner: Box<dyn Any + Send + Sync>,
 }
 
+/// In which form an array is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Without a version, which has no room for what else is to say.
+    Plain,
+    /// That of version 1.
+    Versioned {
+        /// Whether nobody may write to it.
+        read_only: bool,
+        /// Whether it was copied for the borrower.
+        copied: bool,
+    },
+}
+
 /// Lends an array of a CUDA device, which `owner` keeps until the deleter is called.
 ///
 /// # Panics
 /// Where the array lies elsewhere or has 16-bit elements.
-pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, versioned: bool) -> *mut c_void {
+pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, form: Form) -> *mut c_void {
     let (Place::Cuda(ordinal), Data::Device(remote)) = (array.place(), array.data()) else {
         panic!("an array of the host is not lent");
     };
@@ -214,12 +242,16 @@ pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, versioned: bool
         byte_offset: 0,
     };
     let context = Box::into_raw(lent).cast();
-    if versioned {
-        let deleter = Some(give_back_versioned as unsafe extern "C" fn(*mut Versioned));
-        Box::into_raw(Box::new(Versioned { version: VERSION, context, deleter, flags: 0, tensor })).cast()
-    } else {
-        let deleter = Some(give_back as unsafe extern "C" fn(*mut Plain));
-        Box::into_raw(Box::new(Plain { tensor, context, deleter })).cast()
+    match form {
+        Form::Plain => {
+            let deleter = Some(give_back as unsafe extern "C" fn(*mut Plain));
+            Box::into_raw(Box::new(Plain { tensor, context, deleter })).cast()
+        }
+        Form::Versioned { read_only, copied } => {
+            let deleter = Some(give_back_versioned as unsafe extern "C" fn(*mut Versioned));
+            let flags = if read_only { READ_ONLY } else { 0 } | if copied { COPIED } else { 0 };
+            Box::into_raw(Box::new(Versioned { version: VERSION, context, deleter, flags, tensor })).cast()
+        }
     }
 }
 
@@ -245,20 +277,23 @@ mod tests {
     use std::sync::Arc;
 
     const PLACE: Place = Place::Cuda(1);
+    const OPEN: Form = Form::Versioned { read_only: false, copied: false };
 
-    fn lent(shape: &[usize], owner: &Arc<()>, versioned: bool) -> Borrowed {
+    fn lent(shape: &[usize], owner: &Arc<()>, form: Form) -> Borrowed {
         // SAFETY: nobody uses the address.
         let view = unsafe { View::remote(PLACE, DType::F32, shape, 0x4000) };
-        let managed = lend(&view, Box::new(owner.clone()), versioned);
+        let managed = lend(&view, Box::new(owner.clone()), form);
         // SAFETY: it was made for this.
-        unsafe { Borrowed::take(managed, versioned) }
+        unsafe { Borrowed::take(managed, form != Form::Plain) }
     }
 
     #[test]
     fn what_is_lent_is_given_back_once() {
-        for versioned in [false, true] {
+        for form in [Form::Plain, OPEN, Form::Versioned { read_only: true, copied: true }] {
             let owner = Arc::new(());
-            let array = lent(&[2, 0, 3], &owner, versioned).into_array("x").expect("an array");
+            let borrowed = lent(&[2, 0, 3], &owner, form);
+            assert_eq!(borrowed.is_read_only(), !matches!(form, Form::Plain | OPEN));
+            let array = borrowed.into_array("x").expect("an array");
             assert_eq!((array.place(), array.dtype(), array.shape()), (PLACE, DType::F32, &[2, 0, 3][..]));
             assert_eq!(Arc::strong_count(&owner), 2);
             drop(array);
@@ -269,7 +304,7 @@ mod tests {
     /// A lender whose struct is changed before it is taken.
     fn changed(change: impl FnOnce(&mut Versioned)) -> String {
         let owner = Arc::new(());
-        let borrowed = lent(&[2, 3], &owner, true);
+        let borrowed = lent(&[2, 3], &owner, OPEN);
         let Managed::Versioned(managed) = borrowed.managed else { panic!("another form") };
         // SAFETY: nobody else has it.
         change(unsafe { &mut *managed });
