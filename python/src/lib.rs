@@ -35,7 +35,7 @@ mod _native {
         miller_indices,
     };
     #[pymodule_export]
-    use super::jax::{jax_handlers, jax_scratch, jax_targets};
+    use super::jax::{jax_handlers, jax_scratch, jax_search_scratch, jax_targets};
     #[pymodule_export]
     use super::neighbors::neighbor_list;
     #[pymodule_export]

@@ -51,19 +51,20 @@ pub fn scratch(outline: &Outline<'_>) -> Result<usize> {
 
 /// Puts a member on XLA's stream, with scratch of XLA's allocator.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
+    let mut asked = Asked::read(call)?;
     let runtime = Runtime::of(call)?;
     let stream = runtime.stream();
     let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
-    put(&mut Asked::read(call)?, &context, stream)
+    put(&mut asked, &context, stream)
 }
 
 /// The same with the last result as scratch.
 pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
-    let stream = Runtime::of(call)?.stream();
     let mut asked = Asked::read(call)?;
     let Some(scratch) = asked.outputs.pop() else {
         return Err(Error::argument("results", "scratch as the last one", "none"));
     };
+    let stream = Runtime::of(call)?.stream();
     let arena = scratch.arena_on(stream)?;
     let context = Context { backend: &Cuda::new(stream), allocator: &arena, ..Context::default() };
     put(&mut asked, &context, stream)

@@ -559,13 +559,22 @@ pub(crate) unsafe extern "C" fn member_with_scratch(frame: *mut CallFrame) -> *m
     unsafe { enter(frame, CAPTURABLE, crate::cuda::run_with_scratch) }
 }
 
-/// Says on CUDA devices that nothing is searched there.
+/// Finds the pairs of a neighbour list on a CUDA device; as [`member_on_cuda`].
 ///
 /// # Safety
 /// XLA calls it, as a handler.
 pub(crate) unsafe extern "C" fn search_on_cuda(frame: *mut CallFrame) -> *mut c_void {
     // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, crate::search::refuse) }
+    unsafe { enter(frame, 0, crate::search::run_on_cuda) }
+}
+
+/// The same as [`member_with_scratch`].
+///
+/// # Safety
+/// XLA calls it, as a handler.
+pub(crate) unsafe extern "C" fn search_with_scratch(frame: *mut CallFrame) -> *mut c_void {
+    // SAFETY: as promised by the caller.
+    unsafe { enter(frame, CAPTURABLE, crate::search::run_with_scratch) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Nothing here links to jaxlib or needs C++: the C structs of the FFI are declared by hand, and one binary serves
 //! every jaxlib from 0.6 on. For each platform there is one handler for all members of all ops, and one for the search of
 //! neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a call runs on XLA's
-//! stream, with scratch of XLA's, and nothing waits for it; searches are for the CPU alone. Handlers keep nothing between
+//! stream, with scratch of XLA's, and nothing waits for it. Handlers keep nothing between
 //! calls. What JAX takes from Python (primitives and their rules) is made in `madelung.jax` from the [`describe`]d ops.
 
 mod call;
@@ -15,6 +15,17 @@ mod search;
 pub use cuda::{Outline, scratch};
 pub use ffi::{CallFrame, Handler};
 pub use madelung_bridge::{Described, describe};
+pub use search::search_scratch;
+
+/// The handlers of what has a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// The one of the target's name.
+    pub plain: Handler,
+    /// The one whose last result is scratch of as many bytes as [`scratch`] and [`search_scratch`] say, registered under
+    /// the target's name and [`WITH_SCRATCH`].
+    pub with_scratch: Option<Handler>,
+}
 
 /// The handlers of one platform.
 #[derive(Clone, Copy, Debug)]
@@ -22,21 +33,22 @@ pub struct Handlers {
     /// JAX's name of the platform.
     pub platform: &'static str,
     /// Of members of ops.
-    pub member: Handler,
-    /// Of members whose last result is [`scratch`] of as many bytes, registered under their names and [`WITH_SCRATCH`].
-    pub member_with_scratch: Option<Handler>,
+    pub member: Pair,
     /// Of the search for neighbours.
-    pub search: Handler,
+    pub search: Pair,
 }
 
 /// The handlers of every platform.
 pub const HANDLERS: [Handlers; 2] = [
-    Handlers { platform: "cpu", member: ffi::member, member_with_scratch: None, search: ffi::search },
+    Handlers {
+        platform: "cpu",
+        member: Pair { plain: ffi::member, with_scratch: None },
+        search: Pair { plain: ffi::search, with_scratch: None },
+    },
     Handlers {
         platform: "CUDA",
-        member: ffi::member_on_cuda,
-        member_with_scratch: Some(ffi::member_with_scratch),
-        search: ffi::search_on_cuda,
+        member: Pair { plain: ffi::member_on_cuda, with_scratch: Some(ffi::member_with_scratch) },
+        search: Pair { plain: ffi::search_on_cuda, with_scratch: Some(ffi::search_with_scratch) },
     },
 ];
 

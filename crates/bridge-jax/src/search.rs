@@ -1,31 +1,70 @@
 //! A frame as a search for the pairs of a neighbour list.
 //!
 //! Operands: positions (N, 3), cells (1 or B, 3, 3) or (0, 3, 3) for none, periodic axes (1 or B, 3) or (0, 3) as
-//! integers, and the system of each atom (N,). Attributes: `cutoff`, `half`, `systems`. Results: pairs (2, C), where
+//! int32, and the system of each atom (N,), int32. Attributes: `cutoff`, `half`, `systems`. Results: pairs (2, C), where
 //! the pairs of each atom begin (N + 1,), and images (C, 3), all int32, with N behind the last pair. The offsets are
-//! the true ones: where they end beyond C, there is no pair in the list at all.
+//! the true ones: where they end beyond C, there is no pair in the list at all. On CUDA nothing is an error that only values
+//! show: it is recorded, and the list is one that has passed its capacity.
 
-use crate::ffi::Call;
-use madelung_core::array::{Data, View};
+use crate::ffi::{Call, Operand, Output};
+use crate::runtime::Runtime;
+use madelung_core::array::{DType, Data, View};
+use madelung_core::backend::Context;
+use madelung_core::backend::cuda::{CooArrays, Cuda, DeviceFrame, Periodic, Stream, measure, neighbor_coo};
 use madelung_core::backend::pool::Threads;
 use madelung_core::batch::Batch;
+use madelung_core::device::DeviceBatch;
+use madelung_core::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_neighbors::{Coordinate, Options, PairList, neighbor_list};
 
 pub(crate) const TARGET: &str = "madelung.neighbor_search_v1";
 
-pub(crate) fn run(call: &Call<'_>) -> Result<()> {
-    let cutoff = f64::from_bits(call.real("cutoff")?);
-    let (half, systems) = (call.integer("half")? != 0, call.integer("systems")? as usize);
-    let operands = call.operands()?;
-    let names = ["positions", "cell", "pbc", "batch_idx"];
-    if operands.len() != names.len() {
-        return Err(Error::argument("operands", "4 arrays", operands.len().to_string()));
+const OPERANDS: [&str; 4] = ["positions", "cell", "pbc", "batch_idx"];
+
+/// What a frame asks for.
+struct Asked<'a> {
+    cutoff: f64,
+    half: bool,
+    systems: usize,
+    operands: [Operand<'a>; 4],
+    outputs: Vec<Output<'a>>,
+}
+
+impl<'a> Asked<'a> {
+    fn read(call: &Call<'a>) -> Result<Self> {
+        let cutoff = f64::from_bits(call.real("cutoff")?);
+        let (half, systems) = (call.integer("half")? != 0, call.integer("systems")? as usize);
+        Ok(Self { cutoff, half, systems, operands: four(call.operands()?)?, outputs: call.outputs()? })
     }
-    let views = operands.iter().zip(names).map(|(operand, name)| operand.view(&|| name.into()));
-    let views: Vec<View<'_>> = views.collect::<Result<_>>()?;
+
+    /// The operands as `view` sees them.
+    fn views<'v>(
+        &self,
+        view: impl Fn(&Operand<'a>, &dyn Fn() -> String) -> Result<View<'v>>,
+    ) -> Result<[View<'v>; 4]> {
+        let [r, h, axes, of] = std::array::from_fn(|n| view(&self.operands[n], &|| OPERANDS[n].into()));
+        Ok([r?, h?, axes?, of?])
+    }
+}
+
+fn four(operands: Vec<Operand<'_>>) -> Result<[Operand<'_>; 4]> {
+    let wrong = |given: Vec<_>| Error::argument("operands", "4 arrays", given.len().to_string());
+    operands.try_into().map_err(wrong)
+}
+
+fn three<'o, 'a>(outputs: &'o mut [Output<'a>]) -> Result<&'o mut [Output<'a>; 3]> {
+    let got = outputs.len().to_string();
+    outputs.try_into().map_err(|_| Error::argument("results", "3 arrays", got))
+}
+
+/// Searches on the CPU.
+pub(crate) fn run(call: &Call<'_>) -> Result<()> {
+    let mut asked = Asked::read(call)?;
+    let (cutoff, systems) = (asked.cutoff, asked.systems);
+    let views = asked.views(Operand::view)?;
     let batch = Batch::from_idx_array(&views[3], Some(systems))?;
-    let options = if half { Options::half() } else { Options::full() };
+    let options = if asked.half { Options::half() } else { Options::full() };
     let cells = views[1].to_f64();
     let cells: Vec<[[f64; 3]; 3]> = cells.as_chunks::<3>().0.as_chunks::<3>().0.to_vec();
     let axes: Vec<[bool; 3]> =
@@ -36,11 +75,8 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         _ => Err(Error::argument("positions", "float32 or float64", views[0].dtype().to_string())),
     }?;
     let (atoms, pairs) = (batch.atoms(), found.len());
-    let mut outputs = call.outputs()?;
-    let room = match &outputs[..] {
-        [_, _, shifts] => shifts.shape.first().copied().unwrap_or(0),
-        _ => return Err(Error::argument("results", "3 arrays", outputs.len().to_string())),
-    };
+    let outputs = three(&mut asked.outputs)?;
+    let room = outputs[2].shape.first().copied().unwrap_or(0);
     let mut list = vec![narrow(atoms as i64)?; 2 * room];
     let mut shifts = vec![0i32; 3 * room];
     if pairs <= room {
@@ -55,11 +91,66 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     outputs[2].write(&View::new(Data::I32(&shifts), &[room, 3])?)
 }
 
-/// What is said on a CUDA device.
-pub(crate) fn refuse(_: &Call<'_>) -> Result<()> {
-    Err(Error::Unsupported(
-        "neighbor_list: not under `jit` on a CUDA device yet: build the list outside, and give it to the function".into(),
-    ))
+/// Puts a search on XLA's stream, with scratch of XLA's allocator.
+pub(crate) fn run_on_cuda(call: &Call<'_>) -> Result<()> {
+    let mut asked = Asked::read(call)?;
+    let runtime = Runtime::of(call)?;
+    let stream = runtime.stream();
+    let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
+    put(&mut asked, &context, stream)
+}
+
+/// The same with the last result as scratch.
+pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
+    let mut asked = Asked::read(call)?;
+    let Some(scratch) = asked.outputs.pop() else {
+        return Err(Error::argument("results", "scratch as the last one", "none"));
+    };
+    let stream = Runtime::of(call)?.stream();
+    let arena = scratch.arena_on(stream)?;
+    let context = Context { backend: &Cuda::new(stream), allocator: &arena, ..Context::default() };
+    put(&mut asked, &context, stream)
+}
+
+/// How many bytes of scratch a search among `systems` systems needs as its last result, for operands and results of these
+/// types and shapes.
+///
+/// # Errors
+/// The arrays are not what a search takes.
+pub fn search_scratch(
+    systems: usize,
+    operands: &[(DType, Vec<usize>)],
+    results: &[(DType, Vec<usize>)],
+) -> Result<usize> {
+    let operands = operands.iter().map(|(dtype, shape)| Operand::nowhere(*dtype, shape)).collect();
+    let outputs = results.iter().map(|(dtype, shape)| Output::nowhere(*dtype, shape)).collect();
+    // No memory is a matter of how far a search goes, and of its kind.
+    let mut asked = Asked { cutoff: 1.0, half: false, systems, operands: four(operands)?, outputs };
+    measure(|context, stream| put(&mut asked, context, stream))
+}
+
+fn put(asked: &mut Asked<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {
+    let place = context.backend.place();
+    let [positions, cell, pbc, of] = asked.views(|operand, name| operand.view_on(place, name))?;
+    let mut ptr = context.allocator.room(DType::I32, &[asked.systems + 1])?;
+    context.bounds(&of, &mut ptr)?;
+    let batch = DeviceBatch::new(of, ptr.view())?;
+    let cell = (cell.shape().first() != Some(&0)).then_some(&cell);
+    let pbc = match pbc.shape().first() {
+        Some(0) => Periodic::All([cell.is_some(); 3]),
+        _ => Periodic::Each(pbc),
+    };
+    let kind = if asked.half { Kind::Half } else { Kind::Full };
+    let frame = DeviceFrame { positions: &positions, cell, pbc: &pbc, batch: &batch };
+    let [list, offsets, shifts] = three(&mut asked.outputs)?;
+    let mut into = CooArrays {
+        list: list.array_on(place)?,
+        ptr: offsets.array_on(place)?,
+        shifts: shifts.array_on(place)?,
+    };
+    neighbor_coo(&Cuda::new(stream), context, &frame, (asked.cutoff, kind), &mut into)?;
+    context.allocator.recycle(ptr);
+    Ok(())
 }
 
 fn search<T: Coordinate>(

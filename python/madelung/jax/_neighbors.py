@@ -19,6 +19,7 @@ from madelung import _native
 from madelung import numpy as _numpy
 from madelung.jax import _arrays as given
 from madelung.jax import _compat, _ops
+from madelung.jax._primitives import with_scratch
 
 __all__ = ["NeighborList", "Neighbors", "neighbor_list"]
 
@@ -33,8 +34,20 @@ def _types(positions: Any, cell: Any, pbc: Any, idx: Any, *, capacity: int, **_:
 
 def _lower(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, capacity: int) -> Any:
     del capacity
-    attributes = {"cutoff": np.float64(cutoff), "half": np.int64(half), "systems": np.int64(systems)}
-    return jax.ffi.ffi_lowering(_TARGET)(ctx, *operands, **attributes)
+    return jax.ffi.ffi_lowering(_TARGET)(ctx, *operands, **_attributes(cutoff, half, systems))
+
+
+def _lower_on_cuda(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, capacity: int) -> Any:
+    attributes = _attributes(cutoff, half, systems)
+    call = functools.partial(_native.jax_search_scratch, systems)
+    results = with_scratch(ctx, _TARGET, call, operands, attributes)
+    if results is not None:
+        return results
+    return _lower(ctx, *operands, cutoff=cutoff, half=half, systems=systems, capacity=capacity)
+
+
+def _attributes(cutoff: float, half: bool, systems: int) -> dict[str, Any]:
+    return {"cutoff": np.float64(cutoff), "half": np.int64(half), "systems": np.int64(systems)}
 
 
 def _batch(operands: Any, axes: Any, **params: Any) -> Any:
@@ -59,6 +72,7 @@ _search.def_impl(lambda *operands, **params: _jitted(tuple(sorted(params.items()
 _search.def_abstract_eval(_types)
 batching.primitive_batchers[_search] = _batch
 mlir.register_lowering(_search, _lower)
+mlir.register_lowering(_search, _lower_on_cuda, platform="cuda")
 
 
 def neighbor_list(
@@ -216,7 +230,8 @@ def _bounded(
             pbc = check.periodic(pbc)
             if cell is None and pbc.any():
                 check.refuse("cell", "lattice vectors for the periodic axes", "None")
-        axes = jnp.asarray(pbc).reshape(-1, 3).astype(jnp.int32)
+        if cell is not None or isinstance(pbc, jax.core.Tracer):
+            axes = jnp.asarray(pbc).reshape(-1, 3).astype(jnp.int32)
     operands = _compat.vary([r, h, axes, idx])
     return _search.bind(*operands, cutoff=cutoff, half=half, systems=systems, capacity=capacity)
 

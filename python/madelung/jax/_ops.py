@@ -19,16 +19,15 @@ __all__ = list(OPS)
 
 def _register() -> None:
     _cuda.prepare()
-    name, suffix = _native.jax_targets()
-    for platform, member, with_scratch, search in _native.jax_handlers():
-        capsules = [(jax.ffi.pycapsule(ctypes.c_void_p(member)), "")]
-        if with_scratch:
-            capsules.append((jax.ffi.pycapsule(ctypes.c_void_p(with_scratch)), suffix))
-        for family in OPS.values():
-            for target in family.op.targets.values():
-                for capsule, after in capsules:
-                    jax.ffi.register_ffi_target(target + after, capsule, platform=platform)
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(search)), platform=platform)
+    search, suffix = _native.jax_targets()
+    targets = [target for family in OPS.values() for target in family.op.targets.values()]
+    for platform, *handlers in _native.jax_handlers():
+        for names, pair in zip((targets, [search]), handlers):
+            for handler, after in zip(pair, ("", suffix)):
+                if handler:
+                    capsule = jax.ffi.pycapsule(ctypes.c_void_p(handler))
+                    for name in names:
+                        jax.ffi.register_ffi_target(name + after, capsule, platform=platform)
 
 
 _register()

@@ -43,7 +43,7 @@ def summation(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = 
         (lambda: summation(charges=Q.astype(jnp.float32)), TypeError, "`charges`: expected float64, as the positions"),
         (lambda: summation(cell=H[0]), ValueError, r"`cell`: expected shape \(3, 3\) or \(B, 3, 3\)"),
         (lambda: summation(cell=jnp.stack([H, H])), ValueError, "`batch_idx`: expected the system of each atom"),
-        (lambda: real_space(cell=NAN, **PAIRS), ValueError, "cell`: expected finite"),
+        (lambda: real_space(cell=NAN), ValueError, "`cell`: expected finite lattice vectors"),
         (lambda: summation(cutoff=-1.0), ValueError, "`cutoff`: expected a number above zero, got -1.0"),
         (lambda: summation(cutoff=None), ValueError, "`cutoff`: expected the cutoff that the neighbour list"),
         (lambda: summation(alpha=0.0), ValueError, "`alpha`: expected a number above zero"),
@@ -157,16 +157,23 @@ def test_programs_for_cuda_have_the_calls_with_scratch_as_a_result() -> None:
     assert "ui8" not in jax.jit(real_space).lower(R, **PAIRS).as_text()
 
 
-def test_scratch_grows_with_the_list_and_not_with_what_is_in_it() -> None:
-    def scratch(pairs: int) -> int:
-        lists = {"neighbor_list": jnp.zeros((2, pairs), int), "neighbor_ptr": jnp.zeros(7, int)}
+def test_the_search_for_cuda_has_its_scratch_too() -> None:
+    text = for_cuda(lambda r: mj.neighbor_list(r, CUTOFF, H, capacity=99), R)
+    assert re.search(r"@madelung.neighbor_search_v1_with_scratch\(.*tensor<\d+xui8>\)", text)
+    by_steps = for_cuda(lambda r: mj.NeighborList(CUTOFF).update(mj.NeighborList(CUTOFF).allocate(R, H), r, H), R)
+    assert "@madelung.neighbor_search_v1_with_scratch(" in by_steps
+
+
+def test_scratch_is_a_matter_of_sizes() -> None:
+    def scratch(atoms: int, pairs: int) -> int:
+        lists = {"neighbor_list": jnp.zeros((2, pairs), int), "neighbor_ptr": jnp.zeros(atoms + 1, int)}
         lists["neighbor_shifts"] = jnp.zeros((pairs, 3), int)
-        text = for_cuda(jax.grad(lambda r: real_space(r, **lists).sum()), R)
+        energy = lambda r: real_space(r, jnp.ones(atoms), **lists).sum()  # noqa: E731
+        text = for_cuda(jax.grad(energy), jnp.zeros((atoms, 3)))
         return sum(map(int, re.findall(r"tensor<(\d+)xui8>\)?$", text, re.MULTILINE)))
 
-    few, more, many = scratch(100), scratch(1000), scratch(100_000)
-    assert few <= more < many
-    assert few == scratch(100)
+    assert 512 <= scratch(6, 100) == scratch(6, 100)
+    assert scratch(20, 100) < scratch(20_000, 100)
 
 
 def test_a_program_for_cuda_of_open_sizes_takes_scratch_from_xla() -> None:
@@ -188,7 +195,7 @@ def test_a_program_for_cuda_of_open_sizes_takes_scratch_from_xla() -> None:
 
 def as_target(name: str, platform: str) -> Callable[..., Any]:
     """The handler of a platform, registered for the CPU under a name of its own."""
-    handlers = {of: member for of, member, *_ in _native.jax_handlers()}
+    handlers = {of: plain for of, (plain, _), _ in _native.jax_handlers()}
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(handlers[platform])), platform="cpu")
     return jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((1,), np.float64))
 

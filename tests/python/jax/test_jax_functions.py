@@ -260,6 +260,8 @@ def test_lists_are_those_of_numpy() -> None:
     some = mn.neighbor_list(np.asarray(r), 3.0, np.asarray(h), pbc)
     found = jax.jit(lambda r: mj.neighbor_list(r, 3.0, h, pbc, capacity=500))(r)
     assert np.array_equal(found[0][:, : found[3]], some[0])
+    open_axes = jax.jit(lambda r: mj.neighbor_list(r, 3.0, pbc=np.zeros(3, bool), capacity=500))(r)
+    assert np.array_equal(open_axes[0][:, : open_axes[3]], mn.neighbor_list(np.asarray(r), 3.0)[0])
 
 
 def test_lists_with_a_capacity() -> None:

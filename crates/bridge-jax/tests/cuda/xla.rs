@@ -351,16 +351,40 @@ pub(crate) fn call_on_cpu(
     results: &[Vec<usize>],
     attributes: &BTreeMap<String, Attribute>,
 ) -> Result<Vec<Vec<f64>>, (u32, String)> {
+    call_on_cpu_with(handler, operands, results, attributes, -7.0)
+}
+
+/// The same with results of another type, which hold `none` before.
+pub(crate) fn call_on_cpu_with<T: Number>(
+    handler: Handler,
+    operands: &[Array],
+    results: &[Vec<usize>],
+    attributes: &BTreeMap<String, Attribute>,
+    none: T,
+) -> Result<Vec<Vec<T>>, (u32, String)> {
     let operands: Vec<Given> = operands.iter().map(Given::new).collect();
-    let mut written: Vec<Vec<f64>> = results.iter().map(|shape| vec![-7.0; shape.iter().product()]).collect();
+    let mut written: Vec<Vec<T>> = results.iter().map(|shape| vec![none; shape.iter().product()]).collect();
     let to = written.iter_mut().zip(results).map(|(data, shape)| Given {
         dims: shape.iter().map(|n| *n as i64).collect(),
-        dtype: number(DType::F64),
+        dtype: number(T::DTYPE),
         data: data.as_mut_ptr().expose_provenance(),
     });
     let to: Vec<Given> = to.collect();
     call(handler, null(), [&operands, &to], attributes)?;
     Ok(written)
+}
+
+/// Elements of results.
+pub(crate) trait Number: Copy {
+    const DTYPE: DType;
+}
+
+impl Number for f64 {
+    const DTYPE: DType = DType::F64;
+}
+
+impl Number for i32 {
+    const DTYPE: DType = DType::I32;
 }
 
 impl Xla {

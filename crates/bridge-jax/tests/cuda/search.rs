@@ -1,0 +1,185 @@
+//! Searches on a device against the handler of the CPU, which is one that has tests of its own.
+
+use super::xla::{Attribute, Xla, call_on_cpu_with, integers};
+use super::{CPU, CUDA, device, xla};
+use madelung_bridge_jax::{Handler, search_scratch};
+use madelung_core::array::{Array, DType};
+use madelung_core::backend::cuda::check;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// What a search is given.
+#[derive(Clone)]
+struct Question {
+    operands: Vec<Array>,
+    attributes: BTreeMap<String, Attribute>,
+    atoms: usize,
+    systems: usize,
+}
+
+/// Atoms at random places of skewed cells, some of them outside.
+fn question(dtype: DType, cells: usize, axes: &[i32], half: bool) -> Question {
+    let of = [0, 0, 0, 0, 0, 1, 1, 1, 1];
+    let (atoms, systems) = (of.len(), 2);
+    let numbers = (1..).map(|n: u32| (f64::from(n) * 0.754_877_666_246_693).fract());
+    let positions: Vec<f64> = numbers.take(3 * atoms).map(|x| 6.0 * x - 1.0).collect();
+    let both = [4.0, 0.0, 0.0, 0.7, 4.2, 0.0, -0.5, 0.3, 3.9, 5.0, 0.2, 0.0, 0.0, 4.4, 0.1, 0.0, 0.0, -4.8];
+    let real =
+        |shape: &[usize], data: &[f64]| Array::from_f64(dtype, shape, data).expect("a shape that fits");
+    let operands = vec![
+        real(&[atoms, 3], &positions),
+        real(&[cells, 3, 3], &both[..9 * cells]),
+        integers(&[axes.len() / 3, 3], axes),
+        integers(&[atoms], &of),
+    ];
+    let attributes = [
+        ("cutoff", Attribute::Real(3.3)),
+        ("half", Attribute::Int(i64::from(half))),
+        ("systems", Attribute::Int(systems as i64)),
+    ];
+    let attributes = attributes.map(|(name, attribute)| (name.to_string(), attribute)).into();
+    Question { operands, attributes, atoms, systems }
+}
+
+fn every_question() -> Vec<Question> {
+    let mut all = vec![];
+    for dtype in [DType::F32, DType::F64] {
+        for half in [false, true] {
+            for (cells, axes) in
+                [(0, &[][..]), (1, &[]), (2, &[]), (2, &[1, 0, 1]), (2, &[1, 1, 0, 0, 0, 1]), (1, &[0, 1, 0])]
+            {
+                all.push(question(dtype, cells, axes, half));
+            }
+        }
+    }
+    all
+}
+
+fn shapes(q: &Question, capacity: usize) -> [Vec<usize>; 3] {
+    [vec![2, capacity], vec![q.atoms + 1], vec![capacity, 3]]
+}
+
+/// List, offsets and images of the CPU's handler.
+fn on_cpu(q: &Question, capacity: usize) -> Vec<Vec<i32>> {
+    call_on_cpu_with(CPU.search.plain, &q.operands, &shapes(q, capacity), &q.attributes, -7).expect("a list")
+}
+
+fn pairs_of(q: &Question) -> usize {
+    on_cpu(q, 0)[1].last().copied().expect("offsets") as usize
+}
+
+/// Results that hold what looks like none.
+fn room(xla: &Xla, q: &Question, capacity: usize) -> Vec<Array> {
+    let filled = shapes(q, capacity).map(|shape| integers(&shape, &vec![-7; shape.iter().product()]));
+    xla.send(&filled)
+}
+
+fn read(xla: &Xla, arrays: &[Array]) -> Vec<Vec<i32>> {
+    xla.read(arrays).into_iter().map(|array| array.into_iter().map(|x| x as i32).collect()).collect()
+}
+
+fn with_scratch() -> Handler {
+    CUDA.search.with_scratch.expect("a handler")
+}
+
+fn bytes_of(q: &Question, capacity: usize) -> usize {
+    let operands: Vec<_> = q.operands.iter().map(|a| (a.dtype(), a.shape().to_vec())).collect();
+    let results = shapes(q, capacity).map(|shape| (DType::I32, shape));
+    search_scratch(q.systems, &operands, &results).expect("a size")
+}
+
+#[test]
+fn lists_are_those_of_the_cpu() {
+    let (xla, _turn) = xla();
+    for q in every_question() {
+        let operands = xla.send(&q.operands);
+        let pairs = pairs_of(&q);
+        assert!(pairs > 0, "some pairs");
+        for capacity in [pairs, pairs + 7] {
+            let want = on_cpu(&q, capacity);
+            let (plain, other) = (room(&xla, &q, capacity), room(&xla, &q, capacity));
+            xla.call(CUDA.search.plain, &operands, &plain, &q.attributes).expect("a search");
+            assert_eq!(read(&xla, &plain), want);
+            // With scratch of the size that was measured, and nothing else.
+            let bytes = bytes_of(&q, capacity);
+            let memory = xla.scratch(bytes);
+            xla.exhausted.store(true, Ordering::Relaxed);
+            xla.call_with(with_scratch(), &operands, &other, Some((&memory, bytes)), &q.attributes)
+                .expect("a search");
+            xla.exhausted.store(false, Ordering::Relaxed);
+            assert_eq!(read(&xla, &other), want);
+        }
+        check(device()).expect("nothing went wrong");
+    }
+}
+
+#[test]
+fn a_list_without_enough_room_has_no_pair_and_true_offsets() {
+    let (xla, _turn) = xla();
+    let q = question(DType::F64, 2, &[], false);
+    let capacity = pairs_of(&q) - 1;
+    let results = room(&xla, &q, capacity);
+    xla.call(CUDA.search.plain, &xla.send(&q.operands), &results, &q.attributes).expect("no error");
+    assert_eq!(read(&xla, &results), on_cpu(&q, capacity));
+    let error = check(device()).expect_err("a record").to_string();
+    assert!(error.contains("capacity"), "{error}");
+}
+
+#[test]
+fn what_is_not_finite_is_recorded_and_gives_a_list_that_no_room_is_enough_for() {
+    let (xla, _turn) = xla();
+    let q = question(DType::F64, 2, &[], false);
+    let mut operands = q.operands.clone();
+    operands[0] = Array::filled(DType::F64, &[q.atoms, 3], f64::NAN);
+    let results = room(&xla, &q, 50);
+    xla.call(CUDA.search.plain, &xla.send(&operands), &results, &q.attributes).expect("no error");
+    let found = read(&xla, &results);
+    assert!(found[1].last().is_some_and(|last| *last > 50), "{:?}", found[1]);
+    assert!(found[0].iter().all(|atom| *atom == q.atoms as i32));
+    let error = check(device()).expect_err("a record").to_string();
+    assert!(error.contains("positions"), "{error}");
+}
+
+#[test]
+fn a_search_can_be_captured_and_run_again_for_other_positions() {
+    let (xla, _turn) = xla();
+    let (q, capacity) = (question(DType::F64, 1, &[], false), 200);
+    let (operands, results) = (xla.send(&q.operands), room(&xla, &q, capacity));
+    let bytes = bytes_of(&q, capacity);
+    let memory = xla.scratch(bytes);
+    let graph = xla.capture(|| {
+        xla.call_with(with_scratch(), &operands, &results, Some((&memory, bytes)), &q.attributes)
+            .expect("a search");
+    });
+    let mut seen = vec![];
+    for factor in [1.0, 1.4, 0.6] {
+        let moved: Vec<f64> = q.operands[0].to_f64().iter().map(|x| factor * x).collect();
+        let mut other = q.clone();
+        other.operands[0] = Array::from_f64(DType::F64, &[q.atoms, 3], &moved).expect("a shape that fits");
+        xla.overwrite(&operands, &other.operands);
+        xla.replay(&graph);
+        assert_eq!(read(&xla, &results), on_cpu(&other, capacity));
+        seen.push(pairs_of(&other));
+    }
+    assert!(seen.iter().any(|pairs| *pairs != seen[0]), "other lists: {seen:?}");
+    check(device()).expect("nothing went wrong");
+}
+
+#[test]
+fn what_is_no_search_is_an_error() {
+    let (xla, _turn) = xla();
+    let q = question(DType::F64, 2, &[], false);
+    let (operands, results) = (xla.send(&q.operands), room(&xla, &q, 50));
+    let call = |operands: &[Array], results: &[Array]| {
+        let error = xla.call(CUDA.search.plain, operands, results, &q.attributes).expect_err("an error");
+        assert_eq!(error.0, 3, "{error:?}");
+        error.1
+    };
+    assert!(call(&operands[..3], &results).contains("`operands`"));
+    assert!(call(&operands, &results[..2]).contains("`results`"));
+    let axes_without_a_cell = question(DType::F64, 0, &[1, 0, 0], false);
+    assert!(call(&xla.send(&axes_without_a_cell.operands), &results).contains("`cell`"));
+    let short = room(&xla, &Question { atoms: 3, ..q.clone() }, 50);
+    assert!(call(&operands, &short).contains("`neighbor_ptr`"));
+    check(device()).expect("nothing was recorded");
+}
