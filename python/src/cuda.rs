@@ -26,27 +26,30 @@ pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<usize> {
     compute(py, || Ok(if cuda::has_compiler() { Device::count().unwrap_or(0) } else { 0 }))
 }
 
-/// A dictionary for each function: its kernel, its name, its text (which begins with the prelude), the prelude, and
-/// whether it computes with dual numbers. `REAL` is to be defined as `float` or `double`.
+/// A dictionary for each function: its kernel, its name, its text (which begins with the prelude), the prelude, whether it
+/// computes with dual numbers, and the function besides that makes the records it reads where `PACKED` is 1, if it does.
+/// `REAL` is to be defined as `float` or `double`.
 #[pyfunction]
 pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let source = |kernel: &str, name: &str, text: &str, dual: bool| -> PyResult<_> {
+    let source = |kernel: &str, name: &str, text: &str, dual: bool, records: Option<&str>| -> PyResult<_> {
         let source = PyDict::new(py);
         source.set_item("kernel", kernel)?;
         source.set_item("name", name)?;
         source.set_item("text", format!("{PRELUDE}{text}"))?;
         source.set_item("prelude", PRELUDE)?;
         source.set_item("dual", dual)?;
+        source.set_item("records", records)?;
         Ok(source)
     };
-    let mut sources = vec![source("scattered", "madelung_scattered", FINISH_SCATTERED, false)?];
+    let mut sources = vec![source("scattered", "madelung_scattered", FINISH_SCATTERED, false, None)?];
     let physics =
         madelung::neighbors::all_kernels().into_iter().chain(madelung::electrostatics::all_kernels());
     for kernel in physics.chain(madelung::hash_grid::kernels()) {
         for form in kernel.forms {
             let dual = !matches!(form.member, Member::Value | Member::Gradient);
             for part in form.parts {
-                sources.push(source(kernel.name, part.cuda.name, part.cuda.text, dual)?);
+                let records = part.cuda.records.map(|r| r.name);
+                sources.push(source(kernel.name, part.cuda.name, part.cuda.text, dual, records)?);
             }
         }
     }

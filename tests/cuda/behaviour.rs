@@ -296,7 +296,8 @@ fn the_second_device_is_as_good() {
 #[test]
 fn a_step_is_a_graph() {
     let turn = Gpu::alone();
-    let gpu = Gpu::on(streams::of_thread(turn.device()));
+    // Records are part of it.
+    let gpu = Gpu::on(streams::of_thread(turn.device())).with_records_from(1);
     let there = arrays(&[14, 9]).upload(&gpu.memory);
     // Compiled, and with memory at hand.
     drop(there.evaluate(&gpu.context(), Kind::Full).expect("a call"));

@@ -64,6 +64,11 @@ impl Gpu {
         Self { cuda: Cuda::new(stream), memory: Memory::new(stream), _turn: vec![] }
     }
 
+    /// With records of what is gathered at so many partners or more.
+    pub(crate) fn with_records_from(self, columns: usize) -> Self {
+        Self { cuda: self.cuda.with_records_from(columns), ..self }
+    }
+
     pub(crate) fn context(&self) -> Context<'_> {
         Context { backend: &self.cuda, allocator: &self.memory, ..Context::default() }
     }

@@ -13,6 +13,7 @@ mod common;
 mod device;
 #[path = "../cuda_text/noise.rs"]
 mod noise;
+mod records;
 mod search;
 mod streams;
 

@@ -11,7 +11,7 @@ use libloading::Library;
 use madelung::Result;
 use madelung::array::{Array, DType};
 use madelung::backend::kernel::{
-    Array as ArrayOf, FINISH_SCATTERED, Kernel, Lanes, Launch, PRELUDE, ParamKind, Part, Reduction,
+    Array as ArrayOf, FINISH_SCATTERED, Kernel, Lanes, Launch, PRELUDE, ParamKind, Part, Records, Reduction,
     SCATTERED_BYTES,
 };
 use madelung::backend::launch::Backend;
@@ -26,6 +26,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Runs rows `lo..hi`; the last arguments are the order of blocks and threads. What went wrong, or null.
 type Function = unsafe extern "C" fn(*const Launch, i64, i64, *mut f64, i32, u64) -> *const c_char;
 
+/// Makes the records of as many partners.
+type MakeRecords = unsafe extern "C" fn(*const Launch, i64, i32, u64) -> *const c_char;
+
 /// Makes numbers of n elements in fixed point; the last argument says whether they are added to what is there.
 type Finish = unsafe extern "C" fn(*const u64, *mut u8, i64, bool, i32, u64) -> *const c_char;
 
@@ -36,6 +39,8 @@ pub(crate) struct Texts {
     scatter: Scatter,
     /// The functions of each launch that a part takes, by name.
     passes: Vec<HashMap<&'static str, Function>>,
+    /// The size of computed numbers, and the functions that make records, by the name of the part's, where records are read.
+    records: Option<(usize, HashMap<&'static str, MakeRecords>)>,
     finish: Finish,
     ran: Mutex<BTreeSet<&'static str>>,
     /// What the functions are in.
@@ -102,6 +107,10 @@ static const char* launch(Kernel kernel, unsigned lanes, const Launch* a, long l
   const unsigned threads = LANES > 1 ? 64 : 32, blocks = unsigned(((hi - lo) * lanes + threads - 1) / threads);
   return stand_in::launch(blocks, threads, {stand_in::Order::Kind(order), seed}, [&] { kernel(*a, lo, hi, partials); });
 }
+template <class Kernel>
+static const char* make_records(Kernel kernel, const Launch* a, long long n, int order, unsigned long long seed) {
+  return stand_in::launch(unsigned((n + 31) / 32), 32, {stand_in::Order::Kind(order), seed}, [&] { kernel(*a); });
+}
 extern \"C\" const char* host_finish(const Scattered* sums, STORAGE* to, long long n, bool adds, int order,
                                    unsigned long long seed) {
   return stand_in::launch(unsigned((n + 31) / 32), 32, {stand_in::Order::Kind(order), seed},
@@ -110,11 +119,12 @@ extern \"C\" const char* host_finish(const Scattered* sums, STORAGE* to, long lo
 static_assert(sizeof(Scattered) == SCATTERED_BYTES, \"the size that backends are told\");
 ";
 
-fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32) -> String {
+fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32, packed: bool) -> String {
     let (real, sums) = (name_of(types.real), name_of(types.sums));
     let mut text = format!(
-        "{HOST}#define REAL {real}\n#define ACC {sums}\n#define LANES {lanes}\n#define SCATTER {scatter}\n#define \
+        "{HOST}#define REAL {real}\n#define ACC {sums}\n#define LANES {lanes}\n#define SCATTER {scatter}\n#define PACKED {}\n#define \
          SCATTERED_BYTES {SCATTERED_BYTES}\n{PRELUDE}#define STORAGE {}\n#define T0 STORAGE\n{FINISH_SCATTERED}{LAUNCH}",
+        u8::from(packed),
         name_of(types.storage)
     );
     for (_, part) in parts_of(kernels.iter().copied()) {
@@ -132,6 +142,15 @@ fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32)
             part.cuda.text
         )
         .expect("a string");
+        if let Some(records) = part.cuda.records.filter(|_| packed) {
+            let name = records.name;
+            writeln!(
+                text,
+                "extern \"C\" const char* host_{name}(const Launch* a, long long n, int order, unsigned long long seed) {{ \
+                 return make_records({name}, a, n, order, seed); }}"
+            )
+            .expect("a string");
+        }
         if types.storage != types.real {
             // The text takes back what it defines, and those of slots that hold no reals are left.
             for n in 0..part.slots.len() {
@@ -143,20 +162,18 @@ fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32)
 }
 
 impl Texts {
-    /// A thread per row, and additions as they come.
+    /// `lanes` threads per row; `packed`: what is gathered comes from records.
     ///
     /// # Panics
     /// Where there is no C++ compiler, or it refuses the text.
-    pub(crate) fn new(kernels: &[&'static Kernel], types: Types) -> Self {
-        Self::shared(kernels, types, 1, Scatter::Atomic)
-    }
-
-    /// `lanes` threads per row.
-    ///
-    /// # Panics
-    /// Where there is no C++ compiler, or it refuses the text.
-    pub(crate) fn shared(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: Scatter) -> Self {
-        let sources = scatter.passes().iter().map(|pass| source(kernels, types, lanes, *pass));
+    pub(crate) fn new(
+        kernels: &[&'static Kernel],
+        types: Types,
+        lanes: usize,
+        scatter: Scatter,
+        packed: bool,
+    ) -> Self {
+        let sources = scatter.passes().iter().map(|pass| source(kernels, types, lanes, *pass, packed));
         let libraries: Vec<Library> = sources.map(|text| compiled(&text)).collect();
         let functions = |library: &Library| {
             parts_of(kernels.iter().copied())
@@ -168,9 +185,27 @@ impl Texts {
                 .collect()
         };
         let passes = libraries.iter().map(functions).collect();
+        let make_records = |(part, records): (&'static Part, Records)| {
+            // SAFETY: `source` gives this function this signature.
+            let found = unsafe { libraries[0].get::<MakeRecords>(format!("host_{}", records.name)) };
+            (part.cuda.name, *found.expect("one function per part that has records"))
+        };
+        let records = packed.then(|| {
+            let parts = parts_of(kernels.iter().copied());
+            let with_records = parts.filter_map(|(_, part)| Some((part, part.cuda.records?)));
+            (types.real.size(), with_records.map(make_records).collect())
+        });
         // SAFETY: `LAUNCH` gives this function this signature.
         let finish = *unsafe { libraries[0].get::<Finish>("host_finish") }.expect("a function");
-        Self { dtype: types.storage, scatter, passes, finish, ran: Mutex::default(), _libraries: libraries }
+        Self {
+            dtype: types.storage,
+            scatter,
+            passes,
+            records,
+            finish,
+            ran: Mutex::default(),
+            _libraries: libraries,
+        }
     }
 
     /// The functions that have run.
@@ -203,6 +238,17 @@ impl Host {
         let reductions = part.reductions.len();
         let mut partials = vec![f64::NAN; rows * reductions];
         let (order, seed) = self.order.as_cxx();
+        // 16 bytes each: as records are aligned.
+        let mut room: Vec<u128> = vec![];
+        if let Some((records, (size, make))) = part.cuda.records.zip(self.texts.records.as_ref()) {
+            let partners = launch.dims[records.dim];
+            // All bits set: NaN.
+            room.resize(partners * records.width * size / size_of::<u128>(), u128::MAX);
+            bound.pointers[part.slots.len()] = room.as_mut_ptr().cast();
+            // SAFETY: the launch was checked, so its arrays have so many rows; there is room for as many records.
+            let failed = unsafe { make[part.cuda.name](&bound, partners as i64, order, seed) };
+            assert_eq!(message(failed), None, "{}", records.name);
+        }
         // A part that adds to nothing shared needs one launch, the last.
         let first = if part.scattered.is_empty() { self.texts.passes.len() - 1 } else { 0 };
         for functions in &self.texts.passes[first..] {

@@ -1,7 +1,6 @@
 //! Several threads per row: every kernel of the registry does what its Rust code does, in any order of the threads.
 
 use super::*;
-use crate::host::Scatter;
 use madelung::Result;
 use madelung::backend::Launching;
 use madelung::backend::cpu::Cpu;
@@ -25,7 +24,7 @@ impl Backend for Noting {
 
 /// Against the Rust code, and the same bits in other orders. Emulated threads take long, so each number of lanes has some
 /// of the inputs, and of each input the questions that run a part for the first time.
-fn agrees(lanes: usize, lists: &[&str]) {
+fn agrees(lanes: usize, packed: bool, lists: &[&str]) {
     let mut inputs: Vec<Input> = inputs(DType::F64);
     inputs.retain(|i| lists.contains(&i.name.as_str()));
     assert_eq!(inputs.len(), lists.len());
@@ -33,7 +32,7 @@ fn agrees(lanes: usize, lists: &[&str]) {
     let types = Types { storage: DType::F64, real: DType::F64, sums: DType::F64 };
     // As long as the test runs, like those of one thread per row.
     let texts: &'static Texts =
-        Box::leak(Box::new(Texts::shared(&all_kernels(), types, lanes, Scatter::Atomic)));
+        Box::leak(Box::new(Texts::new(&all_kernels(), types, lanes, Scatter::Atomic, packed)));
     let on_order = |order| Host { texts, order };
     let (mut worst, mut seen) = (Worst::default(), BTreeSet::new());
     each(&inputs, |asked| {
@@ -59,15 +58,15 @@ fn agrees(lanes: usize, lists: &[&str]) {
 
 #[test]
 fn two_threads_per_row() {
-    agrees(2, &["one system, full list", "a batch, directed list"]);
+    agrees(2, true, &["one system, full list", "a batch, directed list"]);
 }
 
 #[test]
 fn eight_threads_per_row() {
-    agrees(8, &["one system, directed list", "a batch, full list"]);
+    agrees(8, false, &["one system, directed list", "a batch, full list"]);
 }
 
 #[test]
 fn a_warp_per_row() {
-    agrees(32, &["a batch, full list", "a batch, half list"]);
+    agrees(32, true, &["a batch, full list", "a batch, half list"]);
 }

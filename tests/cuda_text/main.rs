@@ -16,7 +16,7 @@ mod storage;
 
 use asked::{F32_BOUND, F64_BOUND, Worst, arrays, each};
 use calls::{Input, inputs};
-use host::{Host, Order, Texts, Types, parts_of};
+use host::{Host, Order, Scatter, Texts, Types, parts_of};
 use madelung::array::DType;
 use madelung::backend::Context;
 use madelung::backend::kernel::PRELUDE;
@@ -24,12 +24,13 @@ use madelung::electrostatics::all_kernels;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// The text of every kernel, compiled once for each dtype.
+/// The text of every kernel, compiled once for each dtype: in f32 with records of what is gathered, in f64 without.
 fn texts(dtype: DType) -> &'static Texts {
     static F32: OnceLock<Texts> = OnceLock::new();
     static F64: OnceLock<Texts> = OnceLock::new();
     let types = Types { storage: dtype, real: dtype, sums: DType::F64 };
-    if dtype == DType::F32 { &F32 } else { &F64 }.get_or_init(|| Texts::new(&all_kernels(), types))
+    if dtype == DType::F32 { &F32 } else { &F64 }
+        .get_or_init(|| Texts::new(&all_kernels(), types, 1, Scatter::Atomic, dtype == DType::F32))
 }
 
 fn on(host: &Host) -> Context<'_> {

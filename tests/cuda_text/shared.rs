@@ -5,7 +5,7 @@ use crate::common::numeric::{rms, rms_difference};
 use crate::host::{Host, Order, Scatter, Texts, Types};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
-use madelung::backend::kernel::{Kernel, Lanes};
+use madelung::backend::kernel::{Kernel, Lanes, Member};
 use madelung::batch::Batch;
 use madelung::mesh::Mesh;
 use madelung::op::{Arg, ArgKind, Cotangent, Op, Request};
@@ -306,17 +306,17 @@ impl World {
 
 const F64: Types = Types { storage: DType::F64, real: DType::F64, sums: DType::F64 };
 
-fn texts(lanes: usize, scatter: Scatter) -> &'static Texts {
+fn texts(lanes: usize, scatter: Scatter, packed: bool) -> &'static Texts {
     // As long as the test runs, like those of all kernels.
-    Box::leak(Box::new(Texts::shared(&kernels(), F64, lanes, scatter)))
+    Box::leak(Box::new(Texts::new(&kernels(), F64, lanes, scatter, packed)))
 }
 
 /// Rounding: that of the terms of a sum in another order, some thousand units of 1.1e-16.
 const BOUND: f64 = 1e-12;
 
 /// Both ways to the partners of pairs, each in several orders of threads.
-fn compare(lanes: usize, scatter: Scatter) {
-    let (texts, world) = (texts(lanes, scatter), World::new());
+fn compare(lanes: usize, scatter: Scatter, packed: bool) {
+    let (texts, world) = (texts(lanes, scatter, packed), World::new());
     for op in ops() {
         for scattered in [false, true] {
             let on = |order| Host { texts, order };
@@ -350,19 +350,37 @@ fn close(a: &[Vec<f64>], b: &[Vec<f64>]) -> bool {
 
 #[test]
 fn one_thread_per_row() {
-    compare(1, Scatter::Atomic);
-    compare(1, Scatter::Fixed);
+    compare(1, Scatter::Atomic, false);
+    compare(1, Scatter::Fixed, true);
 }
 
 #[test]
 fn two_and_eight_threads_per_row() {
-    compare(2, Scatter::Atomic);
-    compare(8, Scatter::Fixed);
+    compare(2, Scatter::Atomic, true);
+    compare(8, Scatter::Fixed, false);
 }
 
 #[test]
 fn a_warp_per_row() {
-    compare(32, Scatter::Fixed);
+    compare(32, Scatter::Fixed, true);
+}
+
+/// Numbers of partners have records, not one alone, nor channels, which lie side by side already.
+#[test]
+fn what_records_have() {
+    let records = |kernel: &'static Kernel, member| {
+        let form = kernel.forms.iter().find(|f| f.member == member).expect("a form");
+        let parts = form.parts.iter().map(|p| p.cuda.records.map(|r| (kernel.dims[r.dim], r.width)));
+        parts.collect::<Vec<_>>()
+    };
+    assert_eq!(records(&NORMALISE, Member::Value), [None]);
+    assert_eq!(records(&RADIAL, Member::Value), [Some(("Point", 4))]);
+    assert_eq!(records(&ATTEND, Member::Value), [Some(("Point", 4))]);
+    assert_eq!(records(&HIGHEST, Member::Value), [None]);
+    // Coordinates and their tangents.
+    assert_eq!(records(&RADIAL, Member::Tangent), [Some(("Point", 8))]);
+    // Columns visit rows in their turn: their coordinates and cotangents.
+    assert_eq!(records(&RADIAL, Member::Gradient), [Some(("Point", 4)), Some(("Centre", 4))]);
 }
 
 /// What is divided is what lies side by side, or what is long.

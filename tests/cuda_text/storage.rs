@@ -2,7 +2,7 @@
 //! against the Rust code.
 
 use crate::common::numeric::{rms, rms_difference};
-use crate::host::{Host, Order, Texts, Types};
+use crate::host::{Host, Order, Scatter, Texts, Types};
 use crate::noise::{Noise, SIZE};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
@@ -87,14 +87,18 @@ fn answers(context: &Context<'_>, dtype: DType) -> Vec<Vec<f64>> {
     answers.iter().map(Array::to_f64).collect()
 }
 
-fn host(types: Types) -> Host {
+fn host(types: Types, packed: bool) -> Host {
+    let texts = Texts::new(&[&AGGREGATE], types, 1, Scatter::Atomic, packed);
     // As long as the test runs, like those of all kernels.
-    Host { texts: Box::leak(Box::new(Texts::new(&[&AGGREGATE], types))), order: Order::Backwards }
+    Host { texts: Box::leak(Box::new(texts)), order: Order::Backwards }
 }
 
 fn compare(types: Types, tolerance: f64) {
-    let host = host(types);
-    let got = answers(&Context { backend: &host, ..Context::default() }, types.storage);
+    let [got, packed] = [false, true].map(|packed| {
+        let host = host(types, packed);
+        answers(&Context { backend: &host, ..Context::default() }, types.storage)
+    });
+    assert_eq!(packed, got, "{types:?}: records have what the arrays have");
     let want = answers(&Context::default(), DType::F64);
     // Sums whose terms cancel keep the rounding of the terms: see `noise`.
     let mut sensitivity = vec![0.0; want.len()];

@@ -19,8 +19,8 @@ from madelung import _native
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
 REALS = ("float", "double")
-LANES = (1, 32)
-"""Threads of a row, where rows may be shared."""
+WAYS = ((1, 0), (32, 0), (32, 1))
+"""Threads of a row, where rows may be shared; and whether what rows gather comes from records."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class Nvrtc:
         error.restype = ctypes.c_char_p
         assert status == 0, error(status).decode()
 
-    def compile(self, source: str, real: str | None, architecture: str, lanes: int = 1, scatter: int = 0) -> str:
+    def compile(
+        self, source: str, real: str | None, architecture: str, *, lanes: int = 1, packed: int = 0, scatter: int = 0
+    ) -> str:
         """Compiles to a cubin and returns the log; an error is an assertion with the log.
 
         Without `real` the text says itself what its numbers are.
@@ -68,6 +70,7 @@ class Nvrtc:
             *([f"--define-macro=REAL={real}"] if real else []),
             f"--define-macro=LANES={lanes}",
             f"--define-macro=SCATTER={scatter}",
+            f"--define-macro=PACKED={packed}",
             "--ptxas-options=-v",
             # The system of a row whose sums the backend puts in their place.
             "--diag-suppress=177",
@@ -124,8 +127,9 @@ def test_texts_are_complete(sources: list[dict]) -> None:
         text = source["text"]
         assert text.isascii(), source["name"]
         assert text.startswith(source["prelude"])
-        assert text.count('extern "C" __global__ void ') == 1
-        assert f'extern "C" __global__ void {source["name"]}(' in text
+        functions = [source["name"], *([source["records"]] if source["records"] else [])]
+        assert text.count('extern "C" __global__ void ') == len(functions)
+        assert all(f'extern "C" __global__ void {name}(' in text for name in functions)
         assert "#define REAL" not in text
         # Neither NaN nor infinity is a C++ literal; Rust prints them as words.
         assert not re.search(r"REAL\(-?(inf|NaN)\)", text), source["name"]
@@ -134,27 +138,39 @@ def test_texts_are_complete(sources: list[dict]) -> None:
 def test_texts_compile_without_spills(sources: list[dict]) -> None:
     nvrtc = Nvrtc()
     by_kernel = [list(group) for _, group in itertools.groupby(sources, key=lambda source: source["kernel"])]
-    jobs = list(itertools.product(by_kernel, REALS, ARCHITECTURES, LANES))
+    columns = list(itertools.product(REALS, ARCHITECTURES, WAYS))
+    jobs = []
+    for group, (real, architecture, (lanes, packed)) in itertools.product(by_kernel, columns):
+        those = [source for source in group if source["records"] or not packed]
+        if those:
+            jobs.append((those, real, architecture, lanes, packed))
+
+    def compiled(job: tuple) -> str:
+        those, real, architecture, lanes, packed = job
+        return nvrtc.compile(program(those), real, architecture, lanes=lanes, packed=packed)
+
     with ThreadPoolExecutor() as pool:
-        logs = list(pool.map(lambda job: nvrtc.compile(program(job[0]), *job[1:]), jobs))
+        logs = list(pool.map(compiled, jobs))
 
-    table: dict[str, dict[tuple[str, str, int], Usage]] = {}
-    for (group, *column), log in zip(jobs, logs):
+    table: dict[str, dict[tuple[str, str, tuple[int, int]], Usage]] = {}
+    for (those, real, architecture, *way), log in zip(jobs, logs):
         found = usages(log)
-        assert set(found) == {source["name"] for source in group}
+        functions = {source["name"] for source in those}
+        assert set(found) == functions | ({source["records"] for source in those} if way[1] else set())
         assert "warning" not in log, log
-        for name, usage in found.items():
-            table.setdefault(name, {})[tuple(column)] = usage
+        for name in functions:
+            table.setdefault(name, {})[real, architecture, tuple(way)] = found[name]
 
-    columns = list(itertools.product(REALS, ARCHITECTURES, LANES))
-    head = "".join(f"{f'{real} {architecture} x{lanes}':>18}" for real, architecture, lanes in columns)
-    print(f"\n{nvrtc.path.name}: registers, and bytes spilled where there are any\n{'':44}{head}")
-    for name, row in table.items():
+    titles = (f"{real} {architecture} x{lanes}{'p' * packed}" for real, architecture, (lanes, packed) in columns)
+    head = "".join(f"{title:>19}" for title in titles)
+    print(f"\n{nvrtc.path.name}: registers, and bytes spilled where there are any; p: from records\n{'':44}{head}")
+    for source in sources:
+        row = table[source["name"]]
         cells = (
-            f"{usage.registers}" + (f" ({usage.spilled} B)" if usage.spilled else "")
-            for usage in (row[column] for column in columns)
+            f"{usage.registers}" + (f" ({usage.spilled} B)" if usage.spilled else "") if usage else "-"
+            for usage in (row.get(column) for column in columns)
         )
-        print(f"{name:44}" + "".join(f"{cell:>18}" for cell in cells))
+        print(f"{source['name']:44}" + "".join(f"{cell:>19}" for cell in cells))
 
     # Derivatives of derivatives may spill: nobody waits for them at every step.
     plain = [source["name"] for source in sources if not source["dual"]]

@@ -133,8 +133,7 @@ fn put(asked: &mut Asked<'_>, context: &Context<'_>, stream: Stream) -> Result<(
     let place = context.backend.place();
     let [positions, cell, pbc, of] = asked.views(|operand, name| operand.view_on(place, name))?;
     let mut ptr = context.allocator.room(DType::I32, &[asked.systems + 1])?;
-    context.bounds(&of, &mut ptr)?;
-    let batch = DeviceBatch::new(of, ptr.view())?;
+    let batch = DeviceBatch::derived(of, &mut ptr)?;
     let cell = (cell.shape().first() != Some(&0)).then_some(&cell);
     let pbc = match pbc.shape().first() {
         Some(0) => Periodic::All([cell.is_some(); 3]),

@@ -8,6 +8,7 @@ use madelung_kernel::lower::Source;
 use madelung_kernel::mirror::Part;
 use madelung_kernel::print::divide::Divided;
 use madelung_kernel::print::layout::{Array, Layout, Slot};
+use madelung_kernel::print::records::Records;
 use madelung_kernel::print::{self, cluster, cuda, rust};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -61,7 +62,9 @@ fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
             let clusters = cluster_form(kernel, form, part, &layout, &name, &mut functions);
             let cuda_name = format!("{}_{name}", kernel.name);
             let divided = Divided::new(&part.body, &layout);
-            let text = cuda::function(kernel, part, &layout, &divided, &cuda_name);
+            let records = Records::new(kernel, &part.body, &layout);
+            let text = cuda::function(kernel, part, &layout, &divided, records.as_ref(), &cuda_name);
+            let records = records_text(records.as_ref(), &cuda_name);
             let positions =
                 |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.0, s.1)).collect::<Vec<_>>();
             let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
@@ -76,7 +79,7 @@ fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
             write!(
                 parts,
                 "rt::Part {{ index: {}, batch: {:?}, slots: &[{slots}], reductions: &[{reductions}], scattered: \
-                 &{scattered:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?}, lanes: rt::Lanes::{:?} }} }},",
+                 &{scattered:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?}, lanes: rt::Lanes::{:?}, records: {records} }} }},",
                 part.index, layout.batch, layout.loops, layout.planes, layout.places, form.uniform, divided.lanes
             )
             .expect("a string");
@@ -107,10 +110,17 @@ fn imperative_items(kernel: &Kernel, body: &imperative::Body) -> (String, String
         "rt::Form {{ member: rt::Member::Value, lists: rt::Lists::Any, uniform: false, gradients: None, parts: &[rt::Part \
          {{ index: {}, batch: None, slots: &[{slots}], reductions: &[], scattered: &[], added: &[], written: &{written:?}, planes: None, places: false, clusters: None, loops: \
          {loops}, uniform: false, run: rt::EntryPoints {{ f32: [value_0::<f32>; 3], f64: [value_0::<f64>; 3] }}, cuda: \
-         rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Lanes::None }} }}] }},",
+         rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Lanes::None, records: None }} }}] }},",
         kernel.index
     );
     (functions, descriptor(kernel, &listed))
+}
+
+fn records_text(records: Option<&Records>, of: &str) -> String {
+    let text = |r: &Records| {
+        format!("Some(rt::Records {{ name: \"{of}_records\", dim: {}, width: {} }})", r.dim, r.width())
+    };
+    records.map_or("None".into(), text)
 }
 
 fn slots_text(slots: &[Slot]) -> String {

@@ -316,6 +316,19 @@ pub struct Cuda {
     pub text: &'static str,
     /// What several threads of a row would divide.
     pub lanes: Lanes,
+    /// What rows gather at their partners, if it is more than one number.
+    pub records: Option<Records>,
+}
+
+/// What rows gather at their partners: side by side in records of `REAL`, where `PACKED`, so that a few wide loads get it.
+#[derive(Clone, Copy, Debug)]
+pub struct Records {
+    /// The function of the text that makes them, with a thread for each.
+    pub name: &'static str,
+    /// The dimension that has one for each of its rows.
+    pub dim: usize,
+    /// The numbers of one: a multiple of four.
+    pub width: usize,
 }
 
 /// What the threads that share a row divide among themselves, where `LANES` of them do.
@@ -343,6 +356,9 @@ pub enum Lanes {
 ///   large addends are and writes nothing else, the second adds in fixed point, exact to 2⁻⁶³ of the largest addend of the
 ///   element, for up to 2³¹ addends, and the same bits in any order. [`FINISH_SCATTERED`] makes numbers of them; an element
 ///   with an addend that is infinite or NaN becomes NaN.
+/// * `PACKED`: 1 where a part that has [`Cuda::records`] finds them at the pointer behind those of its slots, aligned to 16
+///   bytes; 0. [`Records::name`] is then a function of the text, which takes the launch and makes them from the arrays. The
+///   bits are the same with either.
 /// * `Tn`, directly before a text: the type that the real array at pointer n holds; `REAL`.
 pub const PRELUDE: &str = include_str!("prelude.cuh");
 

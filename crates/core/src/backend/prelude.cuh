@@ -14,6 +14,17 @@
 #ifndef SCATTER
 #define SCATTER 0
 #endif
+// Whether what rows gather at their partners comes from records.
+#ifndef PACKED
+#define PACKED 0
+#endif
+#if PACKED
+#define GATHERED(plain, packed) packed
+#else
+#define GATHERED(plain, packed) plain
+#endif
+// Numbers side by side: loads of 16 bytes get them.
+template <class T, int N> struct alignas(16) Record { T of[N]; };
 
 struct Launch {
   void* pointers[64];
@@ -100,11 +111,12 @@ template <class T> __device__ inline void best_of_lanes(T& best, T& place) {
     }
   }
 }
-// A component of the shift of a list's entry: three integers each, or one in which they are packed (math/packed.rs).
-__device__ inline int shift(const int* triples, const int* packed, long long entry, int component) {
-  if (!packed) return triples[3 * entry + component];
-  int biased = packed[entry] + (1024 << 11 | 1024);
-  return component == 0 ? biased >> 22 : (biased >> (component == 1 ? 11 : 0) & 2047) - 1024;
+// The shift of a list's entry: three integers each, or one in which they are packed (math/packed.rs).
+struct Shift { int of[3]; };
+__device__ inline Shift shift(const int* triples, const int* packed, long long entry) {
+  if (!packed) return {{triples[3 * entry], triples[3 * entry + 1], triples[3 * entry + 2]}};
+  const int biased = packed[entry] + (1024 << 11 | 1024);
+  return {{biased >> 22, (biased >> 11 & 2047) - 1024, (biased & 2047) - 1024}};
 }
 // What an element is that rows add to in fixed point, so that the order does not matter; all of it begins as zeros. The
 // kernel runs twice: SCATTER 1 finds the exponent of the largest addend of every element and writes nothing else, and

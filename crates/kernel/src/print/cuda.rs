@@ -5,32 +5,47 @@
 //! A row has `LANES` threads side by side in a warp. Each of them does all that the row does, but for the loops that are
 //! divided ([`Divided`]): of these it visits every `LANES`th iteration, and what they sum is added up over the lanes in a
 //! fixed order, so that all lanes go on with the same bits. Lane 0 writes what belongs to the whole row.
+//!
+//! What rows gather at their partners has two ways into the text: from its arrays, or, where `PACKED`, from records that a
+//! function of its own makes ahead of the launch ([`Records`]). Both give the same numbers.
 
 use super::divide::{Divided, Lanes, fed};
 use super::layout::{Array, Layout, Pair, Table, half_of_pair, scalar_position};
+use super::records::Records;
 use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, for_each};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// The function `name` of a part.
-pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, divided: &Divided, name: &str) -> String {
+pub fn function(
+    kernel: &Kernel,
+    part: &Part,
+    layout: &Layout,
+    divided: &Divided,
+    records: Option<&Records>,
+    name: &str,
+) -> String {
     let mut p = Printer {
         kernel,
         b: &part.body,
         layout,
         divided,
+        records,
         out: String::new(),
         loops: HashMap::new(),
         doubles: HashSet::new(),
         within: false,
         reduced_within: HashSet::new(),
-        paired: vec![],
+        known: vec![],
     };
     let is_real = |(param, array): &(usize, Array)| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
     let reals: Vec<usize> = (0..layout.slots.len()).filter(|n| is_real(&layout.slots[*n])).collect();
     for n in &reals {
         p.line(&format!("#ifndef T{n}\n#define T{n} REAL\n#endif"));
+    }
+    if let Some(r) = records {
+        p.where_packed(&r.function(kernel, layout, name));
     }
     p.out += &format!(
         "extern \"C\" __global__ void {name}(const Launch a, long long lo, long long hi, double* partials) {{\n"
@@ -58,6 +73,10 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, divided: &Divided
             _ => "const int*".into(),
         };
         p.line(&format!("{ty} __restrict__ p{n} = ({ty})a.pointers[{n}];"));
+    }
+    if let Some(r) = records {
+        let (ty, n) = (r.ty(), layout.slots.len());
+        p.where_packed(&format!("const {ty}* __restrict__ records = (const {ty}*)a.pointers[{n}];\n"));
     }
     for r in 0..layout.reductions.len() {
         p.line(&format!("ACC r{r} = 0;"));
@@ -104,6 +123,7 @@ struct Printer<'a> {
     b: &'a Body,
     layout: &'a Layout,
     divided: &'a Divided,
+    records: Option<&'a Records>,
     out: String,
     loops: HashMap<LoopId, Range>,
     /// Values that depend on a sum.
@@ -112,14 +132,19 @@ struct Printer<'a> {
     within: bool,
     /// Sums over rows that lanes have parts of.
     reduced_within: HashSet<usize>,
-    /// Pairs of functions that are known, block by block.
-    paired: Vec<HashSet<(Val, Pair)>>,
+    /// What several values are parts of, by the names of what is known, block by block.
+    known: Vec<HashSet<String>>,
 }
 
 impl Printer<'_> {
     fn line(&mut self, s: &str) {
         self.out.push_str(s);
         self.out.push('\n');
+    }
+
+    /// Lines that are there where records are.
+    fn where_packed(&mut self, lines: &str) {
+        self.out += &format!("#if PACKED\n{lines}#endif\n");
     }
 
     fn has_lanes(&self) -> bool {
@@ -165,7 +190,7 @@ impl Printer<'_> {
     }
 
     fn block(&mut self, stmts: &[Stmt]) {
-        self.paired.push(HashSet::new());
+        self.known.push(HashSet::new());
         let mut channels = HashSet::new();
         for s in stmts {
             match s {
@@ -275,7 +300,7 @@ impl Printer<'_> {
                 }
             }
         }
-        self.paired.pop();
+        self.known.pop();
     }
 
     /// Lanes visit the iterations in turn. What was known of a sum before stays with lane 0, so that it counts once.
@@ -340,17 +365,16 @@ impl Printer<'_> {
         let mut text = String::new();
         let t = &mut text;
         let paired = self.paired(v);
+        if let PairShift(l, _) = self.b.op(v) {
+            self.know_shift(*l);
+        }
         let x = |v: &Val| self.v(*v);
         let written = match self.b.op(v) {
             _ if paired.is_some() => write!(t, "{}", paired.unwrap_or_default()),
             Const(_) | Int(_) | Row => return,
             LoopVar(l) => write!(t, "k{l}"),
             PairColumn(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::Column)),
-            PairShift(l, c) => {
-                let (triples, packed) =
-                    (self.of_list(*l, Array::Shift), self.of_list(*l, Array::PackedShift));
-                write!(t, "REAL(shift(p{triples}, p{packed}, {}, {c}))", self.entry(*l))
-            }
+            PairShift(l, c) => write!(t, "REAL(s{l}.of[{c}])"),
             PairRow(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::PairRow)),
             PairEntry(l) => write!(t, "{}", self.entry(*l)),
             Place(l) if matches!(self.loops[l], Range::Column { .. }) => {
@@ -387,7 +411,15 @@ impl Printer<'_> {
             }
             Load { param, role, row, component, channel } => {
                 let slot = self.layout.slot(*param, Array::Values(*role));
-                write!(t, "REAL(p{slot}[{}])", self.at(*param, *role, *row, *component, *channel))
+                let plain = format!("REAL(p{slot}[{}])", self.at(*param, *role, *row, *component, *channel));
+                let field = self.records.zip(*row).and_then(|(records, row)| {
+                    let field = channel.is_none().then(|| records.position(row, (*param, *role, *component)));
+                    Some((row, field??))
+                });
+                match field {
+                    Some((row, n)) => write!(t, "GATHERED({plain}, g{row}.of[{n}])"),
+                    None => write!(t, "{plain}"),
+                }
             }
             LoadInt { param, row, component } => {
                 let slot = self.layout.slot(*param, Array::Values(Role::VALUE));
@@ -432,6 +464,9 @@ impl Printer<'_> {
             Type::Int | Type::Index(_) => "long long",
         };
         self.line(&format!("const {ty} v{v} = {text};"));
+        if let Some(records) = self.records.filter(|r| r.has(v)) {
+            self.where_packed(&format!("const {} g{v} = records[v{v}];\n", records.ty()));
+        }
         for table in self.layout.tables.iter().filter(|t| t.at == v) {
             self.table(*table);
         }
@@ -449,12 +484,22 @@ impl Printer<'_> {
             Pair::SqrtRecip => "sqrt_recip",
         };
         let name = format!("b{x}_{both}");
-        if !self.paired.iter().any(|known| known.contains(&(x, pair))) {
-            self.paired.last_mut().expect("a block is open").insert((x, pair));
-            let arg = self.v(x);
-            self.line(&format!("const auto {name} = {both}({arg});"));
-        }
+        self.know(&name, format!("{both}({})", self.v(x)));
         Some(format!("{name}.{}", ["first", "second"][which]))
+    }
+
+    /// The shift of the pair that a loop visits: a packed one is read once for all its components.
+    fn know_shift(&mut self, l: LoopId) {
+        let (triples, packed) = (self.of_list(l, Array::Shift), self.of_list(l, Array::PackedShift));
+        self.know(&format!("s{l}"), format!("shift(p{triples}, p{packed}, {})", self.entry(l)));
+    }
+
+    /// Says what `name` is, where it is not known yet.
+    fn know(&mut self, name: &str, what: String) {
+        if !self.known.iter().any(|known| known.contains(name)) {
+            self.known.last_mut().expect("a block is open").insert(name.into());
+            self.line(&format!("const auto {name} = {what};"));
+        }
     }
 
     fn table(&mut self, t: Table) {

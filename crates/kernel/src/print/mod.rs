@@ -5,4 +5,5 @@ pub mod cuda;
 pub mod divide;
 pub mod imperative;
 pub mod layout;
+pub mod records;
 pub mod rust;

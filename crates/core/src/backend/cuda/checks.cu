@@ -146,7 +146,7 @@ extern "C" __global__ void check_pairs(
       raise_in(word, 0, param);
       continue;
     }
-    const int x = shift(triples, packed, k, 0), y = shift(triples, packed, k, 1), z = shift(triples, packed, k, 2);
+    const auto [x, y, z] = shift(triples, packed, k).of;
     if (!directed && i == j && x == 0 && y == 0 && z == 0) raise_in(word, 11, param);
     if (row_of && row_of[i] != column_of[j]) raise_in(word, 12, param);
     const unsigned long long a = i, b = j, u = (long long)x, v = (long long)y, w = (long long)z;

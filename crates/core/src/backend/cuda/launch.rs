@@ -26,10 +26,20 @@ struct Form {
     dtype: DType,
     lanes: u32,
     scatter: u32,
+    packed: bool,
 }
 
-fn functions() -> &'static RwLock<HashMap<Form, Function>> {
-    static FUNCTIONS: OnceLock<RwLock<HashMap<Form, Function>>> = OnceLock::new();
+/// The functions of a part.
+#[derive(Clone, Copy, Debug)]
+struct Functions {
+    /// The one that its rows run.
+    rows: Function,
+    /// The one that makes the records of their partners, where it is compiled to read them.
+    records: Option<Function>,
+}
+
+fn functions() -> &'static RwLock<HashMap<Form, Functions>> {
+    static FUNCTIONS: OnceLock<RwLock<HashMap<Form, Functions>>> = OnceLock::new();
     FUNCTIONS.get_or_init(RwLock::default)
 }
 
@@ -38,26 +48,26 @@ fn real(dtype: DType) -> &'static str {
     if dtype == DType::F32 { "float" } else { "double" }
 }
 
-/// The kernel of a part.
-fn function(
-    device: &'static Device,
-    part: &'static Part,
-    dtype: DType,
-    lanes: u32,
-    scatter: u32,
-) -> Result<Function> {
-    let form =
-        Form { part: std::ptr::from_ref(part) as usize, device: device.ordinal(), dtype, lanes, scatter };
-    if let Some(function) = functions().read().unwrap_or_else(PoisonError::into_inner).get(&form) {
-        return Ok(*function);
+/// The functions of a part in a form.
+fn function(device: &'static Device, part: &'static Part, form: Form) -> Result<Functions> {
+    if let Some(functions) = functions().read().unwrap_or_else(PoisonError::into_inner).get(&form) {
+        return Ok(*functions);
     }
-    let (lanes, scatter) = (lanes.to_string(), scatter.to_string());
-    let defines = [("REAL", real(dtype)), ("LANES", lanes.as_str()), ("SCATTER", scatter.as_str())];
+    let (lanes, scatter) = (form.lanes.to_string(), form.scatter.to_string());
+    let defines = [
+        ("REAL", real(form.dtype)),
+        ("LANES", lanes.as_str()),
+        ("SCATTER", scatter.as_str()),
+        ("PACKED", if form.packed { "1" } else { "0" }),
+    ];
     let text = format!("{PRELUDE}{}", part.cuda.text);
     let program = Program { name: part.cuda.name, text: text.into(), defines: &defines };
-    let function = device.function(&program, part.cuda.name)?;
-    functions().write().unwrap_or_else(PoisonError::into_inner).insert(form, function);
-    Ok(function)
+    let rows = device.function(&program, part.cuda.name)?;
+    let records = part.cuda.records.filter(|_| form.packed);
+    let records = records.map(|records| device.function(&program, records.name)).transpose()?;
+    let found = Functions { rows, records };
+    functions().write().unwrap_or_else(PoisonError::into_inner).insert(form, found);
+    Ok(found)
 }
 
 /// The threads of a row. The bits of a sum depend on it, and a system is to have the same ones alone and in a batch: so it
@@ -142,8 +152,29 @@ pub(super) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>
         let lanes = lanes(part, launch);
         let blocks = (rows * lanes as usize).div_ceil(THREADS as usize);
         let (lo, hi) = (0i64, rows as i64);
-        for scatter in if scattered.is_empty() { 0..1 } else { 1..3 } {
-            let function = function(stream.device(), part, launch.dtype, lanes, scatter)?;
+        let from = cuda.records_from.max(1);
+        let records = part.cuda.records.filter(|records| launch.dims[records.dim] >= from);
+        let form = |scatter| Form {
+            part: std::ptr::from_ref(part) as usize,
+            device: stream.device().ordinal(),
+            dtype: launch.dtype,
+            lanes,
+            scatter,
+            packed: records.is_some(),
+        };
+        let passes = if scattered.is_empty() { 0..1 } else { 1..3 };
+        if let Some(records) = records {
+            let function = function(stream.device(), part, form(passes.start))?.records;
+            let function = function.expect("a form that is packed has it");
+            let partners = launch.dims[records.dim];
+            let room = rooms.scratch(partners * records.width * launch.dtype.size())?;
+            bound.pointers[part.slots.len()] = pointer(room.address);
+            let blocks = partners.div_ceil(THREADS as usize);
+            // SAFETY: the launch was checked, so its arrays have so many rows; the room has a record for each.
+            unsafe { stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments![&bound])? };
+        }
+        for scatter in passes {
+            let function = function(stream.device(), part, form(scatter))?.rows;
             // SAFETY: the launch was checked, so its pointers are good for the rows (or the call's word is raised, and
             // no row follows an index); `partials` has room for the sums of every row.
             unsafe {

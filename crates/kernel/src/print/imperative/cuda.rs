@@ -70,7 +70,7 @@ impl Language for Cuda {
     }
     fn entry(slot: usize, packed: Option<usize>, at: Var, component: usize) -> String {
         match packed {
-            Some(packed) => format!("shift(p{slot}, p{packed}, v{at}, {component})"),
+            Some(packed) => format!("shift(p{slot}, p{packed}, v{at}).of[{component}]"),
             None => format!("p{slot}[v{at} + {component}]"),
         }
     }

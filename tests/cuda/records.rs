@@ -1,0 +1,36 @@
+//! What rows gather at their partners, from records and from its arrays.
+
+use crate::asked::{arrays, each};
+use crate::calls::inputs;
+use crate::device::Gpu;
+use crate::on;
+use madelung::array::DType;
+use madelung_stand_in::calls;
+
+/// Every member of the real-space sum in f64, values and gradients in f32: records are a launch more, and no other bit.
+#[test]
+fn records_change_no_bit() {
+    let alone = Gpu::alone();
+    let [plain, packed] = [usize::MAX, 1].map(|from| Gpu::on(alone.stream()).with_records_from(from));
+    let launches = || calls("cuLaunchKernel");
+    for (dtype, of, members) in
+        [(DType::F64, 3..5, &["F0", "F1", "F2", "G0", "G1"][..]), (DType::F32, 4..5, &["F0", "G0"][..])]
+    {
+        // A directed list, and a batch with a full one: what partners get is gathered in two ways.
+        let inputs: Vec<_> = inputs(dtype).drain(of).collect();
+        let mut asked_of = 0;
+        each(&inputs, |asked| {
+            if asked.op.name != "ewald_real_space" || !members.contains(&asked.question.member) {
+                return;
+            }
+            let start = launches();
+            let want = on(&plain, asked);
+            let between = launches();
+            let got = on(&packed, asked);
+            assert!(launches() - between > between - start, "{}: no records", asked.what());
+            assert!(arrays(&got).eq(arrays(&want)), "{}", asked.what());
+            asked_of += 1;
+        });
+        assert!(asked_of > 0, "no question was asked");
+    }
+}
