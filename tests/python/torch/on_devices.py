@@ -337,6 +337,32 @@ def test_graphs(op_case: Case) -> None:
         close(results, [*[x.detach() for x in out], *gradients])
 
 
+def test_graphs_with_operators_of_pytorch() -> None:
+    """Before an op and behind it, forwards and backwards."""
+    case = one()
+    there = moved(case)
+
+    def step(case: Case, x: torch.Tensor, others: list[torch.Tensor]) -> list[torch.Tensor]:
+        e = case.at(0.5 * x.t().contiguous(), *others)
+        loss = (e * e).sum() / len(e)
+        return [e.detach(), loss.detach(), torch.autograd.grad(loss, x)[0]]
+
+    xs, here = there.inputs(), case.inputs()
+    x = (2 * there.positions).t().clone().requires_grad_()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        step(there, x, xs[1:])
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step(there, x, xs[1:])
+    for scale in (1.0, 0.99, 1.01):
+        y = (2 * scale * case.positions).t().clone().requires_grad_()
+        with torch.no_grad():
+            x.copy_(y)
+        graph.replay()
+        close(results, step(case, y, here[1:]))
+
+
 def test_threads_with_streams_of_their_own() -> None:
     case = one()
     there, expected = moved(case), values(case)
