@@ -34,6 +34,11 @@ def _is_fake(x: torch.Tensor) -> bool:
     return type(x) is not torch.Tensor and hasattr(x, "fake_mode")
 
 
+def _is_passing(like: torch.Tensor) -> bool:
+    """Whether what is made beside a tensor of a device belongs to a graph that is captured, or has no memory."""
+    return _is_fake(like) or given.is_captured(like)
+
+
 # For each list in COO form that was checked: what it was, and its columns, by identity. Tensors are held weakly, and
 # what is kept are views, so that a list on memory that others write to is read as it is.
 _known: dict[int, tuple[Any, ...]] = {}
@@ -96,8 +101,7 @@ class Eager:
 
 
 class _Made:
-    """Constants that are made in every call: in graphs they belong to them, and on a device they would have to be kept
-    for each stream, and out of the memory of captured graphs."""
+    """Constants that are made in every call, as they belong to the graph that is compiled or captured."""
 
     @staticmethod
     def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
@@ -116,7 +120,29 @@ class _Made:
 
 
 class Device(_Made):
-    """The same on a CUDA device, where nothing is read but by `given.view`: once of a tensor that stays what it is."""
+    """The same on a CUDA device, where nothing is read but by `given.view`: once of a tensor that stays what it is.
+
+    Constants are made once for each stream, but where a graph is captured, to which they belong.
+    """
+
+    @staticmethod
+    def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
+        """As `Eager.one_system`."""
+        if n > given.KEPT or _is_passing(like):
+            return _Made.one_system(like, n)
+        return _zeros_on(n, like.device, _stream(like))
+
+    @staticmethod
+    def no_strain(like: torch.Tensor) -> torch.Tensor:
+        """As `Eager.no_strain`."""
+        return _Made.no_strain(like) if _is_fake(like) else _empty_on(like.device)
+
+    @staticmethod
+    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
+        """As `Eager.constant`."""
+        if _is_passing(like):
+            return _Made.constant(value, like, systems)
+        return _constant_on(value, like.dtype, systems, like.device, _stream(like))
 
     @staticmethod
     def systems(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> int:
@@ -213,6 +239,24 @@ def _stream(like: torch.Tensor) -> int:
 def _numbers_on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device, stream: int) -> torch.Tensor:
     with given.plain():
         return torch.tensor(values, dtype=dtype, device=device)
+
+
+@lru_cache(maxsize=64)
+def _zeros_on(n: int, device: torch.device, stream: int) -> torch.Tensor:
+    with given.plain():
+        return torch.zeros(n, dtype=torch.int32, device=device)
+
+
+@lru_cache(maxsize=64)
+def _constant_on(value: float, dtype: torch.dtype, systems: int, device: torch.device, stream: int) -> torch.Tensor:
+    with given.plain():
+        return torch.full((systems,), value, dtype=dtype, device=device)
+
+
+@lru_cache(maxsize=64)
+def _empty_on(device: torch.device) -> torch.Tensor:
+    with given.plain():
+        return torch.empty(0, device=device)
 
 
 @lru_cache(maxsize=8)
