@@ -10,7 +10,7 @@ mod support;
 use coo::Coo;
 use madelung_core::array::DType;
 use madelung_core::backend::pool::Serial;
-use madelung_neighbors::{DeviceSearch, Options, neighbor_list};
+use madelung_neighbors::{DeviceFrame, DeviceSearch, Options, Periodic, neighbor_list};
 use madelung_stand_in::{Order, set_order};
 use proptest::prelude::*;
 use support::{Cell, Gpu, Read, System, batch, options};
@@ -131,11 +131,24 @@ fn many_atoms() {
     let systems = [System::new(4200, cell, [true; 3], 1.0)];
     let want = expected(&systems, 1.0, true);
     let sent = gpu.send(&systems, DType::F64);
-    let options = options(1.0, true, want.others.len(), true);
+    let options = options(1.0, true, want.others.len() + 1000, true);
     let mut search = DeviceSearch::new(&gpu.context(), 4200, options).unwrap();
     gpu.update(&mut search, &sent).unwrap();
     gpu.check().unwrap();
     assert!(gpu.list(&search) == want);
+
+    // What is not wanted leaves many blocks' offsets and entries as they are.
+    let other = [System::new(4200, cell.map(|row| row.map(|x| 1.01 * x)), [true; 3], 1.0)];
+    let moved = gpu.send(&other, DType::F64);
+    let (positions, cell, batch) = (moved.positions.view(), moved.cell.view(), moved.batch());
+    let pbc = Periodic::All([true; 3]);
+    let frame = DeviceFrame { positions: &positions, cell: Some(&cell), pbc: &pbc, batch: &batch };
+    for (flag, want) in [(0.0, want), (1.0, expected(&other, 1.0, true))] {
+        let flags = gpu.upload(DType::I32, &[1], &[flag]);
+        search.search_if(&gpu.cuda, &gpu.context(), &frame, &flags.view()).unwrap();
+        gpu.check().unwrap();
+        assert!(gpu.list(&search) == want, "flag {flag}");
+    }
 }
 
 /// Whatever comes first: blocks, and threads between two barriers.
