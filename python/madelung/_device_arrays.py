@@ -34,7 +34,8 @@ class Array:
     It goes to CuPy (`cupy.asarray`), Numba (`numba.cuda.as_cuda_array`), PyTorch (`torch.from_dlpack`), JAX
     (`jax.dlpack.from_dlpack`) and whoever else speaks DLPack or reads `__cuda_array_interface__`, without a copy, and
     its memory stays as long as any of them has it. It was written in the order of a stream; both protocols let the
-    taker's stream wait for that. Memory that nobody has any more goes to later work of the same stream.
+    taker's stream wait for that. Memory that nobody has any more goes to later work of the same stream, so a taker that
+    works on another one keeps it until that stream has come so far.
     """
 
     __slots__ = ("__weakref__", "_native")
@@ -262,7 +263,7 @@ def _taken(name: str, x: Any, stream: _native.DeviceStream) -> Array:
     if isinstance(x, Array):
         return x
     if _device_of(x) is not None:
-        return Array(_native.device_from_capsule(name, _capsule(x, stream.handle), stream))
+        return Array(_native.device_from_capsule(name, stream.within(lambda: _capsule(x, stream.handle)), stream))
     return _from_interface(name, x, stream.device)
 
 

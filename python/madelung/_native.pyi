@@ -1,6 +1,6 @@
 """The compiled part. Its functions take what `madelung._arguments` has checked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,7 @@ class DeviceStream:
     def handle(self) -> int: ...
     @property
     def id(self) -> int: ...
+    def within(self, function: Callable[[], Any]) -> Any: ...
 
 class DeviceArray:
     @property

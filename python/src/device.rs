@@ -15,6 +15,7 @@ use madelung::backend::cuda::{Cuda, Device, Memory, Stream};
 use madelung::{Error, Result};
 use madelung_bridge::dlpack::{Form, is_row_major};
 use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -82,6 +83,11 @@ impl DeviceStream {
     #[getter]
     fn handle(&self) -> usize {
         self.0.stream.as_raw()
+    }
+
+    /// Calls a function while the device is the current one, as PyTorch needs it of its lender.
+    fn within<'py>(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.device().within(|| function.call0()).map_err(exception)?
     }
 
     /// Its number, which no other stream of the process gets.
@@ -175,20 +181,14 @@ impl DeviceArray {
         unsafe { View::remote(place, self.dtype, &self.shape, self.address) }
     }
 
-    /// Lets work on a stream begin with this array, which errors call `name`.
-    fn before(&self, name: &str, lane: &Lane) -> Result<()> {
+    /// Whether work on a stream may have this array, which errors call `name`.
+    fn check_on(&self, name: &str, lane: &Lane) -> Result<()> {
         if self.device.ordinal() != lane.device().ordinal() {
             let place = |device: &Device| Place::Cuda(device.ordinal());
             let (expected, got) = (place(lane.device()), place(self.device));
             return Err(Error::argument(name, format!("an array of {expected}"), format!("one of {got}")));
         }
-        self.check(name)?;
-        self.elsewhere(lane).map_or(Ok(()), |written| lane.stream.wait_for(written.stream))
-    }
-
-    /// Lets what comes on the array's own stream wait for the work.
-    fn after(&self, lane: &Lane) -> Result<()> {
-        self.elsewhere(lane).map_or(Ok(()), |written| written.stream.wait_for(lane.stream))
+        self.check(name)
     }
 
     /// The stream that it was written on, where that is another one.
@@ -203,9 +203,14 @@ pub(crate) fn with_arrays<T>(
     arrays: &[(&DeviceArray, String)],
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    arrays.iter().try_for_each(|(array, name)| array.before(name, lane))?;
+    arrays.iter().try_for_each(|(array, name)| array.check_on(name, lane))?;
+    let mut others: Vec<&Lane> = arrays.iter().filter_map(|(array, _)| array.elsewhere(lane)).collect();
+    others.sort_by_key(|other| other.id);
+    others.dedup_by_key(|other| other.id);
+    others.iter().try_for_each(|other| lane.stream.wait_for(other.stream))?;
     let done = work();
-    arrays.iter().try_for_each(|(array, _)| array.after(lane)).and(done)
+    // What is written or given back there from now on is so behind the work.
+    others.iter().try_for_each(|other| other.stream.wait_for(lane.stream)).and(done)
 }
 
 #[pymethods]
@@ -292,7 +297,10 @@ impl DeviceArray {
         copied: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if let Some(stream) = stream {
-            compute(py, || self.before("stream", &stream.0))?;
+            compute(py, || {
+                self.check("array")?;
+                self.elsewhere(&stream.0).map_or(Ok(()), |written| stream.0.stream.wait_for(written.stream))
+            })?;
         }
         let owner = Box::new((self.kept.clone(), self.written.clone()));
         let read_only = self.is_read_only;
@@ -366,6 +374,7 @@ pub(crate) fn device_from_capsule(
     stream: &DeviceStream,
 ) -> PyResult<DeviceArray> {
     let borrowed = taken(name, capsule)?;
+    borrowed.dtype(name).map_err(|e| PyTypeError::new_err(e.to_string()))?;
     let is_read_only = borrowed.is_read_only();
     compute(py, || {
         DeviceArray::borrowed(name, borrowed.into_array(name)?, Some(stream.0.clone()), is_read_only)

@@ -48,7 +48,7 @@ def all_close(found, expected, tolerance=1e-12):
 
 def run(program: str) -> None:
     # Kernels are compiled once, by the stand-in that they are for.
-    cache = stand_in.folder() / "kernels"
+    cache = stand_in.folder() / "cache"
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = stand_in.run(PREAMBLE + program + "\nprint('done')", MADELUNG_CACHE=str(cache), PYTHONPATH=path)
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stdout + done.stderr

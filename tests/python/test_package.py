@@ -56,7 +56,7 @@ def test_typed():
     assert (ROOT / "python" / "madelung" / "py.typed").exists()
     stubs = (ROOT / "python" / "madelung" / "_native.pyi").read_text()
     public = {name for name in dir(_native) if not name.startswith("_")}
-    assert set(re.findall(r"^def (\w+)", stubs, re.MULTILINE)) == public
+    assert set(re.findall(r"^(?:def|class) (\w+)", stubs, re.MULTILINE)) == public
 
 
 @pytest.mark.parametrize("arguments", [(), (1,), (np.zeros((2, 3)), 1.0, None, None, None, None)])

@@ -110,6 +110,24 @@ impl Borrowed {
         }
     }
 
+    /// The type of its elements; errors call it `name`.
+    ///
+    /// # Errors
+    /// It is another one than float32, float64, int32 or int64; the lender speaks another version.
+    pub fn dtype(&self, name: &str) -> Result<DType> {
+        let tensor = self.tensor()?;
+        match (tensor.code, tensor.bits, tensor.lanes) {
+            (FLOAT, 64, 1) => Ok(DType::F64),
+            (FLOAT, 32, 1) => Ok(DType::F32),
+            (INT, 64, 1) => Ok(DType::I64),
+            (INT, 32, 1) => Ok(DType::I32),
+            (code, bits, lanes) => {
+                let got = format!("DLPack's type {code} of {bits} bits and {lanes} lanes");
+                Err(Error::argument(name, "float32, float64, int32 or int64", got))
+            }
+        }
+    }
+
     /// The array, which keeps what was borrowed. Errors call it `name`.
     ///
     /// # Errors
@@ -127,16 +145,7 @@ impl Borrowed {
                 );
             }
         };
-        let dtype = match (tensor.code, tensor.bits, tensor.lanes) {
-            (FLOAT, 64, 1) => DType::F64,
-            (FLOAT, 32, 1) => DType::F32,
-            (INT, 64, 1) => DType::I64,
-            (INT, 32, 1) => DType::I32,
-            (code, bits, lanes) => {
-                let got = format!("DLPack's type {code} of {bits} bits and {lanes} lanes");
-                return wrong("float32, float64, int32 or int64", got);
-            }
-        };
+        let dtype = self.dtype(name)?;
         let axes = usize::try_from(tensor.axes).unwrap_or(0);
         let numbers = |from: *const i64| {
             // SAFETY: the lender has one for every axis.

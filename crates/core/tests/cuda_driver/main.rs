@@ -289,6 +289,8 @@ fn streams_of_others() {
     let of =
         [first, second].map(|device| unsafe { Stream::of(raw.stream(device).as_raw()) }.expect("a stream"));
     assert_eq!(of.map(|stream| stream.device().ordinal()), [0, 1]);
+    let inside = [first, second].map(|device| device.within(|| raw.current()).expect("its context"));
+    assert!(inside[0] != 0 && inside[1] != 0 && inside[0] != inside[1]);
     assert_eq!(raw.current(), 0, "no context is left current");
     for special in 0..3 {
         // SAFETY: these are the default streams.

@@ -211,6 +211,15 @@ impl Device {
         Ok(Current { driver: self.driver })
     }
 
+    /// Does work of somebody else's who needs this device to be the current one.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        let _current = self.enter()?;
+        Ok(work())
+    }
+
     /// Checks that an address is that of memory of this device which has not been given back, with one call of the driver.
     /// Nothing is needed of an empty range. How far the memory reaches is not asked: of what is mapped in pieces, as
     /// PyTorch may do, the driver tells the piece.

@@ -1,0 +1,46 @@
+"""`madelung.cuda` with CUDA tensors of PyTorch, on the stand-ins."""
+
+from test_cuda_stand_in import pytestmark, run  # noqa: F401
+
+from test_cuda_arrays import PREAMBLE
+
+
+def test_tensors_come_and_go_without_a_copy() -> None:
+    done = run(
+        PREAMBLE
+        + """
+import torch
+expected = mn.ewald_summation(r, q, h, 0.9, cutoff=4.0, k_cutoff=6.0, **everything)
+how = {"cutoff": 4.0, "k_cutoff": 6.0, **everything}
+# On PyTorch's stream, and on another one; on a device that is not the current one.
+side = torch.cuda.Stream()
+for device, stream in (("cuda:0", None), ("cuda:0", side), ("cuda:1", None), ("cuda:1", dev.stream(1))):
+    tensors = [torch.tensor(x, device=device) for x in (r, q, h)]
+    found = mc.ewald_summation(*tensors, 0.9, **how, stream=stream)
+    assert torch.cuda.current_device() == 0
+    for array, want in zip(found, expected):
+        with torch.cuda.device(device):
+            tensor = torch.from_dlpack(array)
+            by_interface = torch.as_tensor(array, device=device)
+        address = array.__cuda_array_interface__["data"][0]
+        assert tensor.data_ptr() == by_interface.data_ptr() == address and str(tensor.device) == device
+        close(tensor.cpu().numpy(), want)
+# Tensors that are written on PyTorch's own stream, where the call is on another one.
+with torch.cuda.stream(side):
+    charges = torch.tensor(q, device="cuda")
+    found = mc.ewald_real_space(mc.asarray(r), charges, h, 0.9, cutoff=4.0)
+close(found, mn.ewald_real_space(r, q, h, 0.9, cutoff=4.0))
+with refused(BufferError, "gradient"):
+    mc.asarray(torch.tensor(q, device="cuda", requires_grad=True))
+with refused(ValueError, "`positions`", "row-major order without gaps"):
+    mc.ewald_summation(torch.empty((3, 8), dtype=torch.float64, device="cuda").T, q, h)
+with refused(TypeError, "`x`", "float32, float64, int32 or int64"):
+    mc.asarray(torch.tensor([True], device="cuda"))
+with refused(TypeError, "`positions`", "an array in the memory of a CUDA device"):
+    mc.ewald_summation(torch.tensor(r), q, h)
+# What the host has is copied.
+close(mc.asarray(torch.tensor(q)), q)
+print("done")
+"""
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stdout + done.stderr
