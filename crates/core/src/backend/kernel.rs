@@ -373,7 +373,7 @@ pub const FINISH_SCATTERED: &str = include_str!("scattered.cuh");
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Launch {
-    /// One pointer per slot of the part.
+    /// One pointer per slot of the part, and behind them that of its records, if it has them.
     pub pointers: [*mut u8; 64],
     /// Real attributes.
     pub reals: [f64; 8],

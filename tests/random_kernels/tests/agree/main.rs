@@ -12,7 +12,7 @@ mod geometry;
 mod host;
 mod world;
 
-use host::{Host, Order, Texts, Types};
+use host::{Host, Order, Scatter, Texts, Types};
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
 use madelung::backend::cpu::Cpu;
@@ -134,7 +134,7 @@ fn source_of(number: usize) -> &'static str {
 fn texts() -> &'static Texts {
     static TEXTS: OnceLock<Texts> = OnceLock::new();
     let types = Types { storage: DType::F64, real: DType::F64, sums: DType::F64 };
-    TEXTS.get_or_init(|| Texts::new(&ALL, types))
+    TEXTS.get_or_init(|| Texts::new(&ALL, types, 1, Scatter::Atomic, true))
 }
 
 /// What each member gives.
