@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,8 +19,6 @@ from conftest import DEVICE
 pytestmark = pytest.mark.skipif(DEVICE != "cuda", reason="not asked for: MADELUNG_TEST_DEVICE=cuda")
 
 ALPHA, CUTOFF, K_CUTOFF = 0.6, 4.0, 4.0
-# What the stand-ins for CUDA's libraries cannot put into a graph, nor do without waiting.
-OF_PYTORCH = pytest.mark.skipif("on_host" in sys.modules, reason="kernels of PyTorch's own are launched")
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
 
 
@@ -166,7 +163,6 @@ def test_a_list_that_grows_too_long_in_a_graph() -> None:
         madelung.check_device()
 
 
-@OF_PYTORCH
 def test_a_training_step_in_a_graph() -> None:
     """The loss is one on forces, so its gradient is a second derivative."""
     r, q, h = salt()
@@ -213,7 +209,6 @@ def test_what_cannot_be_captured_says_so() -> None:
     mt.ewald_summation(r, q, h, **given)
 
 
-@OF_PYTORCH
 def test_a_loop_with_one_cell_reads_nothing() -> None:
     """Parameters and wave vectors are those of the first call, with a list of its own capacity."""
     r, q, h = salt()
