@@ -129,7 +129,7 @@ def test_the_same_bits() -> None:
     ("alpha", "options"),
     [
         ("tensor", {"energy_reduction": "system", "compute_charge_gradients": True}),
-        pytest.param("number", {"compute_forces": True}, marks=OF_PYTORCH),
+        ("number", {"compute_forces": True}),
     ],
 )
 def test_a_step_in_a_graph(alpha: str, options: dict[str, Any]) -> None:
