@@ -17,6 +17,7 @@ import madelung.cuda
 import stand_in
 
 HERE = Path(__file__).resolve().parent
+pytestmark = pytest.mark.host("stand-ins are for machines without a GPU")
 
 PREAMBLE = """
 import ctypes, gc

@@ -9,7 +9,7 @@
 #   rust       every op against the CPU, graphs, errors, orders; primitives; neighbour search (no Python)
 #   torch      the test suite of madelung.torch on the GPU: derivatives, graphs, streams, lifetimes
 #   jax        that of madelung.jax
-#   arrays     madelung.cuda with CuPy and Numba, where they are
+#   arrays     madelung.cuda with the arrays of CuPy, Numba, PyTorch and JAX, where they are
 #   registers  every kernel through this machine's NVRTC: registers, and spills, which fail
 #   sanitizer  compute-sanitizer's memcheck on a small case, where it is installed
 #   bench      times, bandwidth and rates beside the card's limits, and other libraries where they are installed
@@ -85,7 +85,7 @@ jax() {
 
 arrays() {
   [ "$device" = cuda ] || { echo "left out: it needs a GPU, or the stand-ins of the source tree"; return 0; }
-  tests "$here/tests/python/test_cuda_arrays.py"
+  tests "$here/tests/python/test_cuda_libraries.py"
 }
 
 registers() {

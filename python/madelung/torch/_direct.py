@@ -50,7 +50,7 @@ class Energies:
             return self._transformed(flat, want, hybrid)
         pending: list[Any] = []
         for n in self.columns:
-            if flat[n].numel() >= MANY:
+            if flat[n].numel() >= MANY or flat[n].is_cuda:
                 flat, pending = self.lists.mark(flat)
         if _grad_enabled() and any([flat[n].requires_grad for n in self.op.reals]):
             results = self.function.apply(*flat, want, hybrid)

@@ -346,7 +346,7 @@ def eager_of(family: Family) -> Callable[..., Any]:
         try:
             pending = None
             for n in columns:
-                if args[n].numel() >= MANY:
+                if args[n].numel() >= MANY or args[n].is_cuda:
                     args, pending = lists.mark(args)
                     break
             if _grad_enabled():

@@ -16,7 +16,8 @@ from madelung.torch._schema import Op
 
 # Added to the number of the kind.
 CHECKED = 4
-# Pairs below which a check costs less than to look for an earlier one.
+# Pairs below which a check costs less than to look for an earlier one, but for lists of a device, where a check is two
+# launches.
 MANY = 4096
 
 # For each list that was checked what it was, by the identity of its columns. Tensors are held weakly.
@@ -37,8 +38,9 @@ class Lists:
         marked, pending, dims = list(args), [], self.op.dims(args)
         for n, columns in zip(self.starts, self.columns):
             arrays, kind = args[n : n + 3], args[n + 3]
-            # Tensors of inference mode do not tell when they are changed.
-            if kind & CHECKED or arrays[1].numel() < MANY or any(x.is_inference() for x in arrays):
+            # Tensors of inference mode do not tell when they are changed, and fake ones have no place.
+            few = arrays[1].numel() < MANY and not arrays[1].is_cuda
+            if kind & CHECKED or few or any(x.is_inference() or hasattr(x, "fake_mode") for x in arrays):
                 continue
             state = (kind, dims[columns], [(x._version, x.data_ptr(), x.shape) for x in arrays])
             refs, before = _checked.get(id(arrays[1]), ((), None))

@@ -14,6 +14,7 @@ from cases import OPS, Case, make
 from torch.func import grad, jvp, vmap
 
 import madelung
+import madelung.torch as mt
 
 CUDA = torch.device("cuda", 0)
 DRIVER = ctypes.CDLL("libcuda.so.1")
@@ -361,6 +362,21 @@ def test_graphs_with_operators_of_pytorch() -> None:
             x.copy_(y)
         graph.replay()
         close(results, step(case, y, here[1:]))
+
+
+def test_a_small_call_is_three_launches() -> None:
+    """One ahead of the kernel that checks, one behind it that looks at the results; constants are there already."""
+    random = torch.Generator().manual_seed(3)
+    r = 5 * torch.rand(8, 3, generator=random, dtype=torch.float64).to(CUDA)
+    q, h = torch.linspace(-1, 1, 8, dtype=torch.float64, device=CUDA), 5 * torch.eye(3, dtype=torch.float64).to(CUDA)
+    given = dict(zip(("neighbor_list", "neighbor_ptr", "neighbor_shifts"), mt.neighbor_list(r, 2.0, h)))
+    names = (DRIVER, b"cuLaunchKernel"), (DRIVER, b"cuMemsetD8Async"), (RUNTIME, b"cudaLaunchKernel")
+    counts = []
+    for _ in range(3):
+        before = [library.stand_in_calls(name) for library, name in names]
+        mt.ewald_real_space(r, q, h, 0.9, cutoff=2.0, **given)
+        counts = [library.stand_in_calls(name) - n for (library, name), n in zip(names, before)]
+    assert counts == [3, 1, 0]
 
 
 def test_threads_with_streams_of_their_own() -> None:

@@ -16,6 +16,7 @@ import pytest
 import torch
 from cases import Case, make
 
+from conftest import DEVICE
 from madelung.torch import _ops
 
 
@@ -128,12 +129,13 @@ def test_meta_tensors(op_case: Case) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_cuda_gives_what_the_cpu_gives(op_case: Case) -> None:
+    here = [x.cpu() if isinstance(x, torch.Tensor) else x for x in op_case.args]
     there = [x.cuda() if isinstance(x, torch.Tensor) else x for x in op_case.args]
-    got, expected = op_case.call(*there), op_case.call(*op_case.args)
+    got, expected = op_case.call(*there), op_case.call(*here)
     for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)]):
         assert a.device.type == "cuda"
         torch.testing.assert_close(a.cpu(), b, rtol=1e-12, atol=1e-12)
-    mixed = [x if n == op_case.reals[0] else y for n, (x, y) in enumerate(zip(there, op_case.args))]
+    mixed = [x if n == op_case.reals[0] else y for n, (x, y) in enumerate(zip(there, here))]
     with pytest.raises((RuntimeError, ValueError), match=r"expected a tensor on cuda.*got one on cpu"):
         op_case.call(*mixed)
 
@@ -152,7 +154,7 @@ def test_nothing(op_case: Case) -> None:
         args = [x[:0] if isinstance(x, torch.Tensor) else x for x in op_case.args]
     parts = [i.part for i in op_case.op.inputs]
     if "ptr" in parts:
-        args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32)
+        args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32, device=DEVICE)
     xs = [args[n].clone().requires_grad_() for n in op_case.reals]
     for n, x in zip(op_case.reals, xs):
         args[n] = x
@@ -217,7 +219,7 @@ def test_expanded_cotangents(op_case: Case) -> None:
     xs = op_case.inputs()
     out = op_case.at(*xs)
     for x in out if isinstance(out, tuple) else (out,):
-        one = torch.tensor(0.3, dtype=x.dtype)
+        one = torch.tensor(0.3, dtype=x.dtype, device=x.device)
         expanded = torch.autograd.grad(x, xs, one.expand_as(x), retain_graph=True)
         filled = torch.autograd.grad(x, xs, one.expand_as(x).contiguous(), retain_graph=True)
         assert all(torch.equal(a, b) for a, b in zip(expanded, filled))

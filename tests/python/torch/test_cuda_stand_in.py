@@ -23,7 +23,10 @@ def _missing() -> str | None:
     return None
 
 
-pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
+pytestmark = [
+    pytest.mark.host("stand-ins are for machines without a GPU"),
+    pytest.mark.skipif(_missing() is not None, reason=str(_missing())),
+]
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -50,7 +53,7 @@ def test_tensors_on_devices() -> None:
 
 def test_functions_on_devices() -> None:
     """But for what needs PyTorch's own kernels in captured graphs."""
-    suite(str(HERE / "test_cuda.py"), MADELUNG_TEST_DEVICE="cuda")
+    suite(str(HERE / "test_cuda.py"), str(HERE / "test_calls.py"), MADELUNG_TEST_DEVICE="cuda")
 
 
 def test_errors_at_the_call() -> None:
