@@ -320,9 +320,11 @@ def test_graphs(op_case: Case) -> None:
         return *[x.detach() for x in out], *torch.autograd.grad(out, xs, [x.detach() for x in out])
 
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         step()
     stream.synchronize()
+    madelung.check_device()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         results = step()
@@ -350,9 +352,12 @@ def test_graphs_with_operators_of_pytorch() -> None:
 
     xs, here = there.inputs(), case.inputs()
     x = (2 * there.positions).t().clone().requires_grad_()
-    with torch.cuda.stream(torch.cuda.Stream()):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         step(there, x, xs[1:])
-    torch.cuda.synchronize()
+    stream.synchronize()
+    madelung.check_device()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         results = step(there, x, xs[1:])
@@ -377,6 +382,7 @@ def test_a_small_call_is_three_launches() -> None:
         mt.ewald_real_space(r, q, h, 0.9, cutoff=2.0, **given)
         counts = [library.stand_in_calls(name) - n for (library, name), n in zip(names, before)]
     assert counts == [3, 1, 0]
+    madelung.check_device()
 
 
 def test_threads_with_streams_of_their_own() -> None:
