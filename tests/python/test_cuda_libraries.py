@@ -47,6 +47,8 @@ def _numba() -> Library:
 
 def _torch() -> Library:
     torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no GPU")
     return Library(
         lambda x: torch.as_tensor(x).cuda(),
         torch.from_dlpack,
