@@ -32,6 +32,7 @@ import torch
 import madelung
 import madelung.torch as mt
 from madelung import _native
+from madelung._schema import CHECKED
 from samples import System
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64}
@@ -244,7 +245,6 @@ def large_calls(card: Card) -> list[Case]:
     return cases
 
 
-CHECKED = mt._lists.CHECKED
 CASES = {"floor": small_calls, "sums": sums, "lists": lists, "large": large_calls}
 
 

@@ -10,7 +10,8 @@ from madelung import _arguments as check
 from madelung import numpy as _numpy
 from madelung._device_arrays import Array, part, uploaded
 from madelung._device_ops import OPS
-from madelung._device_system import CHECKED, FULL, HALF, Arguments, Frame
+from madelung._device_system import Arguments, Frame
+from madelung._schema import CHECKED, FULL, HALF
 
 
 def neighbor_list(

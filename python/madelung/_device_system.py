@@ -15,13 +15,10 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native
 from madelung._device_arrays import ON_DEVICE, Array, arrays_of, filled, is_given, part, uploaded
+from madelung._schema import CHECKED, FULL
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
-
-# Kinds of lists, by their numbers in a call, and what is added for a list that a search has made.
-FULL, HALF = 0, 1
-CHECKED = 4
 
 
 class Arguments:

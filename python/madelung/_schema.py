@@ -11,6 +11,9 @@ from typing import Any
 # derivatives along one and two directions, the gradient, and its derivative along a direction.
 VALUE, SAVING, TANGENT, SECOND, GRADIENT, GRADIENT_TANGENT = "", "_saving", "_jvp", "_jvp2", "_vjp", "_vjp_jvp"
 
+# The kinds of pair lists, by their numbers in a call; and what is added to that of a list that needs no check.
+FULL, HALF, CHECKED = 0, 1, 4
+
 
 @dataclass(frozen=True, slots=True)
 class Input:

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <dlfcn.h>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>

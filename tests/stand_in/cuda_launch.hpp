@@ -35,12 +35,12 @@ int cuModuleLoadData(void** module, const void* image) {
   if (Result r = forbidden()) return r;
   const std::string bytes = library_in(image);
   if (bytes.empty()) return invalid_image;
-  char name[] = "/tmp/stand-in-module-XXXXXX";
-  const int file = mkstemp(name);
+  std::string name = std::filesystem::temp_directory_path() / "stand-in-module-XXXXXX";
+  const int file = mkstemp(name.data());
   const bool written = file >= 0 && write(file, bytes.data(), bytes.size()) == ssize_t(bytes.size());
   if (file >= 0) close(file);
-  void* library = written ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : nullptr;
-  unlink(name);
+  void* library = written ? dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  unlink(name.c_str());
   if (!library) return invalid_image;
   auto* architecture = static_cast<const int*>(dlsym(library, "stand_in_architecture"));
   auto* virtual_one = static_cast<const int*>(dlsym(library, "stand_in_virtual"));

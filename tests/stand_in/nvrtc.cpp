@@ -8,6 +8,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -103,9 +104,9 @@ std::vector<std::string> kernels(const std::string& text) {
 Result compile(Program& p, int architecture, const std::vector<std::string>& defines) {
   const char* given = std::getenv("CXX");
   std::vector<std::string> compiler = words(given && *given ? given : "c++");
-  char scratch[] = "/tmp/stand-in-nvrtc-XXXXXX";
-  if (!mkdtemp(scratch)) return compilation;
-  const std::string at = scratch, source = at + "/text.cpp", made = at + "/text.so", output = at + "/log",
+  std::string at = std::filesystem::temp_directory_path() / "stand-in-nvrtc-XXXXXX";
+  if (!mkdtemp(at.data())) return compilation;
+  const std::string source = at + "/text.cpp", made = at + "/text.so", output = at + "/log",
                     scope = at + "/scope";
   std::ofstream(source) << p.text;
   std::vector<std::string> command = compiler;
@@ -131,7 +132,7 @@ Result compile(Program& p, int architecture, const std::vector<std::string>& def
   p.log = read(output);
   p.made = done ? read(made) : "";
   for (auto& file : {source, made, output, scope}) unlink(file.c_str());
-  rmdir(scratch);
+  rmdir(at.c_str());
   return done ? success : compilation;
 }
 

@@ -6,13 +6,13 @@
 
 use crate::call::Asked;
 use crate::ffi::{Call, Operand, Output, unfit};
-use crate::runtime::Runtime;
+use crate::runtime::{on_stream, scratch_of};
 use madelung_bridge::find;
+use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::Allocator;
-use madelung_core::backend::cuda::{Cuda, Stream, measure};
-use madelung_core::{Error, Result};
+use madelung_core::backend::cuda::{Stream, measure};
 use std::sync::{Mutex, PoisonError};
 
 /// A call by its types and sizes.
@@ -52,22 +52,14 @@ pub fn scratch(outline: &Outline<'_>) -> Result<usize> {
 /// Puts a member on XLA's stream, with scratch of XLA's allocator.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     let mut asked = Asked::read(call)?;
-    let runtime = Runtime::of(call)?;
-    let stream = runtime.stream();
-    let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
-    put(&mut asked, &context, stream)
+    on_stream(call, None, |context, stream| put(&mut asked, context, stream))
 }
 
 /// The same with the last result as scratch.
 pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
     let mut asked = Asked::read(call)?;
-    let Some(scratch) = asked.outputs.pop() else {
-        return Err(Error::argument("results", "scratch as the last one", "none"));
-    };
-    let stream = Runtime::of(call)?.stream();
-    let arena = scratch.arena_on(stream)?;
-    let context = Context { backend: &Cuda::new(stream), allocator: &arena, ..Context::default() };
-    put(&mut asked, &context, stream)
+    let scratch = scratch_of(&mut asked.outputs)?;
+    on_stream(call, Some(&scratch), |context, stream| put(&mut asked, context, stream))
 }
 
 fn put(asked: &mut Asked<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {

@@ -4,10 +4,11 @@
 //! handler returns; what is given back goes to later work of the same stream.
 #![expect(unsafe_code, reason = "foreign functions, and memory that they hand out")]
 
-use crate::ffi::{Api, Asked, Call};
+use crate::ffi::{Api, Asked, Call, Output};
 use madelung_core::array::{Array, DType, Place};
+use madelung_core::backend::Context;
 use madelung_core::backend::context::Allocator;
-use madelung_core::backend::cuda::Stream;
+use madelung_core::backend::cuda::{Cuda, Stream};
 use madelung_core::{Error, Result};
 use std::ffi::{CStr, c_char, c_void};
 
@@ -27,7 +28,7 @@ unsafe impl Send for Xla {}
 unsafe impl Sync for Xla {}
 
 /// The stream of a call, and an allocator of XLA's memory for what runs on it.
-pub(crate) struct Runtime {
+struct Runtime {
     xla: Xla,
     stream: Stream,
 }
@@ -41,7 +42,7 @@ struct Block {
 
 impl Runtime {
     /// What a call is lent.
-    pub(crate) fn of(call: &Call<'_>) -> Result<Self> {
+    fn of(call: &Call<'_>) -> Result<Self> {
         let (api, context) = call.runtime();
         let xla = Xla { api, context };
         let get = xla.has(api.stream_get)?;
@@ -52,10 +53,27 @@ impl Runtime {
         let stream = unsafe { Stream::of(asked.words[0]) }?;
         Ok(Self { xla, stream })
     }
+}
 
-    pub(crate) fn stream(&self) -> Stream {
-        self.stream
-    }
+/// Does the work of a call on XLA's stream, with `scratch`, or where there is none with memory of XLA's allocator.
+pub(crate) fn on_stream(
+    call: &Call<'_>,
+    scratch: Option<&Output<'_>>,
+    work: impl FnOnce(&Context<'_>, Stream) -> Result<()>,
+) -> Result<()> {
+    let runtime = Runtime::of(call)?;
+    let stream = runtime.stream;
+    let arena = scratch.map(|output| output.arena_on(stream)).transpose()?;
+    let allocator: &dyn Allocator = match &arena {
+        Some(arena) => arena,
+        None => &runtime,
+    };
+    work(&Context { backend: &Cuda::new(stream), allocator, ..Context::default() }, stream)
+}
+
+/// The last result of a call, which is its scratch.
+pub(crate) fn scratch_of<'a>(outputs: &mut Vec<Output<'a>>) -> Result<Output<'a>> {
+    outputs.pop().ok_or_else(|| Error::argument("results", "scratch as the last one", "none"))
 }
 
 impl Xla {

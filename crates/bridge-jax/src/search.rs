@@ -7,7 +7,7 @@
 //! show: it is recorded, and the list is one that has passed its capacity.
 
 use crate::ffi::{Call, Operand, Output};
-use crate::runtime::Runtime;
+use crate::runtime::{on_stream, scratch_of};
 use madelung_core::array::{DType, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::cuda::{CooArrays, Cuda, DeviceFrame, Periodic, Stream, measure, neighbor_coo};
@@ -94,22 +94,14 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
 /// Puts a search on XLA's stream, with scratch of XLA's allocator.
 pub(crate) fn run_on_cuda(call: &Call<'_>) -> Result<()> {
     let mut asked = Asked::read(call)?;
-    let runtime = Runtime::of(call)?;
-    let stream = runtime.stream();
-    let context = Context { backend: &Cuda::new(stream), allocator: &runtime, ..Context::default() };
-    put(&mut asked, &context, stream)
+    on_stream(call, None, |context, stream| put(&mut asked, context, stream))
 }
 
 /// The same with the last result as scratch.
 pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
     let mut asked = Asked::read(call)?;
-    let Some(scratch) = asked.outputs.pop() else {
-        return Err(Error::argument("results", "scratch as the last one", "none"));
-    };
-    let stream = Runtime::of(call)?.stream();
-    let arena = scratch.arena_on(stream)?;
-    let context = Context { backend: &Cuda::new(stream), allocator: &arena, ..Context::default() };
-    put(&mut asked, &context, stream)
+    let scratch = scratch_of(&mut asked.outputs)?;
+    on_stream(call, Some(&scratch), |context, stream| put(&mut asked, context, stream))
 }
 
 /// How many bytes of scratch a search among `systems` systems needs as its last result, for operands and results of these

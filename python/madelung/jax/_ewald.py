@@ -12,6 +12,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native
 from madelung import numpy as _numpy
+from madelung._schema import FULL
 from madelung.jax import _arrays as given
 from madelung.jax._direct import Energies
 from madelung.numpy import EwaldParameters
@@ -35,9 +36,6 @@ _SUM = (Energies("ewald_summation"), Energies("ewald_summation_total"))
 
 # The same for all six: their arguments that have derivatives are the same.
 _FORCES, _CHARGE_GRADIENTS, _VIRIAL = (_REAL[0].bit[name] for name in ("positions", "charges", "strain"))
-
-# The op takes full lists; how it is told so.
-_FULL = 0
 
 
 def ewald_real_space(
@@ -92,7 +90,7 @@ def ewald_real_space(
         half_fill,
         reach,
     )
-    flat = (*system.reals(split, prefactor), *pairs, _FULL, check.UNBOUNDED if reach is None else reach)
+    flat = (*system.reals(split, prefactor), *pairs, FULL, check.UNBOUNDED if reach is None else reach)
     wanted = (energy_reduction, compute_forces, compute_charge_gradients, compute_virial, hybrid_forces)
     return _run(_REAL, flat, system, *wanted)
 
@@ -237,7 +235,7 @@ def ewald_summation(
     )
     waves = system.waves(k_cutoff, miller_indices, miller_batch_idx)
     wanted = (energy_reduction, compute_forces, compute_charge_gradients, compute_virial, hybrid_forces)
-    return _run(_SUM, (*system.reals(split, prefactor), *pairs, _FULL, reach, *waves), system, *wanted)
+    return _run(_SUM, (*system.reals(split, prefactor), *pairs, FULL, reach, *waves), system, *wanted)
 
 
 def estimate_ewald_parameters(

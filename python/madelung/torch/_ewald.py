@@ -10,6 +10,7 @@ from torch import Tensor
 from madelung import _arguments as check
 from madelung import _native
 from madelung import numpy as _numpy
+from madelung._schema import FULL
 from madelung.numpy import EwaldParameters
 from madelung.torch import _how
 from madelung.torch import _tensors as given
@@ -37,9 +38,6 @@ _SUM = (Energies("ewald_summation"), Energies("ewald_summation_total"))
 
 # The same for all six: their arguments that have derivatives are the same.
 _FORCES, _CHARGE_GRADIENTS, _VIRIAL = (_REAL[0].bit[name] for name in ("positions", "charges", "strain"))
-
-# The op takes full lists; how it is told so.
-_FULL = 0
 
 
 def ewald_real_space(
@@ -120,7 +118,7 @@ def _real_space(
     split = given.splitting(how, alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
     strain = how.no_strain(positions)
-    flat = (positions, charges, lattice, split, strain, atoms, prefactor, ptr, columns, shifts, _FULL, cutoff)
+    flat = (positions, charges, lattice, split, strain, atoms, prefactor, ptr, columns, shifts, FULL, cutoff)
     return _run(how, _REAL[per_system], flat, want, hybrid, single)
 
 
@@ -325,7 +323,7 @@ def _summation(
     prefactor, per_system, want, hybrid = _wanted(outputs)
     strain = how.no_strain(positions)
     reals = (positions, charges, lattice, alphas, strain, atoms, prefactor)
-    flat = (*reals, ptr, columns, shifts, _FULL, cutoff, indices, of)
+    flat = (*reals, ptr, columns, shifts, FULL, cutoff, indices, of)
     return _run(how, _SUM[per_system], flat, want, hybrid, single)
 
 

@@ -12,10 +12,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from madelung._schema import CHECKED
 from madelung.torch._schema import Op
 
-# Added to the number of the kind.
-CHECKED = 4
 # Pairs below which a check costs less than to look for an earlier one, but for lists of a device, where a check is two
 # launches.
 MANY = 4096

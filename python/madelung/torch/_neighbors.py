@@ -12,9 +12,9 @@ from torch import Tensor
 
 from madelung import _arguments as check
 from madelung import numpy as _numpy
+from madelung._schema import CHECKED, FULL, HALF
 from madelung.torch import _how, _ops, _search
 from madelung.torch import _tensors as given
-from madelung.torch._lists import CHECKED
 
 __all__ = ["neighbor_list"]
 
@@ -152,7 +152,7 @@ def _measured(
         cell = cell.expand(systems, 3, 3)
     atoms = _how.Eager.one_system(positions, len(positions)) if idx is None else torch.from_numpy(idx)
     # The search has made it, so it is what it says.
-    kind = (1 if half_fill else 0) | CHECKED
+    kind = (HALF if half_fill else FULL) + CHECKED
     lists = [torch.from_numpy(np.ascontiguousarray(x)) for x in (ptr, columns, shifts)]
     vectors, distances = _ops.pair_vectors(positions, cell, atoms, *lists, kind)
     if slots is None:

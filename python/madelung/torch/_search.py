@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from madelung import _arguments as check
+from madelung._schema import CHECKED, FULL, HALF
 from madelung.torch import _ops
 from madelung.torch import _tensors as given
 from madelung.torch._functions import _transforms_active
-from madelung.torch._lists import CHECKED, remember
+from madelung.torch._lists import remember
 
 # A capacity of as many as there are.
 _ALL = -1
@@ -107,7 +108,7 @@ def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
     columns = pairs.detach()[1]
     _columns[key] = (weakref.ref(pairs, lambda _: _columns.pop(key, None)), columns)
     arrays = (ptr, columns, shifts)
-    remember([(arrays, (0, atoms, [(x._version, x.data_ptr(), x.shape) for x in arrays]))])
+    remember([(arrays, (FULL, atoms, [(x._version, x.data_ptr(), x.shape) for x in arrays]))])
 
 
 def _periodic(pbc: Any, cell: Any, positions: Tensor) -> Tensor:
@@ -185,7 +186,7 @@ def neighbor_list(
     measured: list[Tensor] = []
     if wish.distances or wish.vectors:
         # The search has made it, so it is what it says.
-        kind = (1 if wish.half_fill else 0) | CHECKED
+        kind = (HALF if wish.half_fill else FULL) + CHECKED
         of_list = (found.ptr, columns_of(found.pairs), found.shifts, kind)
         vectors, distances = _ops.pair_vectors(positions, found.cell, found.of, *of_list)
         measured = [x for x, asked in ((distances, wish.distances), (vectors, wish.vectors)) if asked]
