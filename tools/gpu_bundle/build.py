@@ -20,7 +20,13 @@ TARGET = "x86_64-unknown-linux-gnu"
 GLIBC = "2.17"
 MOST = 60_000_000
 """Bytes that the folder may have."""
-PROGRAMS = {"cuda": "ops", "cuda_primitives": "primitives", "device": "search"}
+PROGRAMS = {
+    "cuda": "ops",
+    "cuda_primitives": "primitives",
+    "device": "search",
+    "hash_grid": "grids",
+    "grid_query": "queries",
+}
 """Test programs in Rust, and what they are called in the bundle."""
 PACKAGES = ("-p", "madelung", "-p", "madelung-core", "-p", "madelung-neighbors")
 COPIED = ("tests/python", "tests/data", "benches/python", "LICENSE-APACHE", "LICENSE-MIT")

@@ -67,7 +67,7 @@ END
 rust() {
   [ "$device" = cuda ] || { echo "left out: it needs a GPU, or the stand-ins of the source tree"; return 0; }
   local program failed=0
-  for program in primitives search ops; do
+  for program in primitives search grids queries ops; do
     "$here/bin/$program" || failed=1
   done
   return $failed

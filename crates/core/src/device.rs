@@ -1,4 +1,4 @@
-//! Batches, pair lists and maps whose integers lie in the memory of a device, where only kernels can look at them.
+//! Batches, pair lists, maps and grids whose integers lie in the memory of a device, where only kernels can look at them.
 //!
 //! What [`crate::batch::Batch`], [`crate::pairs::PairList`] and [`crate::map::Map`] guarantee of their integers when they
 //! are made cannot be known here without waiting for the device. So a call checks them there, ahead of its kernels, which
@@ -17,6 +17,13 @@ pub enum DeviceArg<'a> {
     Pairs(&'a DevicePairs<'a>),
     /// A map.
     Map(&'a DeviceMap<'a>),
+    /// A grid, and room for so many pairs that its search finds.
+    Grid {
+        /// The grid.
+        grid: &'a DeviceGrid,
+        /// Entries of the list that kernels see.
+        capacity: usize,
+    },
 }
 
 impl DeviceArg<'_> {
@@ -26,6 +33,7 @@ impl DeviceArg<'_> {
             Self::Batch(batch) => batch.ptr.place(),
             Self::Pairs(pairs) => pairs.starts.place(),
             Self::Map(map) => map.of.place(),
+            Self::Grid { grid, .. } => grid.memory.view().place(),
         }
     }
 }
@@ -242,6 +250,15 @@ impl<'a> DevicePairs<'a> {
         Self { checked: true, ..self }
     }
 
+    /// A directed list that a backend has just found around a grid, and that is as a list should be, or refused: offsets
+    /// (M + 1,), columns (capacity,) and images (capacity, 3).
+    pub(crate) fn found([ptr, others, shifts]: [&'a Array; 3], grid: &DeviceGrid) -> Result<Self> {
+        let (ptr, rows) = (ptr.view(), ptr.shape()[0] - 1);
+        let (starts, ends) = (ptr.rows(0, rows)?, ptr.rows(1, rows)?);
+        let list = Self::new(starts, ends, others.view(), shifts.view(), grid.points, Kind::Directed)?;
+        Ok(Self { checked: true, ..list })
+    }
+
     /// The same with its transpose, which a backend has just made.
     pub(crate) fn transposed<'b>(&self, [starts, rows, entries]: [View<'b>; 3]) -> DevicePairs<'b>
     where
@@ -378,5 +395,35 @@ impl<'a> DeviceMap<'a> {
     /// The element of each row, (N,).
     pub fn of(&self) -> &View<'a> {
         &self.of
+    }
+}
+
+/// Points in the cells of a grid in the memory of a device: [`crate::hash_grid::HashGrid`], which its backend builds and
+/// searches there.
+#[derive(Debug)]
+pub struct DeviceGrid {
+    /// Systems, points and buckets as the backend has them.
+    pub(crate) memory: Array,
+    /// The status word of what the grid was built by.
+    pub(crate) built: Array,
+    pub(crate) points: usize,
+    pub(crate) systems: usize,
+    pub(crate) cell_size: f64,
+}
+
+impl DeviceGrid {
+    /// The number of its points.
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// The number of their systems.
+    pub fn systems(&self) -> usize {
+        self.systems
+    }
+
+    /// The size of its cells, as it was given.
+    pub fn cell_size(&self) -> f64 {
+        self.cell_size
     }
 }

@@ -3,7 +3,7 @@
 use super::context::Context;
 use crate::Result;
 use crate::array::{Array, View};
-use crate::device::{DeviceArg, DevicePairs};
+use crate::device::{DeviceArg, DeviceBatch, DeviceGrid, DevicePairs};
 
 /// What has to hold for an argument before kernels read it.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,27 @@ pub enum Check<'a> {
         /// The argument.
         arg: DeviceArg<'a>,
         /// For a list: the batches of its rows and columns.
-        batches: Option<[&'a crate::device::DeviceBatch<'a>; 2]>,
+        batches: Option<[&'a DeviceBatch<'a>; 2]>,
     },
+}
+
+/// A search of a grid for a call.
+#[derive(Clone, Copy, Debug)]
+pub struct GridSearch<'a> {
+    /// The grid.
+    pub grid: &'a DeviceGrid,
+    /// Room for so many pairs.
+    pub capacity: usize,
+    /// What is searched around, (M, 3).
+    pub queries: &'a View<'a>,
+    /// The systems of these; without it all are in one.
+    pub batch: Option<&'a DeviceBatch<'a>>,
+    /// Pairs are at most so far apart.
+    pub radius: f64,
+    /// The points, (N, 3), and their systems, of which the grid should have been built.
+    pub points: (&'a View<'a>, Option<&'a DeviceBatch<'a>>),
+    /// The arguments that are the positions of queries, the radius and the grid.
+    pub params: [usize; 3],
 }
 
 /// What rows are scaled by.
@@ -66,6 +85,10 @@ pub trait Remote: Sync {
 
     /// The transpose of a list: its starts, rows and entries.
     fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]>;
+
+    /// The pairs that a search finds, a directed list: offsets, int64 (M + 1,), columns, int32 (capacity,), and images,
+    /// int32 (capacity, 3). What is wrong is raised in `word`.
+    fn query(&self, context: &Context<'_>, asked: &GridSearch<'_>, word: &Array) -> Result<[Array; 3]>;
 
     /// Begins a call: its status word, into which the checks (each with the number of the argument that it is about)
     /// raise what they find.

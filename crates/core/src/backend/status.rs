@@ -39,11 +39,15 @@ pub enum Reason {
     OneSided = 13,
     /// A result is infinite or NaN.
     Result = 14,
+    /// A grid was built from other points.
+    Stale = 15,
+    /// There are fewer points than are asked for.
+    Few = 16,
 }
 
 impl Reason {
     /// All of them, in the order of their bits.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Index,
         Self::Coincident,
         Self::Capacity,
@@ -59,6 +63,8 @@ impl Reason {
         Self::Crossing,
         Self::OneSided,
         Self::Result,
+        Self::Stale,
+        Self::Few,
     ];
 
     /// Its bit of the word.
@@ -90,6 +96,10 @@ impl Reason {
             Self::Result => {
                 ("arguments with a finite result", "an infinity or NaN (two points on one place?)")
             }
+            Self::Stale => {
+                ("a grid of the call's points (after they have moved: `rebuild`)", "a grid of others")
+            }
+            Self::Few => ("no more than there are points (or a fill value)", "more"),
         }
     }
 }

@@ -109,7 +109,8 @@ pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<
                 if let Some(entries) = entries {
                     set(entries, list.capacity())?;
                 }
-                let batches = device_batches(op, args, rows).zip(device_batches(op, args, columns));
+                let of_rows = device_batches(op, args, rows).next();
+                let batches = of_rows.zip(device_batches(op, args, columns).next());
                 let batches = batches.filter(|((a, _), (b, _))| a == b).map(|((_, a), (_, b))| [a, b]);
                 checks.push((n, Check::Integers { arg: *arg, batches }));
             }
@@ -119,6 +120,12 @@ pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<
                 checks.push((n, Check::Integers { arg: *arg, batches: None }));
             }
             (ArgKind::Grid { columns, .. }, Arg::Grid(grid)) => set(columns, grid.len())?,
+            (ArgKind::Grid { columns, entries, .. }, Arg::Device(DeviceArg::Grid { grid, capacity })) => {
+                set(columns, grid.points())?;
+                if let Some(entries) = entries {
+                    set(entries, *capacity)?;
+                }
+            }
             (ArgKind::Map { rows, into }, Arg::Map(map)) => {
                 set(rows, map.rows())?;
                 set(into, map.into_len())?;
@@ -172,7 +179,10 @@ fn check_place(name: &str, arg: &Arg<'_>, place: Place) -> Result<()> {
 pub(super) fn has_gaps(op: &Op, args: &[Arg<'_>], buffer: usize) -> bool {
     let Some(Size::Dim(rows)) = op.shape_of(buffer).and_then(|shape| shape.first()) else { return false };
     op.args.iter().zip(args).any(|(spec, arg)| match (&spec.kind, arg) {
-        (ArgKind::Pairs { entries: Some(entries), .. }, Arg::Device(_)) => entries == rows,
+        (
+            ArgKind::Pairs { entries: Some(entries), .. } | ArgKind::Grid { entries: Some(entries), .. },
+            Arg::Device(_),
+        ) => entries == rows,
         _ => false,
     })
 }
@@ -187,13 +197,13 @@ fn device_check<'r>(view: &'r View<'_>, zero: bool, constraint: Option<Constrain
     }
 }
 
-/// The batch over a dimension, with the dimension of its systems.
-fn device_batches<'r>(
+/// The batches over a dimension, with the dimensions of their systems.
+pub(super) fn device_batches<'r>(
     op: &'r Op,
     args: &'r [Arg<'_>],
-    of: &str,
-) -> Option<(&'r String, &'r DeviceBatch<'r>)> {
-    op.args.iter().zip(args).find_map(|(spec, arg)| match (&spec.kind, arg) {
+    of: &'r str,
+) -> impl Iterator<Item = (&'r String, &'r DeviceBatch<'r>)> {
+    op.args.iter().zip(args).filter_map(move |(spec, arg)| match (&spec.kind, arg) {
         (ArgKind::Batch { rows, systems }, Arg::Device(DeviceArg::Batch(batch))) if *rows == of => {
             Some((systems, *batch))
         }
@@ -342,6 +352,7 @@ fn describe(arg: &Arg<'_>) -> String {
         Arg::Device(DeviceArg::Batch(_)) => "a batch".into(),
         Arg::Device(DeviceArg::Pairs(list)) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
         Arg::Device(DeviceArg::Map(_)) => "a map".into(),
+        Arg::Device(DeviceArg::Grid { grid, .. }) => format!("a grid of {} points", grid.points()),
         Arg::Grid(grid) => format!("a grid of {} points", grid.len()),
         Arg::Map(_) => "a map".into(),
         Arg::Mesh(_) => "a mesh".into(),

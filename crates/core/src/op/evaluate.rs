@@ -29,10 +29,11 @@ impl Op {
         let mut bound = bind(self, args, context.backend.place())?;
         let found = self.search(context, args, request, &mut bound)?;
         let mut run = Run::new(self, context, args, bound, &found)?;
+        run.search_remote(request)?;
         let mut evaluated = run.evaluate(request)?;
         run.store.drain_owned(|array| context.allocator.recycle(array));
-        let transposes = run.transposes.drain(..).flat_map(|(_, arrays)| arrays);
-        transposes.for_each(|array| context.allocator.recycle(array));
+        let lists = run.near.drain(..).chain(run.transposes.drain(..)).flat_map(|(_, arrays)| arrays);
+        lists.for_each(|array| context.allocator.recycle(array));
         if run.word.is_some() {
             // A device looks at what the caller gets, all at once.
             run.narrow(&mut evaluated, request)?;
@@ -61,6 +62,8 @@ pub(super) struct Run<'r, 'a> {
     raised: bool,
     /// The call's status word in the memory of a device.
     pub(super) word: Option<Array>,
+    /// Lists that grids there found, by buffer: offsets, columns and images.
+    pub(super) near: Vec<(usize, [Array; 3])>,
     /// Transposes of lists there, by buffer.
     pub(super) transposes: Vec<(usize, [Array; 3])>,
 }
@@ -89,6 +92,7 @@ impl<'r, 'a> Run<'r, 'a> {
             store,
             raised: false,
             word,
+            near: vec![],
             transposes: vec![],
         };
         for (n, arg) in args.iter().enumerate() {
@@ -413,7 +417,7 @@ impl<'r, 'a> Run<'r, 'a> {
             arrays.extend(
                 outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
             );
-            let lists = self.transposed(step);
+            let lists = self.device_lists(step)?;
             let (mut batches, mut maps, mut meshes) = (vec![], vec![], vec![]);
             let (mut reals, mut ints, mut device) = (vec![], vec![], vec![]);
             for (p, b) in step.buffers.iter().enumerate() {
@@ -495,6 +499,9 @@ impl<'r, 'a> Run<'r, 'a> {
                 },
                 ParamKind::Pairs { rows, columns, entries } => {
                     let room = if let Some(Arg::Device(DeviceArg::Pairs(list))) = self.args.get(*buffer) {
+                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
+                        list.capacity()
+                    } else if let Some(list) = self.near_list(*buffer)? {
                         (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
                         list.capacity()
                     } else if let Some(list) = self.pair_list(*buffer) {

@@ -1,13 +1,16 @@
 //! Grids among the arguments of an op: how they are declared, and the searches that come before the steps of a call.
 
-use super::check::BoundArgs;
+use super::check::{BoundArgs, device_batches};
 use super::declare::{ArgKind, ArgSpec, Op, Step};
+use super::evaluate::Run;
 use super::request::{Arg, Request};
 use super::size::Size;
 use crate::array::{Array, DType};
 use crate::backend::Context;
-use crate::backend::kernel::{Kernel, Query};
+use crate::backend::kernel::{Kernel, Query, role};
+use crate::backend::remote::GridSearch;
 use crate::batch::Batch;
+use crate::device::DeviceArg;
 use crate::hash_grid::HashGrid;
 use crate::pairs::PairList;
 use crate::{Error, Result};
@@ -170,15 +173,7 @@ impl Op {
             Some((batch, systems)) => (batch, systems),
             None => (&single, None),
         };
-        if batch.systems() != grid.batch().systems() {
-            let expected = match own {
-                Some((n, _)) => {
-                    format!("a grid over {} systems, as `{}` has", batch.systems(), self.args[n].name)
-                }
-                None => format!("a grid over one system, as the op has no batch over {rows}"),
-            };
-            return Err(Error::argument(&spec.name, expected, format!("{} systems", grid.batch().systems())));
-        }
+        self.check_systems(spec, rows, batch.systems(), grid.batch().systems())?;
         let other = self.batches_over(columns).filter(|(_, s)| Some(*s) == systems);
         for (n, batch) in other.filter_map(|(n, _)| Some((n, batch_of(n)?))) {
             if batch.ptr() != grid.batch().ptr() {
@@ -194,7 +189,25 @@ impl Op {
             wide = Array::from_f64(DType::F64, queries.shape(), &queries.to_f64())?;
             &wide.view()
         };
-        grid.query(context, queries, batch, *within).map_err(|error| match error {
+        let list = grid.query(context, queries, batch, *within);
+        list.map_err(|error| self.in_names_of_the_op(error, spec, (positions, radius)))
+    }
+
+    /// A grid's systems are those of its queries.
+    fn check_systems(&self, spec: &ArgSpec, rows: &str, systems: usize, of_grid: usize) -> Result<()> {
+        if systems == of_grid {
+            return Ok(());
+        }
+        let expected = match self.batches_over(rows).next() {
+            Some((n, _)) => format!("a grid over {systems} systems, as `{}` has", self.args[n].name),
+            None => format!("a grid over one system, as the op has no batch over {rows}"),
+        };
+        Err(Error::argument(&spec.name, expected, format!("{of_grid} systems")))
+    }
+
+    /// The error of a search.
+    fn in_names_of_the_op(&self, error: Error, spec: &ArgSpec, (positions, radius): (usize, usize)) -> Error {
+        match error {
             Error::Argument { argument, expected, got } => {
                 let name = match argument.as_str() {
                     "queries" => &self.args[positions].name,
@@ -204,6 +217,53 @@ impl Op {
                 Error::argument(name, expected, got)
             }
             error => error,
-        })
+        }
+    }
+}
+
+impl Run<'_, '_> {
+    /// [`Op::search`] where grids lie in the memory of a device: what is wrong with them, or with what they were built
+    /// from, is raised in the call's word.
+    pub(super) fn search_remote(&mut self, request: &Request<'_, '_>) -> Result<()> {
+        let Some((remote, word)) = self.context.backend.remote().zip(self.word.as_ref()) else {
+            return Ok(());
+        };
+        if self.op.scales(request).is_some() {
+            return Ok(());
+        }
+        let mut near = vec![];
+        for (n, arg) in self.args.iter().enumerate() {
+            let (Arg::Device(DeviceArg::Grid { grid, capacity }), spec) = (arg, &self.op.args[n]) else {
+                continue;
+            };
+            let (ArgKind::Grid { rows, columns, points, .. }, Some(query)) =
+                (&spec.kind, self.op.query_of(n))
+            else {
+                continue;
+            };
+            let (Some(points), Arg::Real(radius)) = (self.op.arg(points), &self.args[query.1]) else {
+                continue;
+            };
+            let own = device_batches(self.op, self.args, rows).next();
+            let systems = own.map_or(1, |(_, batch)| batch.systems());
+            self.op.check_systems(spec, rows, systems, grid.systems())?;
+            let mut of_points = device_batches(self.op, self.args, columns);
+            let of_points = of_points.find(|(systems, _)| own.is_some_and(|(own, _)| own == *systems));
+            let (queries, points) =
+                (self.readable(query.0, role::VALUE, false), self.readable(points, role::VALUE, false));
+            let asked = GridSearch {
+                grid,
+                capacity: *capacity,
+                queries: &queries,
+                batch: own.map(|(_, batch)| batch),
+                radius: *radius,
+                points: (&points, of_points.map(|(_, batch)| batch)),
+                params: [query.0, query.1, n],
+            };
+            let found = remote.query(self.context, &asked, word);
+            near.push((n, found.map_err(|error| self.op.in_names_of_the_op(error, spec, query))?));
+        }
+        self.near = near;
+        Ok(())
     }
 }

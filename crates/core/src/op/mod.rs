@@ -11,6 +11,7 @@ mod evaluate;
 mod fit;
 mod grid;
 mod linear;
+mod lists;
 mod plan;
 mod registry;
 mod request;
@@ -20,7 +21,6 @@ mod settle;
 mod size;
 mod store;
 mod stored;
-mod transposes;
 
 pub use declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OpBuilder, OutputSpec, Step, Work};
 pub use linear::Linear;

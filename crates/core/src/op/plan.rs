@@ -138,6 +138,7 @@ impl<'r> Run<'r, '_> {
     fn kind_of_list(&self, buffer: usize) -> Option<Kind> {
         match self.args.get(buffer)? {
             Arg::Device(DeviceArg::Pairs(list)) => Some(list.kind()),
+            Arg::Device(DeviceArg::Grid { .. }) => Some(Kind::Directed),
             _ => Some(self.pair_list(buffer)?.kind()),
         }
     }

@@ -2,6 +2,11 @@
 //! differences, and everything against the same kernel over the list that the grid gives.
 
 mod declarations;
+#[cfg(target_os = "linux")]
+mod device;
+#[cfg(target_os = "linux")]
+#[path = "../common/gpu.rs"]
+mod gpu;
 mod support;
 mod tapes;
 
@@ -15,6 +20,7 @@ use madelung_core::batch::Batch;
 use madelung_core::hash_grid::HashGrid;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use madelung_core::pairs::{Kind, PairList};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{
     Arguments, BLUR_GRID, BLUR_PAIRS, FEATURES, Inputs, NAMES, QUERIES, RADIUS, array, batches, blur_op,
@@ -326,10 +332,9 @@ fn check_gradient(inputs: &[Vec<f64>], gradient: &[Vec<f64>], f: impl Fn(&[Vec<f
     }
 }
 
-/// Two steps see what one search has found, and hand on what belongs to its pairs.
-#[test]
-fn arrays_of_the_pairs_that_are_found() {
-    let op = Op::new("test", "average", 1)
+/// Means over the points that a search finds, by two steps.
+fn average_op() -> Arc<Op> {
+    Op::new("test", "average", 1)
         .real("x", &["Query", "3"])
         .real("r", &["Point", "3"])
         .real("charge", &["Point"])
@@ -341,7 +346,13 @@ fn arrays_of_the_pairs_that_are_found() {
         .step(&WEIGH)
         .step(&AVERAGE)
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// Two steps see what one search has found, and hand on what belongs to its pairs.
+#[test]
+fn arrays_of_the_pairs_that_are_found() {
+    let op = average_op();
     let inputs = [wiggles(15, 0.2), wiggles(27, 1.1), wiggles(9, 2.0)];
     let radius = 0.9;
     let run = |inputs: &[Vec<f64>], context: &Context<'_>| {

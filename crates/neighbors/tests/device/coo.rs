@@ -5,7 +5,8 @@
     reason = "arrays of the caller's, a graph that is replayed, and memory of a device written"
 )]
 
-use crate::support::{Gpu, Read, Sent, System};
+use crate::gpu::Gpu;
+use crate::support::{Read, Sent, System};
 use crate::{SKEW, expected};
 use madelung_core::Error;
 use madelung_core::array::{Array, DType, Data, View};
@@ -194,8 +195,7 @@ fn memory_of_the_caller_in_a_graph() {
     let graph = graph.unwrap();
     assert_eq!(counts(), before, "{UNASKED:?} {UNCOMPILED:?}");
     [&own.list, &own.ptr, &own.shifts].iter().for_each(|array| spoil(&gpu, array));
-    // SAFETY: what the graph works on is still there.
-    unsafe { graph.replay().unwrap() };
+    gpu.replay(&graph);
     gpu.check().unwrap();
     let want = expected(&systems, 2.5, false);
     assert_eq!(gpu.read_coo(&own), Coo::of(&want, 9000 - want.others.len()));

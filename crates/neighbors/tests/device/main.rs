@@ -5,15 +5,18 @@
 
 mod calls;
 mod coo;
+#[path = "../../../core/tests/common/gpu.rs"]
+mod gpu;
 mod support;
 
 use coo::Coo;
+use gpu::Gpu;
 use madelung_core::array::DType;
 use madelung_core::backend::pool::Serial;
 use madelung_neighbors::{DeviceFrame, DeviceSearch, Options, Periodic, neighbor_list};
 use madelung_stand_in::{Order, set_order};
 use proptest::prelude::*;
-use support::{Cell, Gpu, Read, System, batch, options};
+use support::{Cell, Read, System, batch, options};
 
 /// What the CPU finds.
 pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {

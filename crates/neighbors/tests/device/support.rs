@@ -1,14 +1,11 @@
-//! The stand-in for a device, systems on it, and lists that are read back.
-#![expect(unsafe_code, reason = "a stream of the thread's own is used")]
+//! Systems on a device, and lists that are read back.
 
+use super::gpu::Gpu;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::Context;
-use madelung_core::backend::cuda::{self, Cuda, Device, Memory};
 use madelung_core::batch::Batch;
 use madelung_core::device::DeviceBatch;
 use madelung_neighbors::{DeviceOptions, DeviceSearch, Kind, Periodic};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) type Cell = [[f64; 3]; 3];
 
@@ -45,14 +42,6 @@ impl System {
     }
 }
 
-/// A device with memory for this thread's stream.
-pub(crate) struct Gpu {
-    pub(crate) cuda: Cuda,
-    pub(crate) memory: Memory,
-    /// One test at a time: the order of launches and the record of errors are the process's.
-    _turn: MutexGuard<'static, ()>,
-}
-
 /// Systems there.
 pub(crate) struct Sent {
     pub(crate) positions: Array,
@@ -71,27 +60,6 @@ pub(crate) struct Read {
 }
 
 impl Gpu {
-    pub(crate) fn new() -> Self {
-        static TURN: Mutex<()> = Mutex::new(());
-        // A test that failed does not concern the others.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        madelung_stand_in::install();
-        let device = Device::get(0).expect("a device");
-        let _ = cuda::check(device);
-        // SAFETY: every thread has this stream.
-        let stream = unsafe { device.stream(2) }.expect("a stream");
-        Self { cuda: Cuda::new(stream), memory: Memory::new(stream), _turn: turn }
-    }
-
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context { backend: &self.cuda, allocator: &self.memory, ..Context::default() }
-    }
-
-    pub(crate) fn upload(&self, dtype: DType, shape: &[usize], data: &[f64]) -> Array {
-        let array = Array::from_f64(dtype, shape, data).expect("as many numbers as the shape says");
-        self.memory.upload(&array.view()).expect("room")
-    }
-
     pub(crate) fn send(&self, systems: &[System], dtype: DType) -> Sent {
         let positions: Vec<f64> = systems.iter().flat_map(|s| s.atoms.as_flattened().to_vec()).collect();
         let cells: Vec<f64> = systems.iter().flat_map(|s| s.cell.as_flattened().to_vec()).collect();
@@ -101,8 +69,8 @@ impl Gpu {
             positions: self.upload(dtype, &[batch.atoms(), 3], &positions),
             cell: self.upload(dtype, &[b, 3, 3], &cells),
             pbc: self.upload(DType::I32, &[b, 3], &pbc),
-            idx: self.memory.upload(&View::from(batch.idx())).expect("room"),
-            ptr: self.memory.upload(&View::from(batch.ptr())).expect("room"),
+            idx: self.copy(&View::from(batch.idx())),
+            ptr: self.copy(&View::from(batch.ptr())),
         }
     }
 
@@ -112,14 +80,6 @@ impl Gpu {
         search.search(&self.cuda, &self.context(), &positions, Some(&cell), &pbc, &sent.batch())
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
-        cuda::check(self.cuda.device())
-    }
-
-    pub(crate) fn read(&self, view: &View<'_>) -> Array {
-        self.cuda.stream().read(view).expect("an array of the device")
-    }
-
     pub(crate) fn offsets(&self, search: &DeviceSearch) -> Vec<i64> {
         self.read(&search.neighbor_ptr()).to_f64().iter().map(|x| *x as i64).collect()
     }
@@ -127,16 +87,14 @@ impl Gpu {
     pub(crate) fn list(&self, search: &DeviceSearch) -> Read {
         let (list, ptr) = (search.list().expect("a list"), self.offsets(search));
         let pairs = ptr[ptr.len() - 1] as usize;
-        let ints =
-            |view: &View<'_>| -> Vec<i32> { self.read(view).to_f64().iter().map(|x| *x as i32).collect() };
         let shifts = match (list.packed(), list.triples()) {
             (Some(packed), _) => {
-                ints(packed)[..pairs].iter().map(|p| madelung_core::math::packed::unpack(*p)).collect()
+                self.ints(packed)[..pairs].iter().map(|p| madelung_core::math::packed::unpack(*p)).collect()
             }
-            (_, Some(triples)) => ints(triples).as_chunks::<3>().0[..pairs].to_vec(),
+            (_, Some(triples)) => self.ints(triples).as_chunks::<3>().0[..pairs].to_vec(),
             _ => unreachable!("a list has shifts"),
         };
-        Read { ptr, others: ints(list.others())[..pairs].to_vec(), shifts }
+        Read { ptr, others: self.ints(list.others())[..pairs].to_vec(), shifts }
     }
 }
 

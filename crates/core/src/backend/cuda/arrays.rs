@@ -5,10 +5,11 @@ use super::backend::Cuda;
 use super::checks;
 use super::memory::{Rooms, address};
 use super::primitives::{self as raw, Length, Queue, Segments, Status, WeightOf};
+use super::search;
 use crate::array::{Array, DType, View};
 use crate::backend::Context;
 use crate::backend::primitives::{Counts, CountsMut, Extremum, Keys, KeysMut, Primitives, Scan, Waves};
-use crate::backend::remote::{Check, Remote, Weights};
+use crate::backend::remote::{Check, GridSearch, Remote, Weights};
 use crate::device::DevicePairs;
 use crate::{Error, Result};
 
@@ -98,6 +99,10 @@ impl Remote for Cuda {
         let scratch = rooms.scratch(raw::transpose_scratch(capacity))?;
         raw::transpose(&self.queue(), from, to, Status::IGNORED, scratch)?;
         Ok([starts, rows, entries])
+    }
+
+    fn query(&self, context: &Context<'_>, asked: &GridSearch<'_>, word: &Array) -> Result<[Array; 3]> {
+        search::query(self, context, asked, word)
     }
 
     fn begin(&self, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array> {

@@ -211,7 +211,8 @@ fn of_device(arg: Option<DeviceArg<'_>>, array: ArrayOf) -> u64 {
             ArrayOf::PairEntry => list.transpose().map(|t| &t.entries),
             _ => list.triples(),
         },
-        None => None,
+        // What its search found is a list.
+        Some(DeviceArg::Grid { .. }) | None => None,
     };
     view.map_or(0, address)
 }

@@ -34,5 +34,8 @@ pub use graph::Graph;
 pub use libraries::set_library_folders;
 pub use nvrtc::has_compiler;
 pub use program::{Function, Program};
-pub use search::{CooArrays, DeviceCoo, DeviceFrame, DeviceOptions, DeviceSearch, Periodic, neighbor_coo};
+pub use search::{
+    CooArrays, DeviceCoo, DeviceFrame, DeviceOptions, DeviceSearch, NearestArrays, Periodic, QueryPairs,
+    neighbor_coo,
+};
 pub use stream::Stream;

@@ -6,9 +6,12 @@
 #![expect(unsafe_code, reason = "lists are declared checked")]
 
 mod coo;
+mod grid;
 mod passes;
 
 pub use coo::{CooArrays, DeviceCoo, neighbor_coo};
+pub(super) use grid::query;
+pub use grid::{NearestArrays, QueryPairs};
 pub use passes::DeviceFrame;
 pub(super) use passes::programs;
 

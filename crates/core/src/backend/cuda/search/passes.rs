@@ -16,30 +16,31 @@ use crate::pairs::Kind;
 use crate::{Error, Result};
 use std::ffi::c_void;
 
-/// THREADS in search.cu.
-const THREADS: usize = 128;
+/// THREADS in search.cuh.
+pub(super) const THREADS: usize = 128;
 /// Threads of a row.
-const WARP: usize = 32;
+pub(super) const WARP: usize = 32;
 /// Bytes of what the count keeps of a row.
-const KEPT: usize = 8 * WARP;
-/// Bytes of a System and of a Point in search.cu.
+pub(super) const KEPT: usize = 8 * WARP;
+/// Bytes of a System and of a Point in search.cuh.
 const SYSTEM: usize = 256;
 const POINT: usize = 64;
-/// What the status word's parameters are, from 0 on: as search.cu numbers them from 1 on.
+/// What the status word's parameters are, from 0 on: as search.cuh numbers them from 1 on.
 const NAMES: [&str; 5] = ["positions", "cell", "batch_idx", "cutoff", "capacity"];
-const BATCH: usize = 2;
+pub(super) const BATCH: usize = 2;
 /// The call that errors name.
 const CALL: &str = "neighbor_list";
 
-/// The struct Search of search.cu.
+/// The struct Search of search.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Call {
-    cutoff: f64,
-    points: i64,
-    systems: i64,
-    buckets: i64,
-    capacity: i64,
+pub(super) struct Call {
+    pub(super) cutoff: f64,
+    pub(super) cell_size: f64,
+    pub(super) points: i64,
+    pub(super) systems: i64,
+    pub(super) buckets: i64,
+    pub(super) capacity: i64,
     cell: u64,
     cell_is_wide: i64,
     cells: i64,
@@ -49,20 +50,43 @@ struct Call {
     half: i64,
     packed: i64,
     wanted: u64,
-    word: u64,
+    pub(super) word: u64,
 }
 
-const SEARCH: Text = Text::new("search", include_str!("search.cu"));
+const LISTS: Text = Text::new("search", concat!(include_str!("search.cuh"), "\n", include_str!("search.cu")));
+const GRIDS: Text = Text::new("grid", concat!(include_str!("search.cuh"), "\n", include_str!("grid.cu")));
 
-fn program(positions: DType) -> Compiled {
-    let real = if positions == DType::F32 { "float" } else { "double" };
-    let functions =
-        &["decide", "keep", "geometry", "place", "gather", "count", "fill", "finish", "coordinates", "moved"];
-    SEARCH.of(&[("POSITION", real)]).with(functions)
+/// What is searched.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of {
+    Lists,
+    Grids,
+}
+
+fn program(of: Of, positions: DType) -> Compiled {
+    let types = [("POSITION", if positions == DType::F32 { "float" } else { "double" })];
+    match of {
+        Of::Lists => LISTS.of(&types).with(&[
+            "geometry",
+            "place",
+            "gather",
+            "decide",
+            "keep",
+            "count",
+            "fill",
+            "finish",
+            "coordinates",
+            "moved",
+        ]),
+        Of::Grids => GRIDS.of(&types).with(&[
+            "geometry", "place", "gather", "seal", "same", "count", "fill", "finish", "nearest", "spoil",
+        ]),
+    }
 }
 
 pub(in super::super) fn programs() -> Vec<Compiled> {
-    [DType::F32, DType::F64].map(program).into()
+    let of = |of: Of| [DType::F32, DType::F64].map(|positions| program(of, positions));
+    [of(Of::Lists), of(Of::Grids)].concat()
 }
 
 /// Points, and which of them belong together.
@@ -79,7 +103,7 @@ pub struct DeviceFrame<'a> {
     pub batch: &'a DeviceBatch<'a>,
 }
 
-fn same_place(name: &str, view: &View<'_>, place: Place) -> Result<()> {
+pub(super) fn same_place(name: &str, view: &View<'_>, place: Place) -> Result<()> {
     if view.place() == place {
         return Ok(());
     }
@@ -87,7 +111,7 @@ fn same_place(name: &str, view: &View<'_>, place: Place) -> Result<()> {
 }
 
 /// Reals of one of some shapes where a stream has them.
-fn reals(name: &str, view: &View<'_>, shapes: &[&[usize]], place: Place) -> Result<()> {
+pub(super) fn reals(name: &str, view: &View<'_>, shapes: &[&[usize]], place: Place) -> Result<()> {
     same_place(name, view, place)?;
     if !shapes.contains(&view.shape()) || !matches!(view.dtype(), DType::F32 | DType::F64) {
         let got = format!("{} {:?}", view.dtype(), view.shape());
@@ -110,6 +134,30 @@ pub(super) fn integers(
         return Err(Error::argument(name, format!("{dtype} {shape:?}"), got));
     }
     Ok(())
+}
+
+impl Call {
+    /// Of a grid that was built, and is searched.
+    pub(super) fn of_grid(points: usize, systems: usize, cell_size: f64, capacity: usize, word: u64) -> Self {
+        Self {
+            cutoff: 0.0,
+            cell_size,
+            points: points as i64,
+            systems: systems as i64,
+            buckets: buckets(points) as i64,
+            capacity: capacity as i64,
+            cell: 0,
+            cell_is_wide: 0,
+            cells: 0,
+            pbc: 0,
+            axes: 0,
+            each: 0,
+            half: 0,
+            packed: 0,
+            wanted: 0,
+            word,
+        }
+    }
 }
 
 /// Whether there is such a list.
@@ -158,16 +206,18 @@ impl DeviceFrame<'_> {
         }
     }
 
-    fn call(&self, cutoff: f64, kind: Kind, buckets: usize, word: u64) -> Call {
+    /// A grid has as many buckets as points.
+    pub(super) fn call(&self, cutoff: f64, cell_size: f64, kind: Kind, word: u64) -> Call {
         let (pbc, axes, each) = match self.pbc {
             Periodic::Each(each) => (address(each), 0, each.shape()[0]),
             Periodic::All(axes) => (0, (0..3).map(|k| i64::from(axes[k]) << k).sum(), 0),
         };
         Call {
             cutoff,
+            cell_size,
             points: self.batch.atoms() as i64,
             systems: self.batch.systems() as i64,
-            buckets: buckets as i64,
+            buckets: buckets(self.batch.atoms()) as i64,
             capacity: 0,
             cell: self.cell.map_or(0, address),
             cell_is_wide: i64::from(self.cell.is_some_and(|cell| cell.dtype() == DType::F64)),
@@ -185,24 +235,80 @@ impl DeviceFrame<'_> {
 
 /// Functions of one program, on a stream.
 #[derive(Clone, Copy, Debug)]
-struct Launches {
-    stream: Stream,
-    positions: DType,
+pub(super) struct Launches {
+    pub(super) stream: Stream,
+    pub(super) of: Of,
+    pub(super) positions: DType,
 }
 
 impl Launches {
-    fn run(&self, function: &'static str, threads: usize, arguments: &[*const c_void]) -> Result<()> {
+    pub(super) fn run(
+        &self,
+        function: &'static str,
+        threads: usize,
+        arguments: &[*const c_void],
+    ) -> Result<()> {
         if threads == 0 {
             return Ok(());
         }
         let Some(blocks) = i32::try_from(threads.div_ceil(THREADS)).ok() else {
             return Err(Error::argument("positions", "atoms that 2^31 blocks have threads for", "more"));
         };
-        let function = program(self.positions).function(self.stream.device(), function)?;
-        // SAFETY: every call here gives its function's parameters: a Call, addresses and numbers. The addresses are those
+        let function = program(self.of, self.positions).function(self.stream.device(), function)?;
+        // SAFETY: every call gives its function's parameters: a Call, addresses and numbers. The addresses are those
         // of arrays whose shapes were checked, or of rooms with as many bytes as the function uses; integers that came with
         // the call are compared with their ranges before they index.
         unsafe { self.stream.launch(function, [blocks as u32, 1, 1], [THREADS as u32, 1, 1], arguments) }
+    }
+}
+
+/// A power of two.
+pub(super) fn buckets(points: usize) -> usize {
+    points.max(1).next_power_of_two().min(1 << 30)
+}
+
+/// Addresses of a grid: its systems; its points, and these in the order of their buckets; where buckets begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cells {
+    pub(super) systems: u64,
+    pub(super) points: u64,
+    pub(super) sorted: u64,
+    pub(super) bounds: u64,
+}
+
+impl Cells {
+    /// Bytes of each, for points of some systems.
+    pub(super) fn bytes(points: usize, systems: usize) -> [usize; 4] {
+        [SYSTEM * systems, POINT * points, POINT * points, 4 * (buckets(points) + 1)]
+    }
+
+    pub(super) fn at([systems, points, sorted, bounds]: [u64; 4]) -> Self {
+        Self { systems, points, sorted, bounds }
+    }
+
+    /// Puts `length` points into them; the frame was checked.
+    pub(super) fn fill(
+        &self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        launches: &Launches,
+        call: &Call,
+        frame: &DeviceFrame<'_>,
+        length: Length,
+    ) -> Result<()> {
+        let n = frame.batch.atoms();
+        let mut rooms = Rooms::new(context);
+        let [keys, order] = [rooms.scratch(4 * n)?, rooms.scratch(4 * n)?].map(|s| s.address);
+        let (r, of) = (address(frame.positions), address(frame.batch.idx()));
+        let Self { systems, points, sorted, bounds } = self;
+        launches.run("geometry", frame.batch.systems(), &arguments![call, systems])?;
+        launches.run("place", n, &arguments![call, &r, &of, systems, points, &keys, &order])?;
+        let (queue, buckets) = (cuda.queue(), call.buckets as usize);
+        let scratch = rooms.scratch(raw::sort_scratch(Key::U32, n))?;
+        raw::sort_by_key(&queue, Key::U32, keys, order, length, buckets.ilog2() as usize, scratch)?;
+        let to = (Integer::I32, *bounds);
+        raw::segment_bounds(&queue, Key::U32, keys, length, to, buckets, Status::IGNORED)?;
+        launches.run("gather", n, &arguments![call, points, &order, sorted])
     }
 }
 
@@ -228,16 +334,17 @@ pub(super) struct Entries {
     pub(super) packed: bool,
 }
 
+fn lists(cuda: &Cuda, frame: &DeviceFrame<'_>) -> Launches {
+    Launches { stream: cuda.stream(), of: Of::Lists, positions: frame.positions.dtype() }
+}
+
 /// The pairs of each row are counted, and what their search made of the points is still there.
 pub(super) struct Counted<'c> {
     launches: Launches,
     call: Call,
     rooms: Rooms<'c>,
     word: Array,
-    systems: u64,
-    points: u64,
-    sorted: u64,
-    bounds: u64,
+    cells: Cells,
     kept: u64,
     /// Where the entries of each row begin, and one more: i64, true unless the word was raised, and then zeros.
     ptr: u64,
@@ -254,10 +361,9 @@ impl<'c> Counted<'c> {
         let (batch, n) = (frame.batch, frame.batch.atoms());
         let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None })];
         let word = checks::begin(cuda.stream(), context, &checks)?;
-        let buckets = n.max(1).next_power_of_two().min(1 << 30);
-        let mut call = frame.call(asked.cutoff, asked.kind, buckets, address(&word.view()));
+        let mut call = frame.call(asked.cutoff, asked.cutoff, asked.kind, address(&word.view()));
         let mut rooms = Rooms::new(context);
-        let launches = Launches { stream: cuda.stream(), positions: frame.positions.dtype() };
+        let launches = lists(cuda, frame);
         let mut length = Length::new(n);
         if let Some(flags) = asked.flags {
             let wanted = rooms.scratch(8)?.address;
@@ -268,9 +374,14 @@ impl<'c> Counted<'c> {
             call.wanted = wanted;
             length = Length::on_device(n, (Integer::I64, wanted))?;
         }
-        let systems = rooms.scratch(SYSTEM * batch.systems())?.address;
-        let [points, sorted] = [rooms.scratch(POINT * n)?, rooms.scratch(POINT * n)?].map(|s| s.address);
-        let bounds = rooms.scratch(4 * (buckets + 1))?.address;
+        let [systems, points, sorted, bounds] = Cells::bytes(n, batch.systems());
+        let cells = Cells::at([
+            rooms.scratch(systems)?.address,
+            rooms.scratch(points)?.address,
+            rooms.scratch(sorted)?.address,
+            rooms.scratch(bounds)?.address,
+        ]);
+        cells.fill(cuda, context, &launches, &call, frame, length)?;
         let kept = rooms.scratch(KEPT * n)?.address;
         let ptr = match asked.ptr {
             Some(ptr) => ptr,
@@ -278,24 +389,14 @@ impl<'c> Counted<'c> {
         };
         // What only the count needs.
         let mut short = Rooms::new(context);
-        let [keys, order, counts] =
-            [short.scratch(4 * n)?, short.scratch(4 * n)?, short.scratch(4 * n)?].map(|s| s.address);
-        let (r, of) = (address(frame.positions), address(batch.idx()));
-        launches.run("geometry", batch.systems(), &arguments![&call, &systems])?;
-        launches.run("place", n, &arguments![&call, &r, &of, &systems, &points, &keys, &order])?;
-        let queue = cuda.queue();
-        let scratch = short.scratch(raw::sort_scratch(Key::U32, n))?;
-        let bits = buckets.ilog2() as usize;
-        raw::sort_by_key(&queue, Key::U32, keys, order, length, bits, scratch)?;
-        let to = (Integer::I32, bounds);
-        raw::segment_bounds(&queue, Key::U32, keys, length, to, buckets, Status::IGNORED)?;
-        launches.run("gather", n, &arguments![&call, &points, &order, &sorted])?;
-        launches.run("count", n * WARP, &arguments![&call, &systems, &sorted, &bounds, &counts, &kept])?;
+        let counts = short.scratch(4 * n)?.address;
+        let Cells { systems, sorted, bounds, .. } = &cells;
+        launches.run("count", n * WARP, &arguments![&call, systems, sorted, bounds, &counts, &kept])?;
         let scratch = short.scratch(raw::scan_scratch(n))?;
         let [from, to] = [(Integer::I32, counts), (Integer::I64, ptr)];
-        raw::scan(&queue, Scan::Exclusive, from, to, length, Status::IGNORED, scratch)?;
+        raw::scan(&cuda.queue(), Scan::Exclusive, from, to, length, Status::IGNORED, scratch)?;
         drop(short);
-        Ok(Self { launches, call, rooms, word, systems, points, sorted, bounds, kept, ptr })
+        Ok(Self { launches, call, rooms, word, cells, kept, ptr })
     }
 
     /// Copies positions and cells to where arrays of the same types and shapes are.
@@ -334,7 +435,7 @@ impl<'c> Counted<'c> {
     pub(super) fn fill(&mut self, into: Entries) -> Result<()> {
         let Entries { rows, others, shifts, capacity, packed } = into;
         (self.call.capacity, self.call.packed) = (capacity as i64, i64::from(packed));
-        let Self { call, systems, points, sorted, bounds, kept, ptr, .. } = self;
+        let Self { call, cells: Cells { systems, points, sorted, bounds }, kept, ptr, .. } = self;
         let arguments = arguments![call, systems, points, sorted, bounds, kept, ptr, &rows, &others, &shifts];
         self.launches.run("fill", call.points as usize * WARP, &arguments)
     }
@@ -367,8 +468,8 @@ pub(super) fn moved(
     most: f64,
     flags: u64,
 ) -> Result<()> {
-    let launches = Launches { stream: cuda.stream(), positions: frame.positions.dtype() };
-    let call = frame.call(0.0, Kind::Full, 0, 0);
+    let launches = lists(cuda, frame);
+    let call = frame.call(0.0, 0.0, Kind::Full, 0);
     let (r, of) = (address(frame.positions), address(frame.batch.idx()));
     let arguments = arguments![&call, &r, &before, &of, &cell_before, &most, &flags];
     launches.run("moved", frame.batch.systems().max(frame.batch.atoms()), &arguments)

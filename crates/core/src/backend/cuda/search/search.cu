@@ -1,85 +1,4 @@
-// Neighbours of points, found by a grid whose cells hash to buckets: as hash_grid/kernels.rs has it, with points in the order of
-// their buckets and a warp for each row. What decides whether a pair is in the list is rounded step by step, as on the CPU.
-typedef unsigned u32;
-typedef long long i64;
-typedef unsigned long long u64;
-
-#define FUNCTION extern "C" __global__ void __launch_bounds__(THREADS)
-
-constexpr int THREADS = 128, WARP = 32;
-constexpr u32 ALL = 0xffffffffu;
-// Entries of a row that shared memory has room for.
-constexpr int ROOM = 256;
-// Candidates are taken WARP at a time: of so many times the count keeps which are pairs, two for each lane.
-constexpr int KEPT = 2 * WARP;
-// Reasons of backend/status.rs, and the arguments that the host names.
-constexpr int CAPACITY = 2, NOT_FINITE = 3, OVERFLOW_OF_INTEGER = 4, FLAT = 8;
-constexpr u32 POSITIONS = 1, CELL = 2, CUTOFF = 4, ROOM_FOR_PAIRS = 5;
-
-__device__ inline void raise(u32* word, int reason, u32 param) {
-  atomicOr(word, 1u << reason);
-  atomicMax(word + 1 + reason, param);
-}
-
-struct System {
-  double rows[9], inverse[9], heights[3], per[3], margin[3];
-  double skew, lengths;
-  int cells[3], usable;
-  // The largest |coordinate| of its points, rounded up to a float: as bits, for these have the same order.
-  u32 largest, unused;
-};
-
-// Whole sectors of memory.
-struct __align__(16) Point {
-  double r[3];
-  int wrap[3];
-  // The lower bits. Cells that have these in common are too far apart for both to be within reach.
-  int cell[3];
-  int system, self;
-};
-
-struct Search {
-  double cutoff;
-  i64 points, systems, buckets, capacity;
-  // Those of `cells` systems, or one for all.
-  const void* cell;
-  i64 cell_is_wide, cells;
-  // For `each` system, or one for all, or null: then `axes` has a bit for each axis.
-  const int* pbc;
-  i64 axes, each, half, packed;
-  // Zero where the list is to stay as it is, or null.
-  const i64* wanted;
-  u32* word;
-};
-
-__device__ inline bool idle(const Search& a) { return a.wanted && *a.wanted == 0; }
-
-__device__ inline double norm(const double* v) {
-  const double scale = fmax(fmax(fabs(v[0]), fabs(v[1])), fabs(v[2]));
-  if (!(scale > 0)) return scale;
-  const double x = v[0] / scale, y = v[1] / scale, z = v[2] / scale;
-  return scale * sqrt(x * x + y * y + z * z);
-}
-
-__device__ inline void cross(const double* a, const double* b, double* c) {
-  c[0] = a[1] * b[2] - a[2] * b[1];
-  c[1] = a[2] * b[0] - a[0] * b[2];
-  c[2] = a[0] * b[1] - a[1] * b[0];
-}
-
-__device__ inline void normalise(double* v) {
-  const double length = norm(v);
-  for (int c = 0; c < 3; ++c) v[c] /= length;
-}
-
-__device__ inline double fraction(const System& s, double x, double y, double z, int k) {
-  return x * s.inverse[k] + y * s.inverse[3 + k] + z * s.inverse[6 + k];
-}
-
-__device__ inline double reach(const System& s, double cutoff) {
-  const double largest = double(__uint_as_float(s.largest));
-  return cutoff * (1 + 1e-9) + 0x1p-43 * s.skew * (largest + cutoff + s.lengths);
-}
+// Neighbour lists: a grid of cells as wide as the cutoff, searched around its own points.
 
 // Whether the list of some system is not to stay, where `wanted` was 0: then as many as there are points.
 FUNCTION decide(Search a, const int* flags, i64* wanted) {
@@ -100,181 +19,6 @@ FUNCTION keep(Search a, const POSITION* r, POSITION* positions, void* cell) {
   }
 }
 
-// What Lattice::new does, and how many cells there are along each axis. Below this |det| unit vectors lie in one plane.
-FUNCTION geometry(Search a, System* systems) {
-  const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (b >= a.systems || idle(a)) return;
-  System s;
-  bool open[3];
-  double frame[9], unit[9];
-  bool finite = true;
-  for (int k = 0; k < 3; ++k) open[k] = a.pbc ? a.pbc[(a.each > 1 ? 3 * b : 0) + k] == 0 : (a.axes >> k & 1) == 0;
-  for (int n = 0; n < 9; ++n) {
-    const i64 at = (a.cells > 1 ? 9 * b : 0) + n;
-    frame[n] = !a.cell ? 0 : a.cell_is_wide ? ((const double*)a.cell)[at] : double(((const float*)a.cell)[at]);
-    finite = finite && fabs(frame[n]) <= 1.7976931348623157e308;
-    s.rows[n] = open[n / 3] ? 0 : frame[n];
-  }
-  const int periodic = 3 - open[0] - open[1] - open[2];
-  if (periodic == 0) {
-    for (int n = 0; n < 9; ++n) frame[n] = n % 4 == 0;
-  } else if (periodic == 1) {
-    const int k = open[0] ? (open[1] ? 2 : 1) : 0;
-    double* second = frame + 3 * ((k + 1) % 3);
-    double along[3] = {s.rows[3 * k], s.rows[3 * k + 1], s.rows[3 * k + 2]};
-    normalise(along);
-    int least = 0;
-    for (int c = 1; c < 3; ++c) least = fabs(along[c]) < fabs(along[least]) ? c : least;
-    const double other[3] = {double(least == 0), double(least == 1), double(least == 2)};
-    cross(along, other, second);
-    normalise(second);
-    cross(along, second, frame + 3 * ((k + 2) % 3));
-  } else if (periodic == 2) {
-    const int k = open[0] ? 0 : open[1] ? 1 : 2;
-    double one[3], two[3];
-    for (int c = 0; c < 3; ++c) {
-      one[c] = s.rows[3 * ((k + 1) % 3) + c];
-      two[c] = s.rows[3 * ((k + 2) % 3) + c];
-    }
-    normalise(one);
-    normalise(two);
-    cross(one, two, frame + 3 * k);
-    normalise(frame + 3 * k);
-  }
-  double lengths[3];
-  for (int k = 0; k < 3; ++k) {
-    lengths[k] = norm(frame + 3 * k);
-    for (int c = 0; c < 3; ++c) unit[3 * k + c] = frame[3 * k + c] / lengths[k];
-  }
-  double normal[9];
-  for (int k = 0; k < 3; ++k) cross(unit + 3 * ((k + 1) % 3), unit + 3 * ((k + 2) % 3), normal + 3 * k);
-  const double volume = unit[0] * normal[0] + unit[1] * normal[1] + unit[2] * normal[2];
-  // NaN where a vector is zero.
-  const bool spans = fabs(volume) > 1e-12;
-  bool few = true;
-  double images = 1;
-  s.skew = 1;
-  s.lengths = 0;
-  for (int k = 0; k < 3; ++k) {
-    double column[3];
-    for (int c = 0; c < 3; ++c) column[c] = s.inverse[3 * c + k] = normal[3 * k + c] / volume / lengths[k];
-    s.heights[k] = open[k] ? 1 : 1 / norm(column);
-    s.lengths += open[k] ? 0 : lengths[k];
-    s.skew = fmax(s.skew, lengths[k] / s.heights[k]);
-    const double along = open[k] ? 0 : fmin(fmax(floor(s.heights[k] / a.cutoff), 1.0), 1073741824.0);
-    s.cells[k] = int(along);
-    s.per[k] = open[k] ? 1 / a.cutoff : along;
-    // A point on the border of a cell counts to either side; coordinates are below 1 here.
-    s.margin[k] = open[k] ? 0 : 1e-9;
-    if (!open[k]) {
-      const double boxes = a.cutoff / s.heights[k];
-      images *= 2 * boxes + 2;
-      few = few && boxes + 2 <= (k == 0 ? 511 : 1023);
-    }
-  }
-  few = few && images <= 268435456.0;
-  s.usable = finite && spans && few;
-  s.largest = 0;
-  s.unused = 0;
-  systems[b] = s;
-  if (!finite) {
-    raise(a.word, NOT_FINITE, CELL);
-  } else if (!spans) {
-    raise(a.word, FLAT, CELL);
-  } else if (!few) {
-    raise(a.word, OVERFLOW_OF_INTEGER, CUTOFF);
-  }
-}
-
-__device__ inline u32 bucket_of(u64 b, u64 x, u64 y, u64 z, u64 buckets) {
-  u64 h = ((b * 2971215073ull + x) * 6364136223846793005ull + y) * 3935559000370003845ull;
-  h ^= u64(i64(h) >> 29);
-  return u32((h + z) & (buckets - 1));
-}
-
-__device__ inline i64 cell_along(double s, double per, int n) {
-  const i64 c = i64(floor(s * per));
-  return n > 0 ? (c < 0 ? 0 : c < n - 1 ? c : n - 1) : c;
-}
-
-// The fractional coordinates of a point that was moved into its cell.
-__device__ inline void fractions(const System& s, const Point& p, double* u) {
-  double at[3];
-  for (int c = 0; c < 3; ++c) {
-    at[c] = p.r[c] - (p.wrap[0] * s.rows[c] + p.wrap[1] * s.rows[3 + c] + p.wrap[2] * s.rows[6 + c]);
-  }
-  for (int k = 0; k < 3; ++k) u[k] = fraction(s, at[0], at[1], at[2], k);
-}
-
-// Every point gets a key that is a bucket, also where it cannot be placed: then the word is raised, and nobody asks.
-FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Point* points, u32* keys, u32* order) {
-  const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (i >= a.points || idle(a)) return;
-  keys[i] = 0;
-  order[i] = u32(i);
-  const int b = of[i];
-  if (b < 0 || b >= a.systems || !systems[b].usable) return;
-  System& s = systems[b];
-  Point p;
-  p.system = b;
-  p.self = int(i);
-  double largest = 0;
-  for (int c = 0; c < 3; ++c) {
-    p.r[c] = double(r[3 * i + c]);
-    // A NaN is not at most anything.
-    if (!(fabs(p.r[c]) <= 1.7976931348623157e308)) return raise(a.word, NOT_FINITE, POSITIONS);
-    largest = fmax(largest, fabs(p.r[c]));
-  }
-  bool far = !(largest < 1e38);
-  for (int k = 0; k < 3; ++k) {
-    const double boxes = s.cells[k] > 0 ? floor(fraction(s, p.r[0], p.r[1], p.r[2], k)) : 0;
-    far = far || !(fabs(boxes) <= 536870912.0);
-    p.wrap[k] = far ? 0 : int(boxes);
-  }
-  double u[3];
-  fractions(s, p, u);
-  i64 cell[3];
-  for (int k = 0; k < 3; ++k) {
-    far = far || !(fabs(u[k] * s.per[k]) < 1e15);
-    cell[k] = far ? 0 : cell_along(u[k], s.per[k], s.cells[k]);
-    p.cell[k] = int(u32(u64(cell[k])));
-  }
-  if (far) return raise(a.word, OVERFLOW_OF_INTEGER, POSITIONS);
-  points[i] = p;
-  keys[i] = bucket_of(u64(b), u64(cell[0]), u64(cell[1]), u64(cell[2]), u64(a.buckets));
-  // One more than the nearest float is not below, and most points need no atomic operation to find that out.
-  const u32 bits = __float_as_uint(float(largest)) + 1;
-  if (bits > *(volatile u32*)&s.largest) atomicMax(&s.largest, bits);
-}
-
-FUNCTION gather(Search a, const Point* points, const u32* order, Point* sorted) {
-  const i64 p = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (p < a.points && *a.word == 0 && !idle(a)) sorted[p] = points[order[p]];
-}
-
-__device__ inline i64 floor_div(i64 x, i64 n) {
-  const i64 q = x / n;
-  return q - (x % n < 0);
-}
-
-// As math/packed.rs.
-__device__ inline int pack(int x, int y, int z) {
-  return int((u32(x) << 22) + (u32(y) << 11) + u32(z));
-}
-
-__device__ inline void unpack(int packed, int* s) {
-  const int biased = int(u32(packed) + (1024u << 11 | 1024u));
-  s[0] = biased >> 22;
-  s[1] = (biased >> 11 & 2047) - 1024;
-  s[2] = (biased & 2047) - 1024;
-}
-
-__device__ inline double component(const System& s, const Point& i, const Point& j, const int* t, int c) {
-  const double x = __dmul_rn(double(t[0]), s.rows[c]), y = __dmul_rn(double(t[1]), s.rows[3 + c]);
-  const double moved = __dadd_rn(__dadd_rn(x, y), __dmul_rn(double(t[2]), s.rows[6 + c]));
-  return __dadd_rn(__dsub_rn(j.r[c], i.r[c]), moved);
-}
-
 // Whether the image of a point that lies `n` boxes from the other one, both in their cells, is its neighbour.
 __device__ inline bool is_pair(const Search& a, const System& s, const Point& i, const Point& j, const int* n) {
   int t[3];
@@ -290,85 +34,8 @@ __device__ inline bool is_pair(const Search& a, const System& s, const Point& i,
   return square < __dmul_rn(a.cutoff, a.cutoff);
 }
 
-// Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came
-// once. A lane looks a cell up, and then the points of 32 cells are taken as one sequence. `kept` is what was found in the
-// first of them; AGAIN it is known, and no distance is computed.
-template <bool AGAIN, class F>
-__device__ void visit(const Search& a, const System& s, const Point& i, const Point* sorted, const int* bounds, u64& kept,
-                      F f) {
-  const int lane = threadIdx.x % WARP;
-  double u[3];
-  fractions(s, i, u);
-  const double within = reach(s, a.cutoff);
-  i64 low[3], size[3];
-  for (int k = 0; k < 3; ++k) {
-    const double far = within / s.heights[k] + s.margin[k];
-    low[k] = i64(floor((u[k] - far) * s.per[k]));
-    size[k] = i64(floor((u[k] + far) * s.per[k])) - low[k] + 1;
-  }
-  const i64 cells = size[0] * size[1] * size[2];
-  i64 time = 0;
-  for (i64 base = 0; base < cells; base += WARP) {
-    const i64 at = base + lane;
-    int count = 0, begin = 0, code = 0, cell[3] = {0, 0, 0};
-    if (at < cells) {
-      const i64 xy = at / size[2], x = xy / size[1];
-      const i64 c[3] = {low[0] + x, low[1] + (xy - x * size[1]), low[2] + (at - xy * size[2])};
-      u64 wrapped[3];
-      int n[3];
-      for (int k = 0; k < 3; ++k) {
-        n[k] = s.cells[k] > 0 ? int(floor_div(c[k], s.cells[k])) : 0;
-        wrapped[k] = u64(c[k] - i64(n[k]) * s.cells[k]);
-        cell[k] = int(u32(wrapped[k]));
-      }
-      code = pack(n[0], n[1], n[2]);
-      const u32 bucket = bucket_of(u64(i.system), wrapped[0], wrapped[1], wrapped[2], u64(a.buckets));
-      begin = bounds[bucket];
-      count = bounds[bucket + 1] - begin;
-    }
-    // A crowded bucket may be met in several cells, so that the sum can pass what an i32 holds.
-    i64 upto = count;
-    for (int by = 1; by < WARP; by *= 2) {
-      const i64 before = __shfl_up_sync(ALL, upto, by);
-      if (lane >= by) upto += before;
-    }
-    const i64 all = __shfl_sync(ALL, upto, WARP - 1);
-    const i64 first = begin - (upto - count);
-    for (i64 some = 0; some < all; some += WARP, ++time) {
-      const bool known = AGAIN && time < KEPT;
-      u32 hits = known ? u32(__shfl_sync(ALL, kept, int(time / 2)) >> 32 * (time % 2)) : 0;
-      if (known && hits == 0) continue;
-      const i64 e = some + lane;
-      int owner = 0;
-      for (int by = WARP / 2; by > 0; by /= 2) {
-        if (__shfl_sync(ALL, upto, owner + by - 1) <= e) owner += by;
-      }
-      const i64 p = __shfl_sync(ALL, first, owner) + e;
-      const int own = __shfl_sync(ALL, code, owner);
-      int j = 0;
-      if (known) {
-        if (hits >> lane & 1) j = sorted[p].self;
-      } else {
-        const int x = __shfl_sync(ALL, cell[0], owner);
-        const int y = __shfl_sync(ALL, cell[1], owner);
-        const int z = __shfl_sync(ALL, cell[2], owner);
-        bool found = false;
-        if (e < all) {
-          const Point& other = sorted[p];
-          // Other cells, and other systems, may share the bucket.
-          if (other.cell[0] == x && other.cell[1] == y && other.cell[2] == z && other.system == i.system) {
-            int n[3];
-            unpack(own, n);
-            found = is_pair(a, s, i, other, n);
-            j = other.self;
-          }
-        }
-        hits = __ballot_sync(ALL, found);
-        if (!AGAIN && time / 2 == lane) kept |= u64(hits) << 32 * (time % 2);
-      }
-      f(hits, j, own);
-    }
-  }
+__device__ inline double reach(const Search& a, const System& s) {
+  return reach(s, double(__uint_as_float(s.largest)), a.cutoff);
 }
 
 // Rows in the order of their points' buckets: neighbouring warps read the same cells.
@@ -382,57 +49,11 @@ FUNCTION count(Search a, const System* systems, const Point* sorted, const int* 
   const Point i = sorted[row];
   i64 found = 0;
   u64 mine = 0;
-  visit<false>(a, systems[i.system], i, sorted, bounds, mine, [&](u32 hits, int, int) { found += __popc(hits); });
+  const System& s = systems[i.system];
+  const auto pair = [&](const Point& j, const int* n) { return is_pair(a, s, i, j, n); };
+  visit<false>(a, s, i, reach(a, s), sorted, bounds, mine, pair, [&](u32 hits, int, int) { found += __popc(hits); });
   kept[WARP * row + threadIdx.x % WARP] = mine;
   if (threadIdx.x % WARP == 0) counts[i.self] = found > 2147483647 ? 2147483647 : int(found);
-}
-
-// The keys of a row in shared memory, or, where they are too many, in the place of the entries themselves.
-struct Keys {
-  u64* room;
-  bool fit;
-  int* others;
-  int* shifts;
-  i64 stride;
-  __device__ u64 get(i64 n) const { return fit ? room[n] : u64(u32(others[n])) << 32 | u32(shifts[stride * n]); }
-  __device__ void set(i64 n, u64 key) const {
-    if (fit) {
-      room[n] = key;
-      return;
-    }
-    others[n] = int(key >> 32);
-    shifts[stride * n] = int(u32(key));
-  }
-};
-
-// A bitonic sort whose comparisons all put the smaller one first, so that any number can be sorted as if the rest were larger.
-__device__ inline void sort_row(const Keys& keys, i64 n) {
-  const int lane = threadIdx.x % WARP;
-  const auto order = [&](i64 x, i64 y) {
-    if (y >= n) return;
-    const u64 p = keys.get(x), q = keys.get(y);
-    if (q < p) {
-      keys.set(x, q);
-      keys.set(y, p);
-    }
-  };
-  i64 half = 1;
-  while (2 * half < n) half *= 2;
-  for (i64 run = 1; run < n; run *= 2) {
-    __syncwarp();
-    for (i64 t = lane; t < half; t += WARP) {
-      const i64 within = t & (run - 1), x = 2 * (t - within) + within;
-      order(x, x ^ (2 * run - 1));
-    }
-    for (i64 by = run / 2; by > 0; by /= 2) {
-      __syncwarp();
-      for (i64 t = lane; t < half; t += WARP) {
-        const i64 within = t & (by - 1), x = 2 * (t - within) + within;
-        order(x, x + by);
-      }
-    }
-  }
-  __syncwarp();
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
@@ -452,7 +73,9 @@ FUNCTION fill(Search a, const System* systems, const Point* points, const Point*
   const Keys keys = {rooms[threadIdx.x / WARP], n <= ROOM, others, shifts, stride};
   u64 mine = kept[WARP * row + lane];
   i64 done = 0;
-  visit<true>(a, systems[i.system], i, sorted, bounds, mine, [&](u32 hits, int j, int code) {
+  const System& s = systems[i.system];
+  const auto pair = [&](const Point& j, const int* n) { return is_pair(a, s, i, j, n); };
+  visit<true>(a, s, i, reach(a, s), sorted, bounds, mine, pair, [&](u32 hits, int j, int code) {
     // For one j, what the points were moved by is the same: the order of boxes is that of S.
     if (hits >> lane & 1) keys.set(done + __popc(hits & ((1u << lane) - 1)), u64(j) << 32 | (u32(code) ^ 0x80000000u));
     done += __popc(hits);

@@ -1,5 +1,11 @@
 //! The grid against every image of every point, tried one by one.
 
+#[cfg(target_os = "linux")]
+mod device;
+#[cfg(target_os = "linux")]
+#[path = "../common/gpu.rs"]
+mod gpu;
+
 use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Serial, Threads};
@@ -263,10 +269,8 @@ fn too_few_points_are_an_error_or_padding() {
     );
 }
 
-/// Spread over 10¹² cells, all in one, and both.
-#[test]
-fn memory_and_time_follow_the_points() {
-    let context = Context::default();
+/// Points that are all in one cell, spread over 10¹² of them, and both.
+fn clusters() -> [Vec<Point>; 3] {
     let clustered: Vec<Point> =
         (0..400).map(|n| [f64::from(n % 20) * 1e-3, f64::from(n / 20) * 1e-3, 0.0]).collect();
     let scattered: Vec<Point> = (0..400)
@@ -276,7 +280,13 @@ fn memory_and_time_follow_the_points() {
         })
         .collect();
     let mixed = [clustered.clone(), scattered.clone()].concat();
-    for at in [clustered, scattered, mixed] {
+    [clustered, scattered, mixed]
+}
+
+#[test]
+fn memory_and_time_follow_the_points() {
+    let context = Context::default();
+    for at in clusters() {
         let points = one(&at);
         let grid = grid(&points, 1.0, None);
         let every = all(&points, &points, &[CUBE], [false; 3], 0.0);

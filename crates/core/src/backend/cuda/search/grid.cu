@@ -1,0 +1,336 @@
+// Queries: a grid searched around other points than its own.
+
+// Reasons of backend/status.rs.
+constexpr int STALE = 15, FEW = 16;
+
+// Asked for no number of blocks, ptxas would rather spill than have fewer of them.
+#define ROW_FUNCTION extern "C" __global__ void __launch_bounds__(THREADS, 3)
+
+struct Queries {
+  double radius;
+  i64 queries;
+  const POSITION* r;
+  // The system of each, or null where there is one.
+  const int* of;
+  // The word of what the grid was built by.
+  const u32* built;
+  // What the arguments are called in the search's word.
+  u32 positions, within, grid, room;
+};
+
+FUNCTION seal(Search a, u32* built, int words) {
+  if (int(threadIdx.x) < words) built[threadIdx.x] = a.word[threadIdx.x];
+}
+
+// Whether these are the points of the grid, in the same systems where they are given.
+FUNCTION same(Search a, const u32* built, const Point* points, const POSITION* r, const int* of, u32 grid) {
+  const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
+  // What was not built has no points.
+  if (i >= a.points || *built != 0) return;
+  bool as_before = !of || points[i].system == of[i];
+  for (int c = 0; c < 3; ++c) as_before = as_before && points[i].r[c] == double(r[3 * i + c]);
+  if (!as_before) raise(a.word, STALE, grid);
+}
+
+// The first point of a system, and those behind: points lie in the order of their systems.
+__device__ inline i64 first_of(const Search& a, const Point* points, int system) {
+  i64 low = 0, high = a.points;
+  while (low < high) {
+    const i64 middle = (low + high) / 2;
+    if (points[middle].system < system) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// A row of a search: a query in its cell, and the points of its system. In shared memory, as registers are few.
+struct Row {
+  Point here;
+  double largest;
+  i64 begin, end;
+};
+
+// Whether there is something to search for; all lanes of a warp together.
+__device__ __forceinline__ bool begin_row(const Search& a, const Queries& q, const System* systems, const Point* points,
+                                          i64 row, Row& into) {
+  const bool first = threadIdx.x % WARP == 0;
+  if (*q.built != 0) {
+    for (int reason = 0; row == 0 && first && reason < 32; ++reason) {
+      if (*q.built >> reason & 1) raise(a.word, reason, q.grid);
+    }
+    return false;
+  }
+  const int b = q.of ? q.of[row] : 0;
+  if (b < 0 || b >= a.systems) return false;
+  i64 cell[3];
+  Row found;
+  found.here.system = b;
+  found.here.self = int(row);
+  const int wrong = put(systems[b], q.r + 3 * row, found.here, cell, found.largest);
+  if (wrong && first) raise(a.word, wrong, q.positions);
+  if (wrong) return false;
+  found.largest = fmax(found.largest, double(__uint_as_float(systems[b].largest)));
+  found.begin = first_of(a, points, b);
+  found.end = first_of(a, points, b + 1);
+  if (first) into = found;
+  __syncwarp();
+  return found.begin < found.end;
+}
+
+// |r_j - q_i + S . cell|
+__device__ inline double distance_of(const System& s, const Point& i, const Point& j, const int* n) {
+  int t[3];
+  for (int k = 0; k < 3; ++k) t[k] = n[k] + i.wrap[k] - j.wrap[k];
+  const double x = component(s, i, j, t, 0), y = component(s, i, j, t, 1), z = component(s, i, j, t, 2);
+  return __dsqrt_rn(__dadd_rn(__dadd_rn(__dmul_rn(x, x), __dmul_rn(y, y)), __dmul_rn(z, z)));
+}
+
+// As `visit`, from point to point in place of from cell to cell.
+template <bool AGAIN, class Pair, class F>
+__device__ __forceinline__ void visit_all(const System& s, const Row& row, double within, const Point* points, u64& kept,
+                                          Pair is_pair, F f) {
+  const int lane = threadIdx.x % WARP;
+  double u[3], far[3];
+  int images[3];
+  fractions(s, row.here, u);
+  for (int k = 0; k < 3; ++k) {
+    far[k] = within / s.heights[k] + s.margin[k];
+    images[k] = s.cells[k] > 0 ? int(floor(2 * far[k])) + 1 : 1;
+  }
+  i64 time = 0;
+  for (i64 base = row.begin; base < row.end; base += WARP) {
+    const bool is_point = base + lane < row.end;
+    const Point& j = points[is_point ? base + lane : row.begin];
+    double v[3];
+    int low[3];
+    fractions(s, j, v);
+    for (int k = 0; k < 3; ++k) low[k] = s.cells[k] > 0 ? int(ceil(u[k] - far[k] - v[k])) : 0;
+    for (int x = 0; x < images[0]; ++x) {
+      for (int y = 0; y < images[1]; ++y) {
+        for (int z = 0; z < images[2]; ++z, ++time) {
+          const bool known = AGAIN && time < KEPT;
+          u32 hits = known ? u32(__shfl_sync(ALL, kept, int(time / 2)) >> 32 * (time % 2)) : 0;
+          if (known && hits == 0) continue;
+          const int n[3] = {low[0] + x, low[1] + y, low[2] + z};
+          if (!known) {
+            hits = __ballot_sync(ALL, is_point && is_pair(j, n));
+            if (!AGAIN && time / 2 == lane) kept |= u64(hits) << 32 * (time % 2);
+          }
+          f(hits, j.self, pack(n[0], n[1], n[2]));
+        }
+      }
+    }
+  }
+}
+
+// All pairs of a row: whichever are fewer, cells within reach or images of all points, are looked at one by one. So a radius
+// of many cells costs no more than there are points.
+template <bool AGAIN, class Pair, class F>
+__device__ __forceinline__ void look(const Search& a, const System& s, const Row& row, double radius, const Point* points,
+                                     const Point* sorted, const int* bounds, u64& kept, Pair is_pair, F f) {
+  const double within = reach(s, row.largest, radius);
+  double u[3], cells = 1, all = double(row.end - row.begin);
+  fractions(s, row.here, u);
+  for (int k = 0; k < 3; ++k) {
+    const double far = within / s.heights[k] + s.margin[k];
+    cells *= floor((u[k] + far) * s.per[k]) - floor((u[k] - far) * s.per[k]) + 1;
+    all *= s.cells[k] > 0 ? 2 * far + 1 : 1;
+  }
+  if (cells < all) {
+    visit<AGAIN>(a, s, row.here, within, sorted, bounds, kept, is_pair, f);
+  } else {
+    visit_all<AGAIN>(s, row, within, points, kept, is_pair, f);
+  }
+}
+
+ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* points, const Point* sorted, const int* bounds,
+               int* counts, u64* kept) {
+  const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
+  const int lane = threadIdx.x % WARP;
+  if (row >= q.queries) return;
+  i64 found = 0;
+  u64 mine = 0;
+  __shared__ Row heres[THREADS / WARP];
+  Row& here = heres[threadIdx.x / WARP];
+  if (begin_row(a, q, systems, points, row, here)) {
+    const System& s = systems[here.here.system];
+    if (few_images(s, q.radius)) {
+      const auto pair = [&](const Point& j, const int* n) { return distance_of(s, here.here, j, n) <= q.radius; };
+      look<false>(a, s, here, q.radius, points, sorted, bounds, mine, pair,
+                  [&](u32 hits, int, int) { found += __popc(hits); });
+    } else if (lane == 0) {
+      raise(a.word, OVERFLOW_OF_INTEGER, q.within);
+    }
+  }
+  kept[WARP * row + lane] = mine;
+  if (lane == 0) counts[row] = found > 2147483647 ? 2147483647 : int(found);
+}
+
+// Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
+ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* points, const Point* sorted, const int* bounds,
+              const u64* kept, const i64* ptr, int* others, int* shifts) {
+  __shared__ u64 rooms[THREADS / WARP][ROOM];
+  const int lane = threadIdx.x % WARP;
+  const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
+  if (row >= q.queries || *a.word != 0 || ptr[q.queries] > a.capacity) return;
+  const i64 begin = ptr[row], n = ptr[row + 1] - begin;
+  __shared__ Row heres[THREADS / WARP];
+  Row& here = heres[threadIdx.x / WARP];
+  if (n == 0 || !begin_row(a, q, systems, points, row, here)) return;
+  others += begin;
+  shifts += 3 * begin;
+  const Keys keys = {rooms[threadIdx.x / WARP], n <= ROOM, others, shifts, 3};
+  u64 mine = kept[WARP * row + lane];
+  i64 done = 0;
+  const System& s = systems[here.here.system];
+  const auto pair = [&](const Point& j, const int* n) { return distance_of(s, here.here, j, n) <= q.radius; };
+  look<true>(a, s, here, q.radius, points, sorted, bounds, mine, pair, [&](u32 hits, int j, int code) {
+    if (hits >> lane & 1) keys.set(done + __popc(hits & ((1u << lane) - 1)), u64(j) << 32 | (u32(code) ^ 0x80000000u));
+    done += __popc(hits);
+  });
+  sort_row(keys, n);
+  for (i64 e = lane; e < n; e += WARP) {
+    const u64 key = keys.get(e);
+    const int j = int(key >> 32);
+    int t[3];
+    unpack(int(u32(key) ^ 0x80000000u), t);
+    others[e] = j;
+    for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k] + here.here.wrap[k] - points[j].wrap[k];
+  }
+}
+
+// A list that was not made has offsets that its users refuse.
+FUNCTION finish(Search a, Queries q, i64* ptr) {
+  const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (i >= q.queries) return;
+  if ((*a.word & ~(1u << CAPACITY)) != 0) {
+    ptr[i + 1] = a.capacity + 1;
+  } else if (i == q.queries - 1 && ptr[i + 1] > a.capacity) {
+    raise(a.word, CAPACITY, q.room);
+  }
+}
+
+// The nearest points of a row that were found so far, in the place where they are wanted; images as packed boxes, which for one
+// point are in the order of S.
+struct Nearest {
+  i64 k, have;
+  int* index;
+  double* distance;
+  int* shift;
+
+  __device__ u64 key(i64 n) const { return u64(index[n]) << 32 | (u32(shift[3 * n]) ^ 0x80000000u); }
+
+  // Puts one where it belongs; all lanes of a warp together.
+  __device__ __forceinline__ void insert(double d, u64 of) {
+    const int lane = threadIdx.x % WARP;
+    i64 at = 0;
+    for (i64 base = 0; base < have; base += WARP) {
+      const i64 n = base + lane;
+      at += __popc(__ballot_sync(ALL, n < have && (distance[n] < d || (distance[n] == d && key(n) < of))));
+    }
+    if (at >= k) return;
+    // From the end on, everything behind moves up, and what falls off is lost.
+    for (i64 top = have < k ? have : k - 1; top > at; top -= WARP) {
+      const i64 n = top - lane;
+      const bool moves = n > at;
+      const double other = moves ? distance[n - 1] : 0;
+      const int j = moves ? index[n - 1] : 0, code = moves ? shift[3 * (n - 1)] : 0;
+      __syncwarp();
+      if (moves) {
+        distance[n] = other;
+        index[n] = j;
+        shift[3 * n] = code;
+      }
+      __syncwarp();
+    }
+    if (lane == 0) {
+      distance[at] = d;
+      index[at] = int(of >> 32);
+      shift[3 * at] = int(u32(of) ^ 0x80000000u);
+    }
+    have = have < k ? have + 1 : k;
+    __syncwarp();
+  }
+};
+
+// A radius within which k points are likely, and many more are not.
+__device__ inline double first_radius(const Search& a, const System& s, i64 number, i64 k) {
+  // How many images of the system hold k points.
+  const double boxes = (double(k) + 1) / double(number);
+  double radius = a.cell_size, volume = 1;
+  bool closed = true;
+  for (int c = 0; c < 3; ++c) {
+    closed = closed && s.cells[c] > 0;
+    if (s.cells[c] > 0) radius = fmin(radius, (boxes + 1) * s.heights[c]);
+  }
+  if (!closed) return radius;
+  double normal[3];
+  cross(s.rows, s.rows + 3, normal);
+  volume = fabs(normal[0] * s.rows[6] + normal[1] * s.rows[7] + normal[2] * s.rows[8]);
+  return fmin(radius, cbrt(0.75 * boxes * volume / 3.141592653589793));
+}
+
+// The k nearest points of each query, by distance, then point, then S; places that no point is left for get `empty`.
+ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* points, const Point* sorted, const int* bounds,
+                     i64 k, int empty, int all, int* counts, int* index, double* distance, int* shift) {
+  const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
+  const int lane = threadIdx.x % WARP;
+  if (row >= q.queries) return;
+  Nearest found = {k, 0, index + k * row, distance + k * row, shift + 3 * k * row};
+  __shared__ Row heres[THREADS / WARP];
+  Row& here = heres[threadIdx.x / WARP];
+  const bool some = begin_row(a, q, systems, points, row, here);
+  const System& s = systems[some ? here.here.system : 0];
+  if (some && k > 0) {
+    const i64 number = here.end - here.begin;
+    const bool finite = s.cells[0] == 0 && s.cells[1] == 0 && s.cells[2] == 0;
+    for (double radius = first_radius(a, s, number, k);; radius *= 2) {
+      if (!few_images(s, radius)) {
+        if (lane == 0) raise(a.word, OVERFLOW_OF_INTEGER, q.within);
+        break;
+      }
+      double d = 0;
+      u64 unused = 0;
+      i64 seen = 0;
+      found.have = 0;
+      const auto pair = [&](const Point& j, const int* n) { return (d = distance_of(s, here.here, j, n)) <= radius; };
+      look<false>(a, s, here, radius, points, sorted, bounds, unused, pair, [&](u32 hits, int j, int code) {
+        seen += __popc(hits);
+        for (; hits != 0; hits &= hits - 1) {
+          const int from = __ffs(int(hits)) - 1;
+          const double its = __shfl_sync(ALL, d, from);
+          const u32 its_j = __shfl_sync(ALL, j, from), its_code = __shfl_sync(ALL, code, from);
+          if (found.have < k || its <= found.distance[k - 1]) {
+            found.insert(its, u64(its_j) << 32 | (its_code ^ 0x80000000u));
+          }
+        }
+      });
+      // All within the radius were seen, so the nearest of them are the nearest of all.
+      if (found.have == k || (finite && seen == number)) break;
+    }
+    __syncwarp();
+  }
+  for (i64 n = lane; n < k; n += WARP) {
+    const bool is_point = n < found.have;
+    int t[3] = {0, 0, 0};
+    if (is_point) unpack(found.shift[3 * n], t);
+    for (int c = 0; c < 3; ++c) {
+      found.shift[3 * n + c] = is_point ? t[c] + here.here.wrap[c] - points[found.index[n]].wrap[c] : 0;
+    }
+    if (is_point) continue;
+    found.index[n] = empty;
+    found.distance[n] = __longlong_as_double(0x7ff0000000000000ll);
+  }
+  if (lane != 0) return;
+  counts[row] = int(found.have);
+  if (all != 0 && found.have < k) raise(a.word, FEW, q.within);
+}
+
+// Nobody shall take distances for results where something was wrong.
+FUNCTION spoil(Search a, i64 count, double* distance) {
+  const i64 n = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (n < count && *a.word != 0) distance[n] = __longlong_as_double(0x7ff8000000000000ll);
+}

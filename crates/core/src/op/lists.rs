@@ -1,0 +1,60 @@
+//! Lists in the memory of a device that a call makes for its kernels: what grids find, and transposes to gather through.
+
+use super::declare::Step;
+use super::evaluate::Run;
+use super::request::Arg;
+use crate::Result;
+use crate::array::Array;
+use crate::backend::kernel::{Array as ArrayOf, Part, Slot};
+use crate::device::{DeviceArg, DevicePairs};
+
+impl Run<'_, '_> {
+    /// Makes the transposes of lists in the memory of a device that a part needs.
+    pub(super) fn transpose_lists(&mut self, step: &Step, part: &Part) -> Result<()> {
+        let Some(remote) = self.context.backend.remote() else { return Ok(()) };
+        let by_column =
+            |slot: &&Slot| matches!(slot.array, ArrayOf::ColumnStart | ArrayOf::PairRow | ArrayOf::PairEntry);
+        for slot in part.slots.iter().filter(by_column) {
+            let buffer = step.buffers[slot.param];
+            if self.transposes.iter().any(|(b, _)| *b == buffer) {
+                continue;
+            }
+            let transpose = match self.args.get(buffer) {
+                Some(Arg::Device(DeviceArg::Pairs(list))) if list.transpose().is_none() => {
+                    remote.transpose(self.context, list)?
+                }
+                _ => match self.near_list(buffer)? {
+                    Some(list) => remote.transpose(self.context, &list)?,
+                    None => continue,
+                },
+            };
+            self.transposes.push((buffer, transpose));
+        }
+        Ok(())
+    }
+
+    /// The list that a grid in the memory of a device found.
+    pub(super) fn near_list(&self, buffer: usize) -> Result<Option<DevicePairs<'_>>> {
+        let Some(Arg::Device(DeviceArg::Grid { grid, .. })) = self.args.get(buffer) else { return Ok(None) };
+        let near = self.near.iter().find(|(b, _)| *b == buffer);
+        near.map(|(_, arrays)| DevicePairs::found(arrays.each_ref(), grid)).transpose()
+    }
+
+    /// Lists of a step that were made for the call, or have a transpose that was.
+    pub(super) fn device_lists(&self, step: &Step) -> Result<Vec<(usize, DevicePairs<'_>)>> {
+        let mut lists = vec![];
+        for (buffer, _) in self.near.iter().filter(|(buffer, _)| step.buffers.contains(buffer)) {
+            lists.extend(self.near_list(*buffer)?.map(|list| (*buffer, list)));
+        }
+        for (buffer, arrays) in self.transposes.iter().filter(|(b, _)| step.buffers.contains(b)) {
+            let transpose: [&Array; 3] = arrays.each_ref();
+            let transpose = transpose.map(Array::view);
+            if let Some((_, list)) = lists.iter_mut().find(|(b, _)| b == buffer) {
+                *list = list.transposed(transpose);
+            } else if let Some(Arg::Device(DeviceArg::Pairs(list))) = self.args.get(*buffer) {
+                lists.push((*buffer, list.transposed(transpose)));
+            }
+        }
+        Ok(lists)
+    }
+}
