@@ -100,7 +100,9 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   if (!f || !modules.count(f->module) || f->module->context != s->context) return invalid_handle;
   const bool fits = gx && gy && gz && bx && by && bz && gx < 1u << 31 && gy < 65536 && gz < 65536 && bz <= 64 &&
                     size_t(bx) * by * bz <= 1024;
-  if (!fits || shared || extra || (f->kernel->count && !parameters)) return invalid_value;
+  size_t bytes = 0;
+  for (unsigned n = 0; n < f->kernel->count; ++n) bytes += f->kernel->sizes[n];
+  if (!fits || bytes > 4096 || shared || extra || (f->kernel->count && !parameters)) return invalid_value;
   // Parameters are the launch's own from here on.
   auto kept = std::make_shared<std::vector<std::unique_ptr<char[]>>>();
   for (unsigned n = 0; n < f->kernel->count; ++n) {
