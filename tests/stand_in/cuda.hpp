@@ -141,6 +141,13 @@ struct Kernel {
   const size_t* sizes;
   const char* (*run)(const unsigned*, const unsigned*, int, unsigned long long, void**);
 };
+// What texts that look for races are told (races.cuh): where device memory lies, room for who has accessed each two bytes of
+// it last, and the number of the launch.
+struct Races {
+  char *begin, *end;
+  void* cells;
+  unsigned launch;
+};
 struct Module;
 struct Function {
   Module* module;

@@ -94,6 +94,8 @@ struct Thread {
   int line = 0, source = 0;
   unsigned mask = 0;
   unsigned long long given = 0, got = 0;
+  // How many barriers of the block and exchanges of the warp it has come to.
+  unsigned barriers = 0, exchanges = 0;
 };
 
 // The block that runs on this thread of the host.
@@ -122,6 +124,7 @@ class Block {
   // All threads of the block; how many gave true.
   unsigned long long barrier(const char* what, int line, bool given) {
     wait(Thread::in_block, what, line, ~0u, 0, given);
+    ++threads[current].barriers;
     size_t here = 0, sum = 0;
     for (const Thread& t : threads) {
       if (t.state == Thread::left) fail("%s in line %d: a thread has left the kernel before it", what, line);
@@ -148,6 +151,7 @@ class Block {
     const size_t first = current & ~size_t(31);
     if (!(mask >> (current - first) & 1)) fail("%s in line %d: the mask %08x leaves out its own lane", what, line, mask);
     wait(Thread::in_warp, what, line, mask, source, given);
+    ++threads[current].exchanges;
     unsigned here = 0, votes = 0;
     for (int lane = 0; lane < 32; ++lane) {
       if (!(mask >> lane & 1)) continue;
@@ -175,6 +179,9 @@ class Block {
   }
 
   int lane() const { return int(current & 31); }
+  // The thread that runs.
+  const Thread& running() const { return threads[current]; }
+  unsigned number() const { return unsigned(current); }
 
   [[noreturn]] __attribute__((format(printf, 2, 3))) void fail(const char* format, ...) {
     va_list values;
@@ -408,7 +415,7 @@ inline void __threadfence_system() {}
 
 // Atomics, of the types that CUDA has them for and no others; integers wrap.
 #define STAND_IN_ATOMIC(name, T, value) \
-  inline T name(T* p, T v) { const T old = *p; *p = value; return old; }
+  __attribute__((no_sanitize("thread"))) inline T name(T* p, T v) { const T old = *p; *p = value; return old; }
 STAND_IN_ATOMIC(atomicAdd, int, int(unsigned(old) + unsigned(v)))
 STAND_IN_ATOMIC(atomicAdd, unsigned, old + v)
 STAND_IN_ATOMIC(atomicAdd, unsigned long long, old + v)
@@ -432,7 +439,11 @@ STAND_IN_ORDERED(unsigned long long)
   STAND_IN_ATOMIC(atomicAnd, T, old & v)   \
   STAND_IN_ATOMIC(atomicOr, T, old | v)    \
   STAND_IN_ATOMIC(atomicXor, T, old ^ v)   \
-  inline T atomicCAS(T* p, T compare, T v) { const T old = *p; if (old == compare) *p = v; return old; }
+  __attribute__((no_sanitize("thread"))) inline T atomicCAS(T* p, T compare, T v) { \
+    const T old = *p;                                                               \
+    if (old == compare) *p = v;                                                     \
+    return old;                                                                     \
+  }
 STAND_IN_BITS(int)
 STAND_IN_BITS(unsigned)
 STAND_IN_BITS(unsigned long long)

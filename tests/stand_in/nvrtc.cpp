@@ -121,17 +121,30 @@ Result compile(Program& p, int architecture, const std::vector<std::string>& def
   for (auto& name : names)
     whole << "extern const stand_in::Kernel stand_in_kernel_" << name << " = stand_in::Entry<&" << name << ">::kernel;\n";
   whole << "}\n";
+  const bool races = std::getenv("STAND_IN_RACES");
+  if (races) whole << read(folder() + "/races.cuh");
   whole.close();
   command = compiler;
   // Only what the driver looks up is seen from outside: modules that are loaded together share nothing.
   std::ofstream(scope) << "{ global: stand_in_*; local: *; };\n";
   command.insert(command.end(), {"-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", "-Wl,--version-script=" + scope});
   command.insert(command.end(), defines.begin(), defines.end());
-  command.insert(command.end(), {source, "-o", made});
-  const bool done = run(command, output);
+  bool done = true;
+  std::string from = source;
+  if (races) {
+    // Linked by itself, for the functions that the compiler calls are those of the text.
+    std::vector<std::string> first = compiler;
+    first.insert(first.end(), {"-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-w", "-fsanitize=thread",
+                               "--param=tsan-distinguish-volatile=1"});
+    first.insert(first.end(), defines.begin(), defines.end());
+    first.insert(first.end(), {"-c", source, "-o", from = at + "/text.o"});
+    done = run(first, output);
+  }
+  command.insert(command.end(), {from, "-o", made});
+  done = done && run(command, output);
   p.log = read(output);
   p.made = done ? read(made) : "";
-  for (auto& file : {source, made, output, scope}) unlink(file.c_str());
+  for (auto& file : {source, from, made, output, scope}) unlink(file.c_str());
   rmdir(at.c_str());
   return done ? success : compilation;
 }

@@ -29,7 +29,7 @@ PROGRAMS = {
 }
 """Test programs in Rust, and what they are called in the bundle."""
 PACKAGES = ("-p", "madelung", "-p", "madelung-core", "-p", "madelung-neighbors")
-COPIED = ("tests/python", "tests/data", "benches/python", "LICENSE-APACHE", "LICENSE-MIT")
+COPIED = ("tests/python", "tests/data", "benches/python", "examples", "LICENSE-APACHE", "LICENSE-MIT")
 # Wheels for run.sh, which has no network: pure Python, with what they need in the oldest Python.
 WHEELS = ("pytest>=8", "exceptiongroup", "tomli", "typing-extensions")
 

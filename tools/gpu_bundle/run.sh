@@ -7,11 +7,12 @@
 #
 #   info       the machine, and what is installed
 #   rust       every op against the CPU, graphs, errors, orders; primitives; neighbour search (no Python)
-#   torch      the test suite of madelung.torch on the GPU: derivatives, graphs, streams, lifetimes
+#   torch      the test suite of madelung.torch on the GPU: derivatives, captured graphs, streams, lifetimes
+#   compiled   those of its tests that go through torch.compile and torch.export
 #   jax        that of madelung.jax
 #   arrays     madelung.cuda with the arrays of CuPy, Numba, PyTorch and JAX, where they are
 #   registers  every kernel through this machine's NVRTC: registers, and spills, which fail
-#   sanitizer  compute-sanitizer's memcheck on a small case, where it is installed
+#   sanitizer  compute-sanitizer's memcheck, racecheck and synccheck on small cases, where it is installed
 #   bench      times, bandwidth and rates beside the card's limits, and other libraries where they are installed
 #
 # and all of it is the default: up to eight minutes. Parts that test run side by side; the benchmark runs alone. Each
@@ -26,12 +27,12 @@ while [ $# -gt 0 ]; do
     --out) out=$2; shift ;;
     --python) python=$2; shift ;;
     --device) device=$2; shift ;;
-    info|rust|torch|jax|arrays|registers|sanitizer|bench) parts+=("$1") ;;
+    info|rust|torch|compiled|jax|arrays|registers|sanitizer|bench) parts+=("$1") ;;
     *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#parts[@]} -gt 0 ] || parts=(info rust torch jax arrays registers sanitizer bench)
+[ ${#parts[@]} -gt 0 ] || parts=(info rust torch compiled jax arrays registers sanitizer bench)
 [ "$device" = cuda ] || [ "$device" = cpu ] || { echo "--device is cuda or cpu, not $device" >&2; exit 2; }
 
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
@@ -42,11 +43,23 @@ done
 
 export PYTHONPATH="$out/site" PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 export MADELUNG_TEST_DEVICE=$device MADELUNG_CACHE="$out/cache"
+# What others compile goes there too: the user's own folder may be closed.
+export XDG_CACHE_HOME="$out/cache" TRITON_CACHE_DIR="$out/cache/triton" TORCHINDUCTOR_CACHE_DIR="$out/cache/inductor"
+export CUPY_CACHE_DIR="$out/cache/cupy" CUDA_CACHE_PATH="$out/cache/cuda"
+# Plugins of an installed pytest are made for that one.
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 # PyTorch, JAX and the rest share the card.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
 
 has() { "$python" -c "import $1" > /dev/null 2>&1; }
-tests() { "$python" -m pytest -q -ra -p no:cacheprovider --rootdir="$here" "$@"; }
+# Tests that are stopped say what has failed so far.
+tests() {
+  "$python" -c '
+import pytest, signal, sys
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+sys.exit(pytest.main(sys.argv[1:]))' -q -ra --tb=short --continue-on-collection-errors -p no:cacheprovider \
+    --rootdir="$here" "$@"
+}
 
 info() {
   nvidia-smi || echo "nvidia-smi is not there"
@@ -67,15 +80,29 @@ END
 rust() {
   [ "$device" = cuda ] || { echo "left out: it needs a GPU, or the stand-ins of the source tree"; return 0; }
   local program failed=0
+  use_packages
   for program in primitives search grids queries ops; do
     "$here/bin/$program" || failed=1
   done
   return $failed
 }
 
+# NVRTC and cuFFT may be those of Python's packages alone, which the loader does not know.
+use_packages() {
+  local folders
+  folders=$("$python" -c 'from madelung import _cuda; print(*_cuda.folders(), sep=":")')
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folders"
+}
+
 torch() {
   has torch || { echo "left out: PyTorch is not installed"; return 0; }
-  tests "$here/tests/python/torch"
+  tests "$here/tests/python/torch" --ignore="$here/tests/python/torch/test_graphs.py" \
+    --ignore="$here/tests/python/torch/test_function_graphs.py"
+}
+
+compiled() {
+  has torch || { echo "left out: PyTorch is not installed"; return 0; }
+  tests "$here/tests/python/torch/test_function_graphs.py" "$here/tests/python/torch/test_graphs.py"
 }
 
 jax() {
@@ -88,36 +115,49 @@ arrays() {
   tests "$here/tests/python/test_cuda_libraries.py"
 }
 
+# Compiles all there is on all processors: the others go first.
 registers() {
+  renice -n 19 -p $BASHPID > /dev/null
   tests -s "$here/tests/python/test_cuda_text.py" "$here/tests/python/test_cuda_primitives.py"
 }
 
 sanitizer() {
-  local tool
+  local tool failed=0
   [ "$device" = cuda ] || { echo "left out: it needs a GPU"; return 0; }
   tool=$(command -v compute-sanitizer) || { echo "left out: compute-sanitizer is not installed"; return 0; }
-  "$tool" --tool memcheck --error-exitcode 9 "$here/bin/ops" behaviour:: search:: --test-threads 1 &&
-    "$tool" --tool racecheck --error-exitcode 9 "$here/bin/primitives" scan:: --test-threads 1
+  use_packages
+  checked() {
+    echo "$1: $2"
+    "$tool" --tool "$1" --error-exitcode 9 "$here/bin/$2" "${@:3}" --test-threads 1 || failed=1
+  }
+  checked memcheck ops behaviour:: search::
+  checked synccheck ops behaviour:: search::
+  checked racecheck primitives scan:: reduce:: transpose:: sort::
+  checked racecheck search calls::
+  checked memcheck primitives
+  return $failed
 }
 
 bench() {
   has torch || { echo "left out: PyTorch is not installed"; return 0; }
-  local small=()
+  local small=() group failed=0
   [ "$device" = cuda ] || small=(--small --seconds 0.05)
-  "$python" "$here/benches/python/gpu.py" --device "$device" --json "$out/bench.json" "${small[@]}"
+  # A process for each group: what breaks in one, the device's context too, leaves the others.
+  for group in floor sums lists large; do
+    "$python" "$here/benches/python/gpu.py" --device "$device" --only $group --json "$out/bench.json" "${small[@]}" ||
+      failed=1
+  done
+  return $failed
 }
 
-# Runs a part for so many seconds at most: its output to its log, how it ended to its status.
+export here out python device
+export -f has tests use_packages info rust torch compiled jax arrays registers sanitizer bench
+
+# Runs a part, and all that it starts, for so many seconds at most: its output to its log, how it ended to its status.
 part() {
   local name=$1 limit=$2 begin=$SECONDS code
-  ( "$name" > "$out/$name.log" 2>&1 ) &
-  local work=$!
-  ( sleep "$limit"; pkill -TERM -P $work; sleep 5; pkill -KILL -P $work; kill -KILL $work ) 2> /dev/null &
-  local guard=$!
-  wait $work 2> /dev/null
+  timeout --kill-after=10 "$limit" bash -c "trap 'exit 143' TERM; $name" > "$out/$name.log" 2>&1
   code=$?
-  pkill -P $guard 2> /dev/null
-  kill $guard 2> /dev/null
   echo "$code $((SECONDS - begin)) $limit" > "$out/$name.status"
   echo "$name: ended with $code after $((SECONDS - begin)) s"
 }
@@ -127,10 +167,9 @@ wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
 cd "$out" || exit 2
 wanted info && part info 30
 tested=()
-for name in rust torch jax arrays registers; do
+for name in rust torch compiled jax arrays registers sanitizer; do
   wanted $name && { part $name 240 & tested+=($!); }
 done
 [ ${#tested[@]} -eq 0 ] || wait "${tested[@]}"
-wanted sanitizer && part sanitizer 60
-wanted bench && part bench 130
+wanted bench && part bench 160
 "$python" "$here/summary.py" "$out" "${parts[@]}"

@@ -25,6 +25,8 @@ def counts(log: str) -> dict[str, int]:
 
 
 def part(out: Path, name: str) -> dict[str, Any]:
+    if not (out / f"{name}.status").exists():
+        return {"part": name, "result": "FAILED: it did not end", "seconds": 0, "tests": {}}
     log = (out / f"{name}.log").read_text(errors="replace")
     code, seconds, limit = map(int, (out / f"{name}.status").read_text().split())
     left_out = re.search(r"^left out: (.*)", log, re.MULTILINE)
@@ -47,7 +49,7 @@ def main() -> None:
         tests = ", ".join(f"{n} {outcome}" for outcome, n in p["tests"].items())
         lines.append(f"{p['part']:10} {p['seconds']:4} s  {p['result']}{f': {tests}' if tests else ''}")
     bench = out / "bench.log"
-    if "bench" in names:
+    if "bench" in names and bench.exists():
         lines += ["", bench.read_text(errors="replace").rstrip()]
     text = "\n".join(lines) + "\n"
     figures = out / "bench.json"

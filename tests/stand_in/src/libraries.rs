@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The texts that the libraries are made of.
-const TEXTS: [(&str, &str); 7] = [
+const TEXTS: [(&str, &str); 8] = [
     ("host.cuh", HOST),
+    ("races.cuh", include_str!("../races.cuh")),
     ("log.hpp", include_str!("../log.hpp")),
     ("cuda.hpp", include_str!("../cuda.hpp")),
     ("cuda_launch.hpp", include_str!("../cuda_launch.hpp")),

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "addresses and streams are handed over here")]
 
 mod caches;
+mod races;
 mod support;
 
 use madelung_core::Error;

@@ -85,6 +85,12 @@ pub(crate) fn add(stream: Stream, function: Function, x: u64, n: usize, by: f64)
     unsafe { stream.launch(function, [n.div_ceil(128) as u32, 1, 1], [128, 1, 1], &args) }
 }
 
+/// Two blocks of two warps, of a function that takes an address.
+pub(crate) fn launch(stream: Stream, function: Function, x: u64) {
+    // SAFETY: this is the function's parameter, and the tests pass an address of as many elements as it uses.
+    unsafe { stream.launch(function, [2, 1, 1], [64, 1, 1], &[(&raw const x).cast()]) }.expect("a launch");
+}
+
 /// The sum of `n` elements, left at an address.
 pub(crate) fn sum(stream: Stream, function: Function, x: u64, out: u64, n: usize) -> Result<()> {
     let n = n as i32;

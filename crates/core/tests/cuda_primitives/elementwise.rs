@@ -150,7 +150,7 @@ fn rows_are_multiplied_by_their_weights() {
                 let got = same_each_time(
                     || ([&unit, &unit, &weights].map(|x| Buffer::of(&bytes(x))), Buffer::of(&of)),
                     |queue, ([unit, to, values], of)| {
-                        let of = [WeightOf::All, WeightOf::Row, WeightOf::System(of.address())][which];
+                        let of = [WeightOf::All, WeightOf::Row, WeightOf::System(of.address(), rows)][which];
                         let weights = Weights { dtype: weight_type, values: values.address(), of };
                         let (unit, to) = (unit.address(), to.address());
                         scale_rows(queue, dtype, [unit, to], Length::new(rows), width, weights)
@@ -161,6 +161,25 @@ fn rows_are_multiplied_by_their_weights() {
             }
         }
     }
+}
+
+/// Nobody reads beyond the weights that there are.
+#[test]
+fn rows_of_systems_that_are_not_there_have_no_weight() {
+    let unit = array(DType::F64, &[1.0; 5]);
+    let weights = array(DType::F64, &[2.0, 3.0]);
+    let of = [0, -1, 1, i32::MAX, 2];
+    let got = same_each_time(
+        || ([&unit, &unit, &weights].map(|x| Buffer::of(&bytes(x))), Buffer::of(&of)),
+        |queue, ([unit, to, values], of)| {
+            let of = WeightOf::System(of.address(), 2);
+            let weights = Weights { dtype: DType::F64, values: values.address(), of };
+            scale_rows(queue, DType::F64, [unit.address(), to.address()], Length::new(5), 1, weights)
+        },
+        |([_, to, _], _)| to.read(),
+    );
+    let nan = f64::NAN;
+    assert_eq!(got, bytes(&array(DType::F64, &[2.0, nan, 3.0, nan, nan])));
 }
 
 #[test]

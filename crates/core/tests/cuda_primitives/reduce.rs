@@ -301,3 +301,42 @@ fn what_does_not_fit_is_refused() {
         refused(reduce(&vec![Target { column: 0, ..target }; TARGETS + 1]), "targets");
     });
 }
+
+/// Offsets that are none (their call has raised that) make wrong sums, of nothing but what is there.
+#[test]
+fn offsets_that_are_none_lead_nowhere_else() {
+    let rows = 3000;
+    let values = vec![1.0f64; rows];
+    for wrong in [vec![0, i32::MAX, 3000], vec![-7, 2000, 1000, 3000], vec![3000, 0], vec![i32::MIN, -1]] {
+        let count = wrong.len() - 1;
+        let sums = same_each_time(
+            || {
+                let room = scratch(reduce_scratch(rows, 1));
+                (Buffer::of(&values), Buffer::of(&wrong), Buffer::of(&vec![0.0f64; count]), room)
+            },
+            |queue, (values, offsets, sums, room)| {
+                let segments = segments(offsets, rows);
+                segmented_sum(
+                    queue,
+                    DType::F64,
+                    values.address(),
+                    1,
+                    segments,
+                    sums.address(),
+                    room.scratch(),
+                )
+            },
+            |(_, _, sums, _)| sums.read(),
+        );
+        assert!(sums.iter().all(|x| *x <= rows as f64), "{wrong:?}: {sums:?}");
+        let spread = same_each_time(
+            || (Buffer::of(&vec![1.0f64; count]), Buffer::of(&wrong), Buffer::of(&vec![1.0f64; rows])),
+            |queue, (values, offsets, to)| {
+                let segments = segments(offsets, rows);
+                segmented_broadcast(queue, DType::F64, values.address(), 1, segments, to.address())
+            },
+            |(_, _, to)| to.read(),
+        );
+        assert!(spread.iter().all(|x| *x == 1.0), "{wrong:?}");
+    }
+}

@@ -65,7 +65,7 @@ impl Remote for Cuda {
                 (DType::F64, one, WeightOf::All)
             }
             Weights::Rows(w) => (w.dtype(), address(w), WeightOf::Row),
-            Weights::Systems(w, of) => (w.dtype(), address(w), WeightOf::System(address(of))),
+            Weights::Systems(w, of) => (w.dtype(), address(w), WeightOf::System(address(of), w.len())),
         };
         let count = unit.shape().first().copied().unwrap_or(1);
         let (unit_at, to) = (address(unit), address(&rows.view()));

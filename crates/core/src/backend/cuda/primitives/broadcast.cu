@@ -11,7 +11,8 @@ FUNCTION broadcast(const ELEMENT* values, i64 width, Segments segments, ELEMENT*
   __syncthreads();
   each(all, [&](i64 i) {
     const i64 row = quotient(i, width);
-    const i64 s = ends[0] == ends[1] ? ends[0] : rank_of<true>(segments.offsets, ends[0], ends[1] + 1, row) - 1;
+    const i64 up_to = ends[0] == ends[1] ? 0 : rank_of<true>(segments.offsets, ends[0], ends[1] + 1, row) - 1;
+    const i64 s = up_to < ends[0] ? ends[0] : up_to;
     rows[i] = values[s * width + (i - row * width)];
   });
 }

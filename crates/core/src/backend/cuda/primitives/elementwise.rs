@@ -116,8 +116,9 @@ pub enum WeightOf {
     All,
     /// Its own.
     Row,
-    /// That of its system: the address of the system of each row, i32.
-    System(u64),
+    /// That of its system, NaN where there is no such one: the address of the system of each row, i32, and how many there
+    /// are.
+    System(u64, usize),
 }
 
 /// Multiplies `rows` rows of `width` real numbers at `unit` by a weight each, in f64 rounded once, and puts them at `to`,
@@ -138,16 +139,17 @@ pub fn scale_rows(
         DType::F64 => 1,
         other => return Err(Error::argument("weights", "float32 or float64", other.to_string())),
     };
-    let (system_of, one) = match weights.of {
-        WeightOf::All => (0, 1),
-        WeightOf::Row => (0, 0),
-        WeightOf::System(address) => (address, 0),
+    let (system_of, one, systems) = match weights.of {
+        WeightOf::All => (0, 1, 1),
+        WeightOf::Row => (0, 0, 0),
+        WeightOf::System(address, systems) => (address, 0, systems as u64),
     };
     let arguments = Arguments::new().word(unit).word(to).length(rows).word(width as u64).words(&[
         weights.values,
         system_of,
         wide,
         one,
+        systems,
     ]);
     let program = REALS.of(&[("ELEMENT", real("dtype", dtype)?)]);
     program.launch(queue, "scale_rows", tiles(rows.capacity.saturating_mul(width)), arguments)

@@ -36,7 +36,7 @@ __device__ inline void chunks(const Source& source, i64 width, int across, const
   const i64 c = (blockIdx.x - stretch * groups) * across + thread % across;
   for (int n = 0; n < 2; ++n) {
     const i64 s = segment_of(segments, n == 0 ? first_row : last_row);
-    const u32 begin = offset(segments, s), end = offset(segments, s + 1);
+    const u32 begin = offset(segments, s), end = end_of(segments, s, begin);
     if (end - begin <= CHUNK || (n == 1 && begin <= first_row)) continue;
     // In the segment that reaches to the first row, the chunk that begins in this stretch.
     const u32 k = n == 1 ? 0 : (first_row - begin + CHUNK - 1) / CHUNK;
@@ -70,7 +70,7 @@ __device__ inline void segments_of(const Source& source, i64 width, int across, 
   const bool has = sub < at_once && unit < units;
   const i64 s = has ? quotient(unit, groups) : 0, group = has ? unit - s * groups : 0;
   const i64 c = group * across + inner;
-  const u32 begin = has ? offset(segments, s) : 0, end = has ? offset(segments, s + 1) : 0;
+  const u32 begin = has ? offset(segments, s) : 0, end = has ? end_of(segments, s, begin) : 0;
   auto mine = Op::none();
   if (end - begin <= TINY && c < width) {
     const i64 column = source.column(c);
