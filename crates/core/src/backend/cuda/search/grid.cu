@@ -130,7 +130,7 @@ __device__ __forceinline__ void visit_all(const System& s, const Row& row, doubl
 // of many cells costs no more than there are points.
 template <bool AGAIN, class Pair, class F>
 __device__ __forceinline__ void look(const Search& a, const System& s, const Row& row, double radius, const Point* points,
-                                     const Point* sorted, const int* bounds, u64& kept, Pair is_pair, F f) {
+                                     const Four* sorted, const int* bounds, u64& kept, Pair is_pair, F f) {
   const double within = reach(s, row.largest, radius);
   double u[3], cells = 1, all = double(row.end - row.begin);
   fractions(s, row.here, u);
@@ -146,7 +146,7 @@ __device__ __forceinline__ void look(const Search& a, const System& s, const Row
   }
 }
 
-ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* points, const Point* sorted, const int* bounds,
+ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* points, const Four* sorted, const int* bounds,
                int* counts, u64* kept) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   const int lane = threadIdx.x % WARP;
@@ -170,7 +170,7 @@ ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* poin
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
-ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* points, const Point* sorted, const int* bounds,
+ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* points, const Four* sorted, const int* bounds,
               const u64* kept, const i64* ptr, int* others, int* shifts) {
   __shared__ u64 rooms[THREADS / WARP][ROOM];
   const int lane = threadIdx.x % WARP;
@@ -274,7 +274,7 @@ __device__ inline double first_radius(const Search& a, const System& s, i64 numb
 }
 
 // The k nearest points of each query, by distance, then point, then S; places that no point is left for get `empty`.
-ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* points, const Point* sorted, const int* bounds,
+ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* points, const Four* sorted, const int* bounds,
                      i64 k, int empty, int all, int* counts, int* index, double* distance, int* shift) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   const int lane = threadIdx.x % WARP;

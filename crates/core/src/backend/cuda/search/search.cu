@@ -39,14 +39,14 @@ __device__ inline double reach(const Search& a, const System& s) {
 }
 
 // Rows in the order of their points' buckets: neighbouring warps read the same cells.
-FUNCTION count(Search a, const System* systems, const Point* sorted, const int* bounds, int* counts, u64* kept) {
+FUNCTION count(Search a, const System* systems, const Four* sorted, const int* bounds, int* counts, u64* kept) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   if (row >= a.points || idle(a)) return;
   if (*a.word != 0) {
     counts[row] = 0;
     return;
   }
-  const Point i = sorted[row];
+  const Point i = sorted_point(a, sorted, row);
   i64 found = 0;
   u64 mine = 0;
   const System& s = systems[i.system];
@@ -57,14 +57,14 @@ FUNCTION count(Search a, const System* systems, const Point* sorted, const int* 
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
-FUNCTION fill(Search a, const System* systems, const Point* points, const Point* sorted, const int* bounds, const u64* kept,
+FUNCTION fill(Search a, const System* systems, const Point* points, const Four* sorted, const int* bounds, const u64* kept,
               const i64* ptr, int* rows, int* others, int* shifts) {
   __shared__ u64 rooms[THREADS / WARP][ROOM];
   const int lane = threadIdx.x % WARP;
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   // The word says no more than this: where it was raised, all rows were counted as empty.
   if (row >= a.points || idle(a) || ptr[a.points] == 0 || ptr[a.points] > a.capacity) return;
-  const Point i = sorted[row];
+  const Point i = sorted_point(a, sorted, row);
   const i64 begin = ptr[i.self], n = ptr[i.self + 1] - begin;
   if (n == 0) return;
   const i64 stride = a.packed ? 1 : 3;

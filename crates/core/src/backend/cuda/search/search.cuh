@@ -38,6 +38,10 @@ struct __align__(16) Point {
   int system, self;
 };
 
+struct __align__(16) Four {
+  int x, y, z, w;
+};
+
 struct Search {
   // A cutoff of 0 is not known yet.
   double cutoff, cell_size;
@@ -242,9 +246,22 @@ FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Poin
   if (bits > *(volatile u32*)&s.largest) atomicMax(&s.largest, bits);
 }
 
-FUNCTION gather(Search a, const Point* points, const u32* order, Point* sorted) {
+// Points in the order of their buckets: the cells and systems of all, then their boxes and numbers, then each coordinate, so
+// that lanes which look at points side by side read whole lines of memory.
+FUNCTION gather(Search a, const Point* points, const u32* order, Four* sorted) {
   const i64 p = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (p < a.points && *a.word == 0 && !idle(a)) sorted[p] = points[order[p]];
+  if (p >= a.points || *a.word != 0 || idle(a)) return;
+  const Point i = points[order[p]];
+  sorted[p] = {i.cell[0], i.cell[1], i.cell[2], i.system};
+  sorted[a.points + p] = {i.wrap[0], i.wrap[1], i.wrap[2], i.self};
+  double* r = (double*)(sorted + 2 * a.points);
+  for (int c = 0; c < 3; ++c) r[c * a.points + p] = i.r[c];
+}
+
+__device__ inline Point sorted_point(const Search& a, const Four* sorted, i64 p) {
+  const Four cell = sorted[p], box = sorted[a.points + p];
+  const double* r = (const double*)(sorted + 2 * a.points) + p;
+  return {{r[0], r[a.points], r[2 * a.points]}, {box.x, box.y, box.z}, {cell.x, cell.y, cell.z}, cell.w, box.w};
 }
 
 __device__ inline i64 floor_div(i64 x, i64 n) {
@@ -275,7 +292,7 @@ __device__ inline double component(const System& s, const Point& i, const Point&
 // of 32 cells are taken as one sequence. `kept` is what was found in the first of them; AGAIN it is known, and no distance is
 // computed.
 template <bool AGAIN, class Pair, class F>
-__device__ __forceinline__ void visit(const Search& a, const System& s, const Point& i, double within, const Point* sorted,
+__device__ __forceinline__ void visit(const Search& a, const System& s, const Point& i, double within, const Four* sorted,
                                       const int* bounds, u64& kept, Pair is_pair, F f) {
   const int lane = threadIdx.x % WARP;
   double u[3];
@@ -327,16 +344,17 @@ __device__ __forceinline__ void visit(const Search& a, const System& s, const Po
       const int own = __shfl_sync(ALL, code, owner);
       int j = 0;
       if (known) {
-        if (hits >> lane & 1) j = sorted[p].self;
+        if (hits >> lane & 1) j = sorted[a.points + p].w;
       } else {
         const int x = __shfl_sync(ALL, cell[0], owner);
         const int y = __shfl_sync(ALL, cell[1], owner);
         const int z = __shfl_sync(ALL, cell[2], owner);
         bool found = false;
         if (e < all) {
-          const Point& other = sorted[p];
+          const Four its = sorted[p];
           // Other cells, and other systems, may share the bucket.
-          if (other.cell[0] == x && other.cell[1] == y && other.cell[2] == z && other.system == i.system) {
+          if (its.x == x && its.y == y && its.z == z && its.w == i.system) {
+            const Point other = sorted_point(a, sorted, p);
             int n[3];
             unpack(own, n);
             found = is_pair(other, n);
