@@ -253,7 +253,7 @@ impl<'c> Counted<'c> {
     ) -> Result<Self> {
         let (batch, n) = (frame.batch, frame.batch.atoms());
         let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None })];
-        let word = checks::begin(cuda.stream(), context, &checks)?;
+        let word = checks::begin(cuda.stream(), context, &checks, &[])?;
         let buckets = n.max(1).next_power_of_two().min(1 << 30);
         let mut call = frame.call(asked.cutoff, asked.kind, buckets, address(&word.view()));
         let mut rooms = Rooms::new(context);
