@@ -40,6 +40,7 @@ DTYPES = {"f32": torch.float32, "f64": torch.float64}
 ALPHA = {6.0: 0.55, 9.0: 0.35, 10.0: 0.32}
 """Splitting parameter by cutoff: erfc(αr) is about 1e-5 there."""
 FLOPS = {"erfc_exp_neg_sq": 30, "sqrt_recip": 8, "sin_cos": 30, "exp": 15, "erfc": 30, "sqrt": 6, "recip": 4}
+FLOPS["sin_cos_turns"] = FLOPS["sin_cos"]
 BARS = {
     "real space, 8 atoms, eager": 15.0,
     "Ewald sum and forces, 1,000 atoms, eager": 100.0,

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from madelung import _native, _schema
-from madelung._device_arrays import Array, filled
+from madelung._device_arrays import Array
 from madelung._family import NEGATIVE_GRADIENTS
-from madelung._schema import GRADIENT, SAVING, VALUE
+from madelung._schema import DIRECT, NEGATIVE, VALUE
 
 
 class Op(_schema.Op):
@@ -27,8 +27,6 @@ class Op(_schema.Op):
         names = [self.inputs[n].name for n in self.reals]
         self.bit = {name: 1 << k for k, name in enumerate(names)}
         self.negative = sum(1 << k for k, name in enumerate(names) if name in NEGATIVE_GRADIENTS)
-        # The gradients come with the values, where the op is declared so.
-        self.together = self.saves == [f"gradient by {name}" for name in names]
 
     def run(
         self,
@@ -49,15 +47,12 @@ class Op(_schema.Op):
 
     def energies(self, flat: Sequence[Any], want: int, stream: _native.DeviceStream) -> list[Any]:
         """The energies, then minus the gradients by positions and strain, and those by what else is in `want`."""
-        if want and self.together:
-            energies, *gradients = self.run(SAVING, flat, stream, (), want, (self.negative & want) << 1)
+        if not want:
+            return self.run(VALUE, flat, stream)
+        if want & ~self.negative:
+            energies, *gradients = self.run(DIRECT, flat, stream, (), want, (self.negative & want) << 1)
         else:
-            (energies,) = self.run(VALUE, flat, stream)
-            gradients = []
-            if want:
-                ones = filled(energies.shape, energies.dtype, 1.0, stream)
-                extra = [ones, *[None] * len(self.saves)]
-                gradients = self.run(GRADIENT, flat, stream, extra, want, self.negative & want)
+            energies, *gradients = self.run(DIRECT, flat, stream, (), want | NEGATIVE)
         return [energies, *(g for k, g in enumerate(gradients) if want >> k & 1)]
 
 

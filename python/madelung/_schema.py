@@ -8,8 +8,13 @@ from functools import cached_property
 from typing import Any
 
 # The members of an op's family, by the suffix of their names: values, values and what the gradient can use again,
-# derivatives along one and two directions, the gradient, and its derivative along a direction.
-VALUE, SAVING, TANGENT, SECOND, GRADIENT, GRADIENT_TANGENT = "", "_saving", "_jvp", "_jvp2", "_vjp", "_vjp_jvp"
+# values and the gradients of their sum, derivatives along one and two directions, the gradient, and its derivative
+# along a direction.
+VALUE, SAVING, DIRECT, TANGENT, SECOND = "", "_saving", "_direct", "_jvp", "_jvp2"
+GRADIENT, GRADIENT_TANGENT = "_vjp", "_vjp_jvp"
+
+# Among the gradients that are wanted of DIRECT: that all of them have the other sign.
+NEGATIVE = 1 << 32
 
 # The kinds of pair lists, by their numbers in a call; and what is added to that of a list that needs no check.
 FULL, HALF, CHECKED = 0, 1, 4
@@ -82,6 +87,7 @@ class Op:
         return {
             VALUE: [],
             SAVING: [],
+            DIRECT: [],
             TANGENT: reals,
             SECOND: [*reals, *reals],
             GRADIENT: [*outputs, *[None] * len(self.saves)],

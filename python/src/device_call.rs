@@ -74,13 +74,13 @@ pub(crate) fn device_call(
 }
 
 fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Option<Array>> {
+    let mut gradients = evaluated.gradients.into_iter();
+    let by = (0..entry.reals.len()).map(|n| if want >> n & 1 != 0 { gradients.next() } else { None });
+    let values = evaluated.values.into_iter().map(Some);
     match entry.member {
-        Member::Gradient | Member::GradientTangent => {
-            let mut gradients = evaluated.gradients.into_iter();
-            let each = |n: usize| if want >> n & 1 != 0 { gradients.next() } else { None };
-            (0..entry.reals.len()).map(each).collect()
-        }
-        _ => evaluated.values.into_iter().map(Some).chain(evaluated.saved).collect(),
+        Member::Gradient | Member::GradientTangent => by.collect(),
+        Member::Direct => values.chain(by).collect(),
+        _ => values.chain(evaluated.saved).collect(),
     }
 }
 

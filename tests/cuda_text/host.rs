@@ -12,7 +12,7 @@ use madelung::Result;
 use madelung::array::{Array, DType};
 use madelung::backend::kernel::{
     Array as ArrayOf, FINISH_SCATTERED, Kernel, Lanes, Launch, PRELUDE, ParamKind, Part, Records, Reduction,
-    SCATTERED_BYTES,
+    SCATTERED_BYTES, role,
 };
 use madelung::backend::launch::Backend;
 use madelung::backend::{Bound, Context, Launching};
@@ -80,6 +80,22 @@ pub(crate) fn parts_of(
     kernels.into_iter().flat_map(|kernel| {
         kernel.forms.iter().flat_map(move |form| form.parts.iter().map(move |part| (kernel, part)))
     })
+}
+
+/// The parts that no call ran, but for those of gradients that make nothing but values: these are launched where nothing
+/// has made the values before, which may be in no op.
+pub(crate) fn idle(texts: &Texts, kernels: impl IntoIterator<Item = &'static Kernel>) -> Vec<&'static str> {
+    let makes_gradients = |part: &Part| {
+        let is_one = |array| matches!(array, ArrayOf::Values(r) if r & (role::COTANGENT | role::HIDDEN) != 0);
+        !part.reductions.is_empty() || part.written.iter().any(|n| is_one(part.slots[*n].array))
+    };
+    let ran = texts.ran();
+    parts_of(kernels)
+        .map(|(_, part)| part)
+        .filter(|part| !part.cuda.name.contains("_gradient_") || makes_gradients(part))
+        .map(|part| part.cuda.name)
+        .filter(|name| !ran.contains(name))
+        .collect()
 }
 
 /// The C++ type of a dtype.

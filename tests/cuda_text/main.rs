@@ -16,7 +16,7 @@ mod storage;
 
 use asked::{F32_BOUND, F64_BOUND, Worst, arrays, each};
 use calls::{Input, inputs};
-use host::{Host, Order, Scatter, Texts, Types, parts_of};
+use host::{Host, Order, Scatter, Texts, Types, idle, parts_of};
 use madelung::array::DType;
 use madelung::backend::Context;
 use madelung::backend::kernel::PRELUDE;
@@ -46,9 +46,7 @@ fn agrees_with_the_rust_code() {
         let (got, want) = (asked.ask(&on(&host)), asked.ask(&Context::default()));
         worst.note(F64_BOUND, &got, &want, asked);
     });
-    let ran = texts.ran();
-    let idle: Vec<_> =
-        parts_of(all_kernels()).map(|(_, part)| part.cuda.name).filter(|name| !ran.contains(name)).collect();
+    let idle = idle(texts, all_kernels());
     println!("not run: {idle:?}");
     worst.assert_below(F64_BOUND);
     assert!(idle.is_empty(), "no op ran {idle:?}");

@@ -338,10 +338,7 @@ fn compare(lanes: usize, scatter: Scatter, packed: bool) {
             }
         }
     }
-    let ran = texts.ran();
-    let parts = crate::host::parts_of(kernels());
-    let idle: Vec<_> = parts.map(|(_, part)| part.cuda.name).filter(|name| !ran.contains(name)).collect();
-    assert_eq!(idle, [""; 0], "no op ran them");
+    assert_eq!(crate::host::idle(texts, kernels()), [""; 0], "no op ran them");
 }
 
 fn close(a: &[Vec<f64>], b: &[Vec<f64>]) -> bool {

@@ -542,12 +542,14 @@ int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t n, void* stream) {
   ENTER(cuMemcpyDtoDAsync_v2);
   ON_STREAM(stream);
   if (!covers(to, n) || !covers(from, n)) return invalid_value;
+  log_queued("copy " + std::to_string(n));
   return copy(s, reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), n);
 }
 int cuMemsetD8Async(Address p, unsigned char value, size_t n, void* stream) {
   ENTER(cuMemsetD8Async);
   ON_STREAM(stream);
   if (!covers(p, n)) return invalid_value;
+  log_queued("fill " + std::to_string(n));
   return enqueue(s, [=] {
     std::memset(reinterpret_cast<void*>(p), value, n);
     return success;
@@ -557,6 +559,7 @@ int cuMemsetD32Async(Address p, unsigned value, size_t n, void* stream) {
   ENTER(cuMemsetD32Async);
   ON_STREAM(stream);
   if (!covers(p, 4 * n) || p % 4) return invalid_value;
+  log_queued("fill " + std::to_string(4 * n));
   return enqueue(s, [=] {
     for (size_t i = 0; i < n; ++i) reinterpret_cast<unsigned*>(p)[i] = value;
     return success;

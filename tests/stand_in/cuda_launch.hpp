@@ -122,6 +122,7 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
     kept->push_back(std::make_unique<char[]>(f->kernel->sizes[n]));
     std::memcpy(kept->back().get(), parameters[n], f->kernel->sizes[n]);
   }
+  log_queued(f->name + " " + std::to_string(size_t(gx) * gy * gz) + " x " + std::to_string(size_t(bx) * by * bz));
   return enqueue(s, [=] {
     const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
     std::vector<void*> addresses;

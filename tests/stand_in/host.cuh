@@ -484,6 +484,10 @@ inline double rsqrt(double x) { return 1 / sqrt(x); }
 inline float rsqrt(float x) { return 1 / sqrt(x); }
 inline float rsqrtf(float x) { return 1 / sqrt(x); }
 inline void sincos(float x, float* s, float* c) { *s = sin(x); *c = cos(x); }
+template <class T> inline void sincospi(T x, T* s, T* c) {
+  const T angle = T(3.141592653589793) * (x - 2 * rint(x / 2));
+  *s = sin(angle), *c = cos(angle);
+}
 // exp(x^2) erfc(x): x^2 = h + l exactly, and from 26, where erfc leaves the normal numbers, its asymptotic series.
 inline double erfcx(double x) {
   if (!(x < 26)) {

@@ -7,6 +7,13 @@
 namespace stand_in {
 static std::mutex log_lock;
 static std::map<std::string, unsigned long long> calls;
+// What goes to streams, a line each, once somebody asks.
+static std::string queued, asked;
+static bool is_asked = false;
+static void log_queued(const std::string& line) {
+  std::lock_guard<std::mutex> held(log_lock);
+  if (is_asked) queued += line + "\n";
+}
 static void log(const char* name) {
   std::lock_guard<std::mutex> held(log_lock);
   ++calls[name];
@@ -20,4 +27,13 @@ extern "C" unsigned long long stand_in_calls(const char* name) {
   unsigned long long sum = 0;
   for (auto& call : stand_in::calls) sum += call.second;
   return sum;
+}
+
+// What went to streams since this was last called: kernels by name with their blocks and threads, and fills with their bytes.
+extern "C" const char* stand_in_queued() {
+  std::lock_guard<std::mutex> held(stand_in::log_lock);
+  stand_in::is_asked = true;
+  stand_in::asked.swap(stand_in::queued);
+  stand_in::queued.clear();
+  return stand_in::asked.c_str();
 }

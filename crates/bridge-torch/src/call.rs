@@ -98,17 +98,18 @@ fn results(entry: &Entry, evaluated: Evaluated, want: u64, place: Place) -> Resu
         });
         Ok(())
     };
-    match entry.of.member {
-        Member::Gradient | Member::GradientTangent => {
+    let member = entry.of.member;
+    if !matches!(member, Member::Gradient | Member::GradientTangent) {
+        evaluated.values.into_iter().map(Some).try_for_each(&mut give)?;
+    }
+    match member {
+        Member::Direct | Member::Gradient | Member::GradientTangent => {
             let mut gradients = evaluated.gradients.into_iter();
             for n in 0..entry.of.reals.len() {
                 give(if want >> n & 1 != 0 { gradients.next() } else { None })?;
             }
         }
-        _ => {
-            evaluated.values.into_iter().map(Some).try_for_each(&mut give)?;
-            evaluated.saved.into_iter().try_for_each(&mut give)?;
-        }
+        _ => evaluated.saved.into_iter().try_for_each(&mut give)?,
     }
     Ok(results)
 }

@@ -1,7 +1,7 @@
 //! A call of a member.
 
 use crate::arguments::{Made, arguments, make, size_of};
-use crate::{Counts, Entry, Member, device};
+use crate::{Counts, Entry, Member, NEGATIVE, device};
 use madelung_core::Result;
 use madelung_core::array::{Place, View};
 use madelung_core::backend::Context;
@@ -70,6 +70,18 @@ impl Entry {
             Member::Saving => {
                 let by: Vec<usize> = wanted();
                 op.evaluate(context, &args, &Request { values: true, save: Some(&by), ..Request::default() })
+            }
+            Member::Direct => {
+                let weight = if want & NEGATIVE == 0 { 1.0 } else { -1.0 };
+                let gradients: Vec<usize> = wanted();
+                let cotangents = [Some(Cotangent::Uniform(weight))];
+                let request = Request {
+                    values: true,
+                    cotangents: if gradients.is_empty() { &[] } else { &cotangents },
+                    gradients: &gradients,
+                    ..Request::default()
+                };
+                op.evaluate(context, &args, &request)
             }
             Member::Tangent => {
                 let directions: [&[_]; 1] = [&direction(0)];

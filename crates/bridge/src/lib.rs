@@ -15,7 +15,7 @@ mod table;
 use layout::{Input, Type};
 use madelung_core::Result;
 use madelung_core::op::{Op, Registry};
-pub use member::{Counts, Member};
+pub use member::{Counts, Member, NEGATIVE};
 use std::sync::Arc;
 pub use table::{Described, describe, find};
 

@@ -9,6 +9,8 @@ pub enum Member {
     Value,
     /// F₀, and what it saves for the gradient.
     Saving,
+    /// F₀ of an op with one output, and the gradients of the sum of its elements: G₀ for cotangents of one.
+    Direct,
     /// F₁.
     Tangent,
     /// F₂.
@@ -18,6 +20,9 @@ pub enum Member {
     /// G₁.
     GradientTangent,
 }
+
+/// What is added to the gradients that are wanted of [`Member::Direct`] where all are to have the other sign.
+pub const NEGATIVE: u64 = 1 << 32;
 
 /// How many of each kind of array a family has.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +45,10 @@ impl Counts {
 
 impl Member {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Value,
         Self::Saving,
+        Self::Direct,
         Self::Tangent,
         Self::SecondTangent,
         Self::Gradient,
@@ -54,6 +60,7 @@ impl Member {
         match self {
             Self::Value => "",
             Self::Saving => "_saving",
+            Self::Direct => "_direct",
             Self::Tangent => "_jvp",
             Self::SecondTangent => "_jvp2",
             Self::Gradient => "_vjp",
@@ -67,6 +74,7 @@ impl Member {
         match self {
             Self::Value => true,
             Self::Saving => counts.saved > 0,
+            Self::Direct => counts.reals > 0 && op.outputs.len() == 1 && op.outputs[0].dtype.is_none(),
             _ => counts.reals > 0 && op.outputs.iter().any(|o| o.dtype.is_none()),
         }
     }
@@ -75,7 +83,7 @@ impl Member {
     pub fn extra_tensors(self, counts: Counts) -> usize {
         let Counts { reals, outputs, saved } = counts;
         match self {
-            Self::Value | Self::Saving => 0,
+            Self::Value | Self::Saving | Self::Direct => 0,
             Self::Tangent => reals,
             Self::SecondTangent => 2 * reals,
             Self::Gradient => outputs + saved,
@@ -85,12 +93,12 @@ impl Member {
 
     /// Whether an integer follows them that says which of them are there.
     pub fn has_mask(self) -> bool {
-        !matches!(self, Self::Value | Self::Saving)
+        !matches!(self, Self::Value | Self::Saving | Self::Direct)
     }
 
     /// Whether another one says whose gradients are wanted.
     pub fn has_want(self) -> bool {
-        matches!(self, Self::Saving | Self::Gradient | Self::GradientTangent)
+        matches!(self, Self::Saving | Self::Direct | Self::Gradient | Self::GradientTangent)
     }
 
     /// How many tensors come back.
@@ -98,6 +106,7 @@ impl Member {
         match self {
             Self::Value | Self::Tangent | Self::SecondTangent => counts.outputs,
             Self::Saving => counts.outputs + counts.saved,
+            Self::Direct => counts.outputs + counts.reals,
             Self::Gradient | Self::GradientTangent => counts.reals,
         }
     }

@@ -17,7 +17,7 @@ from jax.interpreters import ad, batching, mlir
 
 from madelung import _native
 from madelung._family import Call, bits
-from madelung._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
+from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
 from madelung.jax import _compat
 from madelung.jax._schema import Op
 from madelung.jax._vmap import batched
@@ -113,7 +113,7 @@ class Member:
         outputs = [
             _compat.like(avals[0], op.shape(o["shape"], flat, dims), op.output_dtype(o, flat)) for o in op.outputs
         ]
-        return [*outputs, *gradients] if self.suffix == SAVING else outputs
+        return [*outputs, *gradients] if self.suffix in (SAVING, DIRECT) else outputs
 
     def _jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, numbers: Any, mask: int, want: int, frozen: int
@@ -123,10 +123,10 @@ class Member:
         moved = [None if type(t) is ad.Zero else t for t in tangents]
         moved = self.arguments(moved, [None] * len(numbers), mask)
         results = self.bind(args[: len(op.inputs)], args[len(op.inputs) :], want, frozen)
-        if self.suffix in (VALUE, SAVING):
+        if self.suffix in (VALUE, SAVING, DIRECT):
             direction = tuple(None if frozen >> k & 1 else moved[n] for k, n in enumerate(op.reals))
             changes = list(Call(op, args[: len(op.inputs)], (direction,)).run(run))
-            if self.suffix == SAVING:
+            if self.suffix in (SAVING, DIRECT):
                 direction = tuple(moved[n] for n in op.reals)
                 ones = tuple(jax.numpy.ones_like(x) for x in results[: len(op.outputs)])
                 second = Call(op, args[: len(op.inputs)], (direction,), ones, (), want).run(run)

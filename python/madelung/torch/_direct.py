@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
 from madelung._family import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, Call, Tangents, bits
-from madelung._schema import GRADIENT, SAVING, VALUE
+from madelung._schema import DIRECT, GRADIENT, NEGATIVE, SAVING, VALUE
 from madelung.torch import _ops
 from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active, eager_of, kernel_of
 from madelung.torch._lists import MANY, Lists, remember
@@ -34,10 +34,11 @@ class Energies:
         names = [op.inputs[n].name for n in op.reals]
         self.bit = {name: 1 << k for k, name in enumerate(names)}
         self.negative = [name in NEGATIVE_GRADIENTS for name in names]
+        self.positive = bits([not sign for sign in self.negative])
         self.geometry = bits([name in HYBRID_CONSTANTS for name in names])
         self.lists = Lists(op)
         self.columns = [n + 1 for n in self.lists.starts]
-        self.kernel = kernel_of(op, VALUE)
+        self.kernel, self.direct = kernel_of(op, VALUE), kernel_of(op, DIRECT)
         # The gradients come with the energies, where the op is declared so.
         together = op.saves == [f"gradient by {name}" for name in names]
         self.saving = kernel_of(op, SAVING) if together else None
@@ -55,21 +56,32 @@ class Energies:
         if _grad_enabled() and any([flat[n].requires_grad for n in self.op.reals]):
             results = self.function.apply(*flat, want, hybrid)
         else:
-            energies, gradients = self.compute(flat, want)
-            results = (energies, *[g.neg_() if sign else g for g, sign in self.wanted(gradients, want)])
+            results = self.results(flat, want)
         if pending:
             remember(pending)
         return results
 
-    def compute(self, flat: Sequence[Any], want: int) -> tuple[torch.Tensor, Sequence[torch.Tensor]]:
-        """Energies and gradients without a graph, in one pass where the op has it."""
+    def results(self, flat: Sequence[Any], want: int) -> tuple[torch.Tensor, ...]:
+        """What a call returns, without a graph."""
+        energies, gradients, negated = self.compute(flat, want)
+        return (energies, *[g.neg_() if sign and not negated else g for g, sign in self.wanted(gradients, want)])
+
+    def compute(self, flat: Sequence[Any], want: int) -> tuple[torch.Tensor, Sequence[torch.Tensor], bool]:
+        """Energies and gradients without a graph, and whether these have the other sign.
+
+        On a device in one pass: its launches are what small systems feel. On the CPU in one where the op has it, so
+        that energies per atom have the same bits with gradients and without.
+        """
+        if want and flat[self.op.reals[0]].is_cuda:
+            negated = not want & self.positive
+            energies, *gradients = self.direct(*flat, want | (NEGATIVE if negated else 0))
+            return energies, gradients, negated
         if self.saving is not None:
             energies, *gradients = self.saving(*flat, want)
-            return energies, gradients
+            return energies, gradients, False
         energies = self.kernel(*flat)
-        if not want:
-            return energies, ()
-        return energies, self.family.gradient(*flat, torch.ones_like(energies), 1, want)
+        gradients = self.family.gradient(*flat, torch.ones_like(energies), 1, want) if want else ()
+        return energies, gradients, False
 
     def wanted(self, gradients: Sequence[Any], want: int) -> list[tuple[Any, bool]]:
         """The gradients that a call returns, and whether with the other sign."""
@@ -116,13 +128,17 @@ def _eager(e: Energies, family: Family) -> type[Function]:
         flat, want, hybrid = args[:n], args[n], args[n + 1]
         needs = bits([ctx.needs_input_grad[at] for at in op.reals])
         first = e.first_order(needs, hybrid) if e.saving is not None else 0
-        energies, gradients = e.compute(flat, want | first)
+        if first:
+            energies, *gradients = e.saving(*flat, want | first)
+            results = (energies, *e._signed(gradients, want))
+        else:
+            results, gradients = e.results(flat, want), ()
         ctx.there = [bool(first >> k & 1) for k in range(len(op.saves))]
         saved = [g.detach() for g, there in zip(gradients, ctx.there) if there]
         ctx.save_for_backward(*[flat[at] for at in tensors], *saved)
-        ctx.numbers, ctx.want, ctx.hybrid, ctx.shape = [flat[at] for at in numbers], want, hybrid, energies.shape
+        ctx.numbers, ctx.want, ctx.hybrid, ctx.shape = [flat[at] for at in numbers], want, hybrid, results[0].shape
         ctx.set_materialize_grads(False)
-        return (energies, *e._signed(gradients, want))
+        return results
 
     def backward(ctx: Any, v: Any, *u: Any) -> Any:
         kept = ctx.saved_tensors

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from madelung._schema import GRADIENT, GRADIENT_TANGENT, SAVING
+from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING
 from madelung.torch._schema import Op
 
 
@@ -29,12 +29,13 @@ def kernel(op: Op, member: str) -> Callable[..., Any]:
             of = flat[n].dtype if arg["stored"] else dtype
             return like.new_empty(op.shape(arg["shape"], flat, dims), dtype=of)
 
-        if member in (GRADIENT, GRADIENT_TANGENT):
-            results = [gradient(n) if args[-1] >> bit & 1 else absent() for bit, n in enumerate(op.reals)]
-        else:
+        results = []
+        if member not in (GRADIENT, GRADIENT_TANGENT):
             results = [
                 like.new_empty(op.shape(o["shape"], flat, dims), dtype=op.output_dtype(o, flat)) for o in op.outputs
             ]
+        if member in (DIRECT, GRADIENT, GRADIENT_TANGENT):
+            results += [gradient(n) if args[-1] >> bit & 1 else absent() for bit, n in enumerate(op.reals)]
         if member == SAVING:
             names = {f"gradient by {op.inputs[n].name}": (bit, n) for bit, n in enumerate(op.reals)}
             arrays = {s["name"]: s["shape"] for s in op.scratch if s["saved"]}

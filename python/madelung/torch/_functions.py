@@ -23,7 +23,7 @@ from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
 from madelung._family import Call, bits
-from madelung._schema import GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
+from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
 from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._schema import Op
 from madelung.torch._vmap import batched
@@ -117,7 +117,7 @@ class Family:
         self.gradient = kernel_of(op, GRADIENT) if GRADIENT in op.members else None
         self.saving = kernel_of(op, SAVING) if SAVING in op.members else None
         self.one_gradient = len(op.reals) == 1
-        self.members = {name: Member(op, name, self) for name in op.members if name != SAVING}
+        self.members = {name: Member(op, name, self) for name in op.members if name not in (SAVING, DIRECT)}
 
     def run(self, member: str, flat: Sequence[Any], extra: Sequence[Any], want: int) -> Sequence[Any]:
         """A member, eagerly."""

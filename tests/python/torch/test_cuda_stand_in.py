@@ -85,6 +85,60 @@ print(madelung.devices())
     assert "['cpu', 'cuda:0', 'cuda:1']" in done.stdout
 
 
+NODES = {
+    "real space": (3, 1),
+    "real space, forces": (3, 1),
+    "real space, forces, a list that is not known": (3, 1),
+    "reciprocal space, forces": (12, 1),
+    "sum": (10, 1),
+    "sum, forces": (13, 1),
+}
+"""Launches and fills of calls: the nodes of a graph that captures them."""
+
+
+def test_nodes_of_calls() -> None:
+    """`pytest -s` shows their names, and how many blocks of how many threads each has."""
+    done = run("""
+import ctypes, torch, on_host
+torch.cuda.init()
+on_host.install()
+import madelung.torch as mt
+driver, runtime = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libstand_in_cudart.so")
+driver.stand_in_queued.restype = ctypes.c_char_p
+random = torch.Generator().manual_seed(5)
+r = (9 * torch.rand(96, 3, generator=random, dtype=torch.float64)).cuda()
+q = torch.linspace(-1, 1, 96, dtype=torch.float64).cuda()
+h = (9 * torch.eye(3, dtype=torch.float64)).cuda()
+pairs = dict(zip(("neighbor_list", "neighbor_ptr", "neighbor_shifts"), mt.neighbor_list(r, 4.0, h)))
+unknown = {name: x.cpu().cuda() for name, x in pairs.items()}
+waves = dict(zip(("miller_indices", "miller_batch_idx"), mt.generate_miller_indices(h, 2.0)))
+calls = {
+    "real space": lambda: mt.ewald_real_space(r, q, h, 0.6, cutoff=4.0, **pairs),
+    "real space, forces": lambda: mt.ewald_real_space(r, q, h, 0.6, cutoff=4.0, **pairs, compute_forces=True),
+    "real space, forces, a list that is not known": lambda: mt.ewald_real_space(
+        r, q, h, 0.6, cutoff=4.0, **unknown, compute_forces=True
+    ),
+    "reciprocal space, forces": lambda: mt.ewald_reciprocal_space(r, q, h, 0.6, **waves, compute_forces=True),
+    "sum": lambda: mt.ewald_summation(r, q, h, 0.6, cutoff=4.0, **pairs, **waves),
+    "sum, forces": lambda: mt.ewald_summation(r, q, h, 0.6, cutoff=4.0, **pairs, **waves, compute_forces=True),
+}
+for name, call in calls.items():
+    call()
+    driver.stand_in_queued()
+    before = runtime.stand_in_calls(b"cudaLaunchKernel")
+    call()
+    assert runtime.stand_in_calls(b"cudaLaunchKernel") == before, "a kernel of PyTorch's"
+    nodes = driver.stand_in_queued().decode().splitlines()
+    fills = sum(node.startswith("fill") for node in nodes)
+    print(f"{name}: {len(nodes) - fills} launches, {fills} fills", *nodes, sep="\\n    ")
+torch.cuda.synchronize()
+""")
+    assert done.returncode == 0, done.stderr
+    print(f"\n{done.stdout}")
+    titles = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert titles == [f"{name}: {launches} launches, {fills} fills" for name, (launches, fills) in NODES.items()]
+
+
 def test_kernels_of_pytorch_are_refused() -> None:
     """Never wrong in silence; ops of Madelung need none of them."""
     done = run("""

@@ -7,6 +7,7 @@ from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 from conftest import DEVICE
+from madelung._schema import DIRECT, NEGATIVE
 from madelung.torch import _ops
 
 
@@ -200,3 +201,24 @@ def test_points_on_one_place() -> None:
     assert float(distances.min()) == 0.0
     with pytest.raises(RuntimeError, match=r"`positions`: expected points that are apart.*points 0 and"):
         distances.sum().backward()
+
+
+def test_values_and_gradients_at_once(op_case: Case) -> None:
+    """The member that has both, with either sign, against a backward pass."""
+    op = op_case.op
+    if DIRECT not in op.members:
+        assert len(op.outputs) != 1 or len(op.smooth) != 1
+        return
+    xs = op_case.inputs()
+    out = op_case.at(*xs)
+    gradients = torch.autograd.grad(out.sum(), xs)
+    at = [x.detach() if isinstance(x, torch.Tensor) else x for x in op_case.put(xs)]
+    direct, every = op.overload(DIRECT, private=True), (1 << len(op.reals)) - 1
+    value, *found = direct(*at, every)
+    _, *negative = direct(*at, every | NEGATIVE)
+    torch.testing.assert_close(value, out.detach(), rtol=1e-13, atol=1e-13)
+    assert len(found) == len(op.reals) and all(torch.equal(-g, minus) for g, minus in zip(found, negative))
+    for n, expected in zip(op_case.reals, gradients):
+        close(found[op.reals.index(n)], expected, 1e-12)
+    value, *found = direct(*at, 1)
+    assert found[0] is not None and all(g is None for g in found[1:])

@@ -118,6 +118,7 @@ impl Input {
         let outputs: Vec<Vec<usize>> = op.outputs.iter().map(|o| self.shape(&o.shape)).collect();
         let (extra, results) = match suffix {
             "" => (vec![], outputs),
+            "_direct" => (vec![], [outputs, direction()].concat()),
             "_jvp" => (direction(), outputs),
             "_jvp2" => ([direction(), direction()].concat(), outputs),
             "_vjp" => (outputs, direction()),

@@ -79,6 +79,12 @@ template <class T> __device__ inline Both<T> sin_cos(T x) {
   sincos(x, &both.first, &both.second);
   return both;
 }
+// Those of 2 pi x. The period is taken off exactly, so there is no branch for large numbers that a loop would carry.
+template <class T> __device__ inline Both<T> sin_cos_turns(T x) {
+  Both<T> both;
+  sincospi(T(2) * x, &both.first, &both.second);
+  return both;
+}
 // The inverse first: the root from it takes one step of Newton's method and no division.
 template <class T> __device__ inline Both<T> sqrt_recip(T x) {
   const T inverse = rsqrt(x), near = x * inverse;

@@ -91,8 +91,13 @@ pub trait Remote: Sync {
     fn query(&self, context: &Context<'_>, asked: &GridSearch<'_>, word: &Array) -> Result<[Array; 3]>;
 
     /// Begins a call: its status word, into which the checks (each with the number of the argument that it is about)
-    /// raise what they find.
-    fn begin(&self, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array>;
+    /// raise what they find. In the same go arrays are filled with numbers, rounded to their types.
+    fn begin(
+        &self,
+        context: &Context<'_>,
+        checks: &[(usize, Check<'_>)],
+        fills: &[(&Array, f64)],
+    ) -> Result<Array>;
 
     /// Ends a call: results become NaN where the word was raised or one of them is not finite, and the next look at the
     /// device's errors finds the reason, under the names of the call and of its arguments.

@@ -28,7 +28,7 @@ impl Op {
     ) -> Result<Evaluated> {
         let mut bound = bind(self, args, context.backend.place())?;
         let found = self.search(context, args, request, &mut bound)?;
-        let mut run = Run::new(self, context, args, bound, &found)?;
+        let mut run = Run::new(self, context, args, bound, &found, request)?;
         run.search_remote(request)?;
         let mut evaluated = run.evaluate(request)?;
         run.store.drain_owned(|array| context.allocator.recycle(array));
@@ -75,11 +75,10 @@ impl<'r, 'a> Run<'r, 'a> {
         args: &'r [Arg<'a>],
         bound: BoundArgs<'r>,
         found: &'r Found,
+        request: &Request<'_, 'a>,
     ) -> Result<Self> {
         let store = Store::new(op.buffers(), args);
         let BoundArgs { dtype, dims, attrs, checks } = bound;
-        let remote = context.backend.remote();
-        let word = remote.map(|remote| remote.begin(context, &checks)).transpose()?;
         let mut run = Self {
             op,
             context,
@@ -91,10 +90,13 @@ impl<'r, 'a> Run<'r, 'a> {
             results: vec![],
             store,
             raised: false,
-            word,
             near: vec![],
+            word: None,
             transposes: vec![],
         };
+        if let Some(remote) = context.backend.remote() {
+            run.begin(remote, &checks, request)?;
+        }
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 let slot = run.computed(&op.args[n], view)?;
@@ -193,6 +195,8 @@ impl<'r, 'a> Run<'r, 'a> {
                     self.fits(&name, buffer, self.dtype_of(buffer), view)?;
                     self.widened(view)?
                 }
+                // Filled when the call began.
+                Some(Cotangent::Uniform(_)) if self.has(buffer, role::COTANGENT) => continue,
                 Some(Cotangent::Uniform(x)) => {
                     let components: usize = self.shape(buffer)?.iter().skip(1).product();
                     let one = self.context.filled(self.dtype, &[components], *x)?;
@@ -368,6 +372,15 @@ impl<'r, 'a> Run<'r, 'a> {
                     keys.push((r.param, r.role, true));
                 }
             }
+            let takes = |run: &Self, param: usize, r: u8| {
+                let buffer = step.buffers[param];
+                (wanted(run, buffer, r) && !run.given(buffer, r)) || !kernel.is_differentiable()
+            };
+            let mut written = keys.iter().filter(|key| key.2);
+            if !written.any(|(param, r, _)| r & role::HIDDEN != 0 || takes(self, *param, *r)) {
+                // Nobody wants what it would write.
+                continue;
+            }
             self.transpose_lists(step, part)?;
             // What is written is taken out, so that the rest can be borrowed.
             let mut outputs = vec![];
@@ -384,8 +397,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 let buffer = step.buffers[*param];
                 if !writes {
                     self.make_readable(buffer, *r, form.uniform && is_output(*param))?;
-                } else if (wanted(self, buffer, *r) && !self.given(buffer, *r)) || !kernel.is_differentiable()
-                {
+                } else if takes(self, *param, *r) {
                     let slot = self.store.take(buffer, *r);
                     let (array, adds) = match slot {
                         Slot::Owned(array) => (array, true),

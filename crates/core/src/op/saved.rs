@@ -38,6 +38,11 @@ impl Op {
         self.saved_gradients.iter().filter_map(|name| self.arg(name)).collect()
     }
 
+    /// Whether a call makes gradients to save.
+    pub(super) fn saves_gradients(&self, request: &Request<'_, '_>) -> bool {
+        request.save.is_some_and(|by| self.saved_args().iter().any(|arg| by.contains(arg)))
+    }
+
     /// The buffer and role of each array that a call which saves for gradients by some of `by` keeps.
     pub(super) fn kept(&self, by: &[usize]) -> Vec<(usize, u8)> {
         let arrays = self.saved_buffers().into_iter().map(|buffer| (buffer, role::VALUE));
@@ -149,8 +154,11 @@ impl<'a> Run<'_, 'a> {
             self.forward(Member::Value, role::VALUE)?
         } else {
             let output = self.op.args.len();
-            let one = self.context.filled(self.dtype, &[1], 1.0)?;
-            self.store.set(output, role::COTANGENT, Slot::Uniform(one));
+            // On a device it was filled when the call began.
+            if !self.has(output, role::COTANGENT) {
+                let one = self.context.filled(self.dtype, &[1], 1.0)?;
+                self.store.set(output, role::COTANGENT, Slot::Uniform(one));
+            }
             self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
         };
         for buffer in self.op.saved_buffers() {

@@ -1,11 +1,69 @@
-//! What becomes of a call whose kernels raised the status word, or whose result is not finite.
+//! How a call begins on a device, and what becomes of one whose kernels raised the status word, or whose result is not
+//! finite.
 
-use super::declare::{Op, Step};
-use super::request::{Arg, Evaluated};
+use super::declare::{Op, Step, Work};
+use super::evaluate::Run;
+use super::request::{Arg, Cotangent, Evaluated, Request};
+use super::store::Slot;
 use crate::array::Array;
 use crate::backend::Context;
+use crate::backend::kernel::role;
+use crate::backend::remote::{Check, Remote};
 use crate::backend::status::Word;
 use crate::{Error, Result};
+
+impl Run<'_, '_> {
+    /// One launch checks the arguments and fills the cotangents that are one number for all rows.
+    pub(super) fn begin(
+        &mut self,
+        remote: &dyn Remote,
+        checks: &[(usize, Check<'_>)],
+        request: &Request<'_, '_>,
+    ) -> Result<()> {
+        let (mut ones, mut spread) = (vec![], vec![]);
+        for (buffer, x) in self.uniform_cotangents(request) {
+            let components: usize = self.shape(buffer)?.iter().skip(1).product();
+            ones.push((buffer, x, self.context.allocator.room(self.dtype, &[components])?));
+            if self.is_read_by_row(buffer) {
+                spread.push((buffer, x, self.room(buffer)?));
+            }
+        }
+        let fills: Vec<(&Array, f64)> = ones.iter().chain(&spread).map(|(_, x, array)| (array, *x)).collect();
+        self.word = Some(remote.begin(self.context, checks, &fills)?);
+        for (buffer, _, one) in ones {
+            self.store.set(buffer, role::COTANGENT, Slot::Uniform(one));
+        }
+        for (buffer, _, array) in spread {
+            self.store.set_spread(buffer, array);
+        }
+        Ok(())
+    }
+
+    /// The outputs whose cotangents are one number for all rows.
+    fn uniform_cotangents(&self, request: &Request<'_, '_>) -> Vec<(usize, f64)> {
+        let first = self.op.args.len();
+        if self.op.saves_gradients(request) {
+            return vec![(first, 1.0)];
+        }
+        let real = (first..first + self.op.outputs.len()).filter(|buffer| self.op.integer(*buffer).is_none());
+        let uniform = real.filter_map(|buffer| match request.cotangents.get(buffer - first) {
+            Some(Some(Cotangent::Uniform(x))) => Some((buffer, *x)),
+            _ => None,
+        });
+        uniform.collect()
+    }
+
+    /// Whether a step that writes a buffer takes its cotangent only as one number for each row.
+    fn is_read_by_row(&self, buffer: usize) -> bool {
+        self.op.steps.iter().enumerate().any(|(s, step)| {
+            self.written(s).any(|b| b == buffer)
+                && match step.work {
+                    Work::Kernel(kernel) => !kernel.forms.iter().any(|form| form.uniform),
+                    Work::Linear(_) => true,
+                }
+        })
+    }
+}
 
 impl Op {
     /// The error of a step that has run, in the names of the op.

@@ -15,6 +15,7 @@ use super::records::Records;
 use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, for_each};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
+use std::f64::consts::TAU;
 use std::fmt::Write;
 
 /// The function `name` of a part.
@@ -309,6 +310,11 @@ impl Printer<'_> {
         for m in &sums {
             self.line(&format!("if (LANE != 0) m{m} = 0;"));
         }
+        let is_flat = !body.iter().any(|s| matches!(s, Stmt::For { .. }));
+        if is_flat && matches!(self.loops[&id], Range::Members { .. }) {
+            // Rows are few where members are many: a thread is to have more than one at a time.
+            self.line("#pragma unroll 4");
+        }
         self.line(&format!("for (long long k{id} = first{id} + LANE; k{id} < last{id}; k{id} += LANES) {{"));
         self.within = true;
         self.block(body);
@@ -478,6 +484,11 @@ impl Printer<'_> {
         if !self.layout.together.contains(&(x, pair)) {
             return None;
         }
+        if let (Pair::SinCos, Some(turns)) = (pair, self.turns(x)) {
+            let name = format!("b{x}_sin_cos_turns");
+            self.know(&name, format!("sin_cos_turns({})", self.v(turns)));
+            return Some(format!("{name}.{}", ["first", "second"][which]));
+        }
         let both = match pair {
             Pair::ErfcExpNegSq => "erfc_exp_neg_sq",
             Pair::SinCos => "sin_cos",
@@ -486,6 +497,15 @@ impl Printer<'_> {
         let name = format!("b{x}_{both}");
         self.know(&name, format!("{both}({})", self.v(x)));
         Some(format!("{name}.{}", ["first", "second"][which]))
+    }
+
+    /// An angle in turns, where it is 2π times something.
+    fn turns(&self, angle: Val) -> Option<Val> {
+        let is_turn = |v: Val| matches!(self.b.op(v), Op::Const(bits) if f64::from_bits(*bits) == TAU);
+        match *self.b.op(angle) {
+            Op::Mul(a, x) | Op::Mul(x, a) if is_turn(a) => Some(x),
+            _ => None,
+        }
     }
 
     /// The shift of the pair that a loop visits: a packed one is read once for all its components.

@@ -105,8 +105,13 @@ impl Remote for Cuda {
         search::query(self, context, asked, word)
     }
 
-    fn begin(&self, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array> {
-        checks::begin(self.stream, context, checks)
+    fn begin(
+        &self,
+        context: &Context<'_>,
+        checks: &[(usize, Check<'_>)],
+        fills: &[(&Array, f64)],
+    ) -> Result<Array> {
+        checks::begin(self.stream, context, checks, fills)
     }
 
     fn end(

@@ -14,8 +14,26 @@ struct Item {
   // in 32 bits: room for them in 64.
   int* ptr;
   long long atoms;
+  // The blocks that look at it.
+  unsigned first, blocks;
 };
 struct Items { Item of[16]; };
+
+// What a list has from one side only: the sum over its pairs that a full list has from both sides is zero.
+struct Surplus {
+  unsigned long long sum;
+  unsigned long long param;
+};
+struct List {
+  // Offsets, in 32 bits where they come so; null: in 64, `start` and `end` of each row.
+  const int* narrow;
+  const long long *start, *end;
+  const int *column, *triples, *packed, *row_of, *column_of;
+  long long rows, columns, capacity;
+  Surplus* surplus;
+  int directed, full;
+};
+struct Lists { List of[4]; };
 
 __device__ inline void raise_in(unsigned* word, int reason, unsigned param) {
   atomicOr(word, 1u << reason);
@@ -89,30 +107,30 @@ __device__ inline void derive_batch(const Item& item, long long i, unsigned* wor
   else if (i > 0 && of[i - 1] > of[i]) raise_in(word, 9, item.param);
 }
 
-extern "C" __global__ void check_items(const Items items, unsigned* word) {
-  const Item item = items.of[blockIdx.y];
-  const long long step = (long long)gridDim.x * blockDim.x;
-  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < item.count; i += step) {
-    if (item.rule == 4) {
-      if (((const long long*)item.data)[i] > item.limit) raise_in(word, 2, item.param);
-    } else if (item.rule == 5) {
-      const long long of = ((const int*)item.data)[i];
-      if (of < 0 || of >= item.limit) raise_in(word, 0, item.param);
-    } else if (item.rule == 6) {
-      check_batch(item, i, word);
-    } else if (item.rule == 7) {
-      derive_batch(item, i, word);
-    } else if (item.rule == 8) {
-      const long long end = ((const int*)item.data)[i];
-      ((long long*)item.ptr)[i] = end;
-      if (end > item.limit) raise_in(word, 2, item.param);
-    } else {
-      const int is = sort_of_number(item.data, i, item.type);
-      if (is == 3) raise_in(word, 3, item.param);
-      else if (item.rule == 1 && is != 0) raise_in(word, 6, item.param);
-      else if (item.rule == 2 && is != 1) raise_in(word, 7, item.param);
-      else if (item.rule == 3 && i % 9 == 0 && is_flat(item.data, i / 9, item.type)) raise_in(word, 8, item.param);
-    }
+__device__ inline void check_element(const Item& item, long long i, unsigned* word) {
+  if (item.rule == 4) {
+    if (((const long long*)item.data)[i] > item.limit) raise_in(word, 2, item.param);
+  } else if (item.rule == 5) {
+    const long long of = ((const int*)item.data)[i];
+    if (of < 0 || of >= item.limit) raise_in(word, 0, item.param);
+  } else if (item.rule == 6) {
+    check_batch(item, i, word);
+  } else if (item.rule == 7) {
+    derive_batch(item, i, word);
+  } else if (item.rule == 8) {
+    const long long end = ((const int*)item.data)[i];
+    ((long long*)item.ptr)[i] = end;
+    if (end > item.limit) raise_in(word, 2, item.param);
+  } else if (item.rule == 9) {
+    if (item.type == 8) ((long long*)item.data)[i] = item.limit;
+    else if (item.type == 4) ((int*)item.data)[i] = int(item.limit);
+    else ((short*)item.data)[i] = short(item.limit);
+  } else {
+    const int is = sort_of_number(item.data, i, item.type);
+    if (is == 3) raise_in(word, 3, item.param);
+    else if (item.rule == 1 && is != 0) raise_in(word, 6, item.param);
+    else if (item.rule == 2 && is != 1) raise_in(word, 7, item.param);
+    else if (item.rule == 3 && i % 9 == 0 && is_flat(item.data, i / 9, item.type)) raise_in(word, 8, item.param);
   }
 }
 
@@ -122,45 +140,55 @@ __device__ inline unsigned long long mixed(unsigned long long code) {
   return x * y ^ __umul64hi(x, y);
 }
 
-// A warp for each row. `surplus` is the sum over pairs that a full list has from both sides: zero.
-extern "C" __global__ void check_pairs(
-    const long long* start, const long long* end, const int* column, const int* triples, const int* packed,
-    const int* row_of, const int* column_of, long long rows, long long columns, long long capacity, int directed,
-    int full, unsigned* word, unsigned param, unsigned long long* surplus) {
+// A row of a list, by a warp.
+__device__ inline void check_row(const List& list, long long i, unsigned* word, unsigned param) {
   const unsigned long long FIRST = 0x9e3779b97f4a7c15ull, LAST = 0xa0761d6478bd642full, IMAGE = 0xd6e8feb86659fd93ull;
-  const long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) >> 5;
-  if (i >= rows) return;
-  const long long first = start[i], last = end[i];
-  if (last > capacity) {
+  // What else this launch writes is not to be read: not the offsets in 64 bits of those in 32.
+  const int* narrow = list.narrow;
+  const long long first = narrow ? narrow[i] : list.start[i], last = narrow ? narrow[i + 1] : list.end[i];
+  if (last > list.capacity) {
     raise_in(word, 2, param);
     return;
   }
-  if (first < 0 || first > last || (i == 0 && first != 0) || (i > 0 && end[i - 1] > first)) {
+  const long long before = i == 0 ? 0 : narrow ? narrow[i] : list.end[i - 1];
+  if (first < 0 || first > last || before > first || (i == 0 && first != 0)) {
     raise_in(word, 10, param);
     return;
   }
   unsigned long long sum = 0;
   for (long long k = first + (threadIdx.x & 31); k < last; k += 32) {
-    const long long j = column[k];
-    if (j < 0 || j >= columns) {
+    const long long j = list.column[k];
+    if (j < 0 || j >= list.columns) {
       raise_in(word, 0, param);
       continue;
     }
-    const auto [x, y, z] = shift(triples, packed, k).of;
-    if (!directed && i == j && x == 0 && y == 0 && z == 0) raise_in(word, 11, param);
-    if (row_of && row_of[i] != column_of[j]) raise_in(word, 12, param);
+    const auto [x, y, z] = shift(list.triples, list.packed, k).of;
+    if (!list.directed && i == j && x == 0 && y == 0 && z == 0) raise_in(word, 11, param);
+    if (list.row_of && list.row_of[i] != list.column_of[j]) raise_in(word, 12, param);
     const unsigned long long a = i, b = j, u = (long long)x, v = (long long)y, w = (long long)z;
     const unsigned long long image = (u + v * 3 + (v << 21) + w * 5 + (w << 42)) * IMAGE;
     sum += mixed(a * FIRST + b * LAST + image) - mixed(b * FIRST + a * LAST - image);
   }
-  if (!full) return;
+  if (!list.full) return;
   // One addition for the row: those to one place in memory take turns.
   for (int by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(~0u, sum, by);
-  if ((threadIdx.x & 31) == 0 && sum) atomicAdd(surplus, sum);
+  if ((threadIdx.x & 31) == 0 && sum) atomicAdd(&list.surplus->sum, sum);
 }
 
-extern "C" __global__ void check_surplus(const unsigned long long* surplus, unsigned* word, unsigned param) {
-  if (*surplus) raise_in(word, 13, param);
+// Each item has blocks of its own.
+extern "C" __global__ void check(const Items items, int count, const Lists lists, unsigned* word) {
+  int n = 0;
+  while (n + 1 < count && blockIdx.x >= items.of[n + 1].first) ++n;
+  const Item& item = items.of[n];
+  const long long at = (long long)(blockIdx.x - item.first) * blockDim.x + threadIdx.x;
+  const long long step = (long long)item.blocks * blockDim.x;
+  if (item.rule == 10) {
+    const List& list = lists.of[item.limit];
+    if (at == 0) list.surplus->param = item.param;
+    for (long long i = at >> 5; i < list.rows; i += step >> 5) check_row(list, i, word, item.param);
+  } else {
+    for (long long i = at; i < item.count; i += step) check_element(item, i, word);
+  }
 }
 
 struct Result {
@@ -175,12 +203,27 @@ __device__ inline bool is_first(unsigned* record, unsigned call) {
   return record[0] == 0 && atomicCAS(record, 0u, call) == 0;
 }
 
+// The last list that has pairs from one side only, by its parameter; 0: none has.
+__device__ inline unsigned one_sided(const Surplus* surplus, int lists) {
+  unsigned param = 0;
+  for (int n = 0; n < lists; ++n)
+    if (surplus[n].sum) param = unsigned(surplus[n].param);
+  return param;
+}
+
 extern "C" __global__ void settle(
-    const Results results, const unsigned* word, int words, unsigned* record, unsigned call) {
-  const bool raised = word[0] != 0;
+    const Results results, const unsigned* word, int words, const Surplus* surplus, int lists, unsigned* record,
+    unsigned call) {
+  const unsigned one_sided_list = one_sided(surplus, lists);
+  const bool raised = word[0] != 0 || one_sided_list;
   const long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-  if (raised && at == 0 && blockIdx.y == 0 && is_first(record, call))
+  if (raised && at == 0 && blockIdx.y == 0 && is_first(record, call)) {
     for (int n = 0; n < words; ++n) record[1 + n] = word[n];
+    if (one_sided_list) {
+      record[1] |= 1u << 13;
+      record[1 + 1 + 13] = one_sided_list;
+    }
+  }
   const Result result = results.of[blockIdx.y];
   const long long step = (long long)gridDim.x * blockDim.x;
   for (long long i = at; i < result.count; i += step) {

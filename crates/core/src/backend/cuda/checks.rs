@@ -6,8 +6,8 @@
 #![expect(unsafe_code, reason = "kernels are launched with addresses of the call's arrays")]
 
 use super::memory::address;
-use super::primitives::{Compiled, Text};
-use super::{Device, Function, Stream};
+use super::primitives::{Compiled, Text, bits_of};
+use super::{Device, Stream};
 use crate::array::{Array, DType, View};
 use crate::backend::Context;
 use crate::backend::remote::Check;
@@ -16,6 +16,7 @@ use crate::device::{DeviceArg, DeviceBatch, DevicePairs};
 use crate::pairs::Kind;
 use crate::{Error, Result};
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What has to hold for the elements of an item; numbered as in the text.
@@ -31,6 +32,10 @@ enum Rule {
     Batch = 6,
     DerivedBatch = 7,
     Widened = 8,
+    /// Nothing: each becomes the number whose bits `limit` has.
+    Filled = 9,
+    /// Those of a list: `limit` is its place in the table.
+    Pairs = 10,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,10 +49,35 @@ struct Item {
     param: u32,
     ptr: u64,
     atoms: i64,
+    first: u32,
+    blocks: u32,
 }
 
-/// Items and results of a launch.
+/// A list that is checked, and the batches of its rows and columns.
+type Listed<'a> = (&'a DevicePairs<'a>, Option<[&'a DeviceBatch<'a>; 2]>);
+
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct List {
+    narrow: u64,
+    start: u64,
+    end: u64,
+    column: u64,
+    triples: u64,
+    packed: u64,
+    row_of: u64,
+    column_of: u64,
+    rows: i64,
+    columns: i64,
+    capacity: i64,
+    surplus: u64,
+    directed: i32,
+    full: i32,
+}
+
+/// Items and results of a launch, and lists.
 const TABLE: usize = 16;
+const LISTS: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -61,13 +91,14 @@ struct Outcome {
 const ELEMENTS: usize = 4;
 const THREADS: usize = 256;
 
-/// Numbers of u32 in the word of a call: the word itself, padded to 8 bytes, and a sum for each list that is checked.
+/// Numbers of u32 in the word of a call: the word itself, padded to 8 bytes, and for each list that is checked.
 const WORDS: usize = Word::LEN.next_multiple_of(2);
+const SURPLUS: usize = 4;
 
 const CHECKS: Text = Text::new("checks", concat!(include_str!("../prelude.cuh"), include_str!("checks.cu")));
 
 fn program() -> Compiled {
-    CHECKS.of(&[("REAL", "double")]).with(&["check_items", "check_pairs", "check_surplus", "settle"])
+    CHECKS.of(&[("REAL", "double")]).with(&["check", "settle"])
 }
 
 pub(super) fn programs() -> Vec<Compiled> {
@@ -95,11 +126,12 @@ macro_rules! arguments {
 pub(super) use arguments;
 
 /// See [`crate::backend::remote::Remote::begin`].
-pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Check<'_>)]) -> Result<Array> {
-    let kernel = |name| program().function(stream.device(), name);
-    let word = context.allocator.zeros(DType::I32, &[WORDS + 2 * checks.len()])?;
-    let status = address(&word.view());
-    let mut items = vec![];
+pub(super) fn begin(
+    stream: Stream,
+    context: &Context<'_>,
+    checks: &[(usize, Check<'_>)],
+    fills: &[(&Array, f64)],
+) -> Result<Array> {
     let real = |n: usize, view: &View<'_>, rule: Rule| Item {
         data: address(view),
         count: view.len() as i64,
@@ -109,12 +141,14 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
         param: param(n),
         ptr: 0,
         atoms: 0,
+        first: 0,
+        blocks: blocks(view.len(), THREADS * ELEMENTS),
     };
     let integers = |n: usize, view: &View<'_>, rule: Rule, limit: usize| Item {
         limit: limit as i64,
         ..real(n, view, rule)
     };
-    let mut lists = vec![];
+    let (mut items, mut lists): (Vec<Item>, Vec<Listed<'_>>) = (vec![], vec![]);
     for (n, check) in checks {
         match check {
             Check::Finite(view) => items.push(real(*n, view, Rule::Finite)),
@@ -126,10 +160,12 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
             }
             Check::Integers { arg: DeviceArg::Batch(batch), .. } if !batch.is_checked() => {
                 let rule = if batch.is_derived() { Rule::DerivedBatch } else { Rule::Batch };
+                let count = batch.atoms().max(batch.systems() + 1);
                 items.push(Item {
-                    count: batch.atoms().max(batch.systems() + 1) as i64,
+                    count: count as i64,
                     ptr: address(batch.ptr()),
                     atoms: batch.atoms() as i64,
+                    blocks: blocks(count, THREADS * ELEMENTS),
                     ..integers(*n, batch.idx(), rule, batch.systems())
                 });
             }
@@ -142,69 +178,86 @@ pub(super) fn begin(stream: Stream, context: &Context<'_>, checks: &[(usize, Che
                     items.push(integers(*n, list.ends(), Rule::AtMost, list.capacity()));
                 }
                 if !list.is_checked() {
-                    lists.push((param(*n), *list, *batches));
+                    items.push(Item {
+                        count: list.rows() as i64,
+                        // A warp for each row.
+                        blocks: blocks(list.rows() * 32, THREADS),
+                        ..integers(*n, list.others(), Rule::Pairs, lists.len())
+                    });
+                    lists.push((*list, *batches));
                 }
             }
             Check::Integers { .. } => {}
         }
     }
-    items.retain(|item| item.count > 0);
-    for some in items.chunks(TABLE) {
-        let mut table = [some[0]; TABLE];
-        table[..some.len()].copy_from_slice(some);
-        let most = some.iter().map(|item| item.count as usize).max().unwrap_or(0);
-        let grid = [blocks(most, THREADS * ELEMENTS), some.len() as u32, 1];
-        // SAFETY: the addresses are those of the arrays that the items name, with as many elements; what is written is a
-        // room that the call's caller has lent for it.
-        unsafe {
-            stream.launch(
-                kernel("check_items")?,
-                grid,
-                [THREADS as u32, 1, 1],
-                &arguments![&table, &status],
-            )?
-        };
+    for (array, x) in fills {
+        let bits = bits_of(array.dtype(), *x)?;
+        items.push(Item { limit: bits.cast_signed(), ..real(0, &array.view(), Rule::Filled) });
     }
-    for (at, (param, list, batches)) in lists.into_iter().enumerate() {
-        let surplus = status + 4 * (WORDS + 2 * at) as u64;
-        let kernels = [kernel("check_pairs")?, kernel("check_surplus")?];
-        check_pairs(stream, kernels, list, batches, status, param, surplus)?;
+    items.retain(|item| item.count > 0);
+    let word = context.allocator.zeros(DType::I32, &[WORDS + SURPLUS * lists.len()])?;
+    let status = address(&word.view());
+    let surplus = |n: usize| status + 4 * (WORDS + SURPLUS * n) as u64;
+    let kernel = program().function(stream.device(), "check")?;
+    let mut left = items.as_slice();
+    while !left.is_empty() {
+        let (mut table, mut listed) = (vec![], vec![]);
+        let mut first = 0;
+        while let Some((item, rest)) = left.split_first() {
+            let is_list = item.rule == Rule::Pairs;
+            if table.len() == TABLE || (is_list && listed.len() == LISTS) {
+                break;
+            }
+            let mut item = Item { first, ..*item };
+            if is_list {
+                let n = item.limit as usize;
+                item.limit = listed.len() as i64;
+                listed.push(as_listed(lists[n], surplus(n)));
+            }
+            first += item.blocks;
+            table.push(item);
+            left = rest;
+        }
+        let count = table.len() as i32;
+        table.resize(TABLE, table[0]);
+        listed.resize(LISTS, List::default());
+        // SAFETY: the addresses are those of the arrays that the items name, with as many elements; what is written is a
+        // room that the call's caller has lent for it, the call's own word, and arrays that it fills.
+        unsafe {
+            let arguments: [*const c_void; 4] = [
+                table.as_ptr().cast(),
+                (&raw const count).cast(),
+                listed.as_ptr().cast(),
+                (&raw const status).cast(),
+            ];
+            stream.launch(kernel, [first, 1, 1], [THREADS as u32, 1, 1], &arguments)?;
+        }
     }
     Ok(word)
 }
 
-fn check_pairs(
-    stream: Stream,
-    [kernel, surplus_kernel]: [Function; 2],
-    list: &DevicePairs<'_>,
-    batches: Option<[&DeviceBatch<'_>; 2]>,
-    word: u64,
-    param: u32,
-    surplus: u64,
-) -> Result<()> {
-    if list.rows() == 0 {
-        return Ok(());
-    }
-    let (start, end, column) = (address(list.starts()), address(list.ends()), address(list.others()));
-    let [triples, packed] = [list.triples(), list.packed()].map(|view| view.map_or(0, address));
+fn as_listed((list, batches): Listed<'_>, surplus: u64) -> List {
+    let [narrow, triples, packed] =
+        [list.narrow(), list.triples(), list.packed()].map(|view| view.map_or(0, address));
     // One system has no border to cross.
     let batches = batches.filter(|of| of.iter().any(|batch| batch.systems() != 1));
     let [row_of, column_of] = batches.map_or([0; 2], |of| of.map(|batch| address(batch.idx())));
-    let (rows, columns, capacity) = (list.rows() as i64, list.columns() as i64, list.capacity() as i64);
-    let (directed, full) = (i32::from(list.kind() == Kind::Directed), i32::from(list.kind() == Kind::Full));
-    let grid = [(list.rows() * 32).div_ceil(THREADS) as u32, 1, 1];
-    // SAFETY: the arrays have the lengths that the kernel is told, and it goes no further.
-    unsafe {
-        let arguments = arguments![
-            &start, &end, &column, &triples, &packed, &row_of, &column_of, &rows, &columns, &capacity,
-            &directed, &full, &word, &param, &surplus,
-        ];
-        stream.launch(kernel, grid, [THREADS as u32, 1, 1], &arguments)?;
-        if full != 0 {
-            stream.launch(surplus_kernel, [1; 3], [1; 3], &arguments![&surplus, &word, &param])?;
-        }
+    List {
+        narrow,
+        start: address(list.starts()),
+        end: address(list.ends()),
+        column: address(list.others()),
+        triples,
+        packed,
+        row_of,
+        column_of,
+        rows: list.rows() as i64,
+        columns: list.columns() as i64,
+        capacity: list.capacity() as i64,
+        surplus,
+        directed: i32::from(list.kind() == Kind::Directed),
+        full: i32::from(list.kind() == Kind::Full),
     }
-    Ok(())
 }
 
 /// The calls that a record can name: their names, and those of their arguments.
@@ -241,6 +294,7 @@ pub(super) fn end(
     arguments: &dyn Fn() -> Vec<String>,
 ) -> Result<()> {
     let (status, words) = (address(&word.view()), Word::LEN as i32);
+    let (surplus, lists) = (status + 4 * WORDS as u64, ((word.view().len() - WORDS) / SURPLUS) as i32);
     let (record, number) = (stream.device().record()?, number(call, arguments));
     let settle = program().function(stream.device(), "settle")?;
     let outcomes = results.iter().filter(|array| array.dtype().is_real()).map(|array| Outcome {
@@ -258,7 +312,7 @@ pub(super) fn end(
         let grid = [blocks(most, THREADS * ELEMENTS), some.len() as u32, 1];
         // SAFETY: the addresses are those of the results, with as many elements; the record has room for a word.
         unsafe {
-            let arguments = arguments![&table, &status, &words, &record, &number];
+            let arguments = arguments![&table, &status, &words, &surplus, &lists, &record, &number];
             stream.launch(settle, grid, [THREADS as u32, 1, 1], &arguments)?;
         }
     }

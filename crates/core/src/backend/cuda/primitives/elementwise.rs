@@ -21,8 +21,15 @@ const REALS: Text = Text::new(
 /// # Errors
 /// Those of the driver.
 pub fn fill(queue: &Queue, dtype: DType, to: u64, n: Length, value: f64) -> Result<()> {
+    let bits = bits_of(dtype, value)?;
+    let program = FILL.of(&[("BITS", unsigned(dtype))]);
+    program.launch(queue, "fill", tiles(n.capacity), Arguments::new().word(to).length(n).word(bits))
+}
+
+/// A value in an array's own type.
+pub(in crate::backend::cuda) fn bits_of(dtype: DType, value: f64) -> Result<u64> {
     let one = Array::from_f64(DType::F64, &[1], &[value])?.cast(dtype);
-    let bits = match one.view().data() {
+    Ok(match one.view().data() {
         Data::F16(x) => u64::from(x[0].to_bits()),
         Data::BF16(x) => u64::from(x[0].to_bits()),
         Data::F32(x) => u64::from(x[0].to_bits()),
@@ -30,9 +37,7 @@ pub fn fill(queue: &Queue, dtype: DType, to: u64, n: Length, value: f64) -> Resu
         Data::I32(x) => u64::from(x[0].cast_unsigned()),
         Data::I64(x) => x[0].cast_unsigned(),
         Data::Device(_) => unreachable!("made on the host"),
-    };
-    let program = FILL.of(&[("BITS", unsigned(dtype))]);
-    program.launch(queue, "fill", tiles(n.capacity), Arguments::new().word(to).length(n).word(bits))
+    })
 }
 
 fn unsigned(dtype: DType) -> &'static str {

@@ -19,6 +19,7 @@ mod scan;
 mod sort;
 mod transpose;
 
+pub(super) use elementwise::bits_of;
 pub use elementwise::{WeightOf, Weights, add, cast, check_finite, fill, poison, scale_rows};
 pub use fft::{fft_scratch, inverse_real_fft, real_fft};
 pub use reduce::{

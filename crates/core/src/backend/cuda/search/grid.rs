@@ -156,7 +156,7 @@ impl DeviceGrid {
             }
         }
         let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(frame.batch), batches: None })];
-        let word = checks::begin(cuda.stream(), context, &checks)?;
+        let word = checks::begin(cuda.stream(), context, &checks, &[])?;
         let call = frame.call(0.0, self.cell_size, Kind::Directed, address(&word.view()));
         let launches = grids(cuda.stream(), frame.positions);
         self.cells().fill(cuda, context, &launches, &call, frame, Length::new(self.points))?;
@@ -373,7 +373,7 @@ fn grids(stream: Stream, positions: &View<'_>) -> Launches {
 fn begin(stream: Stream, context: &Context<'_>, batch: Option<&DeviceBatch<'_>>) -> Result<Array> {
     let check = |batch| (QUERY_BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None });
     let checks: Vec<_> = batch.map(check).into_iter().collect();
-    checks::begin(stream, context, &checks)
+    checks::begin(stream, context, &checks, &[])
 }
 
 fn end(stream: Stream, context: &Context<'_>, word: Array, name: &str, arguments: &[&str]) -> Result<()> {

@@ -360,7 +360,7 @@ impl<'c> Counted<'c> {
     ) -> Result<Self> {
         let (batch, n) = (frame.batch, frame.batch.atoms());
         let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None })];
-        let word = checks::begin(cuda.stream(), context, &checks)?;
+        let word = checks::begin(cuda.stream(), context, &checks, &[])?;
         let mut call = frame.call(asked.cutoff, asked.cutoff, asked.kind, address(&word.view()));
         let mut rooms = Rooms::new(context);
         let launches = lists(cuda, frame);
