@@ -84,8 +84,9 @@ __device__ __forceinline__ bool begin_row(const Search& a, const Queries& q, con
 __device__ inline double distance_of(const System& s, const Point& i, const Point& j, const int* n) {
   int t[3];
   for (int k = 0; k < 3; ++k) t[k] = n[k] + i.wrap[k] - j.wrap[k];
-  const double x = component(s, i, j, t, 0), y = component(s, i, j, t, 1), z = component(s, i, j, t, 2);
-  return __dsqrt_rn(__dadd_rn(__dadd_rn(__dmul_rn(x, x), __dmul_rn(y, y)), __dmul_rn(z, z)));
+  double d[3];
+  displacement(s, i, j, t, d);
+  return __dsqrt_rn(square(d));
 }
 
 // As `visit`, from point to point in place of from cell to cell.
@@ -136,7 +137,8 @@ __device__ __forceinline__ void look(const Search& a, const System& s, const Row
   fractions(s, row.here, u);
   for (int k = 0; k < 3; ++k) {
     const double far = within / s.heights[k] + s.margin[k];
-    cells *= floor((u[k] + far) * s.per[k]) - floor((u[k] - far) * s.per[k]) + 1;
+    const double along = floor((u[k] + far) * s.per[k]) - floor((u[k] - far) * s.per[k]) + 1;
+    cells *= k == 2 ? along / NARROWER : along;
     all *= s.cells[k] > 0 ? 2 * far + 1 : 1;
   }
   if (cells < all) {

@@ -29,9 +29,9 @@ __device__ inline bool is_pair(const Search& a, const System& s, const Point& i,
   } else if (a.half && j.self < i.self) {
     return false;
   }
-  const double x = component(s, i, j, t, 0), y = component(s, i, j, t, 1), z = component(s, i, j, t, 2);
-  const double square = __dadd_rn(__dadd_rn(__dmul_rn(x, x), __dmul_rn(y, y)), __dmul_rn(z, z));
-  return square < __dmul_rn(a.cutoff, a.cutoff);
+  double d[3];
+  displacement(s, i, j, t, d);
+  return square(d) < __dmul_rn(a.cutoff, a.cutoff);
 }
 
 __device__ inline double reach(const Search& a, const System& s) {

@@ -12,6 +12,8 @@ constexpr u32 ALL = 0xffffffffu;
 constexpr int ROOM = 256;
 // Candidates are taken WARP at a time: of so many times the count keeps which are pairs, two for each lane.
 constexpr int KEPT = 2 * WARP;
+// Cells are narrower along the last axis, where they are taken in runs, so that runs end closer to the reach.
+constexpr int NARROWER = 4;
 // Reasons of backend/status.rs, and the arguments that the host names.
 constexpr int CAPACITY = 2, NOT_FINITE = 3, OVERFLOW_OF_INTEGER = 4, FLAT = 8;
 constexpr u32 POSITIONS = 1, CELL = 2, CUTOFF = 4, ROOM_FOR_PAIRS = 5;
@@ -158,9 +160,10 @@ FUNCTION geometry(Search a, System* systems) {
     s.heights[k] = open[k] ? 1 : 1 / norm(column);
     s.lengths += open[k] ? 0 : lengths[k];
     s.skew = fmax(s.skew, lengths[k] / s.heights[k]);
-    const double along = open[k] ? 0 : fmin(fmax(floor(s.heights[k] / a.cell_size), 1.0), 1073741824.0);
+    const double cell_size = k == 2 ? a.cell_size / NARROWER : a.cell_size;
+    const double along = open[k] ? 0 : fmin(fmax(floor(s.heights[k] / cell_size), 1.0), 1073741824.0);
     s.cells[k] = int(along);
-    s.per[k] = open[k] ? 1 / a.cell_size : along;
+    s.per[k] = open[k] ? 1 / cell_size : along;
     // A point on the border of a cell counts to either side; coordinates are below 1 here.
     s.margin[k] = open[k] ? 0 : 1e-9;
   }
@@ -216,7 +219,7 @@ __device__ inline int put(const System& s, const POSITION* r, Point& p, i64* cel
   double u[3];
   fractions(s, p, u);
   for (int k = 0; k < 3; ++k) {
-    far = far || !(fabs(u[k] * s.per[k]) < 1e15);
+    far = far || !(fabs(u[k] * s.per[k]) < (k == 2 ? NARROWER * 1e15 : 1e15));
     cell[k] = far ? 0 : cell_along(u[k], s.per[k], s.cells[k]);
     p.cell[k] = int(u32(u64(cell[k])));
   }
@@ -281,15 +284,55 @@ __device__ inline void unpack(int packed, int* s) {
   s[2] = (biased & 2047) - 1024;
 }
 
-__device__ inline double component(const System& s, const Point& i, const Point& j, const int* t, int c) {
-  const double x = __dmul_rn(double(t[0]), s.rows[c]), y = __dmul_rn(double(t[1]), s.rows[3 + c]);
-  const double moved = __dadd_rn(__dadd_rn(x, y), __dmul_rn(double(t[2]), s.rows[6 + c]));
-  return __dadd_rn(__dsub_rn(j.r[c], i.r[c]), moved);
+// (r_j - r_i) + S . cell.
+__device__ inline void displacement(const System& s, const Point& i, const Point& j, const int* t, double* d) {
+  double moved[3] = {0, 0, 0};
+  if (t[0] != 0 || t[1] != 0 || t[2] != 0) {
+    for (int c = 0; c < 3; ++c) {
+      const double x = __dmul_rn(double(t[0]), s.rows[c]), y = __dmul_rn(double(t[1]), s.rows[3 + c]);
+      moved[c] = __dadd_rn(__dadd_rn(x, y), __dmul_rn(double(t[2]), s.rows[6 + c]));
+    }
+  }
+  for (int c = 0; c < 3; ++c) d[c] = __dadd_rn(__dsub_rn(j.r[c], i.r[c]), moved[c]);
+}
+
+__device__ inline double square(const double* d) {
+  return __dadd_rn(__dadd_rn(__dmul_rn(d[0], d[0]), __dmul_rn(d[1], d[1])), __dmul_rn(d[2], d[2]));
+}
+
+// Cells along the last axis whose points lie one after the other.
+struct Run {
+  // The first point, how many there are, the packed boxes that the cells are away, and which cells.
+  int begin, count, code, x, y, z;
+  u32 cells;
+};
+
+// The cells from `low` on, `cells` of them, in the box that `low` lies in: all in buckets that follow each other, of which none
+// comes twice.
+__device__ inline Run run_of(const Search& a, const System& s, int system, const i64* low, i64 cells, const int* bounds) {
+  u64 wrapped[3];
+  int n[3];
+  for (int k = 0; k < 3; ++k) {
+    n[k] = s.cells[k] > 0 ? int(floor_div(low[k], s.cells[k])) : 0;
+    wrapped[k] = u64(low[k] - i64(n[k]) * s.cells[k]);
+  }
+  const u32 bucket = bucket_of(u64(system), wrapped[0], wrapped[1], wrapped[2], u64(a.buckets));
+  const i64 end = bucket + (cells < a.buckets ? cells : a.buckets);
+  const int begin = bounds[bucket];
+  const int count = end <= a.buckets ? bounds[end] - begin : int(a.points) - begin + bounds[end - a.buckets];
+  const u32 in_bits = cells < 0xffffffffll ? u32(cells) : 0xffffffffu;
+  return {begin, count, pack(n[0], n[1], n[2]), int(u32(wrapped[0])), int(u32(wrapped[1])), int(u32(wrapped[2])), in_bits};
+}
+
+__device__ inline Run run_from(const Run& run, int lane) {
+  return {__shfl_sync(ALL, run.begin, lane), __shfl_sync(ALL, run.count, lane), __shfl_sync(ALL, run.code, lane),
+          __shfl_sync(ALL, run.x, lane),     __shfl_sync(ALL, run.y, lane),     __shfl_sync(ALL, run.z, lane),
+          __shfl_sync(ALL, run.cells, lane)};
 }
 
 // Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came
-// once: those for which `is_pair(other point, boxes)`, in the cells `within` reach. A lane looks a cell up, and then the points
-// of 32 cells are taken as one sequence. `kept` is what was found in the first of them; AGAIN it is known, and no distance is
+// once: those for which `is_pair(other point, boxes)`, in the cells `within` reach. Each lane finds a run of cells, and then all
+// look at the points of one run after the other. `kept` is what was found the first times; AGAIN it is known, and no distance is
 // computed.
 template <bool AGAIN, class Pair, class F>
 __device__ __forceinline__ void visit(const Search& a, const System& s, const Point& i, double within, const Four* sorted,
@@ -303,68 +346,53 @@ __device__ __forceinline__ void visit(const Search& a, const System& s, const Po
     low[k] = i64(floor((u[k] - far) * s.per[k]));
     size[k] = i64(floor((u[k] + far) * s.per[k])) - low[k] + 1;
   }
-  const i64 cells = size[0] * size[1] * size[2];
+  // Boxes along the last axis, where there are any.
+  const i64 box = s.cells[2] > 0 ? s.cells[2] : 0, first_box = box ? floor_div(low[2], box) : 0;
+  const i64 boxes = box ? floor_div(low[2] + size[2] - 1, box) - first_box + 1 : 1;
+  const i64 runs = size[0] * size[1] * boxes;
   i64 time = 0;
-  for (i64 base = 0; base < cells; base += WARP) {
+  for (i64 base = 0; base < runs; base += WARP) {
     const i64 at = base + lane;
-    int count = 0, begin = 0, code = 0, cell[3] = {0, 0, 0};
-    if (at < cells) {
-      const i64 xy = at / size[2], x = xy / size[1];
-      const i64 c[3] = {low[0] + x, low[1] + (xy - x * size[1]), low[2] + (at - xy * size[2])};
-      u64 wrapped[3];
-      int n[3];
-      for (int k = 0; k < 3; ++k) {
-        n[k] = s.cells[k] > 0 ? int(floor_div(c[k], s.cells[k])) : 0;
-        wrapped[k] = u64(c[k] - i64(n[k]) * s.cells[k]);
-        cell[k] = int(u32(wrapped[k]));
+    Run mine = {};
+    if (at < runs) {
+      const i64 xy = at / boxes, x = xy / size[1], in_box = (first_box + at - xy * boxes) * box;
+      i64 begin[3] = {low[0] + x, low[1] + (xy - x * size[1]), low[2]}, end = low[2] + size[2];
+      if (box) {
+        begin[2] = begin[2] < in_box ? in_box : begin[2];
+        end = end < in_box + box ? end : in_box + box;
       }
-      code = pack(n[0], n[1], n[2]);
-      const u32 bucket = bucket_of(u64(i.system), wrapped[0], wrapped[1], wrapped[2], u64(a.buckets));
-      begin = bounds[bucket];
-      count = bounds[bucket + 1] - begin;
+      mine = run_of(a, s, i.system, begin, end - begin[2], bounds);
     }
-    // A crowded bucket may be met in several cells, so that the sum can pass what an i32 holds.
-    i64 upto = count;
-    for (int by = 1; by < WARP; by *= 2) {
-      const i64 before = __shfl_up_sync(ALL, upto, by);
-      if (lane >= by) upto += before;
-    }
-    const i64 all = __shfl_sync(ALL, upto, WARP - 1);
-    const i64 first = begin - (upto - count);
-    for (i64 some = 0; some < all; some += WARP, ++time) {
-      const bool known = AGAIN && time < KEPT;
-      u32 hits = known ? u32(__shfl_sync(ALL, kept, int(time / 2)) >> 32 * (time % 2)) : 0;
-      if (known && hits == 0) continue;
-      const i64 e = some + lane;
-      int owner = 0;
-      for (int by = WARP / 2; by > 0; by /= 2) {
-        if (__shfl_sync(ALL, upto, owner + by - 1) <= e) owner += by;
-      }
-      const i64 p = __shfl_sync(ALL, first, owner) + e;
-      const int own = __shfl_sync(ALL, code, owner);
-      int j = 0;
-      if (known) {
-        if (hits >> lane & 1) j = sorted[a.points + p].w;
-      } else {
-        const int x = __shfl_sync(ALL, cell[0], owner);
-        const int y = __shfl_sync(ALL, cell[1], owner);
-        const int z = __shfl_sync(ALL, cell[2], owner);
-        bool found = false;
-        if (e < all) {
-          const Four its = sorted[p];
-          // Other cells, and other systems, may share the bucket.
-          if (its.x == x && its.y == y && its.z == z && its.w == i.system) {
-            const Point other = sorted_point(a, sorted, p);
-            int n[3];
-            unpack(own, n);
-            found = is_pair(other, n);
-            j = other.self;
+    for (u32 left = __ballot_sync(ALL, mine.count > 0); left != 0; left &= left - 1) {
+      const Run run = run_from(mine, __ffs(int(left)) - 1);
+      for (u32 some = 0; some < u32(run.count); some += WARP, ++time) {
+        const bool known = AGAIN && time < KEPT;
+        u32 hits = known ? u32(__shfl_sync(ALL, kept, int(time / 2)) >> 32 * (time % 2)) : 0;
+        if (known && hits == 0) continue;
+        // Behind the last bucket comes the first.
+        i64 p = i64(run.begin) + some + lane;
+        if (p >= a.points) p -= a.points;
+        int j = 0;
+        if (known) {
+          if (hits >> lane & 1) j = sorted[a.points + p].w;
+        } else {
+          bool found = false;
+          if (some + lane < u32(run.count)) {
+            const Four its = sorted[p];
+            // Other cells, and other systems, may share the buckets.
+            if (its.x == run.x && its.y == run.y && u32(its.z) - u32(run.z) < run.cells && its.w == i.system) {
+              const Point other = sorted_point(a, sorted, p);
+              int n[3];
+              unpack(run.code, n);
+              found = is_pair(other, n);
+              j = other.self;
+            }
           }
+          hits = __ballot_sync(ALL, found);
+          if (!AGAIN && time / 2 == lane) kept |= u64(hits) << 32 * (time % 2);
         }
-        hits = __ballot_sync(ALL, found);
-        if (!AGAIN && time / 2 == lane) kept |= u64(hits) << 32 * (time % 2);
+        f(hits, j, run.code);
       }
-      f(hits, j, own);
     }
   }
 }
