@@ -134,8 +134,13 @@ Result compile(Program& p, int architecture, const std::vector<std::string>& def
   if (races) {
     // Linked by itself, for the functions that the compiler calls are those of the text.
     std::vector<std::string> first = compiler;
-    first.insert(first.end(), {"-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-w", "-fsanitize=thread",
-                               "--param=tsan-distinguish-volatile=1"});
+    first.insert(first.end(), {"-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-w", "-fsanitize=thread"});
+#ifdef __clang__
+    // The compiler of this library is that of the texts.
+    first.insert(first.end(), {"-mllvm", "-tsan-distinguish-volatile=1"});
+#else
+    first.push_back("--param=tsan-distinguish-volatile=1");
+#endif
     first.insert(first.end(), defines.begin(), defines.end());
     first.insert(first.end(), {"-c", source, "-o", from = at + "/text.o"});
     done = run(first, output);

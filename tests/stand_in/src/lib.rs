@@ -4,7 +4,8 @@
 //! [`install`] loads them into this process, ahead of any real ones; other processes find them in [`folder`] by
 //! `LD_LIBRARY_PATH`. The environment of a process says what its GPUs are like: `STAND_IN_DEVICES` (2),
 //! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (bytes of each, 2^30), `STAND_IN_NVRTC_HIGHEST` (the newest architecture
-//! that NVRTC knows). With `STAND_IN_RACES`, and GCC, launches whose threads race fail (`races.cuh`). With `MADELUNG_TEST_DEVICE=cuda` there are no stand-ins: the same tests run on a GPU.
+//! that NVRTC knows). With `STAND_IN_RACES`, launches whose threads race fail (`races.cuh`). With
+//! `MADELUNG_TEST_DEVICE=cuda` there are no stand-ins: the same tests run on a GPU.
 
 mod compile;
 mod libraries;
