@@ -189,18 +189,13 @@ ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* point
   i64 done = 0;
   const System& s = systems[here.here.system];
   const auto pair = [&](const Point& j, const int* n) { return distance_of(s, here.here, j, n) <= q.radius; };
-  look<true>(a, s, here, q.radius, points, sorted, bounds, mine, pair, [&](u32 hits, int j, int code) {
-    if (hits >> lane & 1) keys.set(done + __popc(hits & ((1u << lane) - 1)), u64(j) << 32 | (u32(code) ^ 0x80000000u));
-    done += __popc(hits);
-  });
+  look<true>(a, s, here, q.radius, points, sorted, bounds, mine, pair,
+             [&](u32 hits, int j, int code) { keys.add(hits, done, j, code); });
   sort_row(keys, n);
   for (i64 e = lane; e < n; e += WARP) {
-    const u64 key = keys.get(e);
-    const int j = int(key >> 32);
     int t[3];
-    unpack(int(u32(key) ^ 0x80000000u), t);
-    others[e] = j;
-    for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k] + here.here.wrap[k] - points[j].wrap[k];
+    others[e] = entry(keys.get(e), here.here, points, t);
+    for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];
   }
 }
 
@@ -223,7 +218,7 @@ struct Nearest {
   double* distance;
   int* shift;
 
-  __device__ u64 key(i64 n) const { return u64(index[n]) << 32 | (u32(shift[3 * n]) ^ 0x80000000u); }
+  __device__ u64 key(i64 n) const { return key_of(index[n], shift[3 * n]); }
 
   // Puts one where it belongs; all lanes of a warp together.
   __device__ __forceinline__ void insert(double d, u64 of) {
@@ -251,7 +246,7 @@ struct Nearest {
     if (lane == 0) {
       distance[at] = d;
       index[at] = int(of >> 32);
-      shift[3 * at] = int(u32(of) ^ 0x80000000u);
+      shift[3 * at] = code_of(of);
     }
     have = have < k ? have + 1 : k;
     __syncwarp();
@@ -304,10 +299,8 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
         for (; hits != 0; hits &= hits - 1) {
           const int from = __ffs(int(hits)) - 1;
           const double its = __shfl_sync(ALL, d, from);
-          const u32 its_j = __shfl_sync(ALL, j, from), its_code = __shfl_sync(ALL, code, from);
-          if (found.have < k || its <= found.distance[k - 1]) {
-            found.insert(its, u64(its_j) << 32 | (its_code ^ 0x80000000u));
-          }
+          const u64 key = key_of(__shfl_sync(ALL, j, from), __shfl_sync(ALL, code, from));
+          if (found.have < k || its <= found.distance[k - 1]) found.insert(its, key);
         }
       });
       // All within the radius were seen, so the nearest of them are the nearest of all.
@@ -318,13 +311,9 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
   for (i64 n = lane; n < k; n += WARP) {
     const bool is_point = n < found.have;
     int t[3] = {0, 0, 0};
-    if (is_point) unpack(found.shift[3 * n], t);
-    for (int c = 0; c < 3; ++c) {
-      found.shift[3 * n + c] = is_point ? t[c] + here.here.wrap[c] - points[found.index[n]].wrap[c] : 0;
-    }
-    if (is_point) continue;
-    found.index[n] = empty;
-    found.distance[n] = __longlong_as_double(0x7ff0000000000000ll);
+    found.index[n] = is_point ? entry(found.key(n), here.here, points, t) : empty;
+    for (int c = 0; c < 3; ++c) found.shift[3 * n + c] = t[c];
+    if (!is_point) found.distance[n] = __longlong_as_double(0x7ff0000000000000ll);
   }
   if (lane != 0) return;
   counts[row] = int(found.have);

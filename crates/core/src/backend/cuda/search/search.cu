@@ -75,19 +75,12 @@ FUNCTION fill(Search a, const System* systems, const Point* points, const Four* 
   i64 done = 0;
   const System& s = systems[i.system];
   const auto pair = [&](const Point& j, const int* n) { return is_pair(a, s, i, j, n); };
-  visit<true>(a, s, i, reach(a, s), sorted, bounds, mine, pair, [&](u32 hits, int j, int code) {
-    // For one j, what the points were moved by is the same: the order of boxes is that of S.
-    if (hits >> lane & 1) keys.set(done + __popc(hits & ((1u << lane) - 1)), u64(j) << 32 | (u32(code) ^ 0x80000000u));
-    done += __popc(hits);
-  });
+  visit<true>(a, s, i, reach(a, s), sorted, bounds, mine, pair,
+              [&](u32 hits, int j, int code) { keys.add(hits, done, j, code); });
   sort_row(keys, n);
   for (i64 e = lane; e < n; e += WARP) {
-    const u64 key = keys.get(e);
-    const int j = int(key >> 32);
     int t[3];
-    unpack(int(u32(key) ^ 0x80000000u), t);
-    for (int k = 0; k < 3; ++k) t[k] += i.wrap[k] - points[j].wrap[k];
-    others[e] = j;
+    others[e] = entry(keys.get(e), i, points, t);
     if (rows) rows[begin + e] = i.self;
     if (!a.packed) {
       for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];

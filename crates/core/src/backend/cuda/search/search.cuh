@@ -397,6 +397,19 @@ __device__ __forceinline__ void visit(const Search& a, const System& s, const Po
   }
 }
 
+// What sorts the entries of a row by (j, S): for one j, what the points were moved by is the same, and the order of boxes is that
+// of S.
+__device__ inline u64 key_of(int j, int code) { return u64(u32(j)) << 32 | (u32(code) ^ 0x80000000u); }
+__device__ inline int code_of(u64 key) { return int(u32(key) ^ 0x80000000u); }
+
+// The point of an entry, and the shift for the coordinates that were given.
+__device__ inline int entry(u64 key, const Point& i, const Point* points, int* t) {
+  const int j = int(key >> 32);
+  unpack(code_of(key), t);
+  for (int k = 0; k < 3; ++k) t[k] += i.wrap[k] - points[j].wrap[k];
+  return j;
+}
+
 // The keys of a row in shared memory, or, where they are too many, in the place of the entries themselves.
 struct Keys {
   u64* room;
@@ -412,6 +425,12 @@ struct Keys {
     }
     others[n] = int(key >> 32);
     shifts[stride * n] = int(u32(key));
+  }
+  // Those of a warp's lanes, behind the first `done`.
+  __device__ void add(u32 hits, i64& done, int j, int code) const {
+    const int lane = threadIdx.x % WARP;
+    if (hits >> lane & 1) set(done + __popc(hits & ((1u << lane) - 1)), key_of(j, code));
+    done += __popc(hits);
   }
 };
 
