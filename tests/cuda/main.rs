@@ -56,19 +56,8 @@ fn floats_of_a_device_are_as_good_as_floats_are() {
     worst.assert_below(F32_BOUND);
 }
 
-/// Steps and errors once more, in another process that looks for races of threads.
+/// Steps and errors once more.
 #[test]
 fn no_two_threads_race() {
-    if madelung_stand_in::is_real() || std::env::var_os("STAND_IN_RACES").is_some() {
-        return;
-    }
-    let cache = tempfile::tempdir().expect("a temporary folder");
-    let done = std::process::Command::new(std::env::current_exe().expect("this program"))
-        .args(["behaviour::a_", "search::"])
-        .env("STAND_IN_RACES", "1")
-        .env("MADELUNG_CACHE", cache.path())
-        .output()
-        .expect("a process");
-    let [out, err] = [&done.stdout, &done.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(done.status.success(), "{out}\n{err}");
+    madelung_stand_in::look_for_races(&["behaviour::a_", "search::"]);
 }

@@ -7,6 +7,7 @@
     reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
 )]
 
+use crate::parts::is_launched;
 use libloading::Library;
 use madelung::Result;
 use madelung::array::{Array, DType};
@@ -82,20 +83,11 @@ pub(crate) fn parts_of(
     })
 }
 
-/// The parts that no call ran, but for those of gradients that make nothing but values: these are launched where nothing
-/// has made the values before, which may be in no op.
+/// The parts that no call ran, and should have.
 pub(crate) fn idle(texts: &Texts, kernels: impl IntoIterator<Item = &'static Kernel>) -> Vec<&'static str> {
-    let makes_gradients = |part: &Part| {
-        let is_one = |array| matches!(array, ArrayOf::Values(r) if r & (role::COTANGENT | role::HIDDEN) != 0);
-        !part.reductions.is_empty() || part.written.iter().any(|n| is_one(part.slots[*n].array))
-    };
     let ran = texts.ran();
-    parts_of(kernels)
-        .map(|(_, part)| part)
-        .filter(|part| !part.cuda.name.contains("_gradient_") || makes_gradients(part))
-        .map(|part| part.cuda.name)
-        .filter(|name| !ran.contains(name))
-        .collect()
+    let launched = parts_of(kernels).map(|(_, part)| part).filter(|part| is_launched(part));
+    launched.map(|part| part.cuda.name).filter(|name| !ran.contains(name)).collect()
 }
 
 /// The C++ type of a dtype.

@@ -4,6 +4,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../common/parts.rs"]
+mod parts;
+
 mod asked;
 mod calls;
 mod functions;

@@ -12,6 +12,9 @@ mod declared;
 #[path = "../common/kinds.rs"]
 mod kinds;
 
+#[path = "../common/parts.rs"]
+mod parts;
+
 #[cfg(target_os = "linux")]
 mod fence;
 
@@ -127,7 +130,8 @@ fn no_op_touches_what_is_not_its_own() {
     for op in madelung::registries().into_iter().chain([kinds::registry()]).flat_map(|r| r.iter()) {
         let kernels =
             op.steps().iter().filter_map(|s| if let Work::Kernel(k) = s.work { Some(k) } else { None });
-        let parts = kernels.flat_map(|k| k.forms).flat_map(|f| f.parts);
+        let parts =
+            kernels.flat_map(|k| k.forms).flat_map(|f| f.parts).filter(|part| parts::is_launched(part));
         all.extend(parts.map(|part| (std::ptr::from_ref(part) as usize, part.cuda.name)));
         let (systems, others) = dimensions(op);
         // Around the numbers of lanes, and below.

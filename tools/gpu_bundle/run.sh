@@ -134,6 +134,8 @@ sanitizer() {
   checked synccheck ops behaviour:: search::
   checked racecheck primitives scan:: reduce:: transpose:: sort::
   checked racecheck search calls::
+  checked racecheck grids device::a_ device::what_is
+  checked memcheck grids device::a_ device::what_is
   checked memcheck primitives
   return $failed
 }

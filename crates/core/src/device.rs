@@ -252,10 +252,11 @@ impl<'a> DevicePairs<'a> {
 
     /// A directed list that a backend has just found around a grid, and that is as a list should be, or refused: offsets
     /// (M + 1,), columns (capacity,) and images (capacity, 3).
-    pub(crate) fn found([ptr, others, shifts]: [&'a Array; 3], grid: &DeviceGrid) -> Result<Self> {
+    pub(crate) fn found([ptr, others, shifts]: [&'a Array; 3], points: usize) -> Result<Self> {
         let (ptr, rows) = (ptr.view(), ptr.shape()[0] - 1);
         let (starts, ends) = (ptr.rows(0, rows)?, ptr.rows(1, rows)?);
-        let list = Self::new(starts, ends, others.view(), shifts.view(), grid.points, Kind::Directed)?;
+        let list = Self::new(starts, ends, others.view(), shifts.view(), points, Kind::Directed)?;
+        // Offsets are sums of counts from 0 on, or pass the capacity; entries are below the number of points.
         Ok(Self { checked: true, ..list })
     }
 
@@ -409,6 +410,8 @@ pub struct DeviceGrid {
     pub(crate) points: usize,
     pub(crate) systems: usize,
     pub(crate) cell_size: f64,
+    /// The last (re)build was not left half done by an error.
+    pub(crate) whole: bool,
 }
 
 impl DeviceGrid {

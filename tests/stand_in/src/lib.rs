@@ -11,7 +11,7 @@ mod compile;
 mod libraries;
 
 pub use compile::compiled;
-pub use libraries::{calls, folder, install, is_real, message, set_memory, set_order};
+pub use libraries::{calls, folder, install, is_real, look_for_races, message, set_memory, set_order};
 
 /// What goes before CUDA text for a host's compiler: blocks, threads, barriers, shuffles, atomics and functions.
 ///

@@ -160,3 +160,19 @@ pub fn message() -> String {
         CStr::from_ptr(message.expect("a function of the library")()).to_string_lossy().into_owned()
     }
 }
+
+/// Runs the tests of this program whose names begin with these once more, in another process, in which launches fail whose
+/// threads race. On a GPU, and in that process, there is nothing to do.
+///
+/// # Panics
+/// Where one of them fails, with what it says.
+pub fn look_for_races(tests: &[&str]) {
+    if is_real() || std::env::var_os("STAND_IN_RACES").is_some() {
+        return;
+    }
+    let program = std::env::current_exe().expect("this program");
+    let mut again = std::process::Command::new(program);
+    let done = again.args(tests).env("STAND_IN_RACES", "1").output().expect("a process");
+    let [out, err] = [&done.stdout, &done.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(done.status.success(), "{out}\n{err}");
+}

@@ -41,13 +41,15 @@ pub enum Reason {
     Result = 14,
     /// A grid was built from other points.
     Stale = 15,
+    /// Points or images are too far away to be numbered.
+    Far = 16,
     /// There are fewer points than are asked for.
-    Few = 16,
+    Few = 17,
 }
 
 impl Reason {
     /// All of them, in the order of their bits.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Index,
         Self::Coincident,
         Self::Capacity,
@@ -64,6 +66,7 @@ impl Reason {
         Self::OneSided,
         Self::Result,
         Self::Stale,
+        Self::Far,
         Self::Few,
     ];
 
@@ -99,6 +102,11 @@ impl Reason {
             Self::Stale => {
                 ("a grid of the call's points (after they have moved: `rebuild`)", "a grid of others")
             }
+            Self::Far => (
+                "coordinates within 2^29 boxes and 1e15 cells of the origin, and distances of at most 500 boxes along the \
+                 first axis and 1000 along the others",
+                "some beyond",
+            ),
             Self::Few => ("no more than there are points (or a fill value)", "more"),
         }
     }

@@ -6,7 +6,7 @@ use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::store::{Slot, Store};
 use crate::array::{Array, DType, Shape, View};
-use crate::backend::kernel::{Array as ArrayOf, Kernel, Member, ParamKind, role};
+use crate::backend::kernel::{Array as ArrayOf, Member, ParamKind, role};
 use crate::backend::status::Word;
 use crate::backend::{Bound, Context, Launching};
 use crate::device::DeviceArg;
@@ -112,7 +112,7 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// The size of one axis; 0 where there are fewer.
-    fn size(&self, buffer: usize, axis: usize) -> Result<usize> {
+    pub(super) fn size(&self, buffer: usize, axis: usize) -> Result<usize> {
         let size = self.op.shape_of(buffer).and_then(|shape| shape.get(axis));
         size.map_or(Ok(0), |size| size.evaluate_in(&self.dims, &self.attrs))
     }
@@ -480,66 +480,6 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         for (_, array) in hidden {
             self.context.allocator.recycle(array);
-        }
-        Ok(())
-    }
-
-    /// Sizes of a kernel's dimensions.
-    fn sizes(&self, s: usize, kernel: &Kernel, sizes: &mut [usize]) -> Result<()> {
-        let step = &self.op.steps[s];
-        for (param, buffer) in kernel.params.iter().zip(&step.buffers) {
-            if let ParamKind::Real { width: Some(w), .. } | ParamKind::Output { width: Some(w), .. } =
-                param.kind
-            {
-                sizes[w] = self.size(*buffer, 1)?;
-            }
-            match param.kind {
-                ParamKind::Real { dim: Some(d), .. }
-                | ParamKind::Output { dim: Some(d), .. }
-                | ParamKind::Ints { dim: d, .. }
-                | ParamKind::Integers { dim: Some(d), .. } => {
-                    sizes[d] = self.size(*buffer, 0)?;
-                }
-                ParamKind::Batch { rows, systems } => match self.args.get(*buffer) {
-                    Some(Arg::Batch(batch)) => {
-                        (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
-                    }
-                    Some(Arg::Device(DeviceArg::Batch(batch))) => {
-                        (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
-                    }
-                    _ => {}
-                },
-                ParamKind::Pairs { rows, columns, entries } => {
-                    let room = if let Some(Arg::Device(DeviceArg::Pairs(list))) = self.args.get(*buffer) {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.capacity()
-                    } else if let Some(list) = self.near_list(*buffer)? {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.capacity()
-                    } else if let Some(list) = self.pair_list(*buffer) {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.others().len()
-                    } else {
-                        continue;
-                    };
-                    if let Some(entries) = entries {
-                        sizes[entries] = room;
-                    }
-                }
-                ParamKind::Map { rows, into } => match self.args.get(*buffer) {
-                    Some(Arg::Map(map)) => (sizes[rows], sizes[into]) = (map.rows(), map.into_len()),
-                    Some(Arg::Device(DeviceArg::Map(map))) => {
-                        (sizes[rows], sizes[into]) = (map.rows(), map.into_len());
-                    }
-                    _ => {}
-                },
-                ParamKind::Mesh { systems, nodes } => {
-                    if let Some(Arg::Mesh(mesh)) = self.args.get(*buffer) {
-                        (sizes[systems], sizes[nodes]) = (mesh.systems(), mesh.nodes());
-                    }
-                }
-                _ => {}
-            }
         }
         Ok(())
     }

@@ -249,8 +249,12 @@ impl Run<'_, '_> {
             self.op.check_systems(spec, rows, systems, grid.systems())?;
             let mut of_points = device_batches(self.op, self.args, columns);
             let of_points = of_points.find(|(systems, _)| own.is_some_and(|(own, _)| own == *systems));
-            let (queries, points) =
-                (self.readable(query.0, role::VALUE, false), self.readable(points, role::VALUE, false));
+            // As they were given; half precision is widened without loss.
+            let given = |n: usize| match &self.args[n] {
+                Arg::Array(view) if view.dtype().is_computed() => view.clone(),
+                _ => self.readable(n, role::VALUE, false),
+            };
+            let (queries, points) = (given(query.0), given(points));
             let asked = GridSearch {
                 grid,
                 capacity: *capacity,

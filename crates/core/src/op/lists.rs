@@ -37,7 +37,7 @@ impl Run<'_, '_> {
     pub(super) fn near_list(&self, buffer: usize) -> Result<Option<DevicePairs<'_>>> {
         let Some(Arg::Device(DeviceArg::Grid { grid, .. })) = self.args.get(buffer) else { return Ok(None) };
         let near = self.near.iter().find(|(b, _)| *b == buffer);
-        near.map(|(_, arrays)| DevicePairs::found(arrays.each_ref(), grid)).transpose()
+        near.map(|(_, arrays)| DevicePairs::found(arrays.each_ref(), grid.points())).transpose()
     }
 
     /// Lists of a step that were made for the call, or have a transpose that was.

@@ -23,7 +23,7 @@ pub enum Arg<'a> {
     Map(&'a Map<'a>),
     /// A mesh.
     Mesh(&'a Mesh),
-    /// A batch, pair list or map in the memory of a device.
+    /// A batch, pair list, map or grid in the memory of a device.
     Device(DeviceArg<'a>),
     /// A real attribute.
     Real(f64),

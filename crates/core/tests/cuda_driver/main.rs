@@ -56,12 +56,14 @@ fn a_text_that_is_refused() {
         return;
     }
     let text = "extern \"C\" __global__ void k(float* x) { x[0] = undeclared; }";
-    let refused = device(0).function(&Program { name: "bad.cu", text: text.into(), defines: &[] }, "k");
+    let refused = device(0)
+        .function(&Program { name: "bad.cu", text: text.into(), defines: &[], contracts: true }, "k");
     let said = refused.expect_err("an error").to_string();
     assert!(said.contains("bad.cu") && said.contains("undeclared"), "{said}");
     let missing = device(0).function(&program(), "nothing").expect_err("an error").to_string();
     assert!(missing.contains("`nothing`") && missing.contains("CUDA_ERROR_NOT_FOUND"), "{missing}");
-    let zero = device(0).function(&Program { name: "k", text: "a\0b".into(), defines: &[] }, "k");
+    let zero =
+        device(0).function(&Program { name: "k", text: "a\0b".into(), defines: &[], contracts: true }, "k");
     assert!(matches!(zero, Err(Error::Argument { argument, .. }) if argument == "text"));
     let none = Device::get(7).expect_err("an error").to_string();
     assert!(none.contains("`ordinal`") && none.contains('7'), "{none}");
@@ -105,7 +107,12 @@ fn the_real_nvrtc() {
     let device = Device::get(0).expect("a device of the stand-in");
     let said = device.function(&program(), "add").expect_err("what no stand-in loads").to_string();
     assert!(said.contains("CUDA_ERROR_INVALID_IMAGE") && said.contains("as NVRTC"), "{said}");
-    let bad = Program { name: "bad.cu", text: "__global__ void k() { undeclared; }".into(), defines: &[] };
+    let bad = Program {
+        name: "bad.cu",
+        text: "__global__ void k() { undeclared; }".into(),
+        defines: &[],
+        contracts: true,
+    };
     let said = device.function(&bad, "k").expect_err("an error").to_string();
     assert!(said.contains("bad.cu(1): error: identifier \"undeclared\" is undefined"), "{said}");
 }

@@ -33,7 +33,8 @@ KERNEL ordered(int* x) {
 
 /// What a launch of two blocks with two warps each comes to.
 fn launched(name: &str) -> Result<(), String> {
-    let (device, program) = (device(0), Program { name: "races.cu", text: TEXT.into(), defines: &[] });
+    let (device, program) =
+        (device(0), Program { name: "races.cu", text: TEXT.into(), defines: &[], contracts: true });
     let stream = Raw::new().stream(device);
     let x = Memory::new(stream).allocate(4 * 512).expect("memory");
     launch(stream, device.function(&program, name).expect("a function"), x.address());

@@ -63,7 +63,7 @@ KERNEL hang(double* x) {
 "#;
 
 pub(crate) fn program() -> Program<'static> {
-    Program { name: "test.cu", text: TEXT.into(), defines: &[("STEP", "1")] }
+    Program { name: "test.cu", text: TEXT.into(), defines: &[("STEP", "1")], contracts: true }
 }
 
 pub(crate) fn function(device: &'static Device, name: &str) -> Function {

@@ -36,22 +36,11 @@ fn refused<T: std::fmt::Debug>(result: madelung_core::Result<T>, argument: &str)
 /// Some tests of this program once more, in another process that looks for races of threads.
 #[test]
 fn no_two_threads_race() {
-    if madelung_stand_in::is_real() || std::env::var_os("STAND_IN_RACES").is_some() {
-        return;
-    }
-    let cache = tempfile::tempdir().expect("a temporary folder");
-    let done = std::process::Command::new(std::env::current_exe().expect("this program"))
-        .args([
-            "elementwise::rows",
-            "reduce::partial_sums",
-            "scan::the_true",
-            "sort::bounds",
-            "transpose::entries",
-        ])
-        .env("STAND_IN_RACES", "1")
-        .env("MADELUNG_CACHE", cache.path())
-        .output()
-        .expect("a process");
-    let [out, err] = [&done.stdout, &done.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(done.status.success(), "{out}\n{err}");
+    madelung_stand_in::look_for_races(&[
+        "elementwise::rows",
+        "reduce::partial_sums",
+        "scan::the_true",
+        "sort::bounds",
+        "transpose::entries",
+    ]);
 }

@@ -88,7 +88,7 @@ fn offsets(gpu: &Gpu, pairs: &QueryPairs) -> Vec<i64> {
 }
 
 fn read(gpu: &Gpu, pairs: &QueryPairs, grid: &DeviceGrid) -> List {
-    let (ptr, list) = (offsets(gpu, pairs), pairs.list(grid).expect("a list"));
+    let (ptr, list) = (offsets(gpu, pairs), pairs.list().expect("a list"));
     assert!(list.is_checked() && list.columns() == grid.points());
     let count = ptr[ptr.len() - 1] as usize;
     let shifts = gpu.ints(list.triples().expect("three numbers for each image"));
@@ -306,4 +306,10 @@ fn what_the_host_sees_is_an_error_at_once() {
     names(nearest(1, Some(1), 1), "fill_value");
     names(nearest(usize::MAX, None, 1), "k");
     names(nearest(2, None, 1), "indices");
+}
+
+/// Searches once more.
+#[test]
+fn no_two_threads_race() {
+    madelung_stand_in::look_for_races(&["device::a_", "device::long_rows", "device::what_is"]);
 }

@@ -61,7 +61,7 @@ fn function(device: &'static Device, part: &'static Part, form: Form) -> Result<
         ("PACKED", if form.packed { "1" } else { "0" }),
     ];
     let text = format!("{PRELUDE}{}", part.cuda.text);
-    let program = Program { name: part.cuda.name, text: text.into(), defines: &defines };
+    let program = Program { name: part.cuda.name, text: text.into(), defines: &defines, contracts: true };
     let rows = device.function(&program, part.cuda.name)?;
     let records = part.cuda.records.filter(|_| form.packed);
     let records = records.map(|records| device.function(&program, records.name)).transpose()?;

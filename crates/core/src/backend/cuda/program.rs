@@ -25,6 +25,8 @@ pub struct Program<'a> {
     pub text: Cow<'a, str>,
     /// Macros and what they stand for.
     pub defines: &'a [(&'a str, &'a str)],
+    /// Whether a product and a sum may be rounded once, as the compiler likes.
+    pub contracts: bool,
 }
 
 /// A function of a program on a device. Holds for as long as the process lives.
@@ -59,7 +61,8 @@ pub(super) struct Modules(Mutex<HashMap<u128, Arc<Mutex<Module>>>>);
 
 impl Program<'_> {
     fn hash(&self) -> Hash {
-        let hash = Hash::new().with(self.text.as_bytes()).with(&(self.defines.len() as u64).to_le_bytes());
+        let hash = Hash::new().with(self.text.as_bytes()).with(&[u8::from(self.contracts)]);
+        let hash = hash.with(&(self.defines.len() as u64).to_le_bytes());
         self.defines
             .iter()
             .fold(hash, |hash, (name, value)| hash.with(name.as_bytes()).with(value.as_bytes()))
@@ -106,7 +109,8 @@ impl Device {
     fn load(&self, program: &Program<'_>, key: Hash) -> Result<usize> {
         let nvrtc = Nvrtc::get()?;
         let target = nvrtc.target(self.architecture())?;
-        let mut options = vec![target.option(), "--std=c++17".to_string()];
+        let mut options =
+            vec![target.option(), "--std=c++17".to_string(), format!("--fmad={}", program.contracts)];
         options.extend(program.defines.iter().map(|(name, value)| format!("--define-macro={name}={value}")));
         let (major, minor) = nvrtc.version;
         let key = key

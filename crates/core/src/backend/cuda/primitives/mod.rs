@@ -211,7 +211,7 @@ impl Text {
 
     /// With types in the place of names.
     pub(super) fn of(&self, types: &[(&'static str, &'static str)]) -> Compiled {
-        Compiled { name: self.name, text: self.text, types: types.to_vec(), functions: &[] }
+        Compiled { name: self.name, text: self.text, types: types.to_vec(), functions: &[], contracts: true }
     }
 }
 
@@ -226,6 +226,8 @@ pub struct Compiled {
     pub types: Vec<(&'static str, &'static str)>,
     /// Its functions.
     pub functions: &'static [&'static str],
+    /// As [`Program::contracts`].
+    pub contracts: bool,
 }
 
 /// The functions that were launched before. Looking one up in a device means to hash its text.
@@ -243,7 +245,8 @@ impl Compiled {
         if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(*known);
         }
-        let program = Program { name: self.name, text: self.text.into(), defines: &self.types };
+        let Self { name, text, types, contracts, .. } = self;
+        let program = Program { name, text: (*text).into(), defines: types, contracts: *contracts };
         let found = device.function(&program, function)?;
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found);
         Ok(found)

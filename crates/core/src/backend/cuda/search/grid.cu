@@ -1,7 +1,7 @@
 // Queries: a grid searched around other points than its own.
 
 // Reasons of backend/status.rs.
-constexpr int STALE = 15, FEW = 16;
+constexpr int STALE = 15, FEW = 17;
 
 // Asked for no number of blocks, ptxas would rather spill than have fewer of them.
 #define ROW_FUNCTION extern "C" __global__ void __launch_bounds__(THREADS, 3)
@@ -164,7 +164,7 @@ ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* poin
       look<false>(a, s, here, q.radius, points, sorted, bounds, mine, pair,
                   [&](u32 hits, int, int) { found += __popc(hits); });
     } else if (lane == 0) {
-      raise(a.word, OVERFLOW_OF_INTEGER, q.within);
+      raise(a.word, FAR, q.within);
     }
   }
   kept[WARP * row + lane] = mine;
@@ -286,7 +286,7 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
     const bool finite = s.cells[0] == 0 && s.cells[1] == 0 && s.cells[2] == 0;
     for (double radius = first_radius(a, s, number, k);; radius *= 2) {
       if (!few_images(s, radius)) {
-        if (lane == 0) raise(a.word, OVERFLOW_OF_INTEGER, q.within);
+        if (lane == 0) raise(a.word, FAR, q.positions);
         break;
       }
       double d = 0;

@@ -42,6 +42,8 @@ pub struct QueryPairs {
     ptr: Array,
     others: Array,
     shifts: Array,
+    /// Of the grid that was searched last.
+    points: usize,
 }
 
 impl QueryPairs {
@@ -56,15 +58,17 @@ impl QueryPairs {
             ptr: memory.zeros(DType::I64, &[queries + 1])?,
             others: memory.room(DType::I32, &[capacity])?,
             shifts: memory.room(DType::I32, &[capacity, 3])?,
+            points: 0,
         })
     }
 
-    /// The list of the last search of `grid`, a directed one, or one that calls refuse.
+    /// The list of the last search, a directed one, or one that calls refuse. Before there is a search it has no points. Its
+    /// pairs are within the systems that the grid and the queries had.
     ///
     /// # Errors
-    /// None, once there is a search.
-    pub fn list(&self, grid: &DeviceGrid) -> Result<DevicePairs<'_>> {
-        DevicePairs::found([&self.ptr, &self.others, &self.shifts], grid)
+    /// None.
+    pub fn list(&self) -> Result<DevicePairs<'_>> {
+        DevicePairs::found([&self.ptr, &self.others, &self.shifts], self.points)
     }
 
     /// Where the pairs of each query begin, and one more, int64 (M + 1,): true whatever the capacity is, and all but the
@@ -132,6 +136,7 @@ impl DeviceGrid {
             points,
             systems,
             cell_size,
+            whole: false,
         };
         grid.rebuild(cuda, context, frame)?;
         Ok(grid)
@@ -155,6 +160,7 @@ impl DeviceGrid {
                 return Err(Error::argument(name, expected, now.to_string()));
             }
         }
+        self.whole = false;
         let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(frame.batch), batches: None })];
         let word = checks::begin(cuda.stream(), context, &checks, &[])?;
         let call = frame.call(0.0, self.cell_size, Kind::Directed, address(&word.view()));
@@ -162,7 +168,9 @@ impl DeviceGrid {
         self.cells().fill(cuda, context, &launches, &call, frame, Length::new(self.points))?;
         let (built, words) = (address(&self.built.view()), Word::LEN as i32);
         launches.run("seal", 1, &arguments![&call, &built, &words])?;
-        end(cuda.stream(), context, word, BUILD.0, &BUILD.1)
+        end(cuda.stream(), context, word, BUILD.0, &BUILD.1)?;
+        self.whole = true;
+        Ok(())
     }
 
     /// Every image of every point within `radius` of each of `queries` (M, 3), float32 or float64: the list of
@@ -173,7 +181,8 @@ impl DeviceGrid {
     /// room for. Then calls with the list make NaN.
     ///
     /// # Errors
-    /// `queries`, `batch_idx` and `capacity`, where a dtype, shape or place is another; `radius`, where it is negative or not
+    /// `queries`, `batch_idx` and `into`, where a dtype, shape or place is another; `grid`, where it could not be built again;
+    /// `radius`, where it is negative or not
     /// finite; the driver's.
     pub fn query(
         &self,
@@ -187,6 +196,7 @@ impl DeviceGrid {
         let place = self.check(cuda, queries, batch)?;
         check_radius("radius", radius)?;
         integers("into", &into.ptr.view(), DType::I64, &[queries.shape()[0] + 1], place)?;
+        into.points = self.points;
         let word = begin(cuda.stream(), context, batch)?;
         let asked = self.queries(queries, batch, radius, [1, 3, 4, 5]);
         let launches = grids(cuda.stream(), queries);
@@ -196,7 +206,7 @@ impl DeviceGrid {
     }
 
     /// The `k` nearest points of each of `queries` (M, 3), as [`crate::hash_grid::HashGrid::nearest`] gives them, bit for
-    /// bit. Where a system has fewer, the rest is `fill_value`, and without one that is an error, which waits in the
+    /// bit, where they are within 500 boxes along the first axis and 1000 along the others. Where a system has fewer, the rest is `fill_value`, and without one that is an error, which waits in the
     /// device's record with the others (see [`DeviceGrid::query`]).
     ///
     /// # Errors
@@ -257,6 +267,9 @@ impl DeviceGrid {
     fn check(&self, cuda: &Cuda, queries: &View<'_>, batch: Option<&DeviceBatch<'_>>) -> Result<Place> {
         let place = Place::Cuda(cuda.device().ordinal());
         same_place("grid", &self.memory.view(), place)?;
+        if !self.whole {
+            return Err(Error::argument("grid", "one that was built", "one whose last `rebuild` failed"));
+        }
         let m = batch.map_or(queries.shape().first().copied().unwrap_or(0), DeviceBatch::atoms);
         reals("queries", queries, &[&[m, 3]], place)?;
         if i32::try_from(m).is_err() {
@@ -347,7 +360,7 @@ pub(in super::super) fn query(
     let built = address(&grid.built.view());
     let arguments = arguments![&call, &built, &cells.points, &r, &of, &param[2]];
     grids(cuda.stream(), points).run("same", grid.points, &arguments)?;
-    let QueryPairs { ptr, others, shifts } = QueryPairs::room(context, queries.shape()[0], capacity)?;
+    let QueryPairs { ptr, others, shifts, .. } = QueryPairs::room(context, queries.shape()[0], capacity)?;
     let asked = grid.queries(queries, batch, radius, [param[0], param[1], param[2], param[2]]);
     grid.search(cuda, context, grids(cuda.stream(), queries), &asked, word, [&ptr, &others, &shifts])?;
     Ok([ptr, others, shifts])

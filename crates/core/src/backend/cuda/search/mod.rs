@@ -1,8 +1,9 @@
-//! Neighbour lists of points in the memory of a device, made there without the host: nothing is read back, and in a call
-//! after the first one nothing but the context's allocator gives memory, so that a graph can capture it.
+//! Neighbour lists of points in the memory of a device, and grids that are searched around others, made there without the
+//! host: nothing is read back, and in a call after the first one nothing but the context's allocator gives memory, so that
+//! a graph can capture it.
 //!
-//! The list is the one that the search of the CPU makes, bit for bit: a pair is decided by the same rounded numbers, and
-//! rows have the same order.
+//! What is found is what the CPU finds, bit for bit: a pair is decided by the same rounded numbers, and rows have the same
+//! order.
 #![expect(unsafe_code, reason = "lists are declared checked")]
 
 mod coo;

@@ -86,7 +86,7 @@ FUNCTION fill(Search a, const System* systems, const Point* points, const Four* 
       for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];
       continue;
     }
-    if (abs(t[0]) > 511 || abs(t[1]) > 1023 || abs(t[2]) > 1023) raise(a.word, OVERFLOW_OF_INTEGER, POSITIONS);
+    if (abs(t[0]) > 511 || abs(t[1]) > 1023 || abs(t[2]) > 1023) raise(a.word, FAR, POSITIONS);
     shifts[e] = pack(t[0], t[1], t[2]);
   }
 }

@@ -15,7 +15,7 @@ constexpr int KEPT = 2 * WARP;
 // Cells are narrower along the last axis, where they are taken in runs, so that runs end closer to the reach.
 constexpr int NARROWER = 4;
 // Reasons of backend/status.rs, and the arguments that the host names.
-constexpr int CAPACITY = 2, NOT_FINITE = 3, OVERFLOW_OF_INTEGER = 4, FLAT = 8;
+constexpr int CAPACITY = 2, NOT_FINITE = 3, FLAT = 8, FAR = 16;
 constexpr u32 POSITIONS = 1, CELL = 2, CUTOFF = 4, ROOM_FOR_PAIRS = 5;
 
 __device__ inline void raise(u32* word, int reason, u32 param) {
@@ -177,7 +177,7 @@ FUNCTION geometry(Search a, System* systems) {
   } else if (!spans) {
     raise(a.word, FLAT, CELL);
   } else if (!few) {
-    raise(a.word, OVERFLOW_OF_INTEGER, CUTOFF);
+    raise(a.word, FAR, CUTOFF);
   }
 }
 
@@ -223,7 +223,7 @@ __device__ inline int put(const System& s, const POSITION* r, Point& p, i64* cel
     cell[k] = far ? 0 : cell_along(u[k], s.per[k], s.cells[k]);
     p.cell[k] = int(u32(u64(cell[k])));
   }
-  return far ? OVERFLOW_OF_INTEGER : 0;
+  return far ? FAR : 0;
 }
 
 // Every point gets a key that is a bucket, also where it cannot be placed: then the word is raised, and nobody asks.
@@ -331,9 +331,9 @@ __device__ inline Run run_from(const Run& run, int lane) {
 }
 
 // Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came
-// once: those for which `is_pair(other point, boxes)`, in the cells `within` reach. Each lane finds a run of cells, and then all
-// look at the points of one run after the other. `kept` is what was found the first times; AGAIN it is known, and no distance is
-// computed.
+// once: those for which `is_pair(other point, boxes)`, in the cells `within` reach. Each lane finds a run of cells, and then
+// all look at the points of one run after the other. `kept` is what was found the first times; AGAIN it is known, and no
+// distance is computed.
 template <bool AGAIN, class Pair, class F>
 __device__ __forceinline__ void visit(const Search& a, const System& s, const Point& i, double within, const Four* sorted,
                                       const int* bounds, u64& kept, Pair is_pair, F f) {
@@ -397,8 +397,8 @@ __device__ __forceinline__ void visit(const Search& a, const System& s, const Po
   }
 }
 
-// What sorts the entries of a row by (j, S): for one j, what the points were moved by is the same, and the order of boxes is that
-// of S.
+// What sorts the entries of a row by (j, S): for one j, what the points were moved by is the same, and the order of boxes is
+// that of S.
 __device__ inline u64 key_of(int j, int code) { return u64(u32(j)) << 32 | (u32(code) ^ 0x80000000u); }
 __device__ inline int code_of(u64 key) { return int(u32(key) ^ 0x80000000u); }
 
