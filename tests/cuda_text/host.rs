@@ -13,7 +13,7 @@ use madelung::Result;
 use madelung::array::{Array, DType};
 use madelung::backend::kernel::{
     Array as ArrayOf, FINISH_SCATTERED, Kernel, Lanes, Launch, PRELUDE, ParamKind, Part, Records, Reduction,
-    SCATTERED_BYTES, role,
+    SCATTERED_BYTES,
 };
 use madelung::backend::launch::Backend;
 use madelung::backend::{Bound, Context, Launching};

@@ -10,6 +10,8 @@ mod geometry;
 #[path = "../../../cuda_text/host.rs"]
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod host;
+#[path = "../../../common/parts.rs"]
+mod parts;
 mod world;
 
 use host::{Host, Order, Scatter, Texts, Types};
