@@ -2,9 +2,9 @@
 
 use super::gpu::Gpu;
 use super::support::{
-    Arguments, Inputs, PBC, POINTS, RADIUS, array, batches, blur_op, grid, inputs, shapes, wiggles,
+    Arguments, Inputs, PBC, POINTS, RADIUS, array, batches, blur_op, grid, inputs, wiggles,
 };
-use super::{Answers, COUNT, along, answers, average_op, dot, open, value_and_gradient, weights};
+use super::{COUNT, Way, along, answers, answers_of, average_op, dot, open, value_and_gradient};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
@@ -84,35 +84,6 @@ fn with<T>(
     f(&args)
 }
 
-/// As [`answers`], and read back.
-fn answers_there(
-    gpu: &Gpu,
-    context: &Context<'_>,
-    op: &Op,
-    args: &[Arg<'_>],
-    dtype: DType,
-    direction: &Inputs,
-) -> Answers {
-    let direction: Vec<Array> =
-        direction.iter().zip(shapes()).map(|(u, s)| gpu.upload(dtype, &s, u)).collect();
-    let mut along: Vec<Option<View<'_>>> = direction.iter().map(|u| Some(u.view())).collect();
-    along.resize(args.len(), None);
-    let weights = weights(dtype).map(|w| gpu.copy(&w.view()));
-    let cotangents = weights.each_ref().map(|w| Some(Cotangent::Array(w.view())));
-    let ask = |directions: &[&[Option<View<'_>>]], gradients: &[usize]| {
-        let cotangents = if gradients.is_empty() { &[] } else { &cotangents[..] };
-        op.evaluate(context, args, &Request { directions, cotangents, gradients, ..Request::default() })
-            .expect("queued")
-    };
-    let read = |arrays: Vec<Array>| arrays.iter().map(|a| gpu.read(&a.view())).collect();
-    Answers {
-        values: read(ask(&[], &[]).values),
-        gradients: read(ask(&[], &[0, 1, 2, 3, 4]).gradients),
-        products: read(ask(&[&along], &[0, 1, 2, 3, 4]).gradients),
-        tangents: read(ask(&[&along], &[]).values),
-    }
-}
-
 #[track_caller]
 fn close(got: &[Array], want: &[Array], tolerance: f64) {
     assert_eq!(got.len(), want.len());
@@ -137,8 +108,9 @@ fn all_members_are_those_of_the_cpu() {
             let context = Context { scatter, ..Context::default() };
             let want = answers(&context, &blur_op(false), &given.with(Arg::Grid(&host)), dtype, &direction);
             let context = Context { scatter, ..gpu.context() };
+            let ways: [Way<'_>; 2] = [&|array| gpu.copy(&array.view()), &|array| gpu.read(&array.view())];
             let got = with(&sent, &sent.grid, RADIUS, CAPACITY, |args| {
-                answers_there(&gpu, &context, &blur_op(false), args, dtype, &direction)
+                answers_of(&context, &blur_op(false), args, dtype, &direction, ways)
             });
             gpu.check().expect("nothing wrong");
             for (got, want) in [
@@ -251,6 +223,27 @@ fn counting_without_batches() {
     gpu.check().expect("nothing wrong");
     let error = call(-1.0).expect_err("a negative radius").to_string();
     assert!(error.starts_with("`radius`: expected a finite number ≥ 0"), "{error}");
+}
+
+/// Coordinates that the type which kernels compute in would round.
+#[test]
+fn points_are_those_that_were_given() {
+    let gpu = Gpu::new();
+    let op = Op::new("test", "count", 1).real("x", &["Query", "3"]).real("r", &["Point", "3"]).stored();
+    let op = op.scalar("radius").grid("grid", "Query", "Point", "r");
+    let op = op.integer_output("found", &["Query"], DType::I32);
+    let op = op.integer_output("images", &["Query"], DType::I32).step(&COUNT).build().expect("an op");
+    let x = array(DType::F32, &[1, 3], &[0.0; 3]);
+    let r = array(DType::F64, &[2, 3], &[1.0 + 1e-12, 0.0, 0.0, 1.0 - 1e-12, 0.0, 0.0]);
+    let (host, sent) = (open(&r), [&x, &r].map(|a| gpu.copy(&a.view())));
+    let there = built(&gpu, &sent[1], None, &Batch::single(2).expect("a batch"));
+    let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(1.0), Arg::Grid(&host)];
+    let want = op.value(&Context::default(), &args).expect("counts");
+    let grid = Arg::Device(DeviceArg::Grid { grid: &there, capacity: 2 });
+    let args = [Arg::Array(sent[0].view()), Arg::Array(sent[1].view()), Arg::Real(1.0), grid];
+    let got = op.value(&gpu.context(), &args).expect("counts");
+    gpu.check().expect("nothing wrong");
+    assert_eq!((want[0].to_f64(), gpu.ints(&got[0].view())), (vec![1.0], vec![1]));
 }
 
 #[test]

@@ -56,21 +56,37 @@ pub(crate) fn answers(
     dtype: DType,
     direction: &Inputs,
 ) -> Answers {
-    let direction: Vec<Array> = direction.iter().zip(shapes()).map(|(u, s)| array(dtype, &s, u)).collect();
+    answers_of(context, op, args, dtype, direction, [&|array| array, &|array| array])
+}
+
+/// A way of arrays to where a call runs, or back.
+pub(crate) type Way<'f> = &'f dyn Fn(Array) -> Array;
+
+pub(crate) fn answers_of(
+    context: &Context<'_>,
+    op: &Op,
+    args: &[Arg<'_>],
+    dtype: DType,
+    direction: &Inputs,
+    [there, back]: [Way<'_>; 2],
+) -> Answers {
+    let direction: Vec<Array> =
+        direction.iter().zip(shapes()).map(|(u, s)| there(array(dtype, &s, u))).collect();
     let mut along: Vec<Option<View<'_>>> = direction.iter().map(|u| Some(u.view())).collect();
     along.resize(args.len(), None);
-    let weights = weights(dtype);
+    let weights = weights(dtype).map(there);
     let cotangents = weights.each_ref().map(|w| Some(Cotangent::Array(w.view())));
     let ask = |directions: &[&[Option<View<'_>>]], gradients: &[usize]| {
         let cotangents = if gradients.is_empty() { &[] } else { &cotangents[..] };
         op.evaluate(context, args, &Request { directions, cotangents, gradients, ..Request::default() })
             .unwrap()
     };
+    let read = |arrays: Vec<Array>| arrays.into_iter().map(back).collect();
     Answers {
-        values: op.value(context, args).unwrap(),
-        gradients: ask(&[], &[0, 1, 2, 3, 4]).gradients,
-        products: ask(&[&along], &[0, 1, 2, 3, 4]).gradients,
-        tangents: ask(&[&along], &[]).values,
+        values: read(op.value(context, args).unwrap()),
+        gradients: read(ask(&[], &[0, 1, 2, 3, 4]).gradients),
+        products: read(ask(&[&along], &[0, 1, 2, 3, 4]).gradients),
+        tangents: read(ask(&[&along], &[]).values),
     }
 }
 

@@ -4,6 +4,7 @@ use super::gpu::Gpu;
 use super::{CUBE, Case, Cells, Set, case, clusters, one};
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
+use madelung_core::backend::context::Allocator;
 use madelung_core::backend::cuda::{DeviceFrame, Graph, NearestArrays, Periodic, QueryPairs};
 use madelung_core::device::{DeviceBatch, DeviceGrid};
 use madelung_core::hash_grid::{HashGrid, Nearest};
@@ -306,6 +307,39 @@ fn what_the_host_sees_is_an_error_at_once() {
     names(nearest(1, Some(1), 1), "fill_value");
     names(nearest(usize::MAX, None, 1), "k");
     names(nearest(2, None, 1), "indices");
+}
+
+/// An allocator that has nothing.
+struct Nothing;
+
+impl Allocator for Nothing {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> madelung_core::Result<Array> {
+        self.room(dtype, shape)
+    }
+
+    fn room(&self, _: DType, _: &[usize]) -> madelung_core::Result<Array> {
+        Err(madelung_core::Error::Driver("out of memory".into()))
+    }
+
+    fn recycle(&self, _: Array) {}
+}
+
+#[test]
+fn a_grid_that_could_not_be_built_again_is_refused() {
+    let gpu = Gpu::new();
+    let sent = Sent::new(&gpu, &one(&[[0.0; 3], [1.0, 0.0, 0.0]]), DType::F64);
+    let mut device = Searched::new(&gpu, &sent, &[CUBE], [true; 3], 1.0);
+    let context = Context { allocator: &Nothing, ..gpu.context() };
+    let Searched { grid, cell, pbc } = &mut device;
+    let error = Searched::frame(&sent, cell, pbc, |frame| grid.rebuild(&gpu.cuda, &context, frame));
+    assert!(error.expect_err("no memory").to_string().contains("out of memory"));
+    let mut pairs = QueryPairs::room(&gpu.context(), 2, 9).expect("room");
+    let query = device.grid.query(&gpu.cuda, &gpu.context(), &sent.at.view(), None, 1.0, &mut pairs);
+    let error = query.expect_err("no grid").to_string();
+    assert!(error.starts_with("`grid`: expected one that was built"), "{error}");
+    device.rebuild(&gpu, &gpu.context(), &sent);
+    device.query(&gpu, &sent, 1.0, 9);
+    gpu.check().expect("a grid again");
 }
 
 /// Searches once more.

@@ -149,15 +149,16 @@ impl DeviceGrid {
     pub fn rebuild(&mut self, cuda: &Cuda, context: &Context<'_>, frame: &DeviceFrame<'_>) -> Result<()> {
         frame.check(Place::Cuda(cuda.device().ordinal())).map_err(|error| named(error, "points"))?;
         same_place("grid", &self.memory.view(), frame.positions.place())?;
-        for (name, before, now) in
-            [("points", self.points, frame.batch.atoms()), ("batch_idx", self.systems, frame.batch.systems())]
-        {
+        for (name, of, before, now) in [
+            ("points", "points", self.points, frame.batch.atoms()),
+            ("batch_idx", "systems", self.systems, frame.batch.systems()),
+        ] {
             if before != now {
-                let expected = format!(
-                    "{before} {}, as the grid has",
-                    ["systems", "points"][usize::from(name == "points")]
-                );
-                return Err(Error::argument(name, expected, now.to_string()));
+                return Err(Error::argument(
+                    name,
+                    format!("{before} {of}, as the grid has"),
+                    now.to_string(),
+                ));
             }
         }
         self.whole = false;
@@ -181,9 +182,8 @@ impl DeviceGrid {
     /// room for. Then calls with the list make NaN.
     ///
     /// # Errors
-    /// `queries`, `batch_idx` and `into`, where a dtype, shape or place is another; `grid`, where it could not be built again;
-    /// `radius`, where it is negative or not
-    /// finite; the driver's.
+    /// `queries`, `batch_idx` and `into`, where a dtype, shape or place is another; `grid`, where it could not be built
+    /// again; `radius`, where it is negative or not finite; the driver's.
     pub fn query(
         &self,
         cuda: &Cuda,
@@ -206,8 +206,9 @@ impl DeviceGrid {
     }
 
     /// The `k` nearest points of each of `queries` (M, 3), as [`crate::hash_grid::HashGrid::nearest`] gives them, bit for
-    /// bit, where they are within 500 boxes along the first axis and 1000 along the others. Where a system has fewer, the rest is `fill_value`, and without one that is an error, which waits in the
-    /// device's record with the others (see [`DeviceGrid::query`]).
+    /// bit, where they are within 500 boxes along the first axis and 1000 along the others. Where a system has fewer, the
+    /// rest is `fill_value`, and without one that is an error, which waits in the device's record with the others (see
+    /// [`DeviceGrid::query`]).
     ///
     /// # Errors
     /// As [`DeviceGrid::query`]; `fill_value`, where it is the index of a point; the array of `into` whose dtype, shape or
