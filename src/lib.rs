@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub use madelung_core::{
-    Error, Result, array, backend, batch, cell, clusters, device, hash_grid, kernels, map, math, mesh, op,
-    pairs, tape,
+    Error, Result, array, backend, batch, cell, clusters, device, hash_grid, kernels, map, mesh, op,
+    pairs, runtime, tape,
 };
 pub use madelung_electrostatics as electrostatics;
 pub use madelung_electrostatics::{

@@ -1,7 +1,7 @@
 //! The CUDA text of every kernel, for those who compile it.
 
 use madelung::backend::cuda::{self, Device, primitives};
-use madelung::backend::kernel::{FINISH_SCATTERED, Member, PRELUDE};
+use madelung::runtime::{FINISH_SCATTERED, Member, PRELUDE};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ pub(crate) fn cuda_primitives(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>
         let types: String = program.types.iter().map(|(name, t)| format!("#define {name} {t}\n")).collect();
         source.set_item("name", program.name)?;
         source.set_item("types", program.types.iter().map(|(_, t)| *t).collect::<Vec<_>>())?;
-        source.set_item("text", types + program.text)?;
+        source.set_item("text", types + &program.text())?;
         source.set_item("functions", program.functions)?;
         Ok(source)
     };

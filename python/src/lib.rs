@@ -53,7 +53,7 @@ fn version() -> &'static str {
 /// The instruction set that kernels run on.
 #[pyfunction]
 fn isa() -> String {
-    format!("{:?}", madelung_core::math::Isa::detect())
+    format!("{:?}", madelung_core::runtime::Isa::detect())
 }
 
 /// How many threads share the work of a call.

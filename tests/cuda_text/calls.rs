@@ -4,7 +4,7 @@ use crate::common::systems::{SplitMix64, System, left_handed_cell, random_system
 use madelung::Result;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
-use madelung::backend::kernel::{Form, Member};
+use madelung::runtime::{Form, Member};
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;

@@ -11,12 +11,12 @@ use crate::parts::is_launched;
 use libloading::Library;
 use madelung::Result;
 use madelung::array::{Array, DType};
-use madelung::backend::kernel::{
-    Array as ArrayOf, FINISH_SCATTERED, Kernel, Lanes, Launch, PRELUDE, ParamKind, Part, Records, Reduction,
+use madelung::runtime::{
+    SlotArray, FINISH_SCATTERED, Kernel, Division, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,
     SCATTERED_BYTES,
 };
 use madelung::backend::launch::Backend;
-use madelung::backend::{Bound, Context, Launching};
+use madelung::backend::{Bound, Context, LaunchArgs};
 pub(crate) use madelung_stand_in::Order;
 use madelung_stand_in::{HOST, compiled};
 use std::collections::{BTreeSet, HashMap};
@@ -223,7 +223,7 @@ impl Texts {
 }
 
 impl Host {
-    fn launch(&self, launch: &mut Launching<'_>) {
+    fn launch(&self, launch: &mut LaunchArgs<'_>) {
         let part = launch.part;
         self.texts.ran().insert(part.cuda.name);
         // Targets of sums over rows are added to, so what is not to be kept is zeroed first; outputs that rows write
@@ -232,7 +232,7 @@ impl Host {
             let summed = part.reductions.iter().any(|r| (r.param, r.role) == (*param, *role));
             let scattered = part.scattered.iter().any(|n| {
                 let slot = part.slots[*n];
-                (slot.param, slot.array) == (*param, ArrayOf::Values(*role))
+                (slot.param, slot.array) == (*param, SlotArray::Values(*role))
             });
             if let Bound::Output { array, adds: false } = bound {
                 let starts_at_zero = summed || (scattered && self.texts.scatter == Scatter::Atomic);
@@ -282,7 +282,7 @@ impl Backend for Host {
         "host"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         launch.check()?;
         assert_eq!(launch.dtype, self.texts.dtype, "the texts were compiled for another dtype");
         context.stream.run(&mut || self.launch(launch));
@@ -291,13 +291,13 @@ impl Backend for Host {
 }
 
 /// What goes to every slot. Rows add to what nobody wants as well: that gets a place among `unwanted`.
-fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
+fn bind(launch: &mut LaunchArgs<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
     let mut l = Launch::new(launch);
     for (n, slot) in launch.part.slots.iter().enumerate() {
         let batch = launch.batch(slot.param);
         let pairs = launch.pair_list(slot.param);
         l.pointers[n] = match slot.array {
-            ArrayOf::Values(role) => {
+            SlotArray::Values(role) => {
                 let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                 match found.map(|(_, bound)| bound) {
                     Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
@@ -319,33 +319,33 @@ fn bind(launch: &mut Launching<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
                 }
             }
             // For every row its own.
-            ArrayOf::Scratch(dim) => {
+            SlotArray::Scratch(dim) => {
                 let mut room = vec![f64::NAN; launch.rows() * launch.dims[dim]];
                 let pointer = room.as_mut_ptr();
                 unwanted.push(room);
                 pointer.cast()
             }
-            ArrayOf::SystemOf => batch.map_or(std::ptr::null_mut(), |b| ints(b.idx())),
-            ArrayOf::Members => batch.map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
-            ArrayOf::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
-            ArrayOf::Start => pairs.map_or(std::ptr::null_mut(), |p| ints(p.starts())),
-            ArrayOf::End => pairs.map_or(std::ptr::null_mut(), |p| ints(p.ends())),
-            ArrayOf::Column => pairs.map_or(std::ptr::null_mut(), |p| ints(p.others())),
-            ArrayOf::ColumnStart | ArrayOf::PairRow | ArrayOf::PairEntry => {
+            SlotArray::SystemOf => batch.map_or(std::ptr::null_mut(), |b| ints(b.idx())),
+            SlotArray::Members => batch.map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
+            SlotArray::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
+            SlotArray::Start => pairs.map_or(std::ptr::null_mut(), |p| ints(p.starts())),
+            SlotArray::End => pairs.map_or(std::ptr::null_mut(), |p| ints(p.ends())),
+            SlotArray::Column => pairs.map_or(std::ptr::null_mut(), |p| ints(p.others())),
+            SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry => {
                 pairs.and_then(|p| p.transpose().ok()).map_or(std::ptr::null_mut(), |t| match slot.array {
-                    ArrayOf::ColumnStart => ints(t.starts()),
-                    ArrayOf::PairRow => ints(t.rows()),
+                    SlotArray::ColumnStart => ints(t.starts()),
+                    SlotArray::PairRow => ints(t.rows()),
                     _ => ints(t.entries()),
                 })
             }
-            ArrayOf::Shift => {
+            SlotArray::Shift => {
                 let triples = pairs.and_then(|p| p.stored_shifts().as_triples());
                 triples.map_or(std::ptr::null_mut(), ints)
             }
-            ArrayOf::PackedShift => {
+            SlotArray::PackedShift => {
                 pairs.and_then(|p| p.stored_shifts().packed()).map_or(std::ptr::null_mut(), ints)
             }
-            ArrayOf::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
+            SlotArray::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
         };
     }
     l
@@ -359,10 +359,10 @@ fn message(failed: *const c_char) -> Option<&'static CStr> {
 
 /// Room for elements in fixed point, zero, in place of the arrays that rows add to at each other's elements: with each, the
 /// array and whether it is added to. What nobody wants has none.
-fn fixed(launch: &Launching<'_>, bound: &mut Launch) -> Vec<(Vec<u64>, *mut u8, bool)> {
+fn fixed(launch: &LaunchArgs<'_>, bound: &mut Launch) -> Vec<(Vec<u64>, *mut u8, bool)> {
     let part = launch.part;
     let wanted = |n: &usize| {
-        let ArrayOf::Values(role) = part.slots[*n].array else { return None };
+        let SlotArray::Values(role) = part.slots[*n].array else { return None };
         match launch.array(part.slots[*n].param, role) {
             Some(Bound::Output { array, adds }) => Some((array.shape().iter().product::<usize>(), *adds)),
             _ => None,
@@ -393,7 +393,7 @@ fn pointer(array: &mut Array) -> *mut u8 {
 }
 
 /// How many numbers an array of a parameter has.
-fn elements(launch: &Launching<'_>, param: usize) -> usize {
+fn elements(launch: &LaunchArgs<'_>, param: usize) -> usize {
     let rows = match launch.kernel.params[param].kind {
         ParamKind::Real { dim, .. } | ParamKind::Output { dim, .. } => dim.map_or(1, |d| launch.dims[d]),
         ref kind => unreachable!("{kind:?} is not written"),
@@ -410,7 +410,7 @@ fn fill(array: &mut Array, x: f64) {
 }
 
 /// Adds the rows' sums to their targets, row by row.
-fn reduce<'a>(launch: &mut Launching<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
+fn reduce<'a>(launch: &mut LaunchArgs<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
     let components = launch.components(r.param);
     let batch = r.batch.and_then(|b| launch.batch(b));
     let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));

@@ -2,7 +2,7 @@
 
 use super::*;
 use madelung::Result;
-use madelung::backend::Launching;
+use madelung::backend::LaunchArgs;
 use madelung::backend::cpu::Cpu;
 use madelung::backend::launch::Backend;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ impl Backend for Noting {
         "noting"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(launch.part.cuda.name);
         Cpu::new().run(context, launch)
     }

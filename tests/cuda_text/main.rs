@@ -22,7 +22,7 @@ use calls::{Input, inputs};
 use host::{Host, Order, Scatter, Texts, Types, idle, parts_of};
 use madelung::array::DType;
 use madelung::backend::Context;
-use madelung::backend::kernel::PRELUDE;
+use madelung::runtime::PRELUDE;
 use madelung::electrostatics::all_kernels;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

@@ -10,7 +10,7 @@ use madelung::Result;
 use madelung::array::{Array, DType, View};
 use madelung::backend::cpu::Cpu;
 use madelung::backend::launch::Backend;
-use madelung::backend::{Bound, Context, Launching};
+use madelung::backend::{Bound, Context, LaunchArgs};
 use std::sync::{Mutex, PoisonError};
 
 /// The relative change: far above the rounding of f64, far below what curvature shows.
@@ -36,7 +36,7 @@ impl Backend for Noise {
         "noise"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         assert_eq!(launch.dtype, DType::F64, "noise is far below the rounding of other dtypes");
         let is_real = |view: &View<'_>| view.dtype() == DType::F64;
         let inputs: Vec<Option<Array>> = launch
@@ -56,7 +56,7 @@ impl Backend for Noise {
             };
             (*key, bound)
         });
-        let mut noisy = Launching {
+        let mut noisy = LaunchArgs {
             kernel: launch.kernel,
             part: launch.part,
             dtype: launch.dtype,

@@ -5,7 +5,7 @@ use crate::common::numeric::{rms, rms_difference};
 use crate::host::{Host, Order, Scatter, Texts, Types};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
-use madelung::backend::kernel::{Kernel, Lanes, Member};
+use madelung::runtime::{Kernel, Division, Member};
 use madelung::batch::Batch;
 use madelung::mesh::Mesh;
 use madelung::op::{Arg, ArgKind, Cotangent, Op, Request};

@@ -11,7 +11,7 @@ use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::hash_grid::HashGrid;
 use madelung::map::Map;
-use madelung::math::Isa;
+use madelung::runtime::Isa;
 use madelung::mesh::Mesh;
 use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};

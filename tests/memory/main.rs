@@ -25,8 +25,8 @@ use madelung::backend::cpu::Cpu;
 use madelung::backend::launch::Backend;
 use madelung::backend::pool::Serial;
 use madelung::backend::primitives::Primitives;
-use madelung::backend::{Context, Launching};
-use madelung::math::Isa;
+use madelung::backend::{Context, LaunchArgs};
+use madelung::runtime::Isa;
 use madelung::op::{Arg, ArgKind, ArgSpec, Cotangent, Evaluated, Op, Request, Work};
 use madelung::pairs::Kind;
 use madelung::{Error, Result};
@@ -54,7 +54,7 @@ impl Backend for Recording {
         "cpu"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         self.parts.lock().expect("no test panicked").insert(std::ptr::from_ref(launch.part) as usize);
         self.cpu.run(context, launch)
     }

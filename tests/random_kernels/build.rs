@@ -33,7 +33,7 @@ fn main() {
     }
     writeln!(
         text,
-        "/// All of them.\npub static ALL: [&madelung::backend::kernel::Kernel; {KERNELS}] = [{names}];"
+        "/// All of them.\npub static ALL: [&madelung::runtime::Kernel; {KERNELS}] = [{names}];"
     )
     .expect("a string");
     let out = std::env::var_os("OUT_DIR").expect("cargo gives a folder");

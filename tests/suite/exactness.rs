@@ -8,7 +8,7 @@ use madelung::backend::Context;
 use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::{Serial, Threads};
 use madelung::electrostatics::registry;
-use madelung::math::Isa;
+use madelung::runtime::Isa;
 use madelung::op::Cotangent;
 use madelung::{Energies, EwaldSettings, Options, ewald_summation};
 

@@ -13,6 +13,7 @@ use crate::backend::pool::{Pool, map_tasks};
 use crate::batch::Batch;
 use crate::cell::Cell;
 use crate::pairs::{Kind, PairList};
+use crate::runtime::{ClusterEntry, ClusterRun};
 use crate::{Error, Result};
 
 /// An order of the atoms of each system, made from their positions.
@@ -178,34 +179,6 @@ impl PairList<'_> {
     }
 }
 
-/// One atom against clusters at one image.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Run {
-    /// The atom.
-    pub row: i32,
-    /// Its cluster.
-    pub cluster: u32,
-    /// Its lane there.
-    pub lane: u32,
-    /// The image.
-    pub shift: [i32; 3],
-    /// Its first entry.
-    pub start: u32,
-    /// The one after its last.
-    pub end: u32,
-}
-
-/// A cluster that holds neighbours.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Entry {
-    /// Which.
-    pub cluster: u32,
-    /// The lanes that are.
-    pub mask: u32,
-}
-
 /// Runs that one task works through, with clusters numbered among those that they touch.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -213,8 +186,8 @@ pub(crate) struct Piece {
     pub(crate) system: usize,
     /// The clusters that the runs touch.
     pub(crate) clusters: Vec<u32>,
-    pub(crate) runs: Vec<Run>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) runs: Vec<ClusterRun>,
+    pub(crate) entries: Vec<ClusterEntry>,
     /// Where each block of [`BLOCK`] runs begins in `touched`, and one more.
     pub(crate) blocks: Vec<u32>,
     /// The clusters that each block adds to as columns.
@@ -311,12 +284,12 @@ fn cut(
     list: &PairList<'_>,
     order: &SpatialOrder,
     systems: &[u32],
-    runs: &[Run],
+    runs: &[ClusterRun],
 ) -> Vec<(usize, std::ops::Range<usize>)> {
     let mut cuts = vec![];
     let mut from = 0;
     for system in 0..order.ptr.len() - 1 {
-        let of_system = |run: &Run| systems[run.cluster as usize] as usize <= system;
+        let of_system = |run: &ClusterRun| systems[run.cluster as usize] as usize <= system;
         let to = from + runs[from..].partition_point(of_system);
         if from == to {
             continue;
@@ -340,7 +313,7 @@ fn cut(
 }
 
 /// A piece of its own: clusters by their place among those that it touches.
-fn localize(system: usize, runs: &[Run], entries: &[Entry], clusters: usize) -> Piece {
+fn localize(system: usize, runs: &[ClusterRun], entries: &[ClusterEntry], clusters: usize) -> Piece {
     let mut here = vec![u32::MAX; clusters];
     let mut found = vec![];
     let mut place = |c: u32| {
@@ -357,9 +330,9 @@ fn localize(system: usize, runs: &[Run], entries: &[Entry], clusters: usize) -> 
         my_entries.extend(
             entries[run.start as usize..run.end as usize]
                 .iter()
-                .map(|e| Entry { cluster: place(e.cluster), mask: e.mask }),
+                .map(|e| ClusterEntry { cluster: place(e.cluster), mask: e.mask }),
         );
-        my_runs.push(Run {
+        my_runs.push(ClusterRun {
             cluster: place(run.cluster),
             start: run.start - offset,
             end: run.end - offset,
@@ -392,8 +365,8 @@ struct Convert<'a> {
 
 impl Convert<'_> {
     /// The runs of the rows in clusters `lo..hi`. None where an image does not fit its bits.
-    fn rows(&self, lo: usize, hi: usize) -> Option<(Vec<Run>, Vec<Entry>)> {
-        let (mut runs, mut entries): (Vec<Run>, Vec<Entry>) = (vec![], vec![]);
+    fn rows(&self, lo: usize, hi: usize) -> Option<(Vec<ClusterRun>, Vec<ClusterEntry>)> {
+        let (mut runs, mut entries): (Vec<ClusterRun>, Vec<ClusterEntry>) = (vec![], vec![]);
         // For each cluster the entry it has in the run that made it.
         let mut last = vec![(u32::MAX, 0u32); self.clusters];
         let mut kept: Vec<(u64, u32)> = vec![];
@@ -439,11 +412,11 @@ impl Convert<'_> {
                         entries[*at as usize].mask |= bit;
                     } else {
                         (*run, *at) = (number, entries.len() as u32);
-                        entries.push(Entry { cluster, mask: bit });
+                        entries.push(ClusterEntry { cluster, mask: bit });
                     }
                 }
                 let axis = |k: u32| ((image >> (21 * k)) as i32 & (2 * IMAGES - 1)) - IMAGES;
-                runs.push(Run {
+                runs.push(ClusterRun {
                     row: i as i32,
                     cluster: (place as u32) >> bits,
                     lane: place as u32 & (self.width as u32 - 1),

@@ -11,13 +11,13 @@ pub mod hash_grid;
 mod integers;
 pub mod lattice;
 pub mod map;
-pub mod math;
 pub mod mesh;
 pub mod op;
 pub mod pairs;
 pub mod tape;
 
 pub use error::{Error, Result};
+pub use madelung_kernel_runtime as runtime;
 #[doc(hidden)]
 pub use madelung_kernel_macros::kernels as __kernels;
 

@@ -3,8 +3,7 @@
 use crate::backend::primitives::half_spectrum;
 use crate::{Error, Result};
 
-/// The largest order of a spline.
-pub const MAX_SPLINE_ORDER: usize = 10;
+pub use crate::runtime::MAX_SPLINE_ORDER;
 
 /// A mesh of K₁ × K₂ × K₃ nodes along the cell vectors of each system, and the order p of the cardinal B-splines that
 /// join atoms to it. Nodes are numbered system by system, the third index fastest; waves of the half spectrum

@@ -4,7 +4,7 @@
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::backend::status::Word;
-use madelung_core::backend::{Bound, Context, Launching};
+use madelung_core::backend::{Bound, Context, LaunchArgs};
 use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use madelung_core::pairs::{Kind, PairList};
@@ -399,7 +399,7 @@ fn a_width_of_nothing_names_the_argument() {
     let expected = "`x`: expected a feature width of at least 1";
     assert!(error.to_string().contains(expected), "{error}");
     let mut out = Array::zeros(DType::F64, &[4]);
-    let launch = Launching {
+    let launch = LaunchArgs {
         kernel: &SUM,
         part: &SUM.forms[0].parts[0],
         dtype: DType::F64,
@@ -436,7 +436,7 @@ fn arrays_have_more_elements_than_an_i32_counts() {
     let rows = Batch::from_ptr(ptr).expect("a batch");
     let mut out = Array::zeros(DType::F32, &[2]);
     assert_eq!(SUM.dims, ["Row", "System", "Feature"]);
-    let mut launch = Launching {
+    let mut launch = LaunchArgs {
         kernel: &SUM,
         part: &SUM.forms[0].parts[0],
         dtype: DType::F32,

@@ -3,12 +3,12 @@
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::cpu::Cpu;
-use madelung_core::backend::kernel::{Kernel, Lists, Member};
+use madelung_core::runtime::{Kernel, Lists, Member};
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::backend::{Context, PairLoops};
 use madelung_core::batch::Batch;
 use madelung_core::clusters::SpatialOrder;
-use madelung_core::math::Isa;
+use madelung_core::runtime::Isa;
 use madelung_core::op::{Arg, Cotangent, Linear, Op, OpBuilder, Request};
 use madelung_core::pairs::{Kind, PairList};
 use std::sync::Arc;
@@ -327,7 +327,7 @@ fn agree_in_f32(systems: &[System]) {
 }
 
 fn of_member(kernel: &'static Kernel, member: Member) -> impl Iterator<Item = bool> {
-    let direct = move |f: &&madelung_core::backend::kernel::Form| {
+    let direct = move |f: &&madelung_core::runtime::Form| {
         f.member == member && (member == Member::Value || f.gradients.is_some())
     };
     kernel.forms.iter().filter(direct).flat_map(|f| f.parts).map(|p| p.clusters.is_some())
@@ -342,7 +342,7 @@ fn the_forms_that_fit_are_there() {
         assert!(others.flat_map(|f| f.parts).all(|p| p.clusters.is_none()));
     }
     // What ends in the sum over a system is kept for one of the two atoms of a pair.
-    let sums = |f: &madelung_core::backend::kernel::Form| f.parts[0].clusters.as_ref().map(|c| c.sums);
+    let sums = |f: &madelung_core::runtime::Form| f.parts[0].clusters.as_ref().map(|c| c.sums);
     let of: Vec<_> = YUKAWA.forms.iter().filter(|f| f.gradients.is_some()).map(sums).collect();
     assert_eq!(of, [Some(4), Some(14)]);
 }

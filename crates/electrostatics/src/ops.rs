@@ -1,7 +1,7 @@
 //! The ops, each declared once.
 
 use crate::kernels as k;
-use madelung_core::backend::kernel::Kernel;
+use madelung_core::runtime::Kernel;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder, Registry};
 use madelung_core::{Error, Result};
 use std::sync::{Arc, OnceLock};

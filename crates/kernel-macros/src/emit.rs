@@ -36,11 +36,11 @@ pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<Toke
     let visibility = &source.visibility;
     Ok(quote! {
         #(#[doc = #docs])*
-        #visibility static #name: #runtime::backend::kernel::Kernel = {
+        #visibility static #name: #runtime::runtime::Kernel = {
             mod generated {
                 #![allow(unused, unreachable_pub, clippy::all, reason = "generated from the kernel's source")]
-                use #runtime::backend::kernel as rt;
-                use #runtime::math::#special as special;
+                use #runtime::runtime as rt;
+                use #runtime::runtime::lanes::#special as special;
                 #functions
                 pub(super) const KERNEL: rt::Kernel = #descriptor;
             }
@@ -66,12 +66,12 @@ fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
             let text = cuda::function(kernel, part, &layout, &divided, records.as_ref(), &cuda_name);
             let records = records_text(records.as_ref(), &cuda_name);
             let positions =
-                |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.0, s.1)).collect::<Vec<_>>();
+                |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.param, s.array)).collect::<Vec<_>>();
             let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
             let added = positions(&layout.added);
             let reductions: String = layout.reductions.iter().fold(String::new(), |mut s, r| {
                 let (param, role, component, batch) = (r.param, r.role.0, r.component, r.batch);
-                write!(s, "rt::Reduction {{ param: {param}, role: {role}, component: {component}, batch: {batch:?} }},")
+                write!(s, "rt::Reduction {{ param: {param}, role: rt::Role({role}), component: {component}, batch: {batch:?} }},")
                     .expect("a string");
                 s
             });
@@ -79,7 +79,7 @@ fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
             write!(
                 parts,
                 "rt::Part {{ index: {}, batch: {:?}, slots: &[{slots}], reductions: &[{reductions}], scattered: \
-                 &{scattered:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?}, lanes: rt::Lanes::{:?}, records: {records} }} }},",
+                 &{scattered:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?}, lanes: rt::Division::{:?}, records: {records} }} }},",
                 part.index, layout.batch, layout.loops, layout.planes, layout.places, form.uniform, divided.lanes
             )
             .expect("a string");
@@ -110,7 +110,7 @@ fn imperative_items(kernel: &Kernel, body: &imperative::Body) -> (String, String
         "rt::Form {{ member: rt::Member::Value, lists: rt::Lists::Any, uniform: false, gradients: None, parts: &[rt::Part \
          {{ index: {}, batch: None, slots: &[{slots}], reductions: &[], scattered: &[], added: &[], written: &{written:?}, planes: None, places: false, clusters: None, loops: \
          {loops}, uniform: false, run: rt::EntryPoints {{ f32: [value_0::<f32>; 3], f64: [value_0::<f64>; 3] }}, cuda: \
-         rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Lanes::None, records: None }} }}] }},",
+         rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Division::None, records: None }} }}] }},",
         kernel.index
     );
     (functions, descriptor(kernel, &listed))
@@ -124,8 +124,8 @@ fn records_text(records: Option<&Records>, of: &str) -> String {
 }
 
 fn slots_text(slots: &[Slot]) -> String {
-    slots.iter().fold(String::new(), |mut s, (param, array)| {
-        write!(s, "rt::Slot {{ param: {param}, array: {} }},", array_text(*array)).expect("a string");
+    slots.iter().fold(String::new(), |mut s, slot| {
+        write!(s, "rt::Slot {{ param: {}, array: {} }},", slot.param, array_text(slot.array)).expect("a string");
         s
     })
 }
@@ -163,7 +163,7 @@ fn cluster_form(
     *functions += &rust::rows_function(kernel, part, &c, layout, &format!("{name}_rows"));
     let packed: String = c.packed.iter().fold(String::new(), |mut s, p| {
         let (param, role, component) = (p.param, p.role.0, p.component);
-        write!(s, "rt::Packed {{ param: {param}, role: {role}, component: {component} }},")
+        write!(s, "rt::Packed {{ param: {param}, role: rt::Role({role}), component: {component} }},")
             .expect("a string");
         s
     });
@@ -179,12 +179,11 @@ fn cluster_form(
 
 fn array_text(array: Array) -> String {
     match array {
-        Array::Values(role) => format!("rt::Array::Values({})", role.0),
-        other => format!("rt::Array::{other:?}"),
+        Array::Values(role) => format!("rt::SlotArray::Values(rt::Role({}))", role.0),
+        other => format!("rt::SlotArray::{other:?}"),
     }
 }
 
 fn kind_text(kind: Kind) -> String {
-    // The runtime's mirror of this enum has the same names; only the path of the variants differs.
     format!("ParamKind::{kind:?}")
 }

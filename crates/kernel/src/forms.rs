@@ -1,5 +1,7 @@
 //! The forms of a kernel: which of them there are, and how each is derived.
 
+pub use madelung_kernel_abi::{Lists, Member};
+
 use crate::derivative::tangent;
 use crate::factor::factored;
 use crate::flatten::flatten;
@@ -8,32 +10,6 @@ use crate::mirror::{Part, Partners, has_partners, parts};
 use crate::print::layout::Layout;
 use crate::reverse::adjoint;
 use crate::rewrite::specialise;
-
-/// A member of the closed set of derivatives that a form computes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Member {
-    /// The outputs.
-    Value,
-    /// The outputs and their derivative along one direction.
-    Tangent,
-    /// The same along two directions, and the mixed second derivative.
-    SecondTangent,
-    /// The outputs, and the gradient by every input of ⟨cotangent, outputs⟩.
-    Gradient,
-    /// The same, and its derivative along a direction: Hessian-vector products.
-    GradientTangent,
-}
-
-/// What kind of pair list a form is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lists {
-    /// Any: what partners get is gathered through the list's transpose.
-    Any,
-    /// Full lists: what partners get is gathered by symmetry.
-    Full,
-    /// Any, where the caller wants no transpose: rows add to their partners' elements.
-    Scatter,
-}
 
 /// A form of a kernel, ready to be printed.
 #[derive(Clone, Debug)]

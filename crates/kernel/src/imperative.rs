@@ -4,6 +4,8 @@
 //! Integers are 64-bit and wrap; reals are f64. Every element that a computed number names is checked first
 //! ([`Stmt::Check`]), and every access to an output is a relaxed atomic one, as other rows may touch it at any time.
 
+pub use madelung_kernel_abi::Reason;
+
 use crate::ir::{Dim, Kernel, Kind, ParamId, Role};
 use crate::print::layout::{Array, Slot};
 use std::collections::BTreeSet;
@@ -20,23 +22,6 @@ pub enum Type {
     Int,
     /// A condition.
     Bool,
-}
-
-/// Why a row raises the status word: the numbers of its bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reason {
-    /// An index is out of range.
-    Index = 0,
-    /// Two points coincide.
-    Coincident = 1,
-    /// There is more than there is room for.
-    Capacity = 2,
-    /// A number is infinite or NaN.
-    NotFinite = 3,
-    /// An integer does not fit its array.
-    Overflow = 4,
-    /// An integer was divided by zero.
-    Division = 5,
 }
 
 /// An operation on one variable.
@@ -247,25 +232,25 @@ impl Layout {
         visit(&body.stmts, &mut |s| match s {
             Stmt::Let(_, Expr::Load { param, .. } | Expr::Atomic { param, .. })
             | Stmt::Store { param, .. } => {
-                slots.insert((*param, Array::Values(Role::VALUE)));
+                slots.insert(Slot::new(*param, Array::Values(Role::VALUE)));
             }
             Stmt::Let(_, Expr::Entry { param, array, .. }) => {
-                slots.insert((*param, *array));
+                slots.insert(Slot::new(*param, *array));
                 if *array == Array::Shift {
-                    slots.insert((*param, Array::PackedShift));
+                    slots.insert(Slot::new(*param, Array::PackedShift));
                 }
             }
             Stmt::Loop(_) => loops = true,
             _ => {}
         });
         let slots: Vec<Slot> = slots.into_iter().collect();
-        let written = (0..slots.len()).filter(|n| is_output(kernel.params[slots[*n].0].kind)).collect();
+        let written = (0..slots.len()).filter(|n| is_output(kernel.params[slots[*n].param].kind)).collect();
         Self { slots, written, loops }
     }
 
     /// The position of an array among the pointers.
     pub fn slot(&self, param: ParamId, array: Array) -> usize {
-        self.slots.binary_search(&(param, array)).expect("every array of the body has a slot")
+        self.slots.binary_search(&Slot::new(param, array)).expect("every array of the body has a slot")
     }
 }
 

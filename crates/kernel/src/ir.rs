@@ -9,6 +9,7 @@ mod body;
 mod op;
 
 pub use body::Body;
+pub use madelung_kernel_abi::{ParamKind as Kind, Query, Role};
 pub use op::Op;
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,40 +23,6 @@ pub type ParamId = usize;
 pub type LoopId = usize;
 /// A dimension (`Atom`, `System`, …), by position in [`Kernel::dims`].
 pub type Dim = usize;
-
-/// Which array of a parameter is meant: a set of bits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Role(pub u8);
-
-impl Role {
-    /// The value.
-    pub const VALUE: Role = Role(0);
-    /// Derivative along the first direction.
-    pub const FIRST: Role = Role(1);
-    /// Derivative along the second direction.
-    pub const SECOND: Role = Role(2);
-    /// Cotangent: of an output it is read, of an input it is contributed to.
-    pub const COTANGENT: Role = Role(4);
-    /// An array of the form's own, by number: a value of each row that a later launch reads.
-    pub const HIDDEN: Role = Role(8);
-
-    /// The same with a value for each channel of a dimension.
-    #[must_use]
-    pub fn hidden_channels(width: Dim) -> Role {
-        Role(Self::HIDDEN.0 | (width as u8 + 1) << 4)
-    }
-
-    /// Both sets of bits.
-    #[must_use]
-    pub fn with(self, other: Role) -> Role {
-        Role(self.0 | other.0)
-    }
-
-    /// Whether all bits of `other` are set.
-    pub fn has(self, other: Role) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
 
 /// The type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -206,83 +173,6 @@ pub enum Stmt {
     },
 }
 
-/// The kind of a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A real array, an element per row of `dim` (or one element), of so many components; differentiable.
-    Real {
-        /// Elements per row of this dimension; `None`: a single element.
-        dim: Option<Dim>,
-        /// 1, 3 or 9.
-        components: usize,
-        /// Its value is zero in every call; only its derivatives matter (the strain).
-        zero: bool,
-        /// Each element has a value for each channel of this dimension, side by side.
-        width: Option<Dim>,
-    },
-    /// A real array that the kernel writes.
-    Output {
-        /// Elements per row of this dimension; `None`: a single element.
-        dim: Option<Dim>,
-        /// 1, 3 or 9.
-        components: usize,
-        /// Each element has a value for each channel of this dimension, side by side.
-        width: Option<Dim>,
-    },
-    /// An integer array of so many components.
-    Ints {
-        /// Elements per row of this dimension.
-        dim: Dim,
-        /// 1 or 3.
-        components: usize,
-    },
-    /// An integer array of kernels that are not differentiated; [`Kind::Ints`] are the others'.
-    Integers {
-        /// Elements per row of this dimension; `None`: a single element.
-        dim: Option<Dim>,
-        /// 1 or 3.
-        components: usize,
-        /// Whether its elements are i64 and not i32.
-        wide: bool,
-        /// Whether the kernel writes it.
-        output: bool,
-    },
-    /// A real attribute.
-    Scalar,
-    /// An integer attribute.
-    IntScalar,
-    /// Which system each row belongs to, and the rows of each system.
-    Batch {
-        /// The rows.
-        rows: Dim,
-        /// The systems.
-        systems: Dim,
-    },
-    /// A pair list, or a grid whose [`Query`] finds one.
-    Pairs {
-        /// Its rows.
-        rows: Dim,
-        /// What the rows are paired with.
-        columns: Dim,
-        /// The dimension of arrays that have an element per pair.
-        entries: Option<Dim>,
-    },
-    /// An element of another dimension for each row, in any order.
-    Map {
-        /// The rows.
-        rows: Dim,
-        /// The other dimension.
-        into: Dim,
-    },
-    /// A periodic mesh for each system, and the order of its splines.
-    Mesh {
-        /// The systems.
-        systems: Dim,
-        /// Their nodes.
-        nodes: Dim,
-    },
-}
-
 /// A parameter.
 #[derive(Clone, Debug)]
 pub struct Param {
@@ -290,18 +180,6 @@ pub struct Param {
     pub name: String,
     /// Its kind.
     pub kind: Kind,
-}
-
-/// A search that comes before the kernel runs: what lies within a radius of each row's own position. Its grid is a
-/// [`Kind::Pairs`], the pairs being what is found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Query {
-    /// The grid.
-    pub grid: ParamId,
-    /// The positions around which is searched, a vector for each row of the kernel.
-    pub positions: ParamId,
-    /// The radius, an attribute.
-    pub radius: ParamId,
 }
 
 /// A kernel as written: its parameters and its value form.

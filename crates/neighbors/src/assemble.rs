@@ -3,7 +3,7 @@
 use madelung_core::backend::cpu::points::{WORD, pick};
 use madelung_core::backend::pool::Pool;
 use madelung_core::backend::rows::Rows;
-use madelung_core::math::packed;
+use madelung_core::runtime::lanes::packed;
 use madelung_core::pairs::{Buffers, Kind, PairList, Shifts};
 use madelung_core::{Error, Result};
 

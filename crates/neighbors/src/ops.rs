@@ -1,7 +1,7 @@
 //! The ops, each declared once.
 
 use crate::kernels::PAIR_VECTORS;
-use madelung_core::backend::kernel::Kernel;
+use madelung_core::runtime::Kernel;
 use madelung_core::op::{Arg, Op, Registry};
 use madelung_core::{Error, Result};
 use std::sync::OnceLock;

@@ -3,7 +3,7 @@
 use madelung_core::backend::cpu::Cpu;
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::batch::Batch;
-use madelung_core::math::Isa;
+use madelung_core::runtime::Isa;
 use madelung_neighbors::brute_force::{self, Pair};
 use madelung_neighbors::{Coordinate, Kind, Method, Options, PairList, neighbor_list};
 use proptest::prelude::*;

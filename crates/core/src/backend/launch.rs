@@ -1,7 +1,7 @@
 //! A launch with everything bound to it, checked before any backend sees it.
 
 use super::context::Context;
-use super::kernel::{Array as ArrayOf, Kernel, ParamKind, Part, role};
+use crate::runtime::{LaunchAbi, SlotArray, Kernel, ParamKind, Part, Role};
 use super::primitives::Primitives;
 use super::remote::Remote;
 use super::status::Word;
@@ -18,7 +18,7 @@ pub trait Backend: Sync {
     /// Its name: `cpu`, `cuda`.
     fn name(&self) -> &'static str;
     /// Runs a launch that has been checked.
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()>;
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()>;
     /// What it can do besides: scans, sorts, reductions, Fourier transforms.
     fn primitives(&self) -> Result<&dyn Primitives> {
         Err(Error::Unsupported(format!("the backend {} has no primitives", self.name())))
@@ -51,7 +51,7 @@ pub enum Bound<'a> {
 
 /// A part of a kernel with its arguments.
 #[derive(Debug)]
-pub struct Launching<'a> {
+pub struct LaunchArgs<'a> {
     /// The kernel.
     pub kernel: &'static Kernel,
     /// The part.
@@ -61,7 +61,7 @@ pub struct Launching<'a> {
     /// Sizes of the kernel's dimensions.
     pub dims: &'a [usize],
     /// Real and integer arrays, by parameter and role.
-    pub arrays: Vec<((usize, u8), Bound<'a>)>,
+    pub arrays: Vec<((usize, Role), Bound<'a>)>,
     /// Batches, by parameter.
     pub batches: Vec<(usize, &'a Batch<'a>)>,
     /// Pair lists, by parameter; what a grid's query found is one.
@@ -82,9 +82,9 @@ pub struct Launching<'a> {
     pub word: Option<&'a Array>,
 }
 
-impl<'a> Launching<'a> {
+impl<'a> LaunchArgs<'a> {
     /// The array of a parameter and role.
-    pub fn array(&self, param: usize, role: u8) -> Option<&Bound<'a>> {
+    pub fn array(&self, param: usize, role: Role) -> Option<&Bound<'a>> {
         self.arrays.iter().find(|(key, _)| *key == (param, role)).map(|(_, b)| b)
     }
 
@@ -128,6 +128,18 @@ impl<'a> Launching<'a> {
         self.dims[self.part.index]
     }
 
+    /// Its layout in memory, without pointers: attributes, dimensions and the status word.
+    pub fn abi(&self) -> LaunchAbi {
+        let mut abi = LaunchAbi::default();
+        abi.status = self.status.pointer();
+        abi.reals[..self.reals.len()].copy_from_slice(&self.reals);
+        abi.ints[..self.ints.len()].copy_from_slice(&self.ints);
+        for (size, dim) in abi.dims.iter_mut().zip(self.dims) {
+            *size = *dim as i64;
+        }
+        abi
+    }
+
     /// The error of a launch that has run, in the kernel's own names.
     pub fn raised(&self) -> Option<Error> {
         self.status.error_of(self.kernel)
@@ -139,7 +151,7 @@ impl<'a> Launching<'a> {
         self.check_at(Place::Host)
     }
 
-    /// [`Launching::check`] for a backend whose arrays lie elsewhere.
+    /// [`LaunchArgs::check`] for a backend whose arrays lie elsewhere.
     pub fn check_at(&self, place: Place) -> Result<()> {
         self.check_places_of_arrays(place)?;
         let of_kernel = |part: &'static Part| std::ptr::eq(part, self.part);
@@ -159,14 +171,14 @@ impl<'a> Launching<'a> {
         }
         for (n, slot) in self.part.slots.iter().enumerate() {
             match slot.array {
-                ArrayOf::Values(role) => {
+                SlotArray::Values(role) => {
                     self.check_array(slot.param, role)?;
                     self.check_access(slot.param, role, self.part.written.contains(&n))?;
                 }
-                ArrayOf::SystemOf | ArrayOf::Members => self.check_batch(slot.param)?,
-                ArrayOf::Scratch(_) => {}
-                ArrayOf::MapOf => self.check_map(slot.param)?,
-                ArrayOf::MeshShape => self.check_mesh(slot.param)?,
+                SlotArray::SystemOf | SlotArray::Members => self.check_batch(slot.param)?,
+                SlotArray::Scratch(_) => {}
+                SlotArray::MapOf => self.check_map(slot.param)?,
+                SlotArray::MeshShape => self.check_mesh(slot.param)?,
                 array => self.check_pairs(slot.param, array)?,
             }
         }
@@ -210,10 +222,10 @@ impl<'a> Launching<'a> {
         }
     }
 
-    fn check_array(&self, param: usize, role: u8) -> Result<()> {
-        let hidden = role & role::HIDDEN != 0;
+    fn check_array(&self, param: usize, role: Role) -> Result<()> {
+        let hidden = role.has(Role::HIDDEN);
         let kind = if hidden {
-            ParamKind::Output { dim: Some(self.kernel.index), components: 1, width: role::width(role) }
+            ParamKind::Output { dim: Some(self.kernel.index), components: 1, width: role.width() }
         } else {
             self.kernel.params[param].kind
         };
@@ -230,7 +242,7 @@ impl<'a> Launching<'a> {
             _ => return Err(Error::argument(name, "a parameter that has arrays", format!("{kind:?}"))),
         };
         let one_element =
-            self.part.uniform && role & role::COTANGENT != 0 && matches!(kind, ParamKind::Output { .. });
+            self.part.uniform && role.has(Role::COTANGENT) && matches!(kind, ParamKind::Output { .. });
         let channels = width.map_or(1, |w| self.dims[w]);
         if channels == 0 {
             return Err(Error::argument(name, "a feature width of at least 1", "0"));
@@ -253,7 +265,7 @@ impl<'a> Launching<'a> {
     }
 
     /// What is written is bound for writing, and what is read is there.
-    fn check_access(&self, param: usize, role: u8, written: bool) -> Result<()> {
+    fn check_access(&self, param: usize, role: Role, written: bool) -> Result<()> {
         let name = self.name_of(param, role);
         match (self.array(param, role), written) {
             (Some(Bound::Input(_)), true) => Err(Error::argument(name, "an output", "an array to read from")),
@@ -299,7 +311,7 @@ impl<'a> Launching<'a> {
         Ok(())
     }
 
-    fn check_pairs(&self, param: usize, array: ArrayOf) -> Result<()> {
+    fn check_pairs(&self, param: usize, array: SlotArray) -> Result<()> {
         let p = &self.kernel.params[param];
         let ParamKind::Pairs { rows, columns, entries } = p.kind else {
             return Err(Error::argument(p.name, "a pair list", format!("{:?}", p.kind)));
@@ -318,7 +330,7 @@ impl<'a> Launching<'a> {
             let expected = format!("{} entries ({})", self.dims[entries], self.kernel.dims[entries]);
             return Err(Error::argument(p.name, expected, room.to_string()));
         }
-        if matches!(array, ArrayOf::ColumnStart | ArrayOf::PairRow | ArrayOf::PairEntry) {
+        if matches!(array, SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry) {
             match (self.pair_list(param), self.on_device(param)) {
                 (Some(list), _) => _ = list.transpose()?,
                 (None, Some(DeviceArg::Pairs(list))) if list.transpose().is_some() => {}
@@ -359,7 +371,7 @@ impl<'a> Launching<'a> {
         Ok(())
     }
 
-    fn name_of(&self, param: usize, role: u8) -> &'static str {
-        if role & role::HIDDEN != 0 { "an array between launches" } else { self.kernel.params[param].name }
+    fn name_of(&self, param: usize, role: Role) -> &'static str {
+        if role.has(Role::HIDDEN) { "an array between launches" } else { self.kernel.params[param].name }
     }
 }

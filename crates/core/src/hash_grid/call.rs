@@ -2,15 +2,15 @@
 
 use crate::Result;
 use crate::array::{Array, DType};
-use crate::backend::kernel::{Kernel, ParamKind, role};
+use crate::runtime::{Kernel, ParamKind, Role};
 use crate::backend::status::Word;
-use crate::backend::{Bound, Context, Launching};
+use crate::backend::{Bound, Context, LaunchArgs};
 use crate::batch::Batch;
 
 pub(super) struct Call<'a> {
     kernel: &'static Kernel,
     dims: Vec<usize>,
-    arrays: Vec<((usize, u8), Bound<'a>)>,
+    arrays: Vec<((usize, Role), Bound<'a>)>,
     batches: Vec<(usize, &'a Batch<'a>)>,
     reals: Vec<f64>,
     ints: Vec<i64>,
@@ -43,12 +43,12 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn input(mut self, name: &str, array: &'a Array) -> Self {
-        self.arrays.push(((self.param(name), role::VALUE), Bound::Input(array.view())));
+        self.arrays.push(((self.param(name), Role::VALUE), Bound::Input(array.view())));
         self
     }
 
     pub(super) fn output(mut self, name: &str, array: &'a mut Array) -> Self {
-        self.arrays.push(((self.param(name), role::VALUE), Bound::Output { array, adds: false }));
+        self.arrays.push(((self.param(name), Role::VALUE), Bound::Output { array, adds: false }));
         self
     }
 
@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
     /// An argument that does not fit, or what the status word says.
     pub(super) fn run(self, context: &Context<'_>) -> Result<()> {
         let word = Word::default();
-        let mut launch = Launching {
+        let mut launch = LaunchArgs {
             kernel: self.kernel,
             part: &self.kernel.forms[0].parts[0],
             dtype: DType::F64,

@@ -14,7 +14,7 @@ pub use search::{Capped, Nearest};
 
 use crate::array::{Array, DType, Data, View};
 use crate::backend::Context;
-use crate::backend::kernel::Kernel;
+use crate::runtime::Kernel;
 use crate::batch::Batch;
 use crate::lattice::{Lattice, lattices, norm};
 use crate::{Error, Result};

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::{HashGrid, Placed, kernels};
 use crate::array::{Array, DType, Data, View};
 use crate::backend::Context;
-use crate::backend::kernel::Kernel;
+use crate::runtime::Kernel;
 use crate::backend::primitives::Scan;
 use crate::batch::Batch;
 use crate::pairs::{Kind, PairList, Shifts};

@@ -4,7 +4,7 @@ use super::declare::{ArgKind, Constraint, Op};
 use super::request::Arg;
 use super::size::Size;
 use crate::array::{DType, Place, View};
-use crate::backend::kernel::ParamKind;
+use crate::runtime::ParamKind;
 use crate::backend::remote::Check;
 use crate::batch::Batch;
 use crate::cell::Cell;

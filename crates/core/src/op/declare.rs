@@ -5,7 +5,7 @@ use super::fit::{check_kind, check_order};
 use super::linear::Linear;
 use super::size::Size;
 use crate::array::DType;
-use crate::backend::kernel::{Kernel, Param, ParamKind};
+use crate::runtime::{Kernel, Param, ParamKind};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -6,9 +6,9 @@ use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::store::{Slot, Store};
 use crate::array::{Array, DType, Shape, View};
-use crate::backend::kernel::{Array as ArrayOf, Member, ParamKind, role};
+use crate::runtime::{SlotArray, Member, ParamKind, Role};
 use crate::backend::status::Word;
-use crate::backend::{Bound, Context, Launching};
+use crate::backend::{Bound, Context, LaunchArgs};
 use crate::device::DeviceArg;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub(super) struct Run<'r, 'a> {
     dims: Vec<(&'r str, usize)>,
     attrs: Vec<(&'r str, i64)>,
     /// The buffer and role of each result.
-    pub(super) results: Vec<(usize, u8)>,
+    pub(super) results: Vec<(usize, Role)>,
     pub(super) store: Store<'a>,
     /// Whether a kernel raised the status word, and the error was put off.
     raised: bool,
@@ -100,7 +100,7 @@ impl<'r, 'a> Run<'r, 'a> {
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 let slot = run.computed(&op.args[n], view)?;
-                run.store.set(n, role::VALUE, slot);
+                run.store.set(n, Role::VALUE, slot);
             }
         }
         Ok(run)
@@ -118,12 +118,12 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// Whether a value came with the call, saved by an earlier one.
-    pub(super) fn given(&self, buffer: usize, r: u8) -> bool {
+    pub(super) fn given(&self, buffer: usize, r: Role) -> bool {
         let slot = self.store.get(buffer, r);
-        r == role::VALUE && buffer >= self.op.args.len() && matches!(slot, Slot::Borrowed(_))
+        r == Role::VALUE && buffer >= self.op.args.len() && matches!(slot, Slot::Borrowed(_))
     }
 
-    pub(super) fn has(&self, buffer: usize, role: u8) -> bool {
+    pub(super) fn has(&self, buffer: usize, role: Role) -> bool {
         !matches!(self.store.get(buffer, role), Slot::Absent)
     }
 
@@ -180,7 +180,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 }
                 self.fits(&name, n, self.dtype_of(n), view)?;
                 let slot = self.widened(view)?;
-                self.store.set(n, 1 << k, slot);
+                self.store.set(n, [Role::FIRST, Role::SECOND][k], slot);
             }
         }
         for (n, cotangent) in request.cotangents.iter().enumerate() {
@@ -196,7 +196,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     self.widened(view)?
                 }
                 // Filled when the call began.
-                Some(Cotangent::Uniform(_)) if self.has(buffer, role::COTANGENT) => continue,
+                Some(Cotangent::Uniform(_)) if self.has(buffer, Role::COTANGENT) => continue,
                 Some(Cotangent::Uniform(x)) => {
                     let components: usize = self.shape(buffer)?.iter().skip(1).product();
                     let one = self.context.filled(self.dtype, &[components], *x)?;
@@ -204,20 +204,20 @@ impl<'r, 'a> Run<'r, 'a> {
                     Slot::Uniform(one)
                 }
             };
-            self.store.set(buffer, role::COTANGENT, slot);
+            self.store.set(buffer, Role::COTANGENT, slot);
         }
         self.check_gradients(request.gradients)?;
         self.set_saved(request)?;
         self.results = self.results_of(request);
         match (request.cotangents.is_empty(), request.directions.len()) {
             (true, 0) if request.save.is_some() => self.forward_saving(request.save.unwrap_or_default()),
-            (true, 0) => self.forward(Member::Value, role::VALUE),
-            (true, 1) => self.forward(Member::Tangent, role::FIRST),
+            (true, 0) => self.forward(Member::Value, Role::VALUE),
+            (true, 1) => self.forward(Member::Tangent, Role::FIRST),
             (false, order) => match self.scaled(request)? {
                 Some(scaled) => Ok(scaled),
                 None => self.backward(request, order),
             },
-            (true, _) => self.forward(Member::SecondTangent, role::FIRST | role::SECOND),
+            (true, _) => self.forward(Member::SecondTangent, Role::FIRST.with(Role::SECOND)),
         }
     }
 
@@ -226,17 +226,17 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// F: every step in order.
-    pub(super) fn forward(&mut self, member: Member, wanted: u8) -> Result<Evaluated> {
+    pub(super) fn forward(&mut self, member: Member, wanted: Role) -> Result<Evaluated> {
         for s in 0..self.op.steps.len() {
             // A step that no direction reaches has no derivatives: absent means zero.
-            let member = if self.reaches(s, !role::COTANGENT & 3) { member } else { Member::Value };
-            if member == Member::Value && self.written(s).all(|b| self.given(b, role::VALUE)) {
+            let member = if self.reaches(s, Role::FIRST.with(Role::SECOND)) { member } else { Member::Value };
+            if member == Member::Value && self.written(s).all(|b| self.given(b, Role::VALUE)) {
                 continue;
             }
             self.launch(s, member, &|run, buffer, r| {
                 !run.op.is_output(buffer)
                     || r == wanted
-                    || (member == Member::Value && r == role::VALUE && wanted == 0)
+                    || (member == Member::Value && r == Role::VALUE && wanted == Role::VALUE)
             })?;
         }
         let values = self.outputs().map(|b| self.take(b, wanted)).collect::<Result<_>>()?;
@@ -244,11 +244,11 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// Whether any input of a step has an array with one of these bits.
-    fn reaches(&self, step: usize, bits: u8) -> bool {
+    fn reaches(&self, step: usize, bits: Role) -> bool {
         let step = &self.op.steps[step];
         step.has_real_outputs()
             && step.params().iter().zip(&step.buffers).any(|(p, b)| {
-                matches!(p.kind, ParamKind::Real { .. }) && (1..8u8).any(|r| r & bits != 0 && self.has(*b, r))
+                matches!(p.kind, ParamKind::Real { .. }) && (1..8).map(Role).any(|r| r.meets(bits) && self.has(*b, r))
             })
     }
 
@@ -282,33 +282,33 @@ impl<'r, 'a> Run<'r, 'a> {
         let needed = self.needed(gradient, value, active)?;
         let mut ran = vec![false; steps];
         for (s, ran) in ran.iter_mut().enumerate() {
-            let member = if self.reaches(s, role::FIRST) { value } else { Member::Value };
-            let makes = |b: usize| member != Member::Value || !self.given(b, role::VALUE);
+            let member = if self.reaches(s, Role::FIRST) { value } else { Member::Value };
+            let makes = |b: usize| member != Member::Value || !self.given(b, Role::VALUE);
             if self.written(s).any(|b| needed.contains(&b) && makes(b)) {
                 let values = request.values;
-                self.launch(s, member, &|run, b, r| !run.op.is_output(b) || (values && r == role::VALUE))?;
+                self.launch(s, member, &|run, b, r| !run.op.is_output(b) || (values && r == Role::VALUE))?;
                 *ran = true;
             }
         }
         for s in (0..steps).rev() {
-            let reached = self.written(s).any(|b| (4..8).any(|r| self.has(b, r)));
+            let reached = self.written(s).any(|b| (4..8).any(|r| self.has(b, Role(r))));
             if !reached || !self.depends(s, active) {
                 continue;
             }
             // Without a direction among its inputs and cotangents, a step's gradient has no derivative.
-            let tangent = self.reaches(s, role::FIRST)
-                || self.written(s).any(|b| self.has(b, role::COTANGENT | role::FIRST));
+            let tangent = self.reaches(s, Role::FIRST)
+                || self.written(s).any(|b| self.has(b, Role::COTANGENT.with(Role::FIRST)));
             let member = if tangent { gradient } else { Member::Gradient };
             // Values fall out of the pass where they were not needed before it and what they need is there.
             let reads = self.reads(s, Member::Value, active)?;
-            let ready = reads.iter().all(|b| *b < self.op.args.len() || self.has(*b, role::VALUE));
+            let ready = reads.iter().all(|b| *b < self.op.args.len() || self.has(*b, Role::VALUE));
             let values = order == 0 && request.values && !ran[s] && ready;
             self.launch(s, member, &|run, b, r| {
-                if r & role::COTANGENT == 0 {
-                    return r == role::VALUE && values;
+                if !r.has(Role::COTANGENT) {
+                    return r == Role::VALUE && values;
                 }
                 let is_arg = b < run.op.args.len();
-                active.contains(&b) && (!is_arg || order == 0 || r & role::FIRST != 0)
+                active.contains(&b) && (!is_arg || order == 0 || r.has(Role::FIRST))
             })?;
             ran[s] |= values;
         }
@@ -317,15 +317,15 @@ impl<'r, 'a> Run<'r, 'a> {
             for (s, _) in ran.iter().enumerate().filter(|(_, ran)| !**ran) {
                 self.launch(s, Member::Value, &|_, _, _| true)?;
             }
-            evaluated.values = self.outputs().map(|b| self.take(b, role::VALUE)).collect::<Result<_>>()?;
+            evaluated.values = self.outputs().map(|b| self.take(b, Role::VALUE)).collect::<Result<_>>()?;
         }
-        let wanted = role::COTANGENT | if order == 0 { 0 } else { role::FIRST };
+        let wanted = Role::COTANGENT.with(if order == 0 { Role::VALUE } else { Role::FIRST });
         evaluated.gradients =
             request.gradients.iter().map(|n| self.take(*n, wanted)).collect::<Result<_>>()?;
         Ok(evaluated)
     }
 
-    pub(super) fn take(&mut self, buffer: usize, role: u8) -> Result<Array> {
+    pub(super) fn take(&mut self, buffer: usize, role: Role) -> Result<Array> {
         match self.store.take(buffer, role) {
             Slot::Owned(array) => Ok(array),
             // Nothing contributed: it is zero.
@@ -334,7 +334,7 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// Runs one form of one step. `wanted` says which of the arrays that it can write are wanted.
-    fn launch(&mut self, s: usize, member: Member, wanted: &dyn Fn(&Self, usize, u8) -> bool) -> Result<()> {
+    fn launch(&mut self, s: usize, member: Member, wanted: &dyn Fn(&Self, usize, Role) -> bool) -> Result<()> {
         let step = &self.op.steps[s];
         let kernel = match step.work {
             Work::Kernel(kernel) => kernel,
@@ -348,11 +348,11 @@ impl<'r, 'a> Run<'r, 'a> {
         let uniform = gradient
             && (0..kernel.params.len())
                 .filter(|p| is_output(*p))
-                .all(|p| matches!(self.store.get(step.buffers[p], role::COTANGENT), Slot::Uniform(_)));
+                .all(|p| matches!(self.store.get(step.buffers[p], Role::COTANGENT), Slot::Uniform(_)));
         let wanted_inputs: Vec<usize> = (0..kernel.params.len())
             .filter(|p| matches!(kernel.params[*p].kind, ParamKind::Real { .. }))
             .map(|p| step.buffers[p])
-            .filter(|b| wanted(self, *b, role::COTANGENT) || wanted(self, *b, role::COTANGENT | role::FIRST))
+            .filter(|b| wanted(self, *b, Role::COTANGENT) || wanted(self, *b, Role::COTANGENT.with(Role::FIRST)))
             .collect();
         let form = self.form(s, kernel, member, &wanted_inputs, uniform)?;
         let mut sizes = vec![0; kernel.dims.len()];
@@ -360,10 +360,10 @@ impl<'r, 'a> Run<'r, 'a> {
         let rows = sizes[kernel.index];
         let mut hidden: BTreeMap<usize, Array> = BTreeMap::new();
         for part in form.parts {
-            let mut keys: Vec<(usize, u8, bool)> =
+            let mut keys: Vec<(usize, Role, bool)> =
                 Vec::with_capacity(part.slots.len() + part.reductions.len());
             for (n, slot) in part.slots.iter().enumerate() {
-                if let ArrayOf::Values(r) = slot.array {
+                if let SlotArray::Values(r) = slot.array {
                     keys.push((slot.param, r, part.written.contains(&n)));
                 }
             }
@@ -372,12 +372,12 @@ impl<'r, 'a> Run<'r, 'a> {
                     keys.push((r.param, r.role, true));
                 }
             }
-            let takes = |run: &Self, param: usize, r: u8| {
+            let takes = |run: &Self, param: usize, r: Role| {
                 let buffer = step.buffers[param];
                 (wanted(run, buffer, r) && !run.given(buffer, r)) || !kernel.is_differentiable()
             };
             let mut written = keys.iter().filter(|key| key.2);
-            if !written.any(|(param, r, _)| r & role::HIDDEN != 0 || takes(self, *param, *r)) {
+            if !written.any(|(param, r, _)| r.has(Role::HIDDEN) || takes(self, *param, *r)) {
                 // Nobody wants what it would write.
                 continue;
             }
@@ -385,9 +385,9 @@ impl<'r, 'a> Run<'r, 'a> {
             // What is written is taken out, so that the rest can be borrowed.
             let mut outputs = vec![];
             for (param, r, writes) in &keys {
-                if r & role::HIDDEN != 0 {
+                if r.has(Role::HIDDEN) {
                     if *writes {
-                        let channels = role::width(*r).map(|w| sizes[w]);
+                        let channels = r.width().map(|w| sizes[w]);
                         let shape: Vec<usize> = [rows].into_iter().chain(channels).collect();
                         let array = self.context.allocator.room(self.dtype, &shape)?;
                         outputs.push(((*param, *r), usize::MAX, array, false));
@@ -407,13 +407,13 @@ impl<'r, 'a> Run<'r, 'a> {
                     outputs.push(((*param, *r), buffer, array, adds));
                 }
             }
-            let mut arrays: Vec<((usize, u8), Bound<'_>)> = Vec::with_capacity(keys.len());
+            let mut arrays: Vec<((usize, Role), Bound<'_>)> = Vec::with_capacity(keys.len());
             for (param, r, writes) in &keys {
                 if *writes {
                     if !outputs.iter().any(|o| o.0 == (*param, *r)) {
                         arrays.push(((*param, *r), Bound::Unwanted));
                     }
-                } else if r & role::HIDDEN != 0 {
+                } else if r.has(Role::HIDDEN) {
                     let array = hidden.get(param).ok_or_else(|| {
                         Error::Unsupported(format!(
                             "{}: an array between launches is read before it is made",
@@ -447,7 +447,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 }
             }
             let word = Word::default();
-            let mut launch = Launching {
+            let mut launch = LaunchArgs {
                 kernel,
                 part,
                 dtype: self.dtype,
@@ -470,7 +470,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 self.raised = true;
             }
             for ((param, r), buffer, array, _) in outputs {
-                if r & role::HIDDEN != 0 {
+                if r.has(Role::HIDDEN) {
                     hidden.insert(param, array);
                     continue;
                 }
@@ -488,20 +488,20 @@ impl<'r, 'a> Run<'r, 'a> {
     /// are called so for the sake of the cheaper forms.
     fn find_uniform(&mut self, s: usize) -> Result<()> {
         for buffer in self.written(s) {
-            let Slot::Owned(array) = self.store.get(buffer, role::COTANGENT) else { continue };
+            let Slot::Owned(array) = self.store.get(buffer, Role::COTANGENT) else { continue };
             let (true, Some(x)) = (array.shape().len() == 1, array.view().uniform()) else { continue };
             let one = Slot::Uniform(self.context.filled(self.dtype, &[1], x)?);
-            if let Slot::Owned(array) = self.store.take(buffer, role::COTANGENT) {
+            if let Slot::Owned(array) = self.store.take(buffer, Role::COTANGENT) {
                 self.store.set_spread(buffer, array);
             }
-            self.store.set(buffer, role::COTANGENT, one);
+            self.store.set(buffer, Role::COTANGENT, one);
         }
         Ok(())
     }
 
     /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form
     /// wants an array.
-    pub(super) fn make_readable(&mut self, buffer: usize, r: u8, uniform: bool) -> Result<()> {
+    pub(super) fn make_readable(&mut self, buffer: usize, r: Role, uniform: bool) -> Result<()> {
         match self.store.get(buffer, r) {
             Slot::Absent => {
                 let zeros = self.zeros(buffer)?;
@@ -527,7 +527,7 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// Puts an array where there is none, or adds it to the one that is there.
-    pub(super) fn add_to(&mut self, buffer: usize, r: u8, array: Array) -> Result<()> {
+    pub(super) fn add_to(&mut self, buffer: usize, r: Role, array: Array) -> Result<()> {
         let sum = match self.store.take(buffer, r) {
             Slot::Owned(mut sum) => {
                 self.context.add(&mut sum, &array)?;

@@ -3,7 +3,7 @@
 use super::declare::{ArgKind, Op, Step};
 use super::size::Size;
 use crate::array::DType;
-use crate::backend::kernel::{Kernel, ParamKind};
+use crate::runtime::{Kernel, ParamKind};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 

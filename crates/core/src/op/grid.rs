@@ -7,7 +7,7 @@ use super::request::{Arg, Request};
 use super::size::Size;
 use crate::array::{Array, DType};
 use crate::backend::Context;
-use crate::backend::kernel::{Kernel, Query, role};
+use crate::runtime::{Kernel, Query, Role};
 use crate::backend::remote::GridSearch;
 use crate::batch::Batch;
 use crate::device::DeviceArg;
@@ -252,7 +252,7 @@ impl Run<'_, '_> {
             // As they were given; half precision is widened without loss.
             let given = |n: usize| match &self.args[n] {
                 Arg::Array(view) if view.dtype().is_computed() => view.clone(),
-                _ => self.readable(n, role::VALUE, false),
+                _ => self.readable(n, Role::VALUE, false),
             };
             let (queries, points) = (given(query.0), given(points));
             let asked = GridSearch {

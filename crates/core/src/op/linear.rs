@@ -7,7 +7,7 @@ use super::request::Arg;
 use super::size::Size;
 use super::store::Slot;
 use crate::array::{Array, View};
-use crate::backend::kernel::{Member, Param, ParamKind, role};
+use crate::runtime::{Member, Param, ParamKind, Role};
 use crate::backend::primitives::Waves;
 use crate::device::DeviceArg;
 use crate::{Error, Result};
@@ -159,18 +159,18 @@ impl Run<'_, '_> {
         map: Linear,
         buffers: &[usize],
         member: Member,
-        wanted: &dyn Fn(&Self, usize, u8) -> bool,
+        wanted: &dyn Fn(&Self, usize, Role) -> bool,
     ) -> Result<()> {
         let (inputs, outputs) = map.sides(buffers);
-        let roles: &[u8] = match member {
-            Member::Value => &[role::VALUE],
-            Member::Tangent => &[role::VALUE, role::FIRST],
-            Member::SecondTangent => &[role::VALUE, role::FIRST, role::SECOND, role::FIRST | role::SECOND],
-            Member::Gradient => &[role::VALUE, role::COTANGENT],
-            Member::GradientTangent => &[role::COTANGENT, role::COTANGENT | role::FIRST],
+        let roles: &[Role] = match member {
+            Member::Value => &[Role::VALUE],
+            Member::Tangent => &[Role::VALUE, Role::FIRST],
+            Member::SecondTangent => &[Role::VALUE, Role::FIRST, Role::SECOND, const { Role::FIRST.with(Role::SECOND) }],
+            Member::Gradient => &[Role::VALUE, Role::COTANGENT],
+            Member::GradientTangent => &[Role::COTANGENT, const { Role::COTANGENT.with(Role::FIRST) }],
         };
         for r in roles {
-            let transposed = r & role::COTANGENT != 0;
+            let transposed = r.has(Role::COTANGENT);
             let (from, to) = if transposed { (&outputs, &inputs) } else { (&inputs, &outputs) };
             // What is absent is zero, and so is what a linear map makes of it.
             if !to.iter().any(|b| wanted(self, *b, *r)) || !from.iter().any(|b| self.has(*b, *r)) {
@@ -194,7 +194,7 @@ impl Run<'_, '_> {
     }
 
     /// What was made readable.
-    pub(super) fn readable(&self, buffer: usize, r: u8, uniform: bool) -> View<'_> {
+    pub(super) fn readable(&self, buffer: usize, r: Role, uniform: bool) -> View<'_> {
         match (self.store.get(buffer, r), self.store.spread(buffer)) {
             (Slot::Borrowed(view), _) => view.clone(),
             (Slot::Uniform(_), Some(array)) if !uniform => array.view(),

@@ -5,7 +5,7 @@ use super::evaluate::Run;
 use super::request::Arg;
 use crate::Result;
 use crate::array::Array;
-use crate::backend::kernel::{Array as ArrayOf, Part, Slot};
+use crate::runtime::{SlotArray, Part, Slot};
 use crate::device::{DeviceArg, DevicePairs};
 
 impl Run<'_, '_> {
@@ -13,7 +13,7 @@ impl Run<'_, '_> {
     pub(super) fn transpose_lists(&mut self, step: &Step, part: &Part) -> Result<()> {
         let Some(remote) = self.context.backend.remote() else { return Ok(()) };
         let by_column =
-            |slot: &&Slot| matches!(slot.array, ArrayOf::ColumnStart | ArrayOf::PairRow | ArrayOf::PairEntry);
+            |slot: &&Slot| matches!(slot.array, SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry);
         for slot in part.slots.iter().filter(by_column) {
             let buffer = step.buffers[slot.param];
             if self.transposes.iter().any(|(b, _)| *b == buffer) {

@@ -3,7 +3,7 @@
 use super::declare::Work;
 use super::evaluate::Run;
 use super::request::Arg;
-use crate::backend::kernel::{Array as ArrayOf, Form, Kernel, Lists, Member, ParamKind, role};
+use crate::runtime::{SlotArray, Form, Kernel, Lists, Member, ParamKind, Role};
 use crate::device::DeviceArg;
 use crate::pairs::{Kind, PairList};
 use crate::{Error, Result};
@@ -46,7 +46,7 @@ impl<'r> Run<'r, '_> {
             if self.depends(s, active) && self.op.steps[s].has_real_outputs() {
                 needed.extend(self.reads(s, gradient, active)?);
             }
-            let makes = |b: usize| value != Member::Value || !self.given(b, role::VALUE);
+            let makes = |b: usize| value != Member::Value || !self.given(b, Role::VALUE);
             if self.written(s).any(|b| needed.contains(&b) && makes(b)) {
                 needed.extend(self.reads(s, value, active)?);
             }
@@ -66,8 +66,9 @@ impl<'r> Run<'r, '_> {
         let mut reads = vec![];
         for part in form.parts {
             for (n, slot) in part.slots.iter().enumerate() {
-                if let ArrayOf::Values(r) = slot.array
-                    && r & (role::COTANGENT | role::HIDDEN) == 0
+                if let SlotArray::Values(r) = slot.array
+                    && !r.has(Role::COTANGENT)
+                    && !r.has(Role::HIDDEN)
                     && !part.written.contains(&n)
                     && matches!(
                         kernel.params[slot.param].kind,

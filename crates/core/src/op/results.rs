@@ -5,7 +5,7 @@ use super::evaluate::Run;
 use super::request::Request;
 use crate::Result;
 use crate::array::{Array, DType, Shape};
-use crate::backend::kernel::role;
+use crate::runtime::Role;
 
 impl Run<'_, '_> {
     pub(super) fn zeros(&self, buffer: usize) -> Result<Array> {
@@ -29,7 +29,7 @@ impl Run<'_, '_> {
     }
 
     /// An array for a role of a buffer, where the caller wants it if it is a result.
-    pub(super) fn made(&self, buffer: usize, r: u8, zeros: bool) -> Result<Array> {
+    pub(super) fn made(&self, buffer: usize, r: Role, zeros: bool) -> Result<Array> {
         let zeros = zeros || has_gaps(self.op, self.args, buffer);
         // What is stored in another dtype is narrowed first.
         let computed = self.op.integer(buffer).is_some() || self.dtype_of(buffer) == self.dtype;
@@ -49,17 +49,17 @@ impl Run<'_, '_> {
     }
 
     /// The buffer and role of each result that a request asks for.
-    pub(super) fn results_of(&self, request: &Request<'_, '_>) -> Vec<(usize, u8)> {
+    pub(super) fn results_of(&self, request: &Request<'_, '_>) -> Vec<(usize, Role)> {
         let tangent = match request.directions.len() {
-            0 => role::VALUE,
-            1 => role::FIRST,
-            _ => role::FIRST | role::SECOND,
+            0 => Role::VALUE,
+            1 => Role::FIRST,
+            _ => Role::FIRST.with(Role::SECOND),
         };
         let forwards = request.cotangents.is_empty();
         let outputs = self.op.args.len()..self.op.args.len() + self.op.outputs.len();
         let values = outputs.filter(|_| forwards || request.values);
-        let values = values.map(|buffer| (buffer, if forwards { tangent } else { role::VALUE }));
-        let gradients = request.gradients.iter().map(|arg| (*arg, role::COTANGENT | tangent));
+        let values = values.map(|buffer| (buffer, if forwards { tangent } else { Role::VALUE }));
+        let gradients = request.gradients.iter().map(|arg| (*arg, Role::COTANGENT.with(tangent)));
         let kept = request.save.map(|by| self.op.kept(by)).unwrap_or_default();
         values.chain(gradients).chain(kept).collect()
     }

@@ -10,7 +10,7 @@ use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::size::Size;
 use super::store::Slot;
 use crate::array::View;
-use crate::backend::kernel::{Member, role};
+use crate::runtime::{Member, Role};
 use crate::backend::remote::Weights;
 use crate::device::DeviceArg;
 use crate::{Error, Result};
@@ -44,10 +44,10 @@ impl Op {
     }
 
     /// The buffer and role of each array that a call which saves for gradients by some of `by` keeps.
-    pub(super) fn kept(&self, by: &[usize]) -> Vec<(usize, u8)> {
-        let arrays = self.saved_buffers().into_iter().map(|buffer| (buffer, role::VALUE));
+    pub(super) fn kept(&self, by: &[usize]) -> Vec<(usize, Role)> {
+        let arrays = self.saved_buffers().into_iter().map(|buffer| (buffer, Role::VALUE));
         let gradients = self.saved_args().into_iter().filter(|arg| by.contains(arg));
-        arrays.chain(gradients.map(|arg| (arg, role::COTANGENT))).collect()
+        arrays.chain(gradients.map(|arg| (arg, Role::COTANGENT))).collect()
     }
 
     /// The cotangent and the saved gradients that make a call of G₀, where nothing else does.
@@ -140,7 +140,7 @@ impl<'a> Run<'_, 'a> {
             let Some(view) = view else { continue };
             self.fits(&|| format!("saved {}", self.op.saved()[n].name), buffer, self.dtype, view)?;
             if n < buffers.len() {
-                self.store.set(buffer, role::VALUE, Slot::Borrowed(view.clone()));
+                self.store.set(buffer, Role::VALUE, Slot::Borrowed(view.clone()));
             }
         }
         Ok(())
@@ -151,18 +151,18 @@ impl<'a> Run<'_, 'a> {
         let saved_args = self.op.saved_args();
         let by: Vec<usize> = saved_args.iter().copied().filter(|n| by.contains(n)).collect();
         let mut evaluated = if by.is_empty() {
-            self.forward(Member::Value, role::VALUE)?
+            self.forward(Member::Value, Role::VALUE)?
         } else {
             let output = self.op.args.len();
             // On a device it was filled when the call began.
-            if !self.has(output, role::COTANGENT) {
+            if !self.has(output, Role::COTANGENT) {
                 let one = self.context.filled(self.dtype, &[1], 1.0)?;
-                self.store.set(output, role::COTANGENT, Slot::Uniform(one));
+                self.store.set(output, Role::COTANGENT, Slot::Uniform(one));
             }
             self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
         };
         for buffer in self.op.saved_buffers() {
-            evaluated.saved.push(Some(self.take(buffer, role::VALUE)?));
+            evaluated.saved.push(Some(self.take(buffer, Role::VALUE)?));
         }
         let mut gradients = std::mem::take(&mut evaluated.gradients).into_iter();
         for n in saved_args {

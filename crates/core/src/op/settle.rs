@@ -7,7 +7,7 @@ use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::store::Slot;
 use crate::array::Array;
 use crate::backend::Context;
-use crate::backend::kernel::role;
+use crate::runtime::Role;
 use crate::backend::remote::{Check, Remote};
 use crate::backend::status::Word;
 use crate::{Error, Result};
@@ -31,7 +31,7 @@ impl Run<'_, '_> {
         let fills: Vec<(&Array, f64)> = ones.iter().chain(&spread).map(|(_, x, array)| (array, *x)).collect();
         self.word = Some(remote.begin(self.context, checks, &fills)?);
         for (buffer, _, one) in ones {
-            self.store.set(buffer, role::COTANGENT, Slot::Uniform(one));
+            self.store.set(buffer, Role::COTANGENT, Slot::Uniform(one));
         }
         for (buffer, _, array) in spread {
             self.store.set_spread(buffer, array);

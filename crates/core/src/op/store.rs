@@ -1,6 +1,7 @@
 //! The arrays of a call.
 
 use super::request::Arg;
+use crate::runtime::Role;
 use crate::array::{Array, View};
 
 /// An array, by whom it is had.
@@ -28,22 +29,22 @@ impl<'a> Store<'a> {
         Self { places: vec![[0; 8]; buffers], slots, spread: vec![] }
     }
 
-    pub(super) fn get(&self, buffer: usize, role: u8) -> &Slot<'a> {
-        &self.slots[self.places[buffer][usize::from(role)] as usize]
+    pub(super) fn get(&self, buffer: usize, role: Role) -> &Slot<'a> {
+        &self.slots[self.places[buffer][usize::from(role.0)] as usize]
     }
 
-    pub(super) fn set(&mut self, buffer: usize, role: u8, slot: Slot<'a>) {
-        match &mut self.places[buffer][usize::from(role)] {
+    pub(super) fn set(&mut self, buffer: usize, role: Role, slot: Slot<'a>) {
+        match &mut self.places[buffer][usize::from(role.0)] {
             0 => {
-                self.places[buffer][usize::from(role)] = self.slots.len() as u32;
+                self.places[buffer][usize::from(role.0)] = self.slots.len() as u32;
                 self.slots.push(slot);
             }
             place => self.slots[*place as usize] = slot,
         }
     }
 
-    pub(super) fn take(&mut self, buffer: usize, role: u8) -> Slot<'a> {
-        match self.places[buffer][usize::from(role)] {
+    pub(super) fn take(&mut self, buffer: usize, role: Role) -> Slot<'a> {
+        match self.places[buffer][usize::from(role.0)] {
             0 => Slot::Absent,
             place => std::mem::replace(&mut self.slots[place as usize], Slot::Absent),
         }

@@ -1,7 +1,7 @@
 //! The forms a list is handed out in.
 
 use super::{Kind, PairList, Rows, Shifts};
-use crate::math::packed::pack;
+use crate::runtime::lanes::packed::pack;
 use crate::{Error, Result};
 use std::borrow::Cow;
 

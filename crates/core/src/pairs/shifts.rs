@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::math::packed::unpack;
+use crate::runtime::lanes::packed::unpack;
 
 /// The image S of each entry of a list.
 #[derive(Clone, Debug)]
 pub enum Shifts<'a> {
-    /// One integer each ([`pack`](crate::math::packed::pack)): what the search makes.
+    /// One integer each ([`pack`](crate::runtime::lanes::packed::pack)): what the search makes.
     Packed(Cow<'a, [i32]>),
     /// Three integers each: what comes from outside, and shifts that are too large to be packed.
     Triples(Cow<'a, [[i32; 3]]>),

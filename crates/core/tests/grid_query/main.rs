@@ -15,7 +15,7 @@ use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::cpu::Cpu;
 use madelung_core::backend::launch::Backend;
 use madelung_core::backend::primitives::Primitives;
-use madelung_core::backend::{Context, Launching};
+use madelung_core::backend::{Context, LaunchArgs};
 use madelung_core::batch::Batch;
 use madelung_core::hash_grid::HashGrid;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
@@ -222,7 +222,7 @@ impl Backend for Counting {
         "cpu"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         self.searches.fetch_add(usize::from(launch.kernel.name == "grid_count"), Ordering::Relaxed);
         self.cpu.run(context, launch)
     }

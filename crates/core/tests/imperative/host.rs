@@ -8,10 +8,10 @@ use libloading::Library;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::cpu::Cpu;
-use madelung_core::backend::kernel::{Array as ArrayOf, Launch, PRELUDE};
+use madelung_core::runtime::{SlotArray, LaunchAbi, PRELUDE};
 use madelung_core::backend::launch::Backend;
 use madelung_core::backend::primitives::Primitives;
-use madelung_core::backend::{Bound, Context, Launching};
+use madelung_core::backend::{Bound, Context, LaunchArgs};
 use madelung_stand_in::{HOST, Order, compiled};
 use std::ffi::{CStr, c_char};
 use std::fmt::Write;
@@ -69,7 +69,7 @@ impl Backend for Host {
         CPU.primitives()
     }
 
-    fn run(&self, _: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, _: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         launch.check()?;
         assert_eq!(launch.dtype, self.dtype);
         let mut bound = Launch::new(launch);
@@ -78,7 +78,7 @@ impl Backend for Host {
             let ints = |d: &[i32]| d.as_ptr().cast_mut().cast();
             let longs = |d: &[i64]| d.as_ptr().cast_mut().cast();
             bound.pointers[n] = match slot.array {
-                ArrayOf::Values(role) => {
+                SlotArray::Values(role) => {
                     let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                     match found.map(|(_, bound)| bound) {
                         Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
@@ -86,16 +86,16 @@ impl Backend for Host {
                         _ => panic!("nothing is unwanted here"),
                     }
                 }
-                ArrayOf::SystemOf => ints(batch.expect("a batch").idx()),
-                ArrayOf::Members => ints(batch.expect("a batch").ptr()),
-                ArrayOf::Start => longs(pairs.expect("a list").starts()),
-                ArrayOf::End => longs(pairs.expect("a list").ends()),
-                ArrayOf::Column => ints(pairs.expect("a list").others()),
-                ArrayOf::Shift => {
+                SlotArray::SystemOf => ints(batch.expect("a batch").idx()),
+                SlotArray::Members => ints(batch.expect("a batch").ptr()),
+                SlotArray::Start => longs(pairs.expect("a list").starts()),
+                SlotArray::End => longs(pairs.expect("a list").ends()),
+                SlotArray::Column => ints(pairs.expect("a list").others()),
+                SlotArray::Shift => {
                     let triples = pairs.expect("a list").stored_shifts().as_triples();
                     triples.map_or(std::ptr::null_mut(), |d| ints(d.as_flattened()))
                 }
-                ArrayOf::PackedShift => {
+                SlotArray::PackedShift => {
                     pairs.expect("a list").stored_shifts().packed().map_or(std::ptr::null_mut(), ints)
                 }
                 array => panic!("{array:?} is not of these kernels"),

@@ -1,6 +1,6 @@
 //! The kernels under test.
 
-use madelung_core::backend::kernel::Kernel;
+use madelung_core::runtime::Kernel;
 
 madelung_core::kernels! {
     #[func]

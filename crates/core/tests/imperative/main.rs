@@ -10,11 +10,11 @@ mod ops;
 use host::Host;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::cpu::Cpu;
-use madelung_core::backend::kernel::{Kernel, ParamKind, role};
+use madelung_core::runtime::{Kernel, ParamKind, Role};
 use madelung_core::backend::launch::Backend;
 use madelung_core::backend::pool::{Pool, Serial, Threads};
 use madelung_core::backend::status::Word;
-use madelung_core::backend::{Bound, Context, Launching};
+use madelung_core::backend::{Bound, Context, LaunchArgs};
 use madelung_core::batch::Batch;
 use madelung_core::pairs::PairList;
 use madelung_core::{Error, Result};
@@ -71,13 +71,13 @@ impl<'a> Call<'a> {
         let dims: Vec<usize> =
             kernel.dims.iter().map(|d| self.dims.get(d).copied().unwrap_or_else(|| panic!("{d}?"))).collect();
         let param = |name: &str| kernel.params.iter().position(|p| p.name == name).expect("a parameter");
-        let inputs = self.inputs.iter().map(|(n, a)| ((param(n), role::VALUE), Bound::Input(a.view())));
+        let inputs = self.inputs.iter().map(|(n, a)| ((param(n), Role::VALUE), Bound::Input(a.view())));
         let mut arrays: Vec<_> = inputs.collect();
         for (name, array) in &mut outputs {
-            arrays.push(((param(name), role::VALUE), Bound::Output { array, adds: false }));
+            arrays.push(((param(name), Role::VALUE), Bound::Output { array, adds: false }));
         }
         let word = Word::default();
-        let mut launch = Launching {
+        let mut launch = LaunchArgs {
             kernel,
             part: &kernel.forms[0].parts[0],
             dtype: self.dtype.unwrap_or(DType::F64),

@@ -5,7 +5,7 @@ use madelung_core::backend::context::{Allocator, Heap, Immediate};
 use madelung_core::backend::cpu::Cpu;
 use madelung_core::backend::launch::Backend;
 use madelung_core::backend::pool::Serial;
-use madelung_core::backend::{Context, Launching};
+use madelung_core::backend::{Context, LaunchArgs};
 use madelung_core::batch::Batch;
 use madelung_core::op::{Op, OpBuilder};
 use madelung_core::pairs::{Kind, PairList};
@@ -120,7 +120,7 @@ impl Backend for Counting {
         "cpu"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         self.launches.fetch_add(1, Ordering::Relaxed);
         self.cpu.run(context, launch)
     }

@@ -80,8 +80,8 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
     writeln!(head, "let packed = piece.packed as *mut L::Elem;").expect("a string");
     writeln!(head, "let columns = piece.columns as *mut L::Elem;").expect("a string");
     format!(
-        "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::Launch, piece: &rt::ClusterPiece, lo: usize, hi: \
-         usize) {{\n// SAFETY: `rt::Launch` and `rt::ClusterPiece` are made by the backend alone: the first as for the \
+        "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::LaunchAbi, piece: &rt::ClusterPiece, lo: usize, hi: \
+         usize) {{\n// SAFETY: `rt::LaunchAbi` and `rt::ClusterPiece` are made by the backend alone: the first as for the \
          part,\n// the second with room for every cluster that its runs and entries name; it is this call's own.\n\
          unsafe {{\n{head}{}}}\n}}\n",
         p.out

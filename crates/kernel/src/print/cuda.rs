@@ -9,8 +9,8 @@
 //! What rows gather at their partners has two ways into the text: from its arrays, or, where `PACKED`, from records that a
 //! function of its own makes ahead of the launch ([`Records`]). Both give the same numbers.
 
-use super::divide::{Divided, Lanes, fed};
-use super::layout::{Array, Layout, Pair, Table, half_of_pair, scalar_position};
+use super::divide::{Divided, Division, fed};
+use super::layout::{Array, Slot, Layout, Pair, Table, half_of_pair, scalar_position};
 use super::records::Records;
 use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, for_each};
 use crate::mirror::Part;
@@ -40,7 +40,7 @@ pub fn function(
         reduced_within: HashSet::new(),
         known: vec![],
     };
-    let is_real = |(param, array): &(usize, Array)| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
+    let is_real = |Slot { param, array }: &Slot| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
     let reals: Vec<usize> = (0..layout.slots.len()).filter(|n| is_real(&layout.slots[*n])).collect();
     for n in &reals {
         p.line(&format!("#ifndef T{n}\n#define T{n} REAL\n#endif"));
@@ -61,13 +61,13 @@ pub fn function(
     for dim in &layout.widths {
         p.line(&format!("const long long w{dim} = a.dims[{dim}];"));
     }
-    for (n, (param, array)) in layout.slots.iter().enumerate() {
+    for (n, Slot { param, array }) in layout.slots.iter().enumerate() {
         if let Array::Scratch(dim) = array {
             p.line(&format!("ACC* __restrict__ p{n} = (ACC*)a.pointers[{n}] + row * w{dim};"));
             continue;
         }
         let ty = match array {
-            Array::Values(_) if layout.scattered.contains(&(*param, *array)) => format!("SCATTERED(T{n})*"),
+            Array::Values(_) if layout.scattered.contains(&Slot::new(*param, *array)) => format!("SCATTERED(T{n})*"),
             Array::Values(role) if stored.contains(&(*param, *role)) => format!("T{n}*"),
             Array::Values(role) if !kernel.is_ints(*param, *role) => format!("const T{n}*"),
             array if array.is_long() => "const long long*".into(),
@@ -149,7 +149,7 @@ impl Printer<'_> {
     }
 
     fn has_lanes(&self) -> bool {
-        self.divided.lanes != Lanes::None
+        self.divided.lanes != Division::None
     }
 
     /// What is done once for the row, or once for the iteration that a lane visits.
@@ -304,7 +304,7 @@ impl Printer<'_> {
         self.known.pop();
     }
 
-    /// Lanes visit the iterations in turn. What was known of a sum before stays with lane 0, so that it counts once.
+    /// Division visit the iterations in turn. What was known of a sum before stays with lane 0, so that it counts once.
     fn divided_loop(&mut self, id: LoopId, body: &[Stmt]) {
         let (sums, bests) = fed(body);
         for m in &sums {

@@ -1,27 +1,16 @@
 //! Which loops the threads that share a row divide among themselves: the outermost ones whose iterations do not meet.
 
 use super::layout::Layout;
-use crate::ir::{Acc, Body, Dim, LoopId, Op, Range, Stmt, Val, for_each};
-use std::collections::{BTreeSet, HashSet};
+pub use madelung_kernel_abi::Division;
 
-/// What threads that share a row divide among themselves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lanes {
-    /// Nothing: a row has one thread.
-    None,
-    /// The iterations of loops over pairs, members of systems or ranges of integers.
-    Loops,
-    /// The planes of a mesh's nodes around a point: as many as the order of the splines.
-    Nodes,
-    /// The channels of a dimension, which lie side by side in memory.
-    Channels(Dim),
-}
+use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Val, for_each};
+use std::collections::{BTreeSet, HashSet};
 
 /// How the loops of a part are divided.
 #[derive(Clone, Debug)]
 pub struct Divided {
     /// What the lanes get, where there are several kinds of loops: of the longest.
-    pub lanes: Lanes,
+    pub lanes: Division,
     /// Loops whose iterations go to the lanes in turn; none of them is within another.
     pub(crate) loops: HashSet<LoopId>,
     /// Whether a lane reads sums over channels that other lanes have made.
@@ -34,12 +23,12 @@ const SHORT: i64 = 4;
 impl Divided {
     /// Reads the body of a part.
     pub fn new(b: &Body, layout: &Layout) -> Self {
-        let mut d = Divider { b, layout, loops: HashSet::new(), longest: (0, Lanes::None) };
+        let mut d = Divider { b, layout, loops: HashSet::new(), longest: (0, Division::None) };
         d.block(b.stmts(), false);
         let mut divided = Self { lanes: d.longest.1, loops: d.loops, exchanged: false };
         if !divided.owns_channels(b, b.stmts(), None) {
             divided.loops.clear();
-            divided.lanes = Lanes::None;
+            divided.lanes = Division::None;
         }
         divided
     }
@@ -70,7 +59,7 @@ struct Divider<'a> {
     layout: &'a Layout,
     loops: HashSet<LoopId>,
     /// The lanes of the longest loops yet, and how long those are by their kind.
-    longest: (usize, Lanes),
+    longest: (usize, Division),
 }
 
 impl Divider<'_> {
@@ -81,12 +70,12 @@ impl Divider<'_> {
                 Stmt::For { id, range, body } if self.may_divide(*id, *range, body) => {
                     self.loops.insert(*id);
                     let found = match range {
-                        Range::Channels(dim) if inside => (4, Lanes::Channels(*dim)),
-                        Range::Channels(dim) => (1, Lanes::Channels(*dim)),
+                        Range::Channels(dim) if inside => (4, Division::Channels(*dim)),
+                        Range::Channels(dim) => (1, Division::Channels(*dim)),
                         Range::Ints(_, hi) if matches!(self.b.op(*hi), Op::SplineOrder(_)) => {
-                            (2, Lanes::Nodes)
+                            (2, Division::Nodes)
                         }
-                        _ => (3, Lanes::Loops),
+                        _ => (3, Division::Loops),
                     };
                     if found.0 > self.longest.0 {
                         self.longest = found;

@@ -1,65 +1,10 @@
 //! What a printed function is given, and in which order: pointers, reductions, and which values go together.
 
+pub use madelung_kernel_abi::{Reduction, Slot, SlotArray as Array};
+
 use crate::ir::{Acc, Body, Dim, Kernel, Kind, Op, ParamId, Range, Role, Stmt, Val};
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-
-/// An array that a launch is given a pointer to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum Array {
-    /// A real or integer array of a parameter.
-    Values(Role),
-    /// A batch: the system of each row.
-    SystemOf,
-    /// A batch: where each system's rows begin, and one more.
-    Members,
-    /// A pair list: where each row's pairs begin.
-    Start,
-    /// A pair list: where they end.
-    End,
-    /// A pair list: the columns.
-    Column,
-    /// A pair list: the image shifts, three integers each; null where they are packed.
-    Shift,
-    /// A pair list: the image shifts, packed; null where they are not.
-    PackedShift,
-    /// The transpose of a pair list: where each column's pairs begin, and one more.
-    ColumnStart,
-    /// The transpose of a pair list: the rows.
-    PairRow,
-    /// The transpose of a pair list: the entries.
-    PairEntry,
-    /// A map: the element of each row.
-    MapOf,
-    /// A mesh: its three sizes and the order of its splines.
-    MeshShape,
-    /// Room for the sums over the channels of this dimension, whose number stands in place of a parameter. Only the
-    /// row at hand uses it.
-    Scratch(Dim),
-}
-
-impl Array {
-    /// Whether it holds 64-bit integers.
-    pub fn is_long(self) -> bool {
-        matches!(self, Array::Start | Array::End | Array::ColumnStart)
-    }
-}
-
-/// Pointer `n` of a launch is `slots[n]`.
-pub type Slot = (ParamId, Array);
-
-/// A sum over rows that ends in an element shared by them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Reduction {
-    /// The parameter.
-    pub param: ParamId,
-    /// Which of its arrays.
-    pub role: Role,
-    /// The component.
-    pub component: usize,
-    /// The batch whose system of the row gets the sum; None: the array's one element.
-    pub batch: Option<ParamId>,
-}
 
 /// The layout of a part.
 #[derive(Clone, Debug)]
@@ -180,36 +125,36 @@ impl Layout {
         b.for_each_stmt(&mut |s| match s {
             Stmt::Let(v) => match b.op(*v) {
                 Op::Load { param, role, .. } => {
-                    slots.insert((*param, Array::Values(*role)));
+                    slots.insert(Slot::new(*param, Array::Values(*role)));
                 }
                 Op::LoadInt { param, .. } => {
-                    slots.insert((*param, Array::Values(Role::VALUE)));
+                    slots.insert(Slot::new(*param, Array::Values(Role::VALUE)));
                 }
                 Op::SystemOf { batch, .. } => {
-                    slots.insert((*batch, Array::SystemOf));
+                    slots.insert(Slot::new(*batch, Array::SystemOf));
                 }
                 Op::PlaceIn { batch, .. } => {
                     places = true;
-                    slots.extend([(*batch, Array::SystemOf), (*batch, Array::Members)]);
+                    slots.extend([Slot::new(*batch, Array::SystemOf), Slot::new(*batch, Array::Members)]);
                 }
                 Op::MapOf { map, .. } => {
-                    slots.insert((*map, Array::MapOf));
+                    slots.insert(Slot::new(*map, Array::MapOf));
                 }
                 Op::SplineOrder(mesh)
                 | Op::MeshSize(mesh, _)
                 | Op::Spline { mesh, .. }
                 | Op::MeshNode { mesh, .. } => {
-                    slots.insert((*mesh, Array::MeshShape));
+                    slots.insert(Slot::new(*mesh, Array::MeshShape));
                     loops |= matches!(b.op(*v), Op::MeshNode { .. });
                 }
                 _ => {}
             },
             Stmt::Store { param, role, .. } => {
-                slots.insert((*param, Array::Values(*role)));
-                written.insert((*param, Array::Values(*role)));
+                slots.insert(Slot::new(*param, Array::Values(*role)));
+                written.insert(Slot::new(*param, Array::Values(*role)));
             }
             Stmt::DeclareChannels(m, dim) => {
-                slots.insert((*m, Array::Scratch(*dim)));
+                slots.insert(Slot::new(*m, Array::Scratch(*dim)));
             }
             Stmt::Contribute { param, role, row, component, channel, .. } => match row.map(|r| b.op(r)) {
                 None => {
@@ -225,20 +170,20 @@ impl Layout {
                     reductions.insert(Reduction { param: *param, role: *role, component: *component, batch });
                 }
                 Some(Op::PairEntry(_)) => {
-                    slots.insert((*param, Array::Values(*role)));
-                    added.insert((*param, Array::Values(*role)));
-                    written.insert((*param, Array::Values(*role)));
+                    slots.insert(Slot::new(*param, Array::Values(*role)));
+                    added.insert(Slot::new(*param, Array::Values(*role)));
+                    written.insert(Slot::new(*param, Array::Values(*role)));
                 }
                 Some(_) => {
-                    slots.insert((*param, Array::Values(*role)));
-                    scattered.insert((*param, Array::Values(*role)));
-                    written.insert((*param, Array::Values(*role)));
+                    slots.insert(Slot::new(*param, Array::Values(*role)));
+                    scattered.insert(Slot::new(*param, Array::Values(*role)));
+                    written.insert(Slot::new(*param, Array::Values(*role)));
                 }
             },
             Stmt::For { id, range: Range::Pairs { list, .. }, .. } => {
                 loops = true;
                 whole.insert(*id, (*list, false));
-                slots.extend([(*list, Array::Start), (*list, Array::End)]);
+                slots.extend([Slot::new(*list, Array::Start), Slot::new(*list, Array::End)]);
             }
             Stmt::For { range: Range::Channels(dim), .. } => {
                 loops = true;
@@ -247,11 +192,11 @@ impl Layout {
             Stmt::For { id, range: Range::Column { list, .. }, .. } => {
                 loops = true;
                 whole.insert(*id, (*list, true));
-                slots.insert((*list, Array::ColumnStart));
+                slots.insert(Slot::new(*list, Array::ColumnStart));
             }
             Stmt::For { range: Range::Members { batch, .. }, .. } => {
                 loops = true;
-                slots.insert((*batch, Array::Members));
+                slots.insert(Slot::new(*batch, Array::Members));
             }
             _ => {}
         });
@@ -261,17 +206,17 @@ impl Layout {
                 places |= matches!(op, Op::Place(_));
                 let Some((list, transposed)) = op.of_loop().and_then(|l| whole.get(&l)) else { return };
                 match op {
-                    Op::PairColumn(_) => slots.extend([(*list, Array::Column)]),
+                    Op::PairColumn(_) => slots.extend([Slot::new(*list, Array::Column)]),
                     Op::PairShift(..) if *transposed => {
                         slots
-                            .extend([Array::Shift, Array::PackedShift, Array::PairEntry].map(|a| (*list, a)));
+                            .extend([Array::Shift, Array::PackedShift, Array::PairEntry].map(|a| Slot::new(*list, a)));
                     }
-                    Op::PairShift(..) => slots.extend([Array::Shift, Array::PackedShift].map(|a| (*list, a))),
-                    Op::PairRow(_) => slots.extend([(*list, Array::PairRow)]),
-                    Op::PairEntry(_) if *transposed => slots.extend([(*list, Array::PairEntry)]),
+                    Op::PairShift(..) => slots.extend([Array::Shift, Array::PackedShift].map(|a| Slot::new(*list, a))),
+                    Op::PairRow(_) => slots.extend([Slot::new(*list, Array::PairRow)]),
+                    Op::PairEntry(_) if *transposed => slots.extend([Slot::new(*list, Array::PairEntry)]),
                     Op::Place(_) if *transposed => {
                         let arrays = [Array::Start, Array::PairRow, Array::PairEntry];
-                        slots.extend(arrays.map(|a| (*list, a)));
+                        slots.extend(arrays.map(|a| Slot::new(*list, a)));
                     }
                     _ => {}
                 }
@@ -300,12 +245,12 @@ impl Layout {
 
     /// The position of an array among the pointers.
     pub fn slot(&self, param: ParamId, array: Array) -> usize {
-        self.slots.binary_search(&(param, array)).expect("every array of the part has a slot")
+        self.slots.binary_search(&Slot::new(param, array)).expect("every array of the part has a slot")
     }
 
     /// The position of the room for a sum over channels.
     pub(crate) fn scratch(&self, sum: Acc) -> usize {
-        let found = |s: &Slot| s.0 == sum && matches!(s.1, Array::Scratch(_));
+        let found = |s: &Slot| s.param == sum && matches!(s.array, Array::Scratch(_));
         self.slots.iter().position(found).expect("a sum over channels is declared")
     }
 

@@ -1,7 +1,7 @@
 //! What rows gather at their partners, side by side: a record for each partner, so that a few wide loads get in CUDA what
 //! would take one load for each number, each of them as many lines of memory as a warp has partners.
 
-use super::layout::{Array, Layout};
+use super::layout::{Array, Layout, Slot};
 use crate::ir::{Body, Dim, Kernel, Op, ParamId, Role, Stmt, Type, Val};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -33,7 +33,7 @@ impl Records {
                 && matches!(b.op(row), Op::PairColumn(_) | Op::PairRow(_))
                 && let Type::Index(dim) = b.ty(row)
                 && !kernel.is_ints(param, role)
-                && !layout.written.contains(&(param, Array::Values(role)))
+                && !layout.written.contains(&Slot::new(param, Array::Values(role)))
             {
                 let (fields, partners) = found.entry(dim).or_default();
                 fields.insert((param, role, component));

@@ -89,7 +89,7 @@ impl Gpu {
         let pairs = ptr[ptr.len() - 1] as usize;
         let shifts = match (list.packed(), list.triples()) {
             (Some(packed), _) => {
-                self.ints(packed)[..pairs].iter().map(|p| madelung_core::math::packed::unpack(*p)).collect()
+                self.ints(packed)[..pairs].iter().map(|p| madelung_core::runtime::lanes::packed::unpack(*p)).collect()
             }
             (_, Some(triples)) => self.ints(triples).as_chunks::<3>().0[..pairs].to_vec(),
             _ => unreachable!("a list has shifts"),

@@ -4,7 +4,7 @@ use crate::generator::Random;
 use crate::geometry::{ATOMS, Geometry, List, POINTS, WAVES, cells, half, members, rows};
 use madelung::array::{Array, DType, Data, View};
 use madelung::backend::Context;
-use madelung::backend::kernel::{Kernel, ParamKind};
+use madelung::runtime::{Kernel, ParamKind};
 use madelung::batch::Batch;
 use madelung::map::Map;
 use madelung::op::{Arg, Op};

@@ -7,13 +7,13 @@
 use super::Shared;
 use crate::array::DType;
 use crate::array::Data;
-use crate::backend::clusters::{ClusterForm, ClusterPiece, RunClusters};
+use crate::runtime::{ClusterForm, ClusterPiece, RunClusters};
 use crate::backend::context::PairLoops;
-use crate::backend::kernel::ParamKind;
-use crate::backend::launch::{Bound, Launching};
+use crate::runtime::{ParamKind, Role};
+use crate::backend::launch::{Bound, LaunchArgs};
 use crate::backend::pool::{Pool, map_tasks, split_tasks};
 use crate::clusters::{BLOCK, ClusterList, Ordered, Piece, SpatialOrder, wrapped};
-use crate::math::{Elem, Isa};
+use crate::runtime::lanes::{Elem, Isa};
 use crate::pairs::Kind;
 
 /// Atoms and pairs for each atom from which a system is faster in clusters.
@@ -41,7 +41,7 @@ fn zeros(n: usize, size: usize) -> Vec<Line> {
 pub(super) fn sums(
     loops: PairLoops,
     pool: &dyn Pool,
-    launch: &Launching<'_>,
+    launch: &LaunchArgs<'_>,
     shared: &Shared,
     isa: Isa,
 ) -> Option<Sums> {
@@ -88,8 +88,8 @@ pub(super) fn sums(
 }
 
 /// An order for a list that has none.
-fn order(launch: &Launching<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
-    let Some(Bound::Input(positions)) = launch.array(form.positions, 0) else { return None };
+fn order(launch: &LaunchArgs<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
+    let Some(Bound::Input(positions)) = launch.array(form.positions, Role::VALUE) else { return None };
     let one;
     let batch = match launch.part.batch.and_then(|p| launch.batch(p)) {
         Some(batch) => batch,
@@ -102,15 +102,15 @@ fn order(launch: &Launching<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
 }
 
 /// The cell of each system; none where images play no part.
-fn cells(launch: &Launching<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f64; 3]; 3]> {
-    let Some(Bound::Input(view)) = form.cell.and_then(|cell| launch.array(cell, 0)) else { return vec![] };
+fn cells(launch: &LaunchArgs<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f64; 3]; 3]> {
+    let Some(Bound::Input(view)) = form.cell.and_then(|cell| launch.array(cell, Role::VALUE)) else { return vec![] };
     let rows = |c: &[f64]| std::array::from_fn(|r| std::array::from_fn(|k| c[3 * r + k]));
     let cells: Vec<_> = view.to_f64().chunks_exact(9).map(rows).collect();
     if cells.len() == 1 { vec![cells[0]; systems] } else { cells }
 }
 
 struct Work<'a> {
-    launch: &'a Launching<'a>,
+    launch: &'a LaunchArgs<'a>,
     form: &'a ClusterForm,
     shared: &'a Shared,
     entry: RunClusters,
@@ -148,7 +148,7 @@ impl Work<'_> {
             let first = clusters * t / tasks;
             for (n, column) in form.packed.iter().enumerate() {
                 let (data, stride) = self.component(column.param, column.role);
-                let positions = column.param == form.positions && column.role == 0;
+                let positions = column.param == form.positions && column.role == Role::VALUE;
                 for (c, out) in part.chunks_exact_mut(block).enumerate() {
                     let cluster = first + c;
                     let cell = cells.get(list.systems[cluster] as usize).filter(|_| positions);
@@ -171,7 +171,7 @@ impl Work<'_> {
         packed
     }
 
-    fn component(&self, param: usize, role: u8) -> (Data<'_>, usize) {
+    fn component(&self, param: usize, role: Role) -> (Data<'_>, usize) {
         let stride = match self.launch.kernel.params[param].kind {
             ParamKind::Real { components, .. }
             | ParamKind::Output { components, .. }

@@ -14,13 +14,13 @@ mod scan;
 mod sort;
 
 use super::context::Context;
-use super::kernel::{Array as ArrayOf, Launch, Run};
-use super::launch::{Backend, Bound, Launching};
+use crate::runtime::{LaunchAbi, ParamKind, Role, Run, SlotArray};
+use super::launch::{Backend, Bound, LaunchArgs};
 use super::pool::{Pool, map_tasks, split_tasks};
 use super::primitives::Primitives;
 use crate::Result;
 use crate::array::{Array, DType, DataMut};
-use crate::math::{Elem, Isa};
+use crate::runtime::lanes::{Elem, Isa};
 use crate::pairs::PairList;
 
 /// The processor this runs on.
@@ -58,7 +58,7 @@ impl Backend for Cpu {
         "cpu"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         launch.check()?;
         let isa = self.isa();
         let mut done = || run(context, launch, isa);
@@ -72,7 +72,7 @@ impl Backend for Cpu {
 }
 
 /// A launch that threads share.
-struct Shared(Launch);
+struct Shared(LaunchAbi);
 // SAFETY: threads read inputs, and write disjoint rows of outputs or buffers of their own.
 unsafe impl Sync for Shared {}
 
@@ -81,12 +81,12 @@ unsafe impl Sync for Shared {}
 struct Room(Vec<(usize, usize)>);
 
 impl Room {
-    fn of(launch: &Launching<'_>) -> Self {
+    fn of(launch: &LaunchArgs<'_>) -> Self {
         let slots = launch.part.slots.iter().enumerate();
         Self(
             slots
                 .filter_map(|(n, slot)| match slot.array {
-                    ArrayOf::Scratch(dim) => Some((n, launch.dims[dim])),
+                    SlotArray::Scratch(dim) => Some((n, launch.dims[dim])),
                     _ => None,
                 })
                 .collect(),
@@ -94,7 +94,7 @@ impl Room {
     }
 
     /// Room for one task, to which the launch points as long as what is given back lives.
-    fn open(&self, launch: &mut Launch) -> Vec<Vec<f64>> {
+    fn open(&self, launch: &mut LaunchAbi) -> Vec<Vec<f64>> {
         let mut rooms: Vec<Vec<f64>> = self.0.iter().map(|(_, size)| vec![0.0; *size]).collect();
         for ((slot, _), room) in self.0.iter().zip(&mut rooms) {
             launch.pointers[*slot] = room.as_mut_ptr().cast();
@@ -103,7 +103,7 @@ impl Room {
     }
 }
 
-fn run(context: &Context<'_>, launch: &mut Launching<'_>, isa: Isa) {
+fn run(context: &Context<'_>, launch: &mut LaunchArgs<'_>, isa: Isa) {
     let part = launch.part;
     let entry = match launch.dtype {
         DType::F32 => part.run.f32[isa as usize],
@@ -136,7 +136,7 @@ fn run(context: &Context<'_>, launch: &mut Launching<'_>, isa: Isa) {
 }
 
 /// A rough number of nanoseconds.
-fn cost(launch: &Launching<'_>) -> usize {
+fn cost(launch: &LaunchArgs<'_>) -> usize {
     let rows = launch.rows();
     if !launch.part.loops {
         return rows * 10;
@@ -146,7 +146,7 @@ fn cost(launch: &Launching<'_>) -> usize {
     }
     // Channels run on lanes.
     let channels = launch.part.slots.iter().filter_map(|slot| match slot.array {
-        ArrayOf::Values(role) if role & super::kernel::role::HIDDEN == 0 => {
+        SlotArray::Values(role) if !role.has(Role::HIDDEN) => {
             Some(launch.components(slot.param) / 8)
         }
         _ => None,
@@ -200,14 +200,14 @@ fn chunked(
     if tasks == 1 { task(0) } else { map_tasks(pool, tasks, task).concat() }
 }
 
-fn pointers(launch: &mut Launching<'_>) -> Launch {
-    let mut l = Launch::new(launch);
+fn pointers(launch: &mut LaunchArgs<'_>) -> LaunchAbi {
+    let mut l = launch.abi();
     for (n, slot) in launch.part.slots.iter().enumerate() {
         if launch.part.scattered.contains(&n) {
             continue;
         }
         l.pointers[n] = match slot.array {
-            ArrayOf::Values(role) => {
+            SlotArray::Values(role) => {
                 let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                 match bound.map(|(_, b)| b) {
                     Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
@@ -221,12 +221,12 @@ fn pointers(launch: &mut Launching<'_>) -> Launch {
                     Some(Bound::Unwanted) | None => std::ptr::null_mut(),
                 }
             }
-            ArrayOf::SystemOf => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.idx())),
+            SlotArray::SystemOf => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.idx())),
             // Each task has its own: see `Room`.
-            ArrayOf::Scratch(_) => std::ptr::null_mut(),
-            ArrayOf::Members => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
-            ArrayOf::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
-            ArrayOf::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
+            SlotArray::Scratch(_) => std::ptr::null_mut(),
+            SlotArray::Members => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
+            SlotArray::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
+            SlotArray::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
             list => {
                 launch.pair_list(slot.param).map_or(std::ptr::null_mut(), |pairs| list_array(pairs, list))
             }
@@ -239,23 +239,23 @@ fn ints<T>(d: &[T]) -> *mut u8 {
     d.as_ptr().cast_mut().cast()
 }
 
-fn list_array(pairs: &PairList<'_>, array: ArrayOf) -> *mut u8 {
+fn list_array(pairs: &PairList<'_>, array: SlotArray) -> *mut u8 {
     let transpose = || pairs.transpose().ok();
     let none = std::ptr::null_mut();
     match array {
-        ArrayOf::Start => ints(pairs.starts()),
-        ArrayOf::End => ints(pairs.ends()),
-        ArrayOf::Column => ints(pairs.others()),
-        ArrayOf::ColumnStart => transpose().map_or(none, |t| ints(t.starts())),
-        ArrayOf::PairRow => transpose().map_or(none, |t| ints(t.rows())),
-        ArrayOf::PairEntry => transpose().map_or(none, |t| ints(t.entries())),
-        ArrayOf::PackedShift => pairs.stored_shifts().packed().map_or(none, ints),
+        SlotArray::Start => ints(pairs.starts()),
+        SlotArray::End => ints(pairs.ends()),
+        SlotArray::Column => ints(pairs.others()),
+        SlotArray::ColumnStart => transpose().map_or(none, |t| ints(t.starts())),
+        SlotArray::PairRow => transpose().map_or(none, |t| ints(t.rows())),
+        SlotArray::PairEntry => transpose().map_or(none, |t| ints(t.entries())),
+        SlotArray::PackedShift => pairs.stored_shifts().packed().map_or(none, ints),
         _ => pairs.stored_shifts().as_triples().map_or(none, ints),
     }
 }
 
 /// Adds the chunks' sums to their targets, in order.
-fn reduce(launch: &mut Launching<'_>, chunks: &[Chunk], partials: &[f64]) {
+fn reduce(launch: &mut LaunchArgs<'_>, chunks: &[Chunk], partials: &[f64]) {
     let reductions = launch.part.reductions;
     let sums = reductions.len();
     for ((param, role), bound) in &mut launch.arrays {
@@ -270,8 +270,8 @@ fn reduce(launch: &mut Launching<'_>, chunks: &[Chunk], partials: &[f64]) {
         let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (reduction.param, reduction.role));
         let Some((_, Bound::Output { array, .. })) = bound else { continue };
         let stride = match kernel.params[reduction.param].kind {
-            super::kernel::ParamKind::Real { components, .. }
-            | super::kernel::ParamKind::Output { components, .. } => components,
+            ParamKind::Real { components, .. }
+            | ParamKind::Output { components, .. } => components,
             _ => 1,
         };
         let mut n = 0;
@@ -305,10 +305,10 @@ fn add_at(array: &mut Array, at: usize, x: f64) {
 }
 
 /// The lengths of the arrays that rows add to at each other's elements; none where it is not wanted.
-fn scattered_lens(launch: &Launching<'_>) -> Vec<Option<usize>> {
+fn scattered_lens(launch: &LaunchArgs<'_>) -> Vec<Option<usize>> {
     let len = |n: &usize| {
         let slot = launch.part.slots[*n];
-        let ArrayOf::Values(role) = slot.array else { return None };
+        let SlotArray::Values(role) = slot.array else { return None };
         match launch.array(slot.param, role) {
             Some(Bound::Output { array, .. }) => Some(array.shape().iter().product()),
             // Unwanted: the code adds to nothing.
@@ -319,9 +319,9 @@ fn scattered_lens(launch: &Launching<'_>) -> Vec<Option<usize>> {
 }
 
 /// The slot and the shape of the mesh whose nodes are all that the part's rows add to.
-fn planes(launch: &Launching<'_>) -> Option<(usize, crate::mesh::Mesh)> {
+fn planes(launch: &LaunchArgs<'_>) -> Option<(usize, crate::mesh::Mesh)> {
     let param = launch.part.planes?;
-    let slot = launch.part.slots.iter().position(|s| s.param == param && s.array == ArrayOf::MeshShape)?;
+    let slot = launch.part.slots.iter().position(|s| s.param == param && s.array == SlotArray::MeshShape)?;
     Some((slot, *launch.mesh(param)?))
 }
 
@@ -329,7 +329,7 @@ fn planes(launch: &Launching<'_>) -> Option<(usize, crate::mesh::Mesh)> {
 /// order of the rows, however many tasks there are.
 fn by_planes(
     pool: &dyn Pool,
-    launch: &mut Launching<'_>,
+    launch: &mut LaunchArgs<'_>,
     shared: &Shared,
     room: &Room,
     entry: Run,
@@ -342,7 +342,7 @@ fn by_planes(
     let mut sums: Vec<Option<Vec<f64>>> = vec![];
     for (len, n) in scattered_lens(launch).into_iter().zip(part.scattered) {
         let slot = part.slots[*n];
-        let of_slot = |key: &(usize, u8)| slot.param == key.0 && slot.array == ArrayOf::Values(key.1);
+        let of_slot = |key: &(usize, Role)| slot.param == key.0 && slot.array == SlotArray::Values(key.1);
         let bound = launch.arrays.iter_mut().find(|(key, _)| of_slot(key)).map(|(_, bound)| bound);
         let mut sum = None;
         all.0.pointers[*n] = match bound {
@@ -380,10 +380,10 @@ fn by_planes(
 }
 
 /// Adds up `sums` into the array of a slot, where it is wanted.
-fn add_to_output(pool: &dyn Pool, launch: &mut Launching<'_>, slot: usize, sums: &[&[f64]]) {
+fn add_to_output(pool: &dyn Pool, launch: &mut LaunchArgs<'_>, slot: usize, sums: &[&[f64]]) {
     let slot = launch.part.slots[slot];
     let bound =
-        launch.arrays.iter_mut().find(|(key, _)| slot.array == ArrayOf::Values(key.1) && slot.param == key.0);
+        launch.arrays.iter_mut().find(|(key, _)| slot.array == SlotArray::Values(key.1) && slot.param == key.0);
     let Some((_, Bound::Output { array, adds })) = bound else { return };
     match array.data_mut() {
         Some(DataMut::F32(d)) => add_up(pool, d, sums, *adds),
@@ -394,7 +394,7 @@ fn add_to_output(pool: &dyn Pool, launch: &mut Launching<'_>, slot: usize, sums:
 
 fn scattered(
     pool: &dyn Pool,
-    launch: &mut Launching<'_>,
+    launch: &mut LaunchArgs<'_>,
     shared: &Shared,
     room: &Room,
     entry: Run,

@@ -7,7 +7,7 @@
 // stays inside slices whose lengths were checked at the entry, or next to the store.
 
 use super::Cpu;
-use crate::math::Isa;
+use crate::runtime::lanes::Isa;
 
 /// Points per word of bits.
 pub const WORD: usize = u64::BITS as usize;

@@ -3,7 +3,7 @@
 use crate::backend::Context;
 use crate::backend::pool::{Pool, map_tasks, split_tasks};
 use crate::backend::primitives::Extremum;
-use crate::math::Elem;
+use crate::runtime::lanes::Elem;
 use std::ops::Range;
 
 /// Rows that are added one after the other. Longer segments are cut into as many, counted from their own beginning,

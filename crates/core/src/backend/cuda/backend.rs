@@ -4,7 +4,7 @@ use super::{Device, Stream, launch};
 use crate::Result;
 use crate::array::Place;
 use crate::backend::Context;
-use crate::backend::launch::{Backend, Launching};
+use crate::backend::launch::{Backend, LaunchArgs};
 use crate::backend::primitives::Primitives;
 use crate::backend::remote::Remote;
 
@@ -59,7 +59,7 @@ impl Backend for Cuda {
         "cuda"
     }
 
-    fn run(&self, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         launch::run(self, context, launch)
     }
 

@@ -14,6 +14,7 @@ use crate::backend::remote::Check;
 use crate::backend::status::Word;
 use crate::device::{DeviceArg, DeviceBatch, DevicePairs};
 use crate::pairs::Kind;
+use crate::runtime::PRELUDE;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -95,7 +96,7 @@ const THREADS: usize = 256;
 const WORDS: usize = Word::LEN.next_multiple_of(2);
 const SURPLUS: usize = 4;
 
-const CHECKS: Text = Text::new("checks", concat!(include_str!("../prelude.cuh"), include_str!("checks.cu")));
+const CHECKS: Text = Text::new("checks", &[PRELUDE, include_str!("checks.cu")]);
 
 fn program() -> Compiled {
     CHECKS.of(&[("REAL", "double")]).with(&["check", "settle"])

@@ -8,8 +8,8 @@ use super::{Cuda, Device, Function, Program};
 use crate::Result;
 use crate::array::DType;
 use crate::backend::Context;
-use crate::backend::kernel::{Array as ArrayOf, Lanes, Launch, PRELUDE, Part, SCATTERED_BYTES};
-use crate::backend::launch::{Backend, Bound, Launching};
+use crate::runtime::{Division, FINISH_SCATTERED, PRELUDE, Part, SCATTERED_BYTES, SlotArray};
+use crate::backend::launch::{Backend, Bound, LaunchArgs};
 use crate::device::DeviceArg;
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -72,18 +72,18 @@ fn function(device: &'static Device, part: &'static Part, form: Form) -> Result<
 
 /// The threads of a row. The bits of a sum depend on it, and a system is to have the same ones alone and in a batch: so it
 /// depends on the part and the width of channels, and never on how long the rows of this call are.
-fn lanes(part: &Part, launch: &Launching<'_>) -> u32 {
+fn lanes(part: &Part, launch: &LaunchArgs<'_>) -> u32 {
     match part.cuda.lanes {
-        Lanes::None => 1,
+        Division::None => 1,
         // Rows of lists are tens to hundreds long, systems hundreds and more.
-        Lanes::Loops
-            if part.slots.iter().any(|s| matches!(s.array, ArrayOf::Start | ArrayOf::ColumnStart)) =>
+        Division::Loops
+            if part.slots.iter().any(|s| matches!(s.array, SlotArray::Start | SlotArray::ColumnStart)) =>
         {
             16
         }
-        Lanes::Loops => 32,
-        Lanes::Nodes => 8,
-        Lanes::Channels(dim) => match launch.dims[dim] {
+        Division::Loops => 32,
+        Division::Nodes => 8,
+        Division::Channels(dim) => match launch.dims[dim] {
             0 => 1,
             width => 1 << width.ilog2().min(5),
         },
@@ -99,17 +99,17 @@ struct Scattered {
 }
 
 /// Runs a part.
-pub(super) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>) -> Result<()> {
+pub(super) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
     launch.check_at(cuda.place())?;
     let (part, rows, stream) = (launch.part, launch.rows(), cuda.stream);
-    let mut bound = Launch::new(launch);
+    let mut bound = launch.abi();
     bound.status = launch.word.map_or(std::ptr::null_mut(), |word| pointer(address(&word.view())).cast());
     let mut rooms = Rooms::new(context);
     let mut scattered = vec![];
     for (n, slot) in part.slots.iter().enumerate() {
         let device = launch.on_device(slot.param);
         let at = match slot.array {
-            ArrayOf::Values(role) => {
+            SlotArray::Values(role) => {
                 let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
                 match found.map(|(_, bound)| bound) {
                     Some(Bound::Input(view)) => address(view),
@@ -135,8 +135,8 @@ pub(super) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>
                     Some(Bound::Unwanted) | None => 0,
                 }
             }
-            ArrayOf::Scratch(dim) => rooms.open(rows * launch.dims[dim])?,
-            ArrayOf::MeshShape => {
+            SlotArray::Scratch(dim) => rooms.open(rows * launch.dims[dim])?,
+            SlotArray::MeshShape => {
                 let Some(mesh) = launch.mesh(slot.param) else { continue };
                 let shape = rooms.open(3)?;
                 write_shape(cuda, shape, mesh.shape())?;
@@ -194,21 +194,21 @@ fn pointer(address: u64) -> *mut u8 {
 }
 
 /// An integer array of what lies on the device; 0 where there is none.
-fn of_device(arg: Option<DeviceArg<'_>>, array: ArrayOf) -> u64 {
+fn of_device(arg: Option<DeviceArg<'_>>, array: SlotArray) -> u64 {
     let view = match arg {
         Some(DeviceArg::Batch(batch)) => match array {
-            ArrayOf::SystemOf => Some(batch.idx()),
+            SlotArray::SystemOf => Some(batch.idx()),
             _ => Some(batch.ptr()),
         },
         Some(DeviceArg::Map(map)) => Some(map.of()),
         Some(DeviceArg::Pairs(list)) => match array {
-            ArrayOf::Start => Some(list.starts()),
-            ArrayOf::End => Some(list.ends()),
-            ArrayOf::Column => Some(list.others()),
-            ArrayOf::PackedShift => list.packed(),
-            ArrayOf::ColumnStart => list.transpose().map(|t| &t.starts),
-            ArrayOf::PairRow => list.transpose().map(|t| &t.rows),
-            ArrayOf::PairEntry => list.transpose().map(|t| &t.entries),
+            SlotArray::Start => Some(list.starts()),
+            SlotArray::End => Some(list.ends()),
+            SlotArray::Column => Some(list.others()),
+            SlotArray::PackedShift => list.packed(),
+            SlotArray::ColumnStart => list.transpose().map(|t| &t.starts),
+            SlotArray::PairRow => list.transpose().map(|t| &t.rows),
+            SlotArray::PairEntry => list.transpose().map(|t| &t.entries),
             _ => list.triples(),
         },
         // What its search found is a list.
@@ -220,7 +220,7 @@ fn of_device(arg: Option<DeviceArg<'_>>, array: ArrayOf) -> u64 {
 /// Kernels that are not any part's.
 const HELPERS: Text = Text::new(
     "helpers",
-    concat!(include_str!("../prelude.cuh"), include_str!("../scattered.cuh"), include_str!("helpers.cu")),
+    &[PRELUDE, FINISH_SCATTERED, include_str!("helpers.cu")],
 );
 
 fn helpers(dtype: DType) -> Compiled {
@@ -252,7 +252,7 @@ fn finish(cuda: &Cuda, dtype: DType, s: &Scattered) -> Result<()> {
 }
 
 /// Adds the rows' sums up, in an order that depends on each system alone.
-fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut Launching<'_>, partials: u64) -> Result<()> {
+fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>, partials: u64) -> Result<()> {
     let reductions = launch.part.reductions;
     let mut done: Vec<Option<usize>> = vec![];
     for batch in reductions.iter().map(|r| r.batch) {

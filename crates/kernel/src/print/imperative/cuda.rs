@@ -3,7 +3,7 @@
 use super::{Language, Printer};
 use crate::imperative::{Binary, Body, Layout, Reason, Type, Unary, Var, is_output};
 use crate::ir::{Kernel, Kind};
-use crate::print::layout::Array;
+use crate::print::layout::{Array, Slot};
 
 /// The function `name` of a body.
 pub fn function(kernel: &Kernel, body: &Body, layout: &Layout, name: &str) -> String {
@@ -13,7 +13,7 @@ pub fn function(kernel: &Kernel, body: &Body, layout: &Layout, name: &str) -> St
     ));
     p.line("const long long row = lo + (long long)blockIdx.x * blockDim.x + threadIdx.x;");
     p.line("if (row >= hi) return;");
-    for (n, (param, array)) in layout.slots.iter().enumerate() {
+    for (n, Slot { param, array }) in layout.slots.iter().enumerate() {
         let ty = match (array, kernel.params[*param].kind) {
             (Array::Values(_), Kind::Output { .. }) => "REAL*",
             (Array::Values(_), Kind::Real { .. }) => "const REAL* __restrict__",

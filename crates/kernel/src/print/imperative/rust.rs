@@ -3,12 +3,12 @@
 use super::{Language, Printer};
 use crate::imperative::{Binary, Body, Layout, Reason, Type, Unary, Var, is_output};
 use crate::ir::{Kernel, Kind};
-use crate::print::layout::Array;
+use crate::print::layout::{Array, Slot};
 
 /// The function `name` of a body, in the terms of the runtime module `rt`.
 pub fn function(kernel: &Kernel, body: &Body, layout: &Layout, name: &str) -> String {
     let mut p = Printer { kernel, body, layout, out: String::new() };
-    for (n, (param, array)) in layout.slots.iter().enumerate() {
+    for (n, Slot { param, array }) in layout.slots.iter().enumerate() {
         let (mutability, ty) = match (array, kernel.params[*param].kind) {
             (Array::Values(_), Kind::Output { .. }) => ("mut", "E"),
             (Array::Values(_), Kind::Real { .. }) => ("const", "E"),
@@ -23,8 +23,8 @@ pub fn function(kernel: &Kernel, body: &Body, layout: &Layout, name: &str) -> St
     p.block::<Rust>(&body.stmts);
     p.line("}");
     format!(
-        "unsafe fn {name}<E: rt::SharedReal>(a: &rt::Launch, lo: usize, hi: usize, _: *mut f64) {{\n\
-         // SAFETY: `rt::Launch` is made by the backend alone, which checked the length of every array against the\n\
+        "unsafe fn {name}<E: rt::SharedReal>(a: &rt::LaunchAbi, lo: usize, hi: usize, _: *mut f64) {{\n\
+         // SAFETY: `rt::LaunchAbi` is made by the backend alone, which checked the length of every array against the\n\
          // kernel's declaration. Rows come from the launch, or from lists and batches that were checked, or were\n\
          // compared with the number of rows; outputs, which rows share, are only touched atomically.\n\
          unsafe {{\n{}}}\n}}\n",

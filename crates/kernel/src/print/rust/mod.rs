@@ -53,8 +53,8 @@ fn text(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, given: Option
         writeln!(tail, "*partials.add({r}) += r{r};").expect("a string");
     }
     format!(
-        "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::Launch, lo: usize, hi: usize, partials: *mut f64) \
-         {{\n// SAFETY: `rt::Launch` is made by the backend alone, which checked every array's length and every index\n\
+        "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) \
+         {{\n// SAFETY: `rt::LaunchAbi` is made by the backend alone, which checked every array's length and every index\n\
          // against the kernel's declaration; rows lo..hi are this call's own.\nunsafe {{\n{head}{body}{tail}}}\n}}\n"
     )
 }
@@ -63,15 +63,15 @@ fn text(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, given: Option
 pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
     let mut text = String::new();
     for (n, slot) in layout.slots.iter().enumerate() {
-        let ty = match slot.1 {
+        let ty = match slot.array {
             Array::Values(_) if layout.scattered.contains(slot) => "*mut f64",
-            Array::Values(role) if kernel.is_ints(slot.0, role) => "*const i32",
+            Array::Values(role) if kernel.is_ints(slot.param, role) => "*const i32",
             Array::Values(_) | Array::Scratch(_) => "*mut L::Elem",
             array if array.is_long() => "*const i64",
             _ => "*const i32",
         };
         writeln!(text, "let p{n} = a.pointers[{n}] as {ty};").expect("a string");
-        if slot.1 == Array::MeshShape {
+        if slot.array == Array::MeshShape {
             writeln!(text, "let g{n} = rt::mesh_shape(p{n});").expect("a string");
         }
     }

@@ -4,16 +4,16 @@ use super::{Arguments, Length, Queue, Status, Text, real, tiles};
 use crate::array::{Array, DType, Data};
 use crate::{Error, Result};
 
-const FILL: Text = Text::new("fill", concat!(include_str!("common.cuh"), include_str!("fill.cu")));
+const FILL: Text = Text::new("fill", &[include_str!("common.cuh"), include_str!("fill.cu")]);
 const CAST: Text = Text::new(
     "cast",
-    concat!(include_str!("common.cuh"), include_str!("reals.cuh"), include_str!("cast.cu")),
+    &[include_str!("common.cuh"), include_str!("reals.cuh"), include_str!("cast.cu")],
 );
 const INTEGERS: Text =
-    Text::new("cast_integers", concat!(include_str!("common.cuh"), include_str!("cast_integers.cu")));
+    Text::new("cast_integers", &[include_str!("common.cuh"), include_str!("cast_integers.cu")]);
 const REALS: Text = Text::new(
     "elementwise",
-    concat!(include_str!("common.cuh"), include_str!("reals.cuh"), include_str!("elementwise.cu")),
+    &[include_str!("common.cuh"), include_str!("reals.cuh"), include_str!("elementwise.cu")],
 );
 
 /// Sets `n` elements at `to` to a value, in the array's own type as [`Array::cast`] does.

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-const FFT: Text = Text::new("fft", concat!(include_str!("common.cuh"), include_str!("fft.cu")));
+const FFT: Text = Text::new("fft", &[include_str!("common.cuh"), include_str!("fft.cu")]);
 
 /// What a plan is for: device, stream, transform, mesh, number of meshes.
 type Key = (usize, usize, Transform, [usize; 3], usize);

@@ -201,17 +201,17 @@ impl Queue {
 #[derive(Clone, Copy)]
 pub(super) struct Text {
     name: &'static str,
-    text: &'static str,
+    pieces: &'static [&'static str],
 }
 
 impl Text {
-    pub(super) const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text }
+    pub(super) const fn new(name: &'static str, pieces: &'static [&'static str]) -> Self {
+        Self { name, pieces }
     }
 
     /// With types in the place of names.
     pub(super) fn of(&self, types: &[(&'static str, &'static str)]) -> Compiled {
-        Compiled { name: self.name, text: self.text, types: types.to_vec(), functions: &[], contracts: true }
+        Compiled { name: self.name, pieces: self.pieces, types: types.to_vec(), functions: &[], contracts: true }
     }
 }
 
@@ -220,8 +220,8 @@ impl Text {
 pub struct Compiled {
     /// Its name.
     pub name: &'static str,
-    /// The CUDA text.
-    pub text: &'static str,
+    /// The CUDA text, in pieces.
+    pub pieces: &'static [&'static str],
     /// What is defined ahead of it.
     pub types: Vec<(&'static str, &'static str)>,
     /// Its functions.
@@ -240,13 +240,18 @@ impl Compiled {
         self
     }
 
+    /// The CUDA text.
+    pub fn text(&self) -> String {
+        self.pieces.concat()
+    }
+
     pub(super) fn function(&self, device: &'static Device, function: &'static str) -> Result<Function> {
         let key = (device.ordinal(), self.name, self.types.clone(), function);
         if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(*known);
         }
-        let Self { name, text, types, contracts, .. } = self;
-        let program = Program { name, text: (*text).into(), defines: types, contracts: *contracts };
+        let Self { name, types, contracts, .. } = self;
+        let program = Program { name, text: self.text().into(), defines: types, contracts: *contracts };
         let found = device.function(&program, function)?;
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found);
         Ok(found)

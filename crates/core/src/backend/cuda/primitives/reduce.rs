@@ -7,12 +7,7 @@ use crate::{Error, Result};
 
 macro_rules! folds {
     ($($file:literal),*) => {
-        concat!(
-            include_str!("common.cuh"),
-            include_str!("segments.cuh"),
-            include_str!("folds.cuh"),
-            $(include_str!($file)),*
-        )
+        &[include_str!("common.cuh"), include_str!("segments.cuh"), include_str!("folds.cuh"), $(include_str!($file)),*]
     };
 }
 const SUM: Text = Text::new("sum", folds!("add.cuh", "sum.cu"));
@@ -20,7 +15,7 @@ const EXTREMUM: Text = Text::new("extremum", folds!("extremum.cu"));
 const PARTIALS: Text = Text::new("partials", folds!("add.cuh", "partials.cu"));
 const BROADCAST: Text = Text::new(
     "broadcast",
-    concat!(include_str!("common.cuh"), include_str!("segments.cuh"), include_str!("broadcast.cu")),
+    &[include_str!("common.cuh"), include_str!("segments.cuh"), include_str!("broadcast.cu")],
 );
 
 /// Rows of a chunk: CHUNK in folds.cuh.

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 const SCAN: Text = Text::new(
     "scan",
-    concat!(include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("scan.cu")),
+    &[include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("scan.cu")],
 );
 
 /// Numbers that a block takes at a time: TILE in scan.cu.

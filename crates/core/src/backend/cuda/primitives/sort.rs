@@ -5,9 +5,9 @@ use crate::{Error, Result};
 
 const SORT: Text = Text::new(
     "sort",
-    concat!(include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("sort.cu")),
+    &[include_str!("common.cuh"), include_str!("scans.cuh"), include_str!("sort.cu")],
 );
-const BOUNDS: Text = Text::new("bounds", concat!(include_str!("common.cuh"), include_str!("bounds.cu")));
+const BOUNDS: Text = Text::new("bounds", &[include_str!("common.cuh"), include_str!("bounds.cu")]);
 
 /// Digits of eight bits.
 const DIGITS: usize = 256;

@@ -5,7 +5,7 @@ use super::{Arguments, Compiled, Integer, Length, Queue, Scratch, Status, Text, 
 use crate::{Error, Result};
 
 const TRANSPOSE: Text =
-    Text::new("transpose", concat!(include_str!("common.cuh"), include_str!("transpose.cu")));
+    Text::new("transpose", &[include_str!("common.cuh"), include_str!("transpose.cu")]);
 
 /// A pair list on the device: entries `starts[i]..ends[i]` are those of row i. The ranges rise and never overlap.
 #[derive(Clone, Copy, Debug)]

@@ -53,8 +53,8 @@ pub(super) struct Call {
     word: u64,
 }
 
-const LISTS: Text = Text::new("search", concat!(include_str!("search.cuh"), "\n", include_str!("search.cu")));
-const GRIDS: Text = Text::new("grid", concat!(include_str!("search.cuh"), "\n", include_str!("grid.cu")));
+const LISTS: Text = Text::new("search", &[include_str!("search.cuh"), "\n", include_str!("search.cu")]);
+const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", include_str!("grid.cu")]);
 
 /// What is searched.
 #[derive(Clone, Copy, Debug)]

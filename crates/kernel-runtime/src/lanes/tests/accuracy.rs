@@ -2,7 +2,7 @@
 
 use super::on_every_lane;
 use super::reference::{self, Double};
-use crate::math::{Elem, Lane};
+use crate::lanes::{Elem, Lane};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Function {
@@ -304,10 +304,10 @@ fn the_ends_are_right() {
 /// The CUDA text computes erfc and exp(−x²) with the same tables.
 #[test]
 fn the_prelude_has_the_same_coefficients() {
-    use crate::math::coefficients::*;
+    use crate::lanes::coefficients::*;
     let tables: [&[f64]; 4] = [&ERFCX_TOP_F64, &ERFCX_BOTTOM_F64, &ERFCX_TOP_F32, &ERFCX_BOTTOM_F32];
     for table in tables {
-        let mut rest = crate::backend::kernel::PRELUDE;
+        let mut rest = crate::PRELUDE;
         for c in table.iter().map(|c| format!("{c:?}")) {
             let at = rest.find(&c).unwrap_or_else(|| panic!("{c} is not there, or not in its place"));
             rest = &rest[at + c.len()..];

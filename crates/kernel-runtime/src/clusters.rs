@@ -1,8 +1,8 @@
 //! The cluster form of a part, as `kernels!` generates it: every unordered pair of a full list once, over clusters of
-//! atoms as wide as the lanes. The list side of it is [`crate::clusters`].
+//! atoms as wide as the lanes. Backends make the clusters of a list.
 
-use super::kernel::{EntryPoints, Launch};
-use crate::clusters::{Entry, Run};
+use crate::launch::{EntryPoints, LaunchAbi};
+use madelung_kernel_abi::Role;
 
 /// The cluster form of a part. Its first phase sums over clusters; its second is the part with its sums given.
 #[derive(Debug)]
@@ -29,9 +29,37 @@ pub struct Packed {
     /// The parameter.
     pub param: usize,
     /// Which of its arrays.
-    pub role: u8,
+    pub role: Role,
     /// The component.
     pub component: usize,
+}
+
+/// One atom against clusters at one image.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ClusterRun {
+    /// The atom.
+    pub row: i32,
+    /// Its cluster.
+    pub cluster: u32,
+    /// Its lane there.
+    pub lane: u32,
+    /// The image.
+    pub shift: [i32; 3],
+    /// Its first entry.
+    pub start: u32,
+    /// The one after its last.
+    pub end: u32,
+}
+
+/// A cluster that holds neighbours.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ClusterEntry {
+    /// Its number.
+    pub cluster: u32,
+    /// The lanes that are neighbours: a bit each.
+    pub mask: u32,
 }
 
 /// What the first phase works on: part of a system's runs, and copies of the clusters that they touch, numbered by
@@ -45,9 +73,9 @@ pub struct ClusterPiece {
     /// Where rows add. For f64 the same as `columns`.
     pub sums: *mut f64,
     /// Runs.
-    pub runs: *const Run,
+    pub runs: *const ClusterRun,
     /// Entries of all runs.
-    pub entries: *const Entry,
+    pub entries: *const ClusterEntry,
 }
 
 /// Runs `lo..hi` of a piece.
@@ -55,9 +83,9 @@ pub struct ClusterPiece {
 /// # Safety
 /// The launch's pointers are valid for the part's slots, those of the piece for its runs and entries, and no other
 /// thread touches its sums.
-pub type RunClusters = unsafe fn(&Launch, &ClusterPiece, usize, usize);
+pub type RunClusters = unsafe fn(&LaunchAbi, &ClusterPiece, usize, usize);
 
-/// The first phase by [`crate::math::Isa`], with the number of lanes, which is the number of atoms of a cluster.
+/// The first phase by [`crate::Isa`], with the number of lanes, which is the number of atoms of a cluster.
 #[derive(Clone, Copy)]
 pub struct ClusterEntryPoints {
     /// For f32 arrays.
@@ -80,7 +108,7 @@ macro_rules! cluster_entry_points {
     ($f:ident) => {{
         macro_rules! plain {
             ($lane:ident) => {
-                ($f::<rt::math::$lane> as rt::RunClusters, <rt::math::$lane as rt::Lane>::N)
+                ($f::<rt::lanes::$lane> as rt::RunClusters, <rt::lanes::$lane as rt::Lane>::N)
             };
         }
         #[cfg(target_arch = "x86_64")]
@@ -88,11 +116,11 @@ macro_rules! cluster_entry_points {
             ($features:literal, $lane:ident) => {{
                 // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
                 #[target_feature(enable = $features)]
-                unsafe fn run(a: &rt::Launch, piece: &rt::ClusterPiece, lo: usize, hi: usize) {
+                unsafe fn run(a: &rt::LaunchAbi, piece: &rt::ClusterPiece, lo: usize, hi: usize) {
                     // SAFETY: the caller's promises are the callee's.
-                    unsafe { $f::<rt::math::$lane>(a, piece, lo, hi) }
+                    unsafe { $f::<rt::lanes::$lane>(a, piece, lo, hi) }
                 }
-                (run as rt::RunClusters, <rt::math::$lane as rt::Lane>::N)
+                (run as rt::RunClusters, <rt::lanes::$lane as rt::Lane>::N)
             }};
         }
         #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! Time per element of what the inner loops call, for every lane type of this processor.
 //!
-//!     cargo bench -p madelung-core --bench math [-- erfc]
+//!     cargo bench -p madelung-kernel-runtime --bench lanes [-- erfc]
 #![expect(
     unsafe_code,
     reason = "lane types are entered after a check of the processor; memory functions are unsafe"
@@ -8,8 +8,8 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 #[cfg(target_arch = "x86_64")]
-use madelung_core::math::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Isa};
-use madelung_core::math::{Elem, Lane, Portable32, Portable64};
+use madelung_kernel_runtime::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Isa};
+use madelung_kernel_runtime::lanes::{Elem, Lane, Portable32, Portable64};
 use std::hint::black_box;
 
 /// Elements of one run: they stay in the first cache.

@@ -14,11 +14,11 @@ macro_rules! on_every_lane {
     ($test:ident($($arg:expr),*)) => {
         $test::<f64>($($arg),*);
         $test::<f32>($($arg),*);
-        $test::<crate::math::Portable64>($($arg),*);
-        $test::<crate::math::Portable32>($($arg),*);
+        $test::<crate::lanes::Portable64>($($arg),*);
+        $test::<crate::lanes::Portable32>($($arg),*);
         #[cfg(target_arch = "x86_64")]
         {
-            use crate::math::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Isa};
+            use crate::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Isa};
             #[target_feature(enable = "avx2,fma")]
             fn avx2(run: impl FnOnce()) {
                 run();

@@ -1,8 +1,8 @@
 //! What generated code calls for single elements and lanes of them.
 #![expect(unsafe_code, reason = "the helpers of generated code read and write through a launch's pointers")]
 
-use super::kernel::*;
-use crate::math::packed::unpack;
+use crate::lanes::packed::unpack;
+use crate::{Elem, Lane, MeshShape};
 
 /// Element `i`, as f64.
 ///

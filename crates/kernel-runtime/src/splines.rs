@@ -1,6 +1,6 @@
 //! Cardinal B-splines at the nodes around a coordinate, and where these nodes are.
 
-use crate::mesh::MAX_SPLINE_ORDER;
+use madelung_kernel_abi::MAX_SPLINE_ORDER;
 
 /// The sizes of a mesh, the order of its splines, and the range of planes that a call adds to.
 pub type MeshShape = [usize; 6];

@@ -1,7 +1,7 @@
 //! Arithmetic, comparisons and masks: the same bits as the scalar operations.
 
 use super::on_every_lane;
-use crate::math::{Elem, Lane};
+use crate::lanes::{Elem, Lane};
 
 fn value<E: Elem>(i: usize) -> f64 {
     let special = [0.0, -0.0, 1.0, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3.0, 3.0, 1e-3];

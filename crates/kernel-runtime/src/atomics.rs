@@ -6,9 +6,9 @@
 //! processors there are.
 #![expect(unsafe_code, reason = "elements are reached through a launch's pointers")]
 
-use super::kernel::Launch;
-use super::status::Reason;
-use crate::math::Elem;
+use crate::launch::LaunchAbi;
+use crate::lanes::Elem;
+use madelung_kernel_abi::Reason;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// An element type of real outputs.
@@ -107,7 +107,7 @@ shared!(int i32, AtomicI32; i64, AtomicI64);
 /// # Safety
 /// The launch's status word is there.
 #[cold]
-pub unsafe fn raise(a: &Launch, reason: Reason, param: u32) {
+pub unsafe fn raise(a: &LaunchAbi, reason: Reason, param: u32) {
     // SAFETY: the caller's promise; the word has an entry for every reason behind its bits.
     unsafe {
         AtomicU32::from_ptr(a.status).fetch_or(reason.bit(), Relaxed);
@@ -150,7 +150,7 @@ pub unsafe fn load_int<I: SharedInt>(p: *mut I) -> i64 {
 /// # Safety
 /// As [`SharedInt::store`] and [`raise`].
 #[inline(always)]
-pub unsafe fn store_int<I: SharedInt>(a: &Launch, p: *mut I, x: i64, param: u32) {
+pub unsafe fn store_int<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: u32) {
     // SAFETY: the caller's promise.
     unsafe {
         match I::try_from(x) {
@@ -165,7 +165,7 @@ pub unsafe fn store_int<I: SharedInt>(a: &Launch, p: *mut I, x: i64, param: u32)
 /// # Safety
 /// As [`SharedInt::add`] and [`raise`].
 #[inline(always)]
-pub unsafe fn atomic_add<I: SharedInt>(a: &Launch, p: *mut I, x: i64, param: u32) -> i64 {
+pub unsafe fn atomic_add<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: u32) -> i64 {
     // SAFETY: the caller's promise.
     unsafe {
         let Ok(narrow) = I::try_from(x) else {
@@ -185,7 +185,7 @@ pub unsafe fn atomic_add<I: SharedInt>(a: &Launch, p: *mut I, x: i64, param: u32
 /// # Safety
 /// As [`SharedInt::max`] and [`raise`].
 #[inline(always)]
-pub unsafe fn atomic_max<I: SharedInt>(a: &Launch, p: *mut I, x: i64, param: u32) -> i64 {
+pub unsafe fn atomic_max<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: u32) -> i64 {
     // SAFETY: the caller's promise.
     unsafe {
         match I::try_from(x) {
@@ -203,7 +203,7 @@ pub unsafe fn atomic_max<I: SharedInt>(a: &Launch, p: *mut I, x: i64, param: u32
 /// # Safety
 /// As [`SharedInt::min`] and [`raise`].
 #[inline(always)]
-pub unsafe fn atomic_min<I: SharedInt>(a: &Launch, p: *mut I, x: i64, param: u32) -> i64 {
+pub unsafe fn atomic_min<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: u32) -> i64 {
     // SAFETY: the caller's promise.
     unsafe {
         match I::try_from(x) {

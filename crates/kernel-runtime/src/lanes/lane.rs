@@ -176,43 +176,43 @@ macro_rules! common {
         }
         #[inline(always)]
         fn sqrt_recip(self) -> (Self, Self) {
-            crate::math::functions::Prim::roots(self)
+            crate::lanes::functions::Prim::roots(self)
         }
         #[inline(always)]
         fn exp(self) -> Self {
-            crate::math::functions::exp(self)
+            crate::lanes::functions::exp(self)
         }
         #[inline(always)]
         fn ln(self) -> Self {
-            crate::math::functions::ln(self)
+            crate::lanes::functions::ln(self)
         }
         #[inline(always)]
         fn pow(self, e: Self) -> Self {
-            crate::math::functions::pow(self, e)
+            crate::lanes::functions::pow(self, e)
         }
         #[inline(always)]
         fn erfc(self) -> Self {
-            crate::math::functions::erfc_exp_neg_sq(self).0
+            crate::lanes::functions::erfc_exp_neg_sq(self).0
         }
         #[inline(always)]
         fn exp_neg_sq(self) -> Self {
-            crate::math::functions::exp_neg_sq(self)
+            crate::lanes::functions::exp_neg_sq(self)
         }
         #[inline(always)]
         fn erfc_exp_neg_sq(self) -> (Self, Self) {
-            crate::math::functions::erfc_exp_neg_sq(self)
+            crate::lanes::functions::erfc_exp_neg_sq(self)
         }
         #[inline(always)]
         fn sin(self) -> Self {
-            crate::math::functions::sin_cos(self).0
+            crate::lanes::functions::sin_cos(self).0
         }
         #[inline(always)]
         fn cos(self) -> Self {
-            crate::math::functions::sin_cos(self).1
+            crate::lanes::functions::sin_cos(self).1
         }
         #[inline(always)]
         fn sin_cos(self) -> (Self, Self) {
-            crate::math::functions::sin_cos(self)
+            crate::lanes::functions::sin_cos(self)
         }
         #[inline(always)]
         fn index_lane(i: Self::Index, l: usize) -> usize {

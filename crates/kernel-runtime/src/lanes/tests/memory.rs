@@ -1,8 +1,8 @@
 //! Loads, stores and gathers: the right elements, and none outside.
 
 use super::on_every_lane;
-use crate::math::packed::pack;
-use crate::math::{Elem, Lane};
+use crate::lanes::packed::pack;
+use crate::lanes::{Elem, Lane};
 
 /// Memory whose end is the end of what the process may read.
 struct Fenced {

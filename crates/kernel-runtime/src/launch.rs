@@ -1,0 +1,114 @@
+//! Layout of a launch, and the functions of a part for every instruction set.
+
+use madelung_kernel_abi::MAX_POINTERS;
+
+/// Pointers and attributes of a launch, in the layout that the generated code and the CUDA text share.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LaunchAbi {
+    /// One pointer per slot of the part, and behind them that of its records, if it has them.
+    pub pointers: [*mut u8; MAX_POINTERS],
+    /// Real attributes.
+    pub reals: [f64; 8],
+    /// Integer attributes.
+    pub ints: [i64; 4],
+    /// Bit n: slot n is added to, not overwritten.
+    pub adds: u64,
+    /// The sizes of the kernel's first dimensions: what computed indices are compared with, and widths of channels.
+    pub dims: [i64; 16],
+    /// The status word.
+    pub status: *mut u32,
+}
+
+impl Default for LaunchAbi {
+    fn default() -> Self {
+        Self {
+            pointers: [std::ptr::null_mut(); MAX_POINTERS],
+            reals: [0.0; 8],
+            ints: [0; 4],
+            adds: 0,
+            dims: [0; 16],
+            status: std::ptr::null_mut(),
+        }
+    }
+}
+
+impl LaunchAbi {
+    /// Whether slot `n` is added to.
+    #[inline(always)]
+    pub fn adds(&self, n: usize) -> bool {
+        self.adds >> n & 1 == 1
+    }
+}
+
+/// Runs rows `lo..hi` of a part and adds the sums over them to `partials`.
+///
+/// # Safety
+/// The launch's pointers are valid for the part's slots, as the backend checks before it calls.
+pub type Run = unsafe fn(&LaunchAbi, usize, usize, *mut f64);
+
+/// The CPU code of a part, by [`Isa`](crate::Isa).
+#[derive(Clone, Copy)]
+pub struct EntryPoints {
+    /// For f32 arrays.
+    pub f32: [Run; 3],
+    /// For f64 arrays.
+    pub f64: [Run; 3],
+}
+
+impl std::fmt::Debug for EntryPoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EntryPoints")
+    }
+}
+
+/// Instantiates a generated function for every lane type, each behind the features it needs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! entry_points {
+    ($f:ident) => {
+        rt::entry_points!(@of $f, Avx2F32, Avx512F32)
+    };
+    (@of $f:ident, $four:ident, $eight:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        macro_rules! with {
+            ($features:literal, $lane:ident) => {{
+                // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
+                #[target_feature(enable = $features)]
+                unsafe fn run(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
+                    // SAFETY: the caller's promises are the callee's.
+                    unsafe { $f::<rt::lanes::$lane>(a, lo, hi, partials) }
+                }
+                run as rt::Run
+            }};
+        }
+        #[cfg(target_arch = "x86_64")]
+        const RUN: rt::EntryPoints = rt::EntryPoints {
+            f32: [
+                $f::<rt::lanes::Portable32>,
+                with!("avx2,fma", $four),
+                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $eight),
+            ],
+            f64: [
+                $f::<rt::lanes::Portable64>,
+                with!("avx2,fma", Avx2F64),
+                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F64),
+            ],
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        const RUN: rt::EntryPoints = rt::EntryPoints {
+            f32: [$f::<rt::lanes::Portable32>; 3],
+            f64: [$f::<rt::lanes::Portable64>; 3],
+        };
+        RUN
+    }};
+}
+
+/// The same with lanes for f64 alone: less to compile.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! small_entry_points {
+    ($f:ident) => {
+        rt::entry_points!(@of $f, Portable32, Portable32)
+    };
+}

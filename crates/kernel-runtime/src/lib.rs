@@ -1,0 +1,21 @@
+//! What the code that `kernels!` generates calls: SIMD lanes, special functions, atomics, splines, and the layout of a
+//! launch. Generated code knows this crate as `rt`.
+
+mod atomics;
+mod clusters;
+mod generated_code;
+mod kernel;
+pub mod lanes;
+mod launch;
+mod splines;
+
+pub use atomics::{
+    SharedReal, atomic_add, atomic_max, atomic_min, load, load_int, raise, store, store_int,
+};
+pub use clusters::{ClusterEntry, ClusterEntryPoints, ClusterForm, ClusterPiece, ClusterRun, Packed, RunClusters};
+pub use generated_code::*;
+pub use kernel::{Cuda, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Records, SCATTERED_BYTES};
+pub use lanes::{Elem, Isa, Lane, scalar};
+pub use launch::{EntryPoints, LaunchAbi, Run};
+pub use madelung_kernel_abi::*;
+pub use splines::{MeshShape, Splines, in_planes, mesh_node};
