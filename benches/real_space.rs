@@ -4,10 +4,10 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use madelung::array::{Array, DType};
-use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::{Serial, Threads};
 use madelung::backend::{Context, PairLoops};
 use madelung::batch::Batch;
+use madelung::cpu::Cpu;
 use madelung::runtime::Isa;
 use madelung::{Options, System, ewald_real_space};
 
@@ -56,7 +56,8 @@ fn real_space(c: &mut Criterion) {
             for (pair_loops, (name, options)) in
                 LOOPS.iter().flat_map(|loops| options.iter().map(move |o| (*loops, o)))
             {
-                let context = Context { backend: &backend, pool: &Serial, pair_loops, ..Context::default() };
+                let context =
+                    Context { backend: &backend, pool: &Serial, pair_loops, ..madelung::cpu::context() };
                 group.bench_function(format!("{isa:?}/{name}/{pair_loops:?}"), |b| {
                     b.iter(|| {
                         ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, options).expect("a sum")
@@ -65,7 +66,7 @@ fn real_space(c: &mut Criterion) {
             }
         }
         for pair_loops in LOOPS {
-            let context = Context { pool: &threads, pair_loops, ..Context::default() };
+            let context = Context { pool: &threads, pair_loops, ..madelung::cpu::context() };
             group.bench_function(format!("two threads/energies, forces/{pair_loops:?}"), |b| {
                 b.iter(|| {
                     ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces())
@@ -74,7 +75,7 @@ fn real_space(c: &mut Criterion) {
             });
         }
         let order = pairs.order().expect("the list has an order");
-        let context = Context { pool: &Serial, ..Context::default() };
+        let context = Context { pool: &Serial, ..madelung::cpu::context() };
         group.bench_function("made anew/energies, forces/Clusters", |b| {
             b.iter_batched(
                 || pairs.clone().with_order(order.clone()).expect("the list is full"),

@@ -4,7 +4,6 @@
 //! Hessian-vector product against finite differences. Run with `cargo run --release --example own_kernel`.
 
 use madelung::array::{Array, DType};
-use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::op::{Constraint, Op};
@@ -99,7 +98,7 @@ fn main() -> madelung::Result<()> {
     let (batch, pairs) = (Arc::new(batch), Arc::new(pairs));
 
     // 3. On a tape.
-    let mut tape = Tape::new(Context::default());
+    let mut tape = Tape::new(madelung::cpu::context());
     let array = |shape: &[usize], data: &[f64]| Array::from_f64(DType::F64, shape, data);
     let r = tape.input(array(&[n, 3], &positions)?);
     let h = tape.input(array(&[1, 3, 3], cell.as_flattened())?);

@@ -5,9 +5,10 @@
 #![forbid(unsafe_code)]
 
 pub use madelung_core::{
-    Error, Result, array, backend, batch, cell, clusters, device, hash_grid, kernels, map, mesh, op,
-    pairs, runtime, tape,
+    Error, Result, array, backend, batch, cell, device, grid, kernels, map, mesh, op, pairs, runtime, tape,
 };
+pub use madelung_cpu as cpu;
+pub use madelung_cuda as cuda;
 pub use madelung_electrostatics as electrostatics;
 pub use madelung_electrostatics::{
     Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters,

@@ -1,6 +1,6 @@
 //! The CUDA text of every kernel, for those who compile it.
 
-use madelung::backend::cuda::{self, Device, primitives};
+use madelung::cuda::{self, Device, primitives};
 use madelung::runtime::{FINISH_SCATTERED, Member, PRELUDE};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -44,7 +44,7 @@ pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let mut sources = vec![source("scattered", "madelung_scattered", FINISH_SCATTERED, false, None)?];
     let physics =
         madelung::neighbors::all_kernels().into_iter().chain(madelung::electrostatics::all_kernels());
-    for kernel in physics.chain(madelung::hash_grid::kernels()) {
+    for kernel in physics.chain(madelung::neighbors::grid::kernels()) {
         for form in kernel.forms {
             let dual = !matches!(form.member, Member::Value | Member::Gradient);
             for part in form.parts {
@@ -69,5 +69,6 @@ pub(crate) fn cuda_primitives(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>
         source.set_item("functions", program.functions)?;
         Ok(source)
     };
-    primitives::programs().into_iter().map(dictionary).collect()
+    let searches = madelung::neighbors::device::programs();
+    primitives::programs().into_iter().chain(searches).map(dictionary).collect()
 }

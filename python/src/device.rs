@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use madelung::array::{Array, DType, Data, Place, View};
 use madelung::backend::Context;
 use madelung::backend::context::Allocator;
-use madelung::backend::cuda::{Cuda, Device, Memory, Stream};
+use madelung::cuda::{Cuda, Device, Memory, Stream};
 use madelung::{Error, Result};
 use madelung_bridge::dlpack::{Form, is_row_major};
 use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
@@ -47,7 +47,7 @@ impl Lane {
 
     /// What calls on it are given.
     pub(crate) fn context<'a>(&'a self, backend: &'a Cuda) -> Context<'a> {
-        Context { backend, allocator: &self.memory, ..Context::default() }
+        Context { allocator: &self.memory, ..Context::new(backend) }
     }
 
     fn device(&self) -> &'static Device {

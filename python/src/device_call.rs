@@ -2,7 +2,7 @@
 
 use madelung::array::{Array, View};
 use madelung::backend::Context;
-use madelung::backend::remote::Weights;
+use madelung::backend::Weights;
 use madelung::op::Evaluated;
 use madelung::{Error, Result};
 use madelung_bridge::layout::Type;
@@ -86,9 +86,8 @@ fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Option<Array>>
 
 /// Minus an array.
 fn negated(context: &Context<'_>, array: Array) -> Result<Array> {
-    let Some(remote) = context.backend.remote() else { return Ok(array) };
     let mut other = context.allocator.room(array.dtype(), array.shape())?;
-    remote.scale_rows(context, &array.view(), &Weights::Uniform(-1.0), &mut other)?;
+    context.backend.scale_rows(context, &array.view(), &Weights::Uniform(-1.0), &mut other)?;
     context.allocator.recycle(array);
     Ok(other)
 }

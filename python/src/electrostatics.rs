@@ -1,6 +1,5 @@
 //! Ewald sums.
 
-use madelung::backend::Context;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::pairs::{Kind, PairList};
 use madelung::{Energies, Error, EwaldSettings, Options, Reduction, Result, System};
@@ -136,7 +135,7 @@ pub(crate) fn ewald_real_space<'py>(
     let (system, options) = (charges.system()?, wanted.options());
     let neighbors = neighbors.as_ref().map(Neighbors::borrowed).transpose()?;
     let done = compute(py, || {
-        let context = Context::default();
+        let context = madelung::cpu::context();
         let pairs = match neighbors {
             Some(given) => given.pairs(system.batch().atoms())?,
             None => system.neighbor_list(cutoff, &context.threads())?,
@@ -157,7 +156,7 @@ pub(crate) fn ewald_reciprocal_space<'py>(
 ) -> PyResult<Bound<'py, PyTuple>> {
     let (system, options) = (charges.system()?, wanted.options());
     let done = compute(py, || {
-        madelung::ewald_reciprocal_space(&Context::default(), &system, &alpha, &k_cutoff, &options)
+        madelung::ewald_reciprocal_space(&madelung::cpu::context(), &system, &alpha, &k_cutoff, &options)
     })?;
     results(py, done)
 }
@@ -190,7 +189,7 @@ pub(crate) fn ewald_summation<'py>(
     let neighbors = neighbors.as_ref().map(Neighbors::borrowed).transpose()?;
     let done = compute(py, || {
         let pairs = neighbors.map(|given| given.pairs(system.batch().atoms())).transpose()?;
-        madelung::ewald_summation(&Context::default(), &system, &settings, pairs.as_ref(), &options)
+        madelung::ewald_summation(&madelung::cpu::context(), &system, &settings, pairs.as_ref(), &options)
     })?;
     results(py, done)
 }

@@ -2,11 +2,10 @@
 
 use crate::common::systems::SplitMix64;
 use madelung::array::{Array, DType};
-use madelung::backend::Context;
 use madelung::batch::Batch;
-use madelung::hash_grid::HashGrid;
 use madelung::map::Map;
 use madelung::mesh::Mesh;
+use madelung::neighbors::grid::HashGrid;
 use madelung::op::{Arg, ArgKind, ArgSpec, Constraint, Op, Size};
 use madelung::pairs::{Kind, PairList};
 use std::collections::BTreeMap;
@@ -32,7 +31,7 @@ impl Given {
             Self::Array(array) => Arg::Array(array.view()),
             Self::Batch(batch) => Arg::Batch(batch),
             Self::Pairs(pairs) => Arg::Pairs(pairs),
-            Self::Grid(grid) => Arg::Grid(grid),
+            Self::Grid(grid) => Arg::Grid(&**grid),
             Self::Map(map) => Arg::Map(map),
             Self::Mesh(mesh) => Arg::Mesh(mesh),
             Self::Real(x) => Arg::Real(*x),
@@ -202,7 +201,7 @@ impl Plan {
 
     /// A grid without images: however far a radius reaches, it finds no more than the points.
     fn grid(&self, points: &Array, batch: Batch<'static>) -> HashGrid {
-        HashGrid::build(&Context::default(), &points.view(), 1.0, None, None, batch).expect("a grid")
+        HashGrid::build(&madelung::cpu::context(), &points.view(), 1.0, None, None, batch).expect("a grid")
     }
 
     /// Systems of unlike sizes, some of them empty.

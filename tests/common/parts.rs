@@ -1,12 +1,12 @@
 //! Which parts of kernels calls of ops launch.
 
-use madelung::runtime::{Array, Part, Role};
+use madelung::runtime::{Part, Role, SlotArray};
 
 /// Whether some call has to launch a part. Those of gradients that make nothing but values are launched where nothing has
 /// made the values before, which may be in no op.
 pub(crate) fn is_launched(part: &Part) -> bool {
     let makes_gradients =
-        |array| matches!(array, Array::Values(r) if r & (Role::COTANGENT | Role::HIDDEN) != 0);
+        |array| matches!(array, SlotArray::Values(r) if r.has(Role::COTANGENT) || r.has(Role::HIDDEN));
     !part.cuda.name.contains("_gradient_")
         || !part.reductions.is_empty()
         || part.written.iter().any(|n| makes_gradients(part.slots[*n].array))

@@ -5,7 +5,7 @@ use crate::device::Gpu;
 use crate::streams;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
-use madelung::backend::cuda::{Device, Graph, Memory, Stream, check};
+use madelung::cuda::{Device, Graph, Memory, Stream, check};
 use madelung::device::{DeviceArg, DeviceBatch, DevicePairs};
 use madelung::electrostatics::registry;
 use madelung::op::{Arg, Cotangent, Evaluated, Request};
@@ -261,7 +261,7 @@ fn arrays_of_the_host_are_refused_by_name() {
         assert!(error.contains(name) && error.contains("cuda:0") && error.contains("cpu"), "{error}");
     }
     let there = host.upload(&gpu.memory);
-    let error = there.evaluate(&Context::default(), Kind::Full).expect_err("the host").to_string();
+    let error = there.evaluate(&madelung::cpu::context(), Kind::Full).expect_err("the host").to_string();
     assert!(error.contains("positions") && error.contains("cuda:0"), "{error}");
 }
 

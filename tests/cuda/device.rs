@@ -3,7 +3,7 @@
 use crate::streams;
 use madelung::array::{Array, View};
 use madelung::backend::Context;
-use madelung::backend::cuda::{Cuda, Device, Memory, Stream};
+use madelung::cuda::{Cuda, Device, Memory, Stream};
 use madelung::device::{DeviceArg, DeviceBatch, DeviceMap, DevicePairs};
 use madelung::op::{Arg, Cotangent, Evaluated, Op, Request};
 use madelung::{Error, Result};
@@ -70,7 +70,7 @@ impl Gpu {
     }
 
     pub(crate) fn context(&self) -> Context<'_> {
-        Context { backend: &self.cuda, allocator: &self.memory, ..Context::default() }
+        Context { backend: &self.cuda, allocator: &self.memory, ..madelung::cpu::context() }
     }
 
     pub(crate) fn stream(&self) -> Stream {
@@ -180,7 +180,7 @@ impl Gpu {
             gradients: read(&done.gradients)?,
             saved: done.saved.iter().map(read_saved).collect::<Result<_>>()?,
         };
-        madelung::backend::cuda::check(self.cuda.device())?;
+        madelung::cuda::check(self.cuda.device())?;
         Ok(read)
     }
 }

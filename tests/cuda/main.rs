@@ -21,7 +21,6 @@ use asked::{Asked, F32_BOUND, F64_BOUND, Worst, each};
 use calls::inputs;
 use device::Gpu;
 use madelung::array::DType;
-use madelung::backend::Context;
 use madelung::op::Evaluated;
 
 fn on(gpu: &Gpu, asked: &Asked<'_>) -> Evaluated {
@@ -37,7 +36,7 @@ fn a_device_gives_what_the_processor_gives() {
     let (gpu, mut worst) = (Gpu::of(0), Worst::default());
     let inputs: Vec<_> = inputs(DType::F64).into_iter().step_by(7).collect();
     each(&inputs, |asked| {
-        worst.note(F64_BOUND, &on(&gpu, asked), &asked.ask(&Context::default()), asked);
+        worst.note(F64_BOUND, &on(&gpu, asked), &asked.ask(&madelung::cpu::context()), asked);
     });
     worst.assert_below(F64_BOUND);
 }
@@ -50,7 +49,7 @@ fn floats_of_a_device_are_as_good_as_floats_are() {
     each(&inputs, |asked| {
         if matches!(asked.question.member, "F0" | "G0") {
             let got = on(&gpu, asked);
-            asked.exactly(|exact| worst.note(F32_BOUND, &got, &exact.ask(&Context::default()), exact));
+            asked.exactly(|exact| worst.note(F32_BOUND, &got, &exact.ask(&madelung::cpu::context()), exact));
         }
     });
     worst.assert_below(F32_BOUND);

@@ -5,9 +5,9 @@ use crate::common::systems::{System, random_system, triclinic_cell};
 use crate::device::Gpu;
 use madelung::array::{Array, DType, Data, View};
 use madelung::backend::Context;
-use madelung::backend::cuda::{Cuda, Graph, Memory, check};
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
+use madelung::cuda::{Cuda, Graph, Memory, check};
 use madelung::device::{DeviceArg, DeviceBatch};
 use madelung::electrostatics::registry;
 use madelung::neighbors::{DeviceFrame, DeviceOptions, DeviceSearch, Options, Periodic, neighbor_list};
@@ -30,7 +30,7 @@ struct Step<'a> {
 
 impl<'a> Step<'a> {
     fn new(cuda: &'a Cuda, memory: &'a Memory, system: &System, options: DeviceOptions) -> Self {
-        let context = Context { backend: cuda, allocator: memory, ..Context::default() };
+        let context = Context { backend: cuda, allocator: memory, ..madelung::cpu::context() };
         let upload = |shape: &[usize], data: &[f64]| {
             let array = Array::from_f64(DType::F64, shape, data).expect("as many as the shape says");
             memory.upload(&array.view()).expect("room")
@@ -51,7 +51,7 @@ impl<'a> Step<'a> {
 impl Step<'_> {
     /// Searches, and computes the energy and what it changes by with positions.
     fn run(&mut self) -> madelung::Result<[Array; 2]> {
-        let context = Context { backend: self.cuda, allocator: self.memory, ..Context::default() };
+        let context = Context { backend: self.cuda, allocator: self.memory, ..madelung::cpu::context() };
         let [positions, charges, cell, alpha] = self.arrays.each_ref().map(Array::view);
         let batch = DeviceBatch::new(self.batch[0].view(), self.batch[1].view())?;
         let pbc = Periodic::All([true; 3]);
@@ -118,7 +118,7 @@ fn a_step_in_a_graph() {
     // SAFETY: every thread has this stream.
     let stream = unsafe { device.stream(2) }.expect("a stream");
     let (cuda, memory) = (Cuda::new(stream), Memory::new(stream));
-    let context = Context { backend: &cuda, allocator: &memory, ..Context::default() };
+    let context = Context { backend: &cuda, allocator: &memory, ..madelung::cpu::context() };
     let system = random_system(1, ATOMS, triclinic_cell(900.0), 0.0, 1.2);
     let options = DeviceOptions {
         cutoff: CUTOFF,

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "streams are used on their owner's word, and memory of a device is written")]
 
 use madelung::array::Array;
-use madelung::backend::cuda::{Device, Graph, Stream};
+use madelung::cuda::{Device, Graph, Stream};
 
 /// The default stream of a device.
 pub(crate) fn default(device: &'static Device) -> Stream {

@@ -26,7 +26,7 @@ pub(crate) fn each(inputs: &[Input], mut ask: impl FnMut(&Asked<'_>)) {
             if !Input::has_pairs(op) && !seen.insert(systems) {
                 continue;
             }
-            let outputs = &op.value(&Context::default(), &input.args(op)).expect("a value");
+            let outputs = &op.value(&madelung::cpu::context(), &input.args(op)).expect("a value");
             for question in &input.questions(op) {
                 ask(&Asked { op, input, question, outputs });
             }
@@ -65,11 +65,11 @@ impl Asked<'_> {
 
     /// How much each array changes, in RMS, where all inputs of all kernels change, in units of their change.
     fn sensitivity(&self) -> Vec<f64> {
-        let exact = self.ask(&Context::default());
+        let exact = self.ask(&madelung::cpu::context());
         let mut largest = vec![0.0; arrays(&exact).count()];
         for seed in 0..8 {
             let noise = Noise::new(seed);
-            let moved = self.ask(&Context { backend: &noise, ..Context::default() });
+            let moved = self.ask(&Context { backend: &noise, ..madelung::cpu::context() });
             for (s, (a, b)) in largest.iter_mut().zip(arrays(&moved).zip(arrays(&exact))) {
                 *s = rms_difference(&a, &b).max(*s * SIZE) / SIZE;
             }

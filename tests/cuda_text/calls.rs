@@ -4,12 +4,12 @@ use crate::common::systems::{SplitMix64, System, left_handed_cell, random_system
 use madelung::Result;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
-use madelung::runtime::{Form, Member};
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};
+use madelung::runtime::{Form, Member};
 use std::collections::{BTreeMap, BTreeSet};
 
 const CUTOFF: f64 = 5.5;

@@ -9,14 +9,13 @@
 
 use crate::parts::is_launched;
 use libloading::Library;
-use madelung::Result;
 use madelung::array::{Array, DType};
+use madelung::backend::Backend;
+use madelung::backend::{Bound, LaunchArgs};
 use madelung::runtime::{
-    SlotArray, FINISH_SCATTERED, Kernel, Division, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,
-    SCATTERED_BYTES,
+    Division, FINISH_SCATTERED, Kernel, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,
+    SCATTERED_BYTES, SlotArray,
 };
-use madelung::backend::launch::Backend;
-use madelung::backend::{Bound, Context, LaunchArgs};
 pub(crate) use madelung_stand_in::Order;
 use madelung_stand_in::{HOST, compiled};
 use std::collections::{BTreeSet, HashMap};
@@ -25,10 +24,10 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs rows `lo..hi`; the last arguments are the order of blocks and threads. What went wrong, or null.
-type Function = unsafe extern "C" fn(*const Launch, i64, i64, *mut f64, i32, u64) -> *const c_char;
+type Function = unsafe extern "C" fn(*const LaunchAbi, i64, i64, *mut f64, i32, u64) -> *const c_char;
 
 /// Makes the records of as many partners.
-type MakeRecords = unsafe extern "C" fn(*const Launch, i64, i32, u64) -> *const c_char;
+type MakeRecords = unsafe extern "C" fn(*const LaunchAbi, i64, i32, u64) -> *const c_char;
 
 /// Makes numbers of n elements in fixed point; the last argument says whether they are added to what is there.
 type Finish = unsafe extern "C" fn(*const u64, *mut u8, i64, bool, i32, u64) -> *const c_char;
@@ -137,7 +136,7 @@ fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32,
     );
     for (_, part) in parts_of(kernels.iter().copied()) {
         let name = part.cuda.name;
-        let lanes = if part.cuda.lanes == Lanes::None { 1 } else { lanes };
+        let lanes = if part.cuda.lanes == Division::None { 1 } else { lanes };
         if types.storage != types.real {
             for n in 0..part.slots.len() {
                 writeln!(text, "#define T{n} {}", name_of(types.storage)).expect("a string");
@@ -277,22 +276,16 @@ impl Host {
     }
 }
 
-impl Backend for Host {
-    fn name(&self) -> &'static str {
-        "host"
-    }
-
-    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
-        launch.check()?;
-        assert_eq!(launch.dtype, self.texts.dtype, "the texts were compiled for another dtype");
-        context.stream.run(&mut || self.launch(launch));
-        Ok(())
-    }
-}
+madelung_stand_in::launches_by!(Host, |host, _context, args| {
+    args.check()?;
+    assert_eq!(args.dtype, host.texts.dtype, "the texts were compiled for another dtype");
+    host.launch(args);
+    Ok(())
+});
 
 /// What goes to every slot. Rows add to what nobody wants as well: that gets a place among `unwanted`.
-fn bind(launch: &mut LaunchArgs<'_>, unwanted: &mut Vec<Vec<f64>>) -> Launch {
-    let mut l = Launch::new(launch);
+fn bind(launch: &mut LaunchArgs<'_>, unwanted: &mut Vec<Vec<f64>>) -> LaunchAbi {
+    let mut l = launch.abi();
     for (n, slot) in launch.part.slots.iter().enumerate() {
         let batch = launch.batch(slot.param);
         let pairs = launch.pair_list(slot.param);
@@ -359,7 +352,7 @@ fn message(failed: *const c_char) -> Option<&'static CStr> {
 
 /// Room for elements in fixed point, zero, in place of the arrays that rows add to at each other's elements: with each, the
 /// array and whether it is added to. What nobody wants has none.
-fn fixed(launch: &LaunchArgs<'_>, bound: &mut Launch) -> Vec<(Vec<u64>, *mut u8, bool)> {
+fn fixed(launch: &LaunchArgs<'_>, bound: &mut LaunchAbi) -> Vec<(Vec<u64>, *mut u8, bool)> {
     let part = launch.part;
     let wanted = |n: &usize| {
         let SlotArray::Values(role) = part.slots[*n].array else { return None };

@@ -1,26 +1,18 @@
 //! Several threads per row: every kernel of the registry does what its Rust code does, in any order of the threads.
 
 use super::*;
-use madelung::Result;
-use madelung::backend::LaunchArgs;
-use madelung::backend::cpu::Cpu;
-use madelung::backend::launch::Backend;
+use madelung::backend::Backend;
+use madelung::cpu::Cpu;
 use std::sync::{Mutex, PoisonError};
 
 /// The Rust code, and which parts it ran.
 #[derive(Default)]
 struct Noting(Mutex<BTreeSet<&'static str>>);
 
-impl Backend for Noting {
-    fn name(&self) -> &'static str {
-        "noting"
-    }
-
-    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(launch.part.cuda.name);
-        Cpu::new().run(context, launch)
-    }
-}
+madelung_stand_in::launches_by!(Noting, |noting, context, args| {
+    noting.0.lock().unwrap_or_else(PoisonError::into_inner).insert(args.part.cuda.name);
+    Cpu::new().launch(context, args)
+});
 
 /// Against the Rust code, and the same bits in other orders. Emulated threads take long, so each number of lanes has some
 /// of the inputs, and of each input the questions that run a part for the first time.
@@ -37,7 +29,7 @@ fn agrees(lanes: usize, packed: bool, lists: &[&str]) {
     let (mut worst, mut seen) = (Worst::default(), BTreeSet::new());
     each(&inputs, |asked| {
         let noting = Noting::default();
-        let want = asked.ask(&Context { backend: &noting, ..Context::default() });
+        let want = asked.ask(&Context { backend: &noting, ..madelung::cpu::context() });
         let parts = noting.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let new = parts.into_iter().filter(|part| seen.insert((asked.input.name.clone(), *part)));
         if new.count() == 0 {

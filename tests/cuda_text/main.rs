@@ -22,8 +22,8 @@ use calls::{Input, inputs};
 use host::{Host, Order, Scatter, Texts, Types, idle, parts_of};
 use madelung::array::DType;
 use madelung::backend::Context;
-use madelung::runtime::PRELUDE;
 use madelung::electrostatics::all_kernels;
+use madelung::runtime::PRELUDE;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
@@ -37,7 +37,7 @@ fn texts(dtype: DType) -> &'static Texts {
 }
 
 fn on(host: &Host) -> Context<'_> {
-    Context { backend: host, ..Context::default() }
+    Context { backend: host, ..madelung::cpu::context() }
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn agrees_with_the_rust_code() {
     let host = Host { texts, order: Order::Forwards };
     let mut worst = Worst::default();
     each(&inputs(DType::F64), |asked| {
-        let (got, want) = (asked.ask(&on(&host)), asked.ask(&Context::default()));
+        let (got, want) = (asked.ask(&on(&host)), asked.ask(&madelung::cpu::context()));
         worst.note(F64_BOUND, &got, &want, asked);
     });
     let idle = idle(texts, all_kernels());
@@ -74,9 +74,9 @@ fn floats_are_as_good_as_floats_are() {
     let (mut text, mut rust) = (Worst::default(), Worst::default());
     each(&inputs(DType::F32), |asked| {
         asked.exactly(|exact| {
-            let want = exact.ask(&Context::default());
+            let want = exact.ask(&madelung::cpu::context());
             text.note(F32_BOUND, &asked.ask(&on(&host)), &want, exact);
-            rust.note(F32_BOUND, &asked.ask(&Context::default()), &want, exact);
+            rust.note(F32_BOUND, &asked.ask(&madelung::cpu::context()), &want, exact);
         });
     });
     println!("Rust code:");

@@ -8,9 +8,9 @@
 use crate::common::systems::SplitMix64;
 use madelung::Result;
 use madelung::array::{Array, DType, View};
-use madelung::backend::cpu::Cpu;
-use madelung::backend::launch::Backend;
+use madelung::backend::Backend;
 use madelung::backend::{Bound, Context, LaunchArgs};
+use madelung::cpu::Cpu;
 use std::sync::{Mutex, PoisonError};
 
 /// The relative change: far above the rounding of f64, far below what curvature shows.
@@ -31,12 +31,10 @@ impl Noise {
     }
 }
 
-impl Backend for Noise {
-    fn name(&self) -> &'static str {
-        "noise"
-    }
+madelung_stand_in::launches_by!(Noise, |noise, context, args| noise.launch(context, args));
 
-    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
+impl Noise {
+    fn launch(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
         assert_eq!(launch.dtype, DType::F64, "noise is far below the rounding of other dtypes");
         let is_real = |view: &View<'_>| view.dtype() == DType::F64;
         let inputs: Vec<Option<Array>> = launch
@@ -72,6 +70,6 @@ impl Backend for Noise {
             status: launch.status,
             word: None,
         };
-        Cpu::new().run(context, &mut noisy)
+        Cpu::new().launch(context, &mut noisy)
     }
 }

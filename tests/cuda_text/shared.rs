@@ -5,11 +5,11 @@ use crate::common::numeric::{rms, rms_difference};
 use crate::host::{Host, Order, Scatter, Texts, Types};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
-use madelung::runtime::{Kernel, Division, Member};
 use madelung::batch::Batch;
 use madelung::mesh::Mesh;
 use madelung::op::{Arg, ArgKind, Cotangent, Op, Request};
 use madelung::pairs::{Kind, PairList};
+use madelung::runtime::{Division, Kernel, Member};
 use std::sync::Arc;
 
 madelung::kernels! {
@@ -321,10 +321,10 @@ fn compare(lanes: usize, scatter: Scatter, packed: bool) {
         for scattered in [false, true] {
             let on = |order| Host { texts, order };
             let ask = |host: &Host| {
-                world.answers(&op, &Context { backend: host, scatter: scattered, ..Context::default() })
+                world.answers(&op, &Context { backend: host, scatter: scattered, ..madelung::cpu::context() })
             };
             let got = ask(&on(Order::Forwards));
-            let want = world.answers(&op, &Context { scatter: scattered, ..Context::default() });
+            let want = world.answers(&op, &Context { scatter: scattered, ..madelung::cpu::context() });
             for (n, (x, y)) in got.iter().zip(&want).enumerate() {
                 let error = rms_difference(x, y) / rms(y).max(f64::MIN_POSITIVE);
                 let what = format!("{}, {lanes} lanes, {scatter:?} {scattered}, answer {n}", op.name);
@@ -386,10 +386,10 @@ fn what_lanes_divide() {
     let lanes =
         |kernel: &'static Kernel| kernel.forms[0].parts.iter().map(|p| p.cuda.lanes).collect::<Vec<_>>();
     let feature = |kernel: &Kernel| kernel.dims.iter().position(|d| *d == "Feature").expect("a dimension");
-    assert_eq!(lanes(&NORMALISE), [Lanes::Channels(feature(&NORMALISE))]);
-    assert_eq!(lanes(&RADIAL), [Lanes::Loops]);
-    assert_eq!(lanes(&ATTEND), [Lanes::Channels(feature(&ATTEND))]);
-    assert_eq!(lanes(&HIGHEST), [Lanes::Loops]);
+    assert_eq!(lanes(&NORMALISE), [Division::Channels(feature(&NORMALISE))]);
+    assert_eq!(lanes(&RADIAL), [Division::Loops]);
+    assert_eq!(lanes(&ATTEND), [Division::Channels(feature(&ATTEND))]);
+    assert_eq!(lanes(&HIGHEST), [Division::Loops]);
     // What goes to nodes is a launch of its own.
-    assert_eq!(lanes(&SPREAD), [Lanes::Nodes, Lanes::Nodes]);
+    assert_eq!(lanes(&SPREAD), [Division::Nodes, Division::Nodes]);
 }

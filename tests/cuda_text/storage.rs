@@ -96,15 +96,15 @@ fn host(types: Types, packed: bool) -> Host {
 fn compare(types: Types, tolerance: f64) {
     let [got, packed] = [false, true].map(|packed| {
         let host = host(types, packed);
-        answers(&Context { backend: &host, ..Context::default() }, types.storage)
+        answers(&Context { backend: &host, ..madelung::cpu::context() }, types.storage)
     });
     assert_eq!(packed, got, "{types:?}: records have what the arrays have");
-    let want = answers(&Context::default(), DType::F64);
+    let want = answers(&madelung::cpu::context(), DType::F64);
     // Sums whose terms cancel keep the rounding of the terms: see `noise`.
     let mut sensitivity = vec![0.0; want.len()];
     for seed in 0..8 {
         let noise = Noise::new(seed);
-        let moved = answers(&Context { backend: &noise, ..Context::default() }, DType::F64);
+        let moved = answers(&Context { backend: &noise, ..madelung::cpu::context() }, DType::F64);
         for (s, (x, y)) in sensitivity.iter_mut().zip(moved.iter().zip(&want)) {
             *s = rms_difference(x, y).max(*s * SIZE) / SIZE;
         }

@@ -6,15 +6,15 @@ use madelung::Error;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
 use madelung::backend::context::PairLoops;
-use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
-use madelung::hash_grid::HashGrid;
+use madelung::cpu::Cpu;
 use madelung::map::Map;
-use madelung::runtime::Isa;
 use madelung::mesh::Mesh;
+use madelung::neighbors::grid::HashGrid;
 use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};
+use madelung::runtime::Isa;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ pub(crate) fn one(choices: &mut Choices, tally: &mut Tally) -> Result<(), String
     let cpu = Cpu::at_most(choices.of(&[Isa::Avx512, Isa::Avx2, Isa::Portable]));
     let pair_loops = choices.of(&[PairLoops::Auto, PairLoops::Rows, PairLoops::Clusters]);
     let scatter = choices.once_in(3);
-    let context = Context { backend: &cpu, pool: &Serial, scatter, pair_loops, ..Context::default() };
+    let context = Context { backend: &cpu, pool: &Serial, scatter, pair_loops, ..madelung::cpu::context() };
     let asked = Asked::new(&op, &plan, choices);
     tally.calls += 1;
     match asked.evaluate(&op, &context, args) {
@@ -247,7 +247,7 @@ fn mesh(choices: &mut Choices) -> Option<Mesh> {
 fn grid(choices: &mut Choices) -> Option<Arc<HashGrid>> {
     let batch = batch(choices)?;
     let points = Array::filled(DType::F64, &[batch.atoms(), 3], choices.of(&NUMBERS));
-    HashGrid::build(&Context::default(), &points.view(), 1.0, None, None, batch).ok().map(Arc::new)
+    HashGrid::build(&madelung::cpu::context(), &points.view(), 1.0, None, None, batch).ok().map(Arc::new)
 }
 
 /// What a batch's constructors let pass.

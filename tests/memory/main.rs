@@ -19,17 +19,16 @@ mod parts;
 mod fence;
 
 use declared::{Given, Plan, dimensions, integer_attributes};
+use madelung::Error;
 use madelung::array::{Array, DType, View};
+use madelung::backend::Backend;
+use madelung::backend::Context;
 use madelung::backend::context::PairLoops;
-use madelung::backend::cpu::Cpu;
-use madelung::backend::launch::Backend;
 use madelung::backend::pool::Serial;
-use madelung::backend::primitives::Primitives;
-use madelung::backend::{Context, LaunchArgs};
-use madelung::runtime::Isa;
+use madelung::cpu::Cpu;
 use madelung::op::{Arg, ArgKind, ArgSpec, Cotangent, Evaluated, Op, Request, Work};
 use madelung::pairs::Kind;
-use madelung::{Error, Result};
+use madelung::runtime::Isa;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
@@ -49,20 +48,10 @@ struct Recording {
     parts: Mutex<BTreeSet<usize>>,
 }
 
-impl Backend for Recording {
-    fn name(&self) -> &'static str {
-        "cpu"
-    }
-
-    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
-        self.parts.lock().expect("no test panicked").insert(std::ptr::from_ref(launch.part) as usize);
-        self.cpu.run(context, launch)
-    }
-
-    fn primitives(&self) -> Result<&dyn Primitives> {
-        self.cpu.primitives()
-    }
-}
+madelung_stand_in::launches_by!(Recording, |recording, context, args| {
+    recording.parts.lock().expect("no test panicked").insert(std::ptr::from_ref(args.part) as usize);
+    recording.cpu.launch(context, args)
+});
 
 /// The gradients to ask for: all, each alone, and every other set where `sets` says so.
 fn masks(differentiable: &[usize], sets: bool) -> Vec<Vec<usize>> {
@@ -140,7 +129,7 @@ fn no_op_touches_what_is_not_its_own() {
             for (how, dtype) in HOW.into_iter().flat_map(|how| [(how, DType::F64), (how, DType::F32)]) {
                 let backend = Recording { cpu: Cpu::at_most(isa), parts: Mutex::default() };
                 let (pairs, pair_loops, scatter) = how;
-                let on = Context { backend: &backend, pool: &Serial, ..Context::default() };
+                let on = Context { backend: &backend, pool: &Serial, ..madelung::cpu::context() };
                 let context = Context { pair_loops, scatter, ..on };
                 let sizes = others.iter().enumerate().map(|(k, d)| (d.clone(), n + 2 * k));
                 let number = if n % 3 == 0 { 3 } else { 1 };

@@ -31,11 +31,8 @@ fn main() {
         writeln!(text, "pub mod k{n} {{ madelung::kernels! {{ {source} }} }}").expect("a string");
         write!(names, "&k{n}::KERNEL_{n}, ").expect("a string");
     }
-    writeln!(
-        text,
-        "/// All of them.\npub static ALL: [&madelung::runtime::Kernel; {KERNELS}] = [{names}];"
-    )
-    .expect("a string");
+    writeln!(text, "/// All of them.\npub static ALL: [&madelung::runtime::Kernel; {KERNELS}] = [{names}];")
+        .expect("a string");
     let out = std::env::var_os("OUT_DIR").expect("cargo gives a folder");
     std::fs::write(std::path::Path::new(&out).join("kernels.rs"), text)
         .expect("the folder can be written to");

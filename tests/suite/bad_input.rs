@@ -3,7 +3,6 @@
 use crate::common::systems::{System, random_system, rock_salt, triclinic_cell};
 use crate::support::{Arrays, Call};
 use madelung::array::{Array, DType, Data, View};
-use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::registry;
@@ -35,7 +34,7 @@ fn salt() -> System {
 
 fn sum_of(system: &System, settings: &EwaldSettings) -> Result<Energies> {
     let arrays = Arrays::new(&[system], DType::F64);
-    ewald_summation(&Context::default(), &arrays.system(), settings, None, &Options::everything())
+    ewald_summation(&madelung::cpu::context(), &arrays.system(), settings, None, &Options::everything())
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn parameters() {
     names(sum_of(&salt(), &EwaldSettings::accuracy(1e-20)), "accuracy");
     names(sum_of(&salt(), &EwaldSettings { alpha: Some(vec![0.3; 2]), ..settings() }), "alpha");
     let arrays = Arrays::new(&[&salt()], DType::F64);
-    let context = Context::default();
+    let context = madelung::cpu::context();
     let pairs = arrays.system().neighbor_list(5.0, &Serial).expect("a list");
     let real = |alpha: f64, cutoff: f64, options: &Options| {
         ewald_real_space(&context, &arrays.system(), &[alpha], &pairs, cutoff, options)
@@ -126,7 +125,7 @@ fn numbers_that_are_none_in_ops() {
             let mut data = array.to_f64();
             data[4] = f64::NAN;
             arrays[at] = Some(Array::from_f64(DType::F64, array.shape(), &data).expect("shapes fit"));
-            names(op.value(&Context::default(), &call.args(&arrays)), name);
+            names(op.value(&madelung::cpu::context(), &call.args(&arrays)), name);
         }
     }
 }
@@ -151,7 +150,7 @@ fn smallest_systems() {
 #[test]
 fn lists() {
     let arrays = Arrays::new(&[&salt()], DType::F64);
-    let context = Context::default();
+    let context = madelung::cpu::context();
     let full = arrays.system().neighbor_list(5.0, &Serial).expect("a list");
     let with = |pairs: &PairList<'_>| {
         ewald_real_space(&context, &arrays.system(), &[0.5], pairs, 5.0, &Options::forces())
@@ -201,7 +200,7 @@ fn lists() {
 #[test]
 fn calls_of_ops() {
     let system = salt();
-    let context = Context::default();
+    let context = madelung::cpu::context();
     for op in registry().iter() {
         let call = Call::new(op, &[&system]);
         let args = call.args(&call.arrays);
@@ -295,7 +294,7 @@ fn declarations() {
 
 #[test]
 fn tapes() {
-    let mut tape = Tape::new(Context::default());
+    let mut tape = Tape::new(madelung::cpu::context());
     let x = tape.input(Array::zeros(DType::F64, &[3]));
     let c = tape.constant(Array::zeros(DType::F64, &[3]));
     names(tape.set(x, Array::zeros(DType::F64, &[4])), "array");
@@ -306,7 +305,7 @@ fn tapes() {
     names(tape.backward(&[(x, Array::zeros(DType::F64, &[3]))]), "tape");
     tape.replay().expect("a replay");
     assert!(tape.backward(&[(x, Array::zeros(DType::F64, &[3]))]).is_ok());
-    let mut other = Tape::new(Context::default());
+    let mut other = Tape::new(madelung::cpu::context());
     for _ in 0..3 {
         other.input(Array::zeros(DType::F64, &[3]));
     }

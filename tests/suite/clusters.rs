@@ -4,9 +4,9 @@ use crate::common::numeric::{assert_close_rms, rms};
 use crate::common::systems::{left_handed_cell, random_system, triclinic_cell};
 use crate::support::Arrays;
 use madelung::array::DType;
-use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::{Serial, Threads};
 use madelung::backend::{Context, PairLoops};
+use madelung::cpu::Cpu;
 use madelung::runtime::Isa;
 use madelung::{Energies, Options, Reduction, ewald_real_space};
 
@@ -37,12 +37,15 @@ fn clusters_agree_with_rows() {
             [Some(energies), forces, charge_gradients, virial].map(|a| a.map(|a| a.to_f64()))
         };
         for options in &asked {
-            let rows = Context { pair_loops: PairLoops::Rows, ..Context::default() };
+            let rows = Context { pair_loops: PairLoops::Rows, ..madelung::cpu::context() };
             let reference = results(&rows, options);
             for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
                 let backend = Cpu::at_most(isa);
-                let context =
-                    Context { backend: &backend, pair_loops: PairLoops::Clusters, ..Context::default() };
+                let context = Context {
+                    backend: &backend,
+                    pair_loops: PairLoops::Clusters,
+                    ..madelung::cpu::context()
+                };
                 let clusters = results(&context, options);
                 for (x, y) in clusters.iter().zip(&reference) {
                     let (Some(x), Some(y)) = (x, y) else { continue };

@@ -4,7 +4,6 @@ use crate::common::numeric::{richardson, rms};
 use crate::common::systems::{left_handed_cell, random_system, triclinic_cell};
 use crate::support::{ALPHA, Call, dot, random};
 use madelung::array::{Array, DType};
-use madelung::backend::Context;
 use madelung::electrostatics::registry;
 use madelung::op::Cotangent;
 use madelung::tape::{Tape, Value};
@@ -32,7 +31,7 @@ fn first_derivatives() {
         let w = random(5, n);
         let weights = Array::from_f64(DType::F64, &[n], &w).expect("shapes fit");
         let gradient =
-            call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[]);
+            call.gradient(&madelung::cpu::context(), &call.arrays, Cotangent::Array(weights.view()), &[]);
         let differentiable = call.differentiable();
         for (seed, name) in ARGS.iter().flat_map(|a| (10..13).map(move |s| (s, *a))) {
             let u = call.only(&call.direction(seed), name);
@@ -64,14 +63,18 @@ fn second_derivatives() {
         let w = random(6, n);
         let weights = Array::from_f64(DType::F64, &[n], &w).expect("shapes fit");
         let g = |arrays: &[Option<Array>]| {
-            call.gradient(&Context::default(), arrays, Cotangent::Array(weights.view()), &[])
+            call.gradient(&madelung::cpu::context(), arrays, Cotangent::Array(weights.view()), &[])
         };
         let differentiable = call.differentiable();
         let probe = call.direction(40);
         for name in ARGS {
             let u = call.only(&call.direction(30), name);
-            let hvp =
-                call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
+            let hvp = call.gradient(
+                &madelung::cpu::context(),
+                &call.arrays,
+                Cotangent::Array(weights.view()),
+                &[&u],
+            );
             for (k, at) in differentiable.iter().enumerate() {
                 let of = &call.op.args[*at].name;
                 let v = match &probe[*at] {
@@ -108,7 +111,8 @@ fn second_derivatives_by_strain() {
         let by = call.position("strain");
         let k = call.differentiable().iter().position(|n| *n == by).expect("differentiable");
         let g = |arrays: &[Option<Array>]| {
-            call.gradient(&Context::default(), arrays, Cotangent::Array(weights.view()), &[]).swap_remove(k)
+            call.gradient(&madelung::cpu::context(), arrays, Cotangent::Array(weights.view()), &[])
+                .swap_remove(k)
         };
         let eta: [f64; 9] = random(3, 9).try_into().expect("nine");
         let zeta: [f64; 9] = random(4, 9).try_into().expect("nine");
@@ -116,7 +120,8 @@ fn second_derivatives_by_strain() {
         let mut u = vec![None; call.arrays.len()];
         u[by] =
             Some(Array::from_f64(DType::F64, &[systems, 3, 3], &eta.repeat(systems)).expect("shapes fit"));
-        let hvp = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
+        let hvp =
+            call.gradient(&madelung::cpu::context(), &call.arrays, Cotangent::Array(weights.view()), &[&u]);
         let along = |g: &[f64], z: &[f64; 9]| g.chunks_exact(9).map(|g| dot(g, z)).sum::<f64>();
         let (difference, _) = richardson(|h| along(&g(&call.strained(&eta, h)), &zeta), 0.0, 1e-3);
         let product: [f64; 9] =
@@ -144,7 +149,7 @@ fn gather_is_scatter() {
         for directions in [&[][..], &[u.as_slice()]] {
             let of = |call: &Call| {
                 let w = Cotangent::Array(weights.view());
-                call.gradient(&Context::default(), &call.arrays, w, directions)
+                call.gradient(&madelung::cpu::context(), &call.arrays, w, directions)
             };
             for (k, (x, y)) in of(&gather).iter().zip(of(&scatter)).enumerate() {
                 // The whole sum does not depend on alpha: its parts, of order one, set the scale.
@@ -163,7 +168,7 @@ fn uniform_cotangent_is_the_same_everywhere() {
     for call in calls() {
         let n = call.value(&call.arrays).len();
         let ones = Array::filled(DType::F64, &[n], 0.7);
-        let of = |w| call.gradient(&Context::default(), &call.arrays, w, &[]);
+        let of = |w| call.gradient(&madelung::cpu::context(), &call.arrays, w, &[]);
         for (x, y) in of(Cotangent::Uniform(0.7)).iter().zip(of(Cotangent::Array(ones.view()))) {
             let bound = 1e-13 * rms(&y).max(1e-3);
             assert!(x.iter().zip(&y).all(|(x, y)| (x - y).abs() <= bound));
@@ -206,11 +211,12 @@ fn record(
 #[test]
 fn tape_gives_the_analytic_gradients() {
     for call in calls() {
-        let mut tape = Tape::new(Context::default());
+        let mut tape = Tape::new(madelung::cpu::context());
         let (inputs, energy, _) = record(&mut tape, &call);
         let n = tape.value(energy).expect("a value").shape()[0];
         let w = Array::from_f64(DType::F64, &[n], &random(5, n)).expect("shapes fit");
-        let gradient = call.gradient(&Context::default(), &call.arrays, Cotangent::Array(w.view()), &[]);
+        let gradient =
+            call.gradient(&madelung::cpu::context(), &call.arrays, Cotangent::Array(w.view()), &[]);
         let by: Vec<usize> = call.differentiable();
         // The terms of ∂E/∂α are of the size of E/α, and cancel where the sum is whole.
         let terms = call.value(&call.arrays).iter().map(|e| e.abs()).sum::<f64>() / ALPHA;
@@ -239,7 +245,7 @@ fn tape_gives_the_analytic_gradients() {
         tape.replay().expect("a replay");
         assert_eq!(tape.value(energy).expect("a value").to_f64(), call.value(&moved));
         tape.backward(&[(energy, w.clone())]).expect("a backward pass");
-        let want = call.gradient(&Context::default(), &moved, Cotangent::Array(w.view()), &[]);
+        let want = call.gradient(&madelung::cpu::context(), &moved, Cotangent::Array(w.view()), &[]);
         let got = tape.gradient(inputs[0].expect("positions")).expect("a gradient").to_f64();
         assert!(got.iter().zip(&want[0]).all(|(g, w)| (g - w).abs() <= 1e-13 * rms(&want[0])));
     }
@@ -250,10 +256,11 @@ fn tape_gives_the_analytic_gradients() {
 fn tape_differentiates_forces() {
     for call in calls() {
         let force_loss = |arrays: &[Option<Array>], target: &[f64]| {
-            let g = call.gradient(&Context::default(), arrays, Cotangent::Uniform(1.0), &[]).swap_remove(0);
+            let g =
+                call.gradient(&madelung::cpu::context(), arrays, Cotangent::Uniform(1.0), &[]).swap_remove(0);
             0.5 * g.iter().zip(target).map(|(g, t)| (g - t).powi(2)).sum::<f64>()
         };
-        let mut tape = Tape::new(Context::default());
+        let mut tape = Tape::new(madelung::cpu::context());
         let (inputs, energy, _) = record(&mut tape, &call);
         let ones = Array::filled(DType::F64, tape.value(energy).expect("a value").shape(), 1.0);
         let ones = tape.constant(ones);
@@ -279,7 +286,7 @@ fn tape_differentiates_forces() {
 #[test]
 fn third_order_says_that_it_does_not_ship() {
     let call = &calls()[0];
-    let mut tape = Tape::new(Context::default());
+    let mut tape = Tape::new(madelung::cpu::context());
     let (inputs, energy, _) = record(&mut tape, call);
     let r = inputs[0].expect("positions");
     let mut y = energy;

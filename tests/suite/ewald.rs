@@ -5,7 +5,6 @@ use crate::common::references::reference_cases;
 use crate::common::systems::{known_crystals, random_system, triclinic_cell};
 use crate::support::Arrays;
 use madelung::array::DType;
-use madelung::backend::Context;
 use madelung::{EwaldSettings, Options, ewald_summation};
 
 /// All of a sum, as numbers.
@@ -17,8 +16,9 @@ struct Sum {
 }
 
 fn sum(arrays: &Arrays, settings: &EwaldSettings) -> Sum {
-    let done = ewald_summation(&Context::default(), &arrays.system(), settings, None, &Options::everything())
-        .expect("a sum");
+    let done =
+        ewald_summation(&madelung::cpu::context(), &arrays.system(), settings, None, &Options::everything())
+            .expect("a sum");
     let numbers = |a: Option<madelung::array::Array>| a.expect("asked for").to_f64();
     Sum {
         energies: done.energies.to_f64(),

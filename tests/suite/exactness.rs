@@ -5,11 +5,11 @@ use crate::common::systems::{System, left_handed_cell, random_system, rock_salt,
 use crate::support::{Arrays, Call, random};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
-use madelung::backend::cpu::Cpu;
 use madelung::backend::pool::{Serial, Threads};
+use madelung::cpu::Cpu;
 use madelung::electrostatics::registry;
-use madelung::runtime::Isa;
 use madelung::op::Cotangent;
+use madelung::runtime::Isa;
 use madelung::{Energies, EwaldSettings, Options, ewald_summation};
 
 fn everything(arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
@@ -30,10 +30,10 @@ fn bits_do_not_depend_on_threads() {
     let (two, three) = (Threads::new(2), Threads::new(3));
     for dtype in [DType::F64, DType::F32] {
         let arrays = Arrays::new(&[&system], dtype);
-        let alone = everything(&arrays, &Context::default().with_pool(&Serial));
+        let alone = everything(&arrays, &madelung::cpu::context().with_pool(&Serial));
         for _ in 0..3 {
-            assert_eq!(alone, everything(&arrays, &Context::default().with_pool(&two)));
-            assert_eq!(alone, everything(&arrays, &Context::default().with_pool(&three)));
+            assert_eq!(alone, everything(&arrays, &madelung::cpu::context().with_pool(&two)));
+            assert_eq!(alone, everything(&arrays, &madelung::cpu::context().with_pool(&three)));
         }
     }
     // Also where contributions are scattered.
@@ -41,9 +41,9 @@ fn bits_do_not_depend_on_threads() {
     let call = Call::new(op, &[&system]).scattering();
     let w = Array::from_f64(DType::F64, &[300], &random(1, 300)).expect("shapes fit");
     let of = |context: &Context<'_>| call.gradient(context, &call.arrays, Cotangent::Array(w.view()), &[]);
-    let alone = of(&Context::default().with_pool(&Serial));
-    assert_eq!(alone, of(&Context::default().with_pool(&two)));
-    assert_eq!(alone, of(&Context::default().with_pool(&three)));
+    let alone = of(&madelung::cpu::context().with_pool(&Serial));
+    assert_eq!(alone, of(&madelung::cpu::context().with_pool(&two)));
+    assert_eq!(alone, of(&madelung::cpu::context().with_pool(&three)));
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn bits_do_not_depend_on_the_batch() {
     let c = random_system(3, 90, triclinic_cell(1500.0), 0.0, 1.2);
     let empty = System { positions: vec![], charges: vec![], cell: triclinic_cell(100.0) };
     for dtype in [DType::F64, DType::F32] {
-        let context = Context::default();
+        let context = madelung::cpu::context();
         let together = everything(&Arrays::new(&[&a, &empty, &b, &c], dtype), &context);
         let mut start = [0; 4];
         for (system, empty) in [(&a, false), (&empty, true), (&b, false), (&c, false)] {
@@ -76,7 +76,7 @@ fn bits_do_not_depend_on_the_batch() {
         let call = Call::new(op, systems).scattering();
         let n: usize = systems.iter().map(|s| s.charges.len()).sum();
         let w = Array::filled(DType::F64, &[n], 1.0);
-        call.gradient(&Context::default(), &call.arrays, Cotangent::Array(w.view()), &[]).swap_remove(0)
+        call.gradient(&madelung::cpu::context(), &call.arrays, Cotangent::Array(w.view()), &[]).swap_remove(0)
     };
     let together = of(&[&c, &a]);
     assert_eq!(together[..3 * 90], of(&[&c])[..]);
@@ -95,7 +95,7 @@ fn lanes_agree() {
         let w = Array::from_f64(DType::F64, &[n], &random(3, n)).expect("shapes fit");
         let of = |isa: Isa| {
             let backend = Cpu::at_most(isa);
-            let context = Context { backend: &backend, ..Context::default() };
+            let context = Context { backend: &backend, ..madelung::cpu::context() };
             let args = call.args(&call.arrays);
             let mut all = vec![
                 op.value(&context, &args).expect("a value")[0].to_f64(),
@@ -127,7 +127,7 @@ fn close(a: &[f64], b: &[f64]) {
 #[test]
 fn invariances() {
     let system = random_system(7, 40, triclinic_cell(700.0), 0.6, 1.2);
-    let context = Context::default();
+    let context = madelung::cpu::context();
     let [e, f, phi, virial] = everything(&Arrays::new(&[&system], DType::F64), &context);
     let moved = |positions: Vec<[f64; 3]>, cell: [[f64; 3]; 3]| {
         everything(
@@ -196,7 +196,7 @@ fn rotation() -> [[f64; 3]; 3] {
 fn supercells() {
     let small = rock_salt(1, 2.8, 0.0, 1);
     let large = rock_salt(2, 2.8, 0.0, 1);
-    let context = Context::default();
+    let context = madelung::cpu::context();
     let one = everything(&Arrays::new(&[&small], DType::F64), &context);
     let eight = everything(&Arrays::new(&[&large], DType::F64), &context);
     let total = |e: &[f64]| e.iter().sum::<f64>();

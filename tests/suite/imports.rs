@@ -1,7 +1,6 @@
 //! A kernel of another crate on a formula of this library.
 
 use madelung::array::View;
-use madelung::backend::Context;
 use madelung::op::{Arg, Cotangent, Op, Request};
 
 madelung::kernels! {
@@ -34,7 +33,7 @@ fn a_formula_of_another_crate_comes_with_its_derivative() {
     let one = madelung::array::Array::filled(madelung::array::DType::F64, &[], alpha);
     let args =
         [Arg::Array(View::from(q.as_slice())), Arg::Array(View::from(r.as_slice())), Arg::Array(one.view())];
-    let context = Context::default();
+    let context = madelung::cpu::context();
     let request = Request {
         values: true,
         directions: &[],

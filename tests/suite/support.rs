@@ -125,12 +125,12 @@ impl Call {
     }
 
     pub(crate) fn value(&self, arrays: &[Option<Array>]) -> Vec<f64> {
-        self.op.value(&Context::default(), &self.args(arrays)).expect("a value")[0].to_f64()
+        self.op.value(&madelung::cpu::context(), &self.args(arrays)).expect("a value")[0].to_f64()
     }
 
     /// F_k along directions.
     pub(crate) fn tangent(&self, arrays: &[Option<Array>], directions: &[&[Option<Array>]]) -> Vec<f64> {
-        self.tangent_on(&Context::default(), arrays, directions)
+        self.tangent_on(&madelung::cpu::context(), arrays, directions)
     }
 
     pub(crate) fn tangent_on(

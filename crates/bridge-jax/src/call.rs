@@ -91,7 +91,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     let Some(cuts) = cut(asked.entry, &mut asked.operands, &|n| mask >> n & 1 != 0)? else {
         return asked.outputs.iter_mut().try_for_each(Output::poison);
     };
-    let context = Context::default();
+    let context = madelung_cpu::context();
     let arrays = asked.evaluate(&context, |operand, name| operand.view(name))?;
     for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {
         if cuts.is_empty() && array.shape() != output.shape {

@@ -12,7 +12,7 @@ use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::Allocator;
-use madelung_core::backend::cuda::{Stream, measure};
+use madelung_cuda::{Stream, measure};
 use std::sync::{Mutex, PoisonError};
 
 /// A call by its types and sizes.

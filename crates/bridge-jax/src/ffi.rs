@@ -6,8 +6,8 @@
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
 use madelung_core::array::{Array, DType, Data, Place, View};
-use madelung_core::backend::cuda::{Arena, Stream};
 use madelung_core::{Error, Result};
+use madelung_cuda::{Arena, Stream};
 use std::any::Any;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

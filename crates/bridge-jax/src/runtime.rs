@@ -8,8 +8,8 @@ use crate::ffi::{Api, Asked, Call, Output};
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::Allocator;
-use madelung_core::backend::cuda::{Cuda, Stream};
 use madelung_core::{Error, Result};
+use madelung_cuda::{Cuda, Stream};
 use std::ffi::{CStr, c_char, c_void};
 
 /// What XLA takes at most; its blocks begin at multiples of 256.
@@ -68,7 +68,7 @@ pub(crate) fn on_stream(
         Some(arena) => arena,
         None => &runtime,
     };
-    work(&Context { backend: &Cuda::new(stream), allocator, ..Context::default() }, stream)
+    work(&Context { allocator, ..Context::new(&Cuda::new(stream)) }, stream)
 }
 
 /// The last result of a call, which is its scratch.

@@ -10,13 +10,15 @@ use crate::ffi::{Call, Operand, Output};
 use crate::runtime::{on_stream, scratch_of};
 use madelung_core::array::{DType, Data, View};
 use madelung_core::backend::Context;
-use madelung_core::backend::cuda::{CooArrays, Cuda, DeviceFrame, Periodic, Stream, measure, neighbor_coo};
 use madelung_core::backend::pool::Threads;
 use madelung_core::batch::Batch;
 use madelung_core::device::DeviceBatch;
 use madelung_core::pairs::Kind;
 use madelung_core::{Error, Result};
-use madelung_neighbors::{Coordinate, Options, PairList, neighbor_list};
+use madelung_cuda::{Cuda, Stream, measure};
+use madelung_neighbors::{
+    CooArrays, Coordinate, DeviceFrame, Options, PairList, Periodic, neighbor_coo, neighbor_list,
+};
 
 pub(crate) const TARGET: &str = "madelung.neighbor_search_v1";
 

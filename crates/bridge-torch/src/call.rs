@@ -6,8 +6,8 @@ use madelung_bridge::{Flat, Member};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
-use madelung_core::backend::cuda::{Cuda, Stream, check};
 use madelung_core::op::Evaluated;
+use madelung_cuda::{Cuda, Stream, check};
 use std::sync::OnceLock;
 
 /// A member of an op's family that the dispatcher can call.
@@ -56,16 +56,14 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     let evaluated = match place {
         Place::Host => {
             let threads = shim().threads().unwrap_or(usize::MAX);
-            let context = Context { allocator: &TorchMemory, ..Context::default().with_max_threads(threads) };
+            let context =
+                Context { allocator: &TorchMemory, ..madelung_cpu::context().with_max_threads(threads) };
             entry.of.evaluate(&context, &views, numbers, &others, want)?
         }
         Place::Cuda(ordinal) => {
             let stream = stream(ordinal)?;
-            let context = Context {
-                backend: &Cuda::new(stream),
-                allocator: &TorchCudaMemory { stream },
-                ..Context::default()
-            };
+            let cuda = Cuda::new(stream);
+            let context = Context { allocator: &TorchCudaMemory { stream }, ..Context::new(&cuda) };
             let evaluated = entry.of.evaluate(&context, &views, numbers, &others, want)?;
             checked(stream)?;
             evaluated

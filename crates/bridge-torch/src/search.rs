@@ -4,10 +4,11 @@ use crate::call::checked;
 use crate::tensor::{Looked, Tensor, TorchCudaMemory, stream};
 use madelung_core::array::{DType, Data, Place, View};
 use madelung_core::backend::Context;
-use madelung_core::backend::cuda::{CooArrays, Cuda, DeviceCoo, DeviceFrame, Periodic};
 use madelung_core::device::DeviceBatch;
 use madelung_core::pairs::Kind;
 use madelung_core::{Error, Result};
+use madelung_cuda::Cuda;
+use madelung_neighbors::{CooArrays, DeviceCoo, DeviceFrame, Periodic};
 
 /// Its name in the dispatcher.
 pub(crate) const NAME: &str = "neighbor_search_v1";
@@ -43,7 +44,7 @@ pub(crate) fn run(tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> 
     };
     let stream = stream(ordinal)?;
     let (cuda, memory) = (Cuda::new(stream), TorchCudaMemory { stream });
-    let context = Context { backend: &cuda, allocator: &memory, ..Context::default() };
+    let context = Context { allocator: &memory, ..Context::new(&cuda) };
     let mut ptr = context.allocator.room(DType::I32, &[systems + 1])?;
     let batch = DeviceBatch::derived(of.clone(), &mut ptr)?;
     let pbc = axes(pbc)?;

@@ -8,8 +8,8 @@
 use crate::shim::{Handle, current_stream, shim};
 use madelung_core::array::{Array, DType, Data, Place, View};
 use madelung_core::backend::context::Allocator;
-use madelung_core::backend::cuda::{Device, Stream};
 use madelung_core::{Error, Result};
+use madelung_cuda::{Device, Stream};
 use std::sync::OnceLock;
 
 /// A tensor of which this owns one reference.

@@ -5,6 +5,7 @@
 //! do nothing where the check found something; who knows that they are right says so once and is spared the check.
 
 use crate::array::{Array, DType, Place, View};
+use crate::grid::DevicePointGrid;
 use crate::pairs::Kind;
 use crate::{Error, Result};
 
@@ -20,7 +21,7 @@ pub enum DeviceArg<'a> {
     /// A grid, and room for so many pairs that its search finds.
     Grid {
         /// The grid.
-        grid: &'a DeviceGrid,
+        grid: &'a dyn DevicePointGrid,
         /// Entries of the list that kernels see.
         capacity: usize,
     },
@@ -33,7 +34,7 @@ impl DeviceArg<'_> {
             Self::Batch(batch) => batch.ptr.place(),
             Self::Pairs(pairs) => pairs.starts.place(),
             Self::Map(map) => map.of.place(),
-            Self::Grid { grid, .. } => grid.memory.view().place(),
+            Self::Grid { grid, .. } => grid.place(),
         }
     }
 }
@@ -252,7 +253,14 @@ impl<'a> DevicePairs<'a> {
 
     /// A directed list that a backend has just found around a grid, and that is as a list should be, or refused: offsets
     /// (M + 1,), columns (capacity,) and images (capacity, 3).
-    pub(crate) fn found([ptr, others, shifts]: [&'a Array; 3], points: usize) -> Result<Self> {
+    ///
+    /// # Errors
+    /// A dtype, shape or place that is another.
+    ///
+    /// # Safety
+    /// Offsets are sums of counts from 0 on, or pass the capacity; entries are below `points`.
+    #[expect(unsafe_code, reason = "kernels index by what is not checked")]
+    pub unsafe fn found([ptr, others, shifts]: [&'a Array; 3], points: usize) -> Result<Self> {
         let (ptr, rows) = (ptr.view(), ptr.shape()[0] - 1);
         let (starts, ends) = (ptr.rows(0, rows)?, ptr.rows(1, rows)?);
         let list = Self::new(starts, ends, others.view(), shifts.view(), points, Kind::Directed)?;
@@ -396,37 +404,5 @@ impl<'a> DeviceMap<'a> {
     /// The element of each row, (N,).
     pub fn of(&self) -> &View<'a> {
         &self.of
-    }
-}
-
-/// Points in the cells of a grid in the memory of a device: [`crate::hash_grid::HashGrid`], which its backend builds and
-/// searches there.
-#[derive(Debug)]
-pub struct DeviceGrid {
-    /// Systems, points and buckets as the backend has them.
-    pub(crate) memory: Array,
-    /// The status word of what the grid was built by.
-    pub(crate) built: Array,
-    pub(crate) points: usize,
-    pub(crate) systems: usize,
-    pub(crate) cell_size: f64,
-    /// The last (re)build was not left half done by an error.
-    pub(crate) whole: bool,
-}
-
-impl DeviceGrid {
-    /// The number of its points.
-    pub fn points(&self) -> usize {
-        self.points
-    }
-
-    /// The number of their systems.
-    pub fn systems(&self) -> usize {
-        self.systems
-    }
-
-    /// The size of its cells, as it was given.
-    pub fn cell_size(&self) -> f64 {
-        self.cell_size
     }
 }

@@ -1,6 +1,6 @@
 //! Periodic meshes, one for each system of a batch, all of the same sizes.
 
-use crate::backend::primitives::half_spectrum;
+use crate::backend::half_spectrum;
 use crate::{Error, Result};
 
 pub use crate::runtime::MAX_SPLINE_ORDER;

@@ -8,6 +8,7 @@ use madelung_core::backend::{Bound, Context, LaunchArgs};
 use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use madelung_core::pairs::{Kind, PairList};
+use madelung_core::runtime::Role;
 use std::sync::Arc;
 
 madelung_core::kernels! {
@@ -208,12 +209,12 @@ impl Case {
     }
 
     fn values(&self) -> Vec<Vec<f64>> {
-        let values = self.op.value(&Context::default(), &self.args()).expect("values");
+        let values = self.op.value(&madelung_cpu::context(), &self.args()).expect("values");
         values.iter().map(Array::to_f64).collect()
     }
 
     fn cotangents(&self) -> Vec<Array> {
-        let values = self.op.value(&Context::default(), &self.args()).expect("values");
+        let values = self.op.value(&madelung_cpu::context(), &self.args()).expect("values");
         values.iter().enumerate().map(|(n, v)| array(v.dtype(), v.shape(), 20.0 + n as f64)).collect()
     }
 
@@ -349,16 +350,16 @@ fn derivatives_are_those_of_finite_differences() {
                 let terms = values.iter().zip(&weights).flat_map(|(v, w)| v.iter().copied().zip(w.to_f64()));
                 vec![terms.map(|(v, w)| v * w).sum::<f64>()]
             };
-            let gradient = case.gradients(&Context::default(), None);
+            let gradient = case.gradients(&madelung_cpu::context(), None);
             let terms = gradient.iter().zip(&direction).flat_map(|(g, d)| g.iter().copied().zip(d.to_f64()));
             let terms: Vec<f64> = terms.map(|(g, d)| g * d).collect();
             let error = (terms.iter().sum::<f64>() - difference(&weighted)[0]).abs();
             let scale = terms.iter().map(|x| x.abs()).sum::<f64>();
             assert!(error <= 1e-9 * scale, "gradient of {kernel}, {width}: {error:e} of {scale:e}");
-            let hessian = case.gradients(&Context::default(), Some(&direction));
+            let hessian = case.gradients(&madelung_cpu::context(), Some(&direction));
             for (n, got) in hessian.iter().enumerate() {
                 // The weights stay as they are: all of the case's cotangents are the same numbers.
-                let want = difference(&|case| case.gradients(&Context::default(), None)[n].clone());
+                let want = difference(&|case| case.gradients(&madelung_cpu::context(), None)[n].clone());
                 close(&format!("second order of {kernel}, {width}, by {n}"), got, &want, 1e-7);
             }
         }
@@ -372,9 +373,9 @@ fn gather_is_scatter() {
     let along = |n: usize, a: &Array| array(DType::F64, a.shape(), 60.0 + n as f64);
     let direction: Vec<Array> = case.arrays.iter().enumerate().map(|(n, a)| along(n, a)).collect();
     for direction in [None, Some(direction.as_slice())] {
-        let scatter = Context { scatter: true, ..Context::default() };
+        let scatter = Context { scatter: true, ..madelung_cpu::context() };
         let scattered = case.gradients(&scatter, direction);
-        for (x, y) in case.gradients(&Context::default(), direction).iter().zip(&scattered) {
+        for (x, y) in case.gradients(&madelung_cpu::context(), direction).iter().zip(&scattered) {
             close("gathered", x, y, 1e-13);
         }
     }
@@ -385,8 +386,8 @@ fn bits_do_not_depend_on_threads() {
     let threads = Threads::new(3);
     for kernel in ["normalise", "radial", "aggregate"] {
         let case = case(kernel, DType::F32, 37);
-        let one = case.gradients(&Context::default().with_pool(&Serial), None);
-        assert_eq!(one, case.gradients(&Context::default().with_pool(&threads), None));
+        let one = case.gradients(&madelung_cpu::context().with_pool(&Serial), None);
+        assert_eq!(one, case.gradients(&madelung_cpu::context().with_pool(&threads), None));
     }
 }
 
@@ -395,7 +396,7 @@ fn a_width_of_nothing_names_the_argument() {
     let x = Array::zeros(DType::F64, &[1, 0]);
     let rows = Batch::single(4).expect("a batch");
     let args = [Arg::Array(x.view()), Arg::Batch(&rows)];
-    let error = op("sum").value(&Context::default(), &args).expect_err("no channels");
+    let error = op("sum").value(&madelung_cpu::context(), &args).expect_err("no channels");
     let expected = "`x`: expected a feature width of at least 1";
     assert!(error.to_string().contains(expected), "{error}");
     let mut out = Array::zeros(DType::F64, &[4]);
@@ -405,8 +406,8 @@ fn a_width_of_nothing_names_the_argument() {
         dtype: DType::F64,
         dims: &[4, 1, 0],
         arrays: vec![
-            ((0, 0), Bound::Input(x.view())),
-            ((2, 0), Bound::Output { array: &mut out, adds: false }),
+            ((0, Role::VALUE), Bound::Input(x.view())),
+            ((2, Role::VALUE), Bound::Output { array: &mut out, adds: false }),
         ],
         batches: vec![(1, &rows)],
         pairs: vec![],
@@ -442,8 +443,8 @@ fn arrays_have_more_elements_than_an_i32_counts() {
         dtype: DType::F32,
         dims: &[2, systems, width],
         arrays: vec![
-            ((0, 0), Bound::Input(x.view())),
-            ((2, 0), Bound::Output { array: &mut out, adds: false }),
+            ((0, Role::VALUE), Bound::Input(x.view())),
+            ((2, Role::VALUE), Bound::Output { array: &mut out, adds: false }),
         ],
         batches: vec![(1, &rows)],
         pairs: vec![],
@@ -455,8 +456,8 @@ fn arrays_have_more_elements_than_an_i32_counts() {
         status: &Word::default(),
         word: None,
     };
-    let context = Context::default();
-    context.backend.run(&context, &mut launch).expect("sums");
+    let context = madelung_cpu::context();
+    context.backend.launch(&context, &mut launch).expect("sums");
     drop(launch);
     assert_eq!(out.to_f64(), [0.0, 2.5]);
     // Positions in the CUDA text are products of 64-bit integers.

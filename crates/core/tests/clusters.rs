@@ -2,15 +2,15 @@
 
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::cpu::Cpu;
-use madelung_core::runtime::{Kernel, Lists, Member};
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::backend::{Context, PairLoops};
 use madelung_core::batch::Batch;
-use madelung_core::clusters::SpatialOrder;
-use madelung_core::runtime::Isa;
 use madelung_core::op::{Arg, Cotangent, Linear, Op, OpBuilder, Request};
+use madelung_core::pairs::order::SpatialOrder;
 use madelung_core::pairs::{Kind, PairList};
+use madelung_core::runtime::Isa;
+use madelung_core::runtime::{Kernel, Lists, Member};
+use madelung_cpu::Cpu;
 use std::sync::Arc;
 
 madelung_core::kernels! {
@@ -281,7 +281,7 @@ impl Given {
 }
 
 fn context(backend: &Cpu, pair_loops: PairLoops) -> Context<'_> {
-    Context { backend, pair_loops, pool: &Serial, ..Context::default() }
+    Context { backend, pair_loops, pool: &Serial, ..madelung_cpu::context() }
 }
 
 /// The largest difference over the RMS of each array, the largest of all arrays. What cancels (the force on an atom
@@ -375,7 +375,7 @@ fn batches_and_open_systems() {
 #[test]
 fn the_scatter_forms_agree() {
     let systems = [system(60, 1), system(20, 2)];
-    let scattered = Given::new(&systems, DType::F64, Kind::Directed).results(&Context::default());
+    let scattered = Given::new(&systems, DType::F64, Kind::Directed).results(&madelung_cpu::context());
     let backend = Cpu::new();
     let given = Given::new(&systems, DType::F64, Kind::Full);
     let clusters = given.results(&context(&backend, PairLoops::Clusters));

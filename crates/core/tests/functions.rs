@@ -1,7 +1,6 @@
 //! Functions imported by other blocks: the same bits as if they were written there, derivatives included.
 
 use madelung_core::array::Array;
-use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 
 mod library {
@@ -97,7 +96,7 @@ fn an_imported_function_is_as_if_written_here() {
     let [x, y] = [&imported::K, &written::K].map(|kernel| {
         let op = Op::new("test", "k", 1).real("v", &["Atom", "3"]).real("a", &["Atom"]);
         let op = op.output("out", &["Atom"]).step(kernel).build().unwrap();
-        let context = Context::default();
+        let context = madelung_cpu::context();
         let values = op.value(&context, &args).unwrap();
         let request = |directions| Request {
             values: false,

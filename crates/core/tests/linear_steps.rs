@@ -2,7 +2,6 @@
 
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::Context;
 use madelung_core::batch::Batch;
 use madelung_core::mesh::Mesh;
 use madelung_core::op::{Arg, Linear, Op, Request};
@@ -171,7 +170,7 @@ fn values_are_the_definition() {
     let exact = by_definition(&field, &influence);
     let (field, influence, mesh, nodes) = (array(&field), array(&influence), mesh(), nodes());
     let args = args(&field, &influence, &mesh, &nodes);
-    let values = convolution().value(&Context::default(), &args).unwrap();
+    let values = convolution().value(&madelung_cpu::context(), &args).unwrap();
     let energy = values[0].to_f64();
     // Sums of 60 terms through two transforms.
     for (a, b) in energy.iter().zip(&exact) {
@@ -182,7 +181,7 @@ fn values_are_the_definition() {
     // f32: the error of each step is that of its type.
     let (field, influence) = (field.clone().cast(DType::F32), influence.clone().cast(DType::F32));
     let args = self::args(&field, &influence, &mesh, &nodes);
-    let narrow = convolution().value(&Context::default(), &args).unwrap();
+    let narrow = convolution().value(&madelung_cpu::context(), &args).unwrap();
     for (a, b) in narrow[0].to_f64().iter().zip(&exact) {
         assert!((a - b).abs() < 1e-5 * exact[0].abs(), "{a} {b}");
     }
@@ -200,7 +199,7 @@ struct Taped<'c> {
 
 impl Taped<'_> {
     fn new(inputs: [&[f64]; 2]) -> Self {
-        let mut tape = Tape::new(Context::default());
+        let mut tape = Tape::new(madelung_cpu::context());
         let inputs = inputs.map(|x| tape.input(array(x)));
         let args = vec![
             inputs[0].into(),
@@ -299,7 +298,7 @@ fn tangents_agree_with_gradients() {
     let weigh = |y: &[Array]| dot(&y[0].to_f64(), &[0.7, -1.3]) + 0.4 * y[1].to_f64()[0];
     let evaluate = |directions: &[&[Option<_>]]| {
         let request = Request { values: true, directions, ..Request::default() };
-        weigh(&op.evaluate(&Context::default(), &args, &request).unwrap().values)
+        weigh(&op.evaluate(&madelung_cpu::context(), &args, &request).unwrap().values)
     };
     let along = |g: &[Vec<f64>; 2]| dot(&g[0], &u[0].to_f64()) + dot(&g[1], &u[1].to_f64());
     let (first, expected) = (evaluate(&[&du]), along(&gradient));

@@ -176,7 +176,7 @@ impl Setting {
     fn gather(&self, potential: &Array) -> Vec<f64> {
         let (u, q) = (Arg::Array(self.u.view()), Arg::Array(self.charges.view()));
         let args = [u, q, Arg::Array(potential.view()), Arg::Batch(&self.atoms), Arg::Mesh(&self.mesh)];
-        gather_op().value(&Context::default(), &args).unwrap()[0].to_f64()
+        gather_op().value(&madelung_cpu::context(), &args).unwrap()[0].to_f64()
     }
 }
 
@@ -196,7 +196,7 @@ fn spreading_and_gathering_are_sums_over_all_nodes() {
         }
         // Coordinates up to 6 cells away, in units of 9 nodes: the fraction loses the digits of 54.
         let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
-        let found = s.spread(&Context::default());
+        let found = s.spread(&madelung_cpu::context());
         assert!(close(&found, &density), "order {order}");
         assert!(close(&s.gather(&array(&[SYSTEMS * NODES], &potential)), &energy), "order {order}");
         // Nothing is lost, and ⟨spread q, V⟩ = ⟨q, gather V⟩.
@@ -220,11 +220,11 @@ fn any_number_of_threads_gives_the_same_bits() {
         spread_op().value(context, &args).unwrap().remove(0)
     };
     let (two, five) = (Threads::new(2), Threads::new(5));
-    let exact = of(DType::F64, &Context::default()).to_f64();
+    let exact = of(DType::F64, &madelung_cpu::context()).to_f64();
     for dtype in [DType::F64, DType::F32] {
-        let serial = of(dtype, &Context::default().with_pool(&Serial));
-        assert_eq!(of(dtype, &Context::default().with_pool(&two)), serial);
-        assert_eq!(of(dtype, &Context::default().with_pool(&five)), serial);
+        let serial = of(dtype, &madelung_cpu::context().with_pool(&Serial));
+        assert_eq!(of(dtype, &madelung_cpu::context().with_pool(&two)), serial);
+        assert_eq!(of(dtype, &madelung_cpu::context().with_pool(&five)), serial);
         // A node has what about 300 charges below 1 add, and coordinates are rounded, in units of up to 24 nodes.
         let eps = if dtype == DType::F32 { 2f64.powi(-24) } else { 0.0 };
         assert!(serial.to_f64().iter().zip(&exact).all(|(a, b)| (a - b).abs() <= 24.0 * 300.0 * eps));
@@ -234,7 +234,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn a_system_has_the_same_bits_alone_and_in_a_batch() {
     let s = Setting::new(5);
-    let together = s.spread(&Context::default());
+    let together = s.spread(&madelung_cpu::context());
     for b in 0..SYSTEMS {
         let atoms = s.atoms.members(b);
         let (u, q) = (s.u.to_f64(), s.charges.to_f64());
@@ -244,7 +244,7 @@ fn a_system_has_the_same_bits_alone_and_in_a_batch() {
             atoms: Batch::single(atoms.len()).unwrap(),
             mesh: Mesh::new(SIZES, 5, 1).unwrap(),
         };
-        assert_eq!(alone.spread(&Context::default()), together[b * NODES..(b + 1) * NODES]);
+        assert_eq!(alone.spread(&madelung_cpu::context()), together[b * NODES..(b + 1) * NODES]);
     }
 }
 
@@ -256,7 +256,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 type Derivatives = (f64, Vec<Vec<f64>>, Vec<Vec<f64>>);
 
 fn derivatives(order: usize, inputs: &[Vec<f64>; 3], v: Option<&[Vec<f64>; 3]>) -> Derivatives {
-    let mut tape = Tape::new(Context::default());
+    let mut tape = Tape::new(madelung_cpu::context());
     let shapes = [vec![ATOMS, 3], vec![ATOMS], vec![SYSTEMS * WAVES]];
     let vars: Vec<Var> = inputs.iter().zip(&shapes).map(|(x, s)| tape.input(array(s, x))).collect();
     let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
@@ -317,7 +317,7 @@ fn what_does_not_fit_is_refused() {
     let call = |mesh: &Mesh| {
         let args =
             [Arg::Array(s.u.view()), Arg::Array(s.charges.view()), Arg::Batch(&s.atoms), Arg::Mesh(mesh)];
-        spread_op().value(&Context::default(), &args).unwrap_err().to_string()
+        spread_op().value(&madelung_cpu::context(), &args).unwrap_err().to_string()
     };
     let error = call(&Mesh::new(SIZES, 4, 2).unwrap());
     assert!(error.contains("`mesh`") && error.contains("System"), "{error}");

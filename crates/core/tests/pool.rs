@@ -1,9 +1,8 @@
 //! The thread pool: nested calls, panics, caps, several callers at once, and work too small for threads.
 
 use madelung_core::array::{Array, DType};
-use madelung_core::backend::Context;
+use madelung_core::backend::Scan;
 use madelung_core::backend::pool::{Pool, Serial, Share, Threads, WORTH_THREADS, map_tasks, split_tasks};
-use madelung_core::backend::primitives::Scan;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -98,7 +97,7 @@ fn a_panic_reaches_the_caller_and_leaves_the_pool_whole() {
 #[test]
 fn the_context_caps_the_threads_of_a_call() {
     let pool = Threads::new(8);
-    let context = Context::default().with_pool(&pool).with_max_threads(3);
+    let context = madelung_cpu::context().with_pool(&pool).with_max_threads(3);
     assert_eq!(context.threads().threads(), 3);
     assert_eq!(context.with_max_threads(0).threads().threads(), 1);
     assert_eq!(context.with_max_threads(100).threads().threads(), 8);
@@ -161,12 +160,12 @@ fn workers_take_turns() {
 #[test]
 fn little_work_stays_on_the_calling_thread() {
     let counting = Counting(Threads::shared(), AtomicUsize::new(0));
-    let context = Context::default().with_pool(&counting);
+    let context = madelung_cpu::context().with_pool(&counting);
     assert_eq!(context.threads_for(WORTH_THREADS - 1).threads(), 1);
     assert_eq!(context.threads_for(WORTH_THREADS).threads(), Threads::shared().threads());
     let scan = |n: usize| {
         let mut sums = vec![0; n];
-        context.scan(Scan::Inclusive, &vec![1i32; n], &mut sums).unwrap();
+        madelung_cpu::scan(&context, Scan::Inclusive, &vec![1i32; n], &mut sums).unwrap();
     };
     scan(100);
     let small = Array::zeros(DType::F64, &[50]);

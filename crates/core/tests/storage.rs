@@ -1,7 +1,6 @@
 //! Storage types: stored arguments in every dtype against f64, and integers of both widths.
 
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::Context;
 use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Evaluated, Op, Registry, Request};
 use madelung_core::pairs::{Kind, PairList};
@@ -97,7 +96,7 @@ fn evaluate(
         gradients: if cotangent.is_some() { &[0, 1] } else { &[] },
         ..Request::default()
     };
-    op().evaluate(&Context::default(), &args, &request)
+    op().evaluate(&madelung_cpu::context(), &args, &request)
 }
 
 fn f64_of(array: &Array) -> Array {
@@ -157,7 +156,7 @@ fn error_is_that_of_the_rounding() {
 
 #[test]
 fn on_a_tape() {
-    let mut tape = Tape::new(Context::default());
+    let mut tape = Tape::new(madelung_cpu::context());
     let (f, r) = (tape.input(random(DType::BF16, 2)), tape.input(random(DType::F64, 1)));
     let args = vec![f.into(), r.into(), Value::Ints(Arc::new(types())), Value::Pairs(Arc::new(pairs()))];
     let sum = tape.call(&op(), args).expect("a call")[0];
@@ -224,7 +223,7 @@ fn integers_of_either_width() {
     let with = |types: &Array| {
         let arrays = [f.view(), r.view(), types.view()].map(Arg::Array);
         let args: Vec<Arg<'_>> = arrays.into_iter().chain([Arg::Pairs(&pairs)]).collect();
-        op().value(&Context::default(), &args)
+        op().value(&madelung_cpu::context(), &args)
     };
     let wide = types().cast(DType::I64);
     assert_eq!(with(&wide).expect("a call"), with(&types()).expect("a call"));

@@ -1,8 +1,8 @@
 //! The ops, each declared once.
 
 use crate::kernels as k;
-use madelung_core::runtime::Kernel;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder, Registry};
+use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
 use std::sync::{Arc, OnceLock};
 

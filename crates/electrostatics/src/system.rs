@@ -3,7 +3,7 @@
 use madelung_core::array::{Array, Data, View};
 use madelung_core::batch::Batch;
 use madelung_core::cell::Cell;
-use madelung_core::clusters::SpatialOrder;
+use madelung_core::pairs::order::SpatialOrder;
 use madelung_core::{Error, Result};
 
 /// Point charges in periodic cells: one system, or a batch of them.

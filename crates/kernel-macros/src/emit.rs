@@ -125,7 +125,8 @@ fn records_text(records: Option<&Records>, of: &str) -> String {
 
 fn slots_text(slots: &[Slot]) -> String {
     slots.iter().fold(String::new(), |mut s, slot| {
-        write!(s, "rt::Slot {{ param: {}, array: {} }},", slot.param, array_text(slot.array)).expect("a string");
+        write!(s, "rt::Slot {{ param: {}, array: {} }},", slot.param, array_text(slot.array))
+            .expect("a string");
         s
     })
 }

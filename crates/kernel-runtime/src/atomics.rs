@@ -6,8 +6,8 @@
 //! processors there are.
 #![expect(unsafe_code, reason = "elements are reached through a launch's pointers")]
 
-use crate::launch::LaunchAbi;
 use crate::lanes::Elem;
+use crate::launch::LaunchAbi;
 use madelung_kernel_abi::Reason;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -5,29 +5,18 @@
 //! [`DeviceGrid`] answers around other points, and [`brute_force`] is the slow, readable answer that the tests hold every
 //! method against.
 
-#![forbid(unsafe_code)]
-
-mod all_pairs;
-mod assemble;
-pub mod brute_force;
-mod candidates;
-mod coordinate;
-mod distances;
-mod grid;
+pub mod device;
+pub mod grid;
 mod kernels;
+mod lattice;
+mod list;
 mod ops;
-mod search;
-mod stencil;
 
-use madelung_core::lattice;
-
-pub use coordinate::Coordinate;
-pub use distances::distances;
-pub use madelung_core::backend::cuda::{
-    CooArrays, DeviceCoo, DeviceFrame, DeviceOptions, DeviceSearch, NearestArrays, Periodic, QueryPairs,
-    neighbor_coo,
+pub use device::{
+    CooArrays, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, NearestArrays, Periodic,
+    QueryPairs, neighbor_coo,
 };
-pub use madelung_core::device::DeviceGrid;
+pub use grid::{HashGrid, Nearest};
+pub use list::{Coordinate, Method, NeighborSearch, Options, brute_force, distances, neighbor_list};
 pub use madelung_core::pairs::{Kind, PairList};
 pub use ops::{kernels as all_kernels, registry};
-pub use search::{Method, NeighborSearch, Options, neighbor_list};

@@ -1,8 +1,8 @@
 //! The ops, each declared once.
 
 use crate::kernels::PAIR_VECTORS;
-use madelung_core::runtime::Kernel;
 use madelung_core::op::{Arg, Op, Registry};
+use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 

@@ -1,9 +1,9 @@
 //! Every method against the oracle, on whatever cells, atoms and batches chance brings.
 
-use madelung_core::backend::cpu::Cpu;
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::batch::Batch;
 use madelung_core::runtime::Isa;
+use madelung_cpu::Cpu;
 use madelung_neighbors::brute_force::{self, Pair};
 use madelung_neighbors::{Coordinate, Kind, Method, Options, PairList, neighbor_list};
 use proptest::prelude::*;

@@ -1,7 +1,6 @@
 //! The op `pair_vectors` against `distances` and finite differences.
 
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::Context;
 use madelung_core::backend::pool::Serial;
 use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
@@ -71,7 +70,7 @@ fn values_are_those_of_distances_in_every_format() {
         let (lengths, vectors) =
             distances(&s.positions, Some(&s.cells), &s.batch, list, &Serial).expect("distances");
         let (r, h) = (View::from(&s.positions[..]), View::from(&s.cells[..]));
-        let out = op().value(&Context::default(), &args(&r, &h, &s.batch, list)).expect("values");
+        let out = op().value(&madelung_cpu::context(), &args(&r, &h, &s.batch, list)).expect("values");
         assert_eq!(out[0].shape(), [list.others().len(), 3]);
         let close =
             |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-14 * b.abs().max(1.0));
@@ -90,7 +89,7 @@ fn along(s: &Systems, list: &PairList<'_>, w: [&Array; 2], u: &[Array; 2], h: f6
         moved(s.cells.as_flattened().as_flattened(), &u[1], &[2, 3, 3]),
     );
     let (r, c) = (r.view(), c.view());
-    let out = op().value(&Context::default(), &args(&r, &c, &s.batch, list)).expect("values");
+    let out = op().value(&madelung_cpu::context(), &args(&r, &c, &s.batch, list)).expect("values");
     out.iter().zip(w).map(|(o, w)| dot(&o.to_f64(), &w.to_f64())).sum()
 }
 
@@ -118,7 +117,7 @@ fn derivatives_are_those_of_finite_differences() {
             let gradients: &[usize] = if cotangents.is_empty() { &[] } else { &[0, 1] };
             let directions = &directions[..order];
             let request = Request { cotangents, gradients, directions, ..Request::default() };
-            op().evaluate(&Context::default(), &args, &request).expect("derivatives")
+            op().evaluate(&madelung_cpu::context(), &args, &request).expect("derivatives")
         };
         // Central differences with the error of order h² taken off.
         let f = |h: f64| along(&s, list, [&wv, &wd], &u, h);
@@ -150,11 +149,12 @@ fn a_length_of_zero_has_no_derivative() {
         .expect("a list");
     let (r, h) = (View::from(&positions[..]), View::from(&cell[..]));
     let args = args(&r, &h, &batch, &list);
-    let out = op().value(&Context::default(), &args).expect("a value");
+    let out = op().value(&madelung_cpu::context(), &args).expect("a value");
     assert_eq!(out[1].to_f64(), [1.0, 0.0, 0.0]);
     let weights = [None, Some(Cotangent::Uniform(1.0))];
     let request = Request { cotangents: &weights, gradients: &[0], ..Request::default() };
-    let error = op().evaluate(&Context::default(), &args, &request).expect_err("no derivative").to_string();
+    let error =
+        op().evaluate(&madelung_cpu::context(), &args, &request).expect_err("no derivative").to_string();
     assert!(error.starts_with("`positions`: expected points that are apart"), "{error}");
     assert!(error.ends_with("points 1 and 2 (image [0, 0, 0]) on one place"), "{error}");
 }

@@ -8,10 +8,13 @@
 //! `MADELUNG_TEST_DEVICE=cuda` there are no stand-ins: the same tests run on a GPU.
 
 mod compile;
+mod launches;
 mod libraries;
 
 pub use compile::compiled;
 pub use libraries::{calls, folder, install, is_real, look_for_races, message, set_memory, set_order};
+#[doc(hidden)]
+pub use {madelung_core as core, madelung_cpu as cpu};
 
 /// What goes before CUDA text for a host's compiler: blocks, threads, barriers, shuffles, atomics and functions.
 ///

@@ -6,8 +6,8 @@ mod xla;
 
 use madelung_bridge_jax::{Described, HANDLERS, Handler, Handlers, Outline, describe, scratch};
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::cuda::{Device, check};
 use madelung_core::op::{ArgKind, Op, Size};
+use madelung_cuda::{Device, check};
 use madelung_stand_in::{UNASKED, UNCOMPILED, calls};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -4,7 +4,7 @@ use super::xla::{Attribute, Xla, call_on_cpu_with, integers};
 use super::{CPU, CUDA, device, xla};
 use madelung_bridge_jax::{Handler, search_scratch};
 use madelung_core::array::{Array, DType};
-use madelung_core::backend::cuda::check;
+use madelung_cuda::check;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 

@@ -5,7 +5,7 @@
 use libloading::Library;
 use madelung_bridge_jax::{CallFrame, Handler};
 use madelung_core::array::{Array, DType, Data, View};
-use madelung_core::backend::cuda::{Block, Device, Graph, Memory, Stream};
+use madelung_cuda::{Block, Device, Graph, Memory, Stream};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};

@@ -45,12 +45,12 @@ fn odd(x: f64) -> f32 {
 
 impl Data<'_> {
     /// Element `n` in row-major order, as f64.
-    pub(crate) fn at(self, n: usize) -> f64 {
+    pub fn at(self, n: usize) -> f64 {
         super::each!(Data: self, d => { d[n].to_f64() })
     }
 
     /// The position and value of the first element that is no finite number.
-    pub(crate) fn not_finite(self) -> Option<(usize, f64)> {
+    pub fn not_finite(self) -> Option<(usize, f64)> {
         fn first<T: Element>(d: &[T], finite: impl Fn(&T) -> bool) -> Option<(usize, f64)> {
             d.iter().position(|x| !finite(x)).map(|at| (at, d[at].to_f64()))
         }
@@ -67,7 +67,7 @@ impl Data<'_> {
 
 impl View<'_> {
     /// Element `n` in row-major order, as f64.
-    pub(crate) fn at(&self, n: usize) -> f64 {
+    pub fn at(&self, n: usize) -> f64 {
         self.data.at(n)
     }
 
@@ -125,7 +125,7 @@ impl Array {
     }
 
     /// Copies the numbers of `from`, an array of as many elements, in this array's own type, as [`Array::cast`] does.
-    pub(crate) fn set_cast(&mut self, from: Data<'_>) {
+    pub fn set_cast(&mut self, from: Data<'_>) {
         fn copy<A: Element, B: Element>(to: &mut [A], from: &[B]) {
             for (a, b) in to.iter_mut().zip(from) {
                 *a = A::of_f64(b.to_f64());

@@ -6,7 +6,6 @@ mod elements;
 mod memory;
 mod shape;
 
-use crate::backend::remote::Weights;
 use crate::{Error, Result};
 pub use device::{Place, Remote, RemoteArray};
 use element::Element;
@@ -310,7 +309,7 @@ impl Array {
     }
 
     /// The real elements, for writing.
-    pub(crate) fn data_mut(&mut self) -> Option<DataMut<'_>> {
+    pub fn data_mut(&mut self) -> Option<DataMut<'_>> {
         match self {
             Self::F32(a) => Some(DataMut::F32(a)),
             Self::F64(a) => Some(DataMut::F64(a)),
@@ -342,12 +341,12 @@ impl Array {
     }
 
     /// The first element, for writing.
-    pub(crate) fn pointer_mut(&mut self) -> *mut u8 {
+    pub fn pointer_mut(&mut self) -> *mut u8 {
         each!(Array: self, a => a.as_mut_ptr().cast())
     }
 
     /// Fills reals with NaN; integers stay, as counts are true even where what is counted did not fit.
-    pub(crate) fn poison(&mut self) {
+    pub fn poison(&mut self) {
         match self {
             Self::F16(a) => a.fill(f16::NAN),
             Self::BF16(a) => a.fill(bf16::NAN),
@@ -359,7 +358,7 @@ impl Array {
     }
 
     /// Fills a real array with a number, rounded to its type.
-    pub(crate) fn fill(&mut self, x: f64) {
+    pub fn fill(&mut self, x: f64) {
         fn fill<T: Element>(a: &mut [T], x: f64) {
             a.fill(T::of_f64(x));
         }
@@ -381,30 +380,6 @@ impl Array {
             Self::Device(d) => d.elsewhere(),
         }
         self
-    }
-
-    /// Row r is the weight of r times row r of `unit`, an array of the same type and shape.
-    pub(crate) fn set_scaled_rows(&mut self, unit: &View<'_>, weights: &Weights<'_>) {
-        let rows = unit.shape().first().copied().unwrap_or(1);
-        let width = (unit.len() / rows.max(1)).max(1);
-        let weight = |n: usize| match weights {
-            Weights::Uniform(w) => *w,
-            Weights::Rows(w) => w.at(n / width),
-            Weights::Systems(w, of) => w.at(of.at(n / width) as usize),
-        };
-        match (self.data_mut(), unit.data()) {
-            (Some(DataMut::F32(rows)), Data::F32(unit)) => {
-                for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
-                    *x = (weight(n) * f64::from(*u)) as f32;
-                }
-            }
-            (Some(DataMut::F64(rows)), Data::F64(unit)) => {
-                for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
-                    *x = weight(n) * u;
-                }
-            }
-            _ => unreachable!("the types are equal, and real"),
-        }
     }
 
     /// Adds another array of the same type and shape.

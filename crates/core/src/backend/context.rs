@@ -1,11 +1,11 @@
 //! What a launch is given by its caller: where to run, and where memory comes from.
 
-use super::launch::Backend;
+use super::Backend;
+use super::Weights;
 use super::pool::{Pool, Share, Threads, WORTH_THREADS};
-use super::remote::Weights;
 use super::status::{AtOnce, Status};
 use crate::Result;
-use crate::array::{Array, DType, Data, View};
+use crate::array::{Array, DType, View};
 
 /// Gives the arrays that an op needs besides its inputs, and takes them back.
 pub trait Allocator: Sync {
@@ -48,22 +48,6 @@ impl Allocator for Heap {
     }
 }
 
-/// Keeps launches in their order.
-pub trait Stream: Sync {
-    /// Runs `work` after everything that was given before it.
-    fn run(&self, work: &mut (dyn FnMut() + Send));
-}
-
-/// Runs at once, on the calling thread.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Immediate;
-
-impl Stream for Immediate {
-    fn run(&self, work: &mut (dyn FnMut() + Send)) {
-        work();
-    }
-}
-
 /// How the CPU takes the pairs of full lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PairLoops {
@@ -87,8 +71,6 @@ pub struct Context<'a> {
     pub max_threads: usize,
     /// Memory.
     pub allocator: &'a dyn Allocator,
-    /// Order.
-    pub stream: &'a dyn Stream,
     /// Takes gradients that add to partners' elements where a kernel has such a form, in place of those that gather
     /// through the list's transpose: no transpose is made, and rows collide.
     pub scatter: bool,
@@ -98,15 +80,14 @@ pub struct Context<'a> {
     pub pair_loops: PairLoops,
 }
 
-impl Default for Context<'static> {
-    /// The CPU, the shared pool, the heap; launches and errors at once.
-    fn default() -> Self {
+impl<'a> Context<'a> {
+    /// A backend with the shared pool and the heap; launches and errors at once.
+    pub fn new(backend: &'a dyn Backend) -> Self {
         Self {
-            backend: &const { super::cpu::Cpu::new() },
+            backend,
             pool: Threads::shared(),
             max_threads: usize::MAX,
             allocator: &Heap,
-            stream: &Immediate,
             scatter: false,
             status: &AtOnce,
             pair_loops: PairLoops::Auto,
@@ -136,10 +117,7 @@ impl<'a> Context<'a> {
     /// Where there is no memory.
     pub fn filled(&self, dtype: DType, shape: &[usize], x: f64) -> Result<Array> {
         let mut array = self.allocator.room(dtype, shape)?;
-        match self.backend.remote() {
-            Some(remote) => remote.fill(self, &mut array, x)?,
-            None => array.fill(x),
-        }
+        self.backend.fill(self, &mut array, x)?;
         Ok(array)
     }
 
@@ -148,10 +126,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// Where they differ.
     pub fn add(&self, to: &mut Array, from: &Array) -> Result<()> {
-        match self.backend.remote() {
-            Some(remote) => remote.add(self, to, from),
-            None => to.add(from),
-        }
+        self.backend.add(self, to, from)
     }
 
     /// The same integers in the width of `to`, which has as many; on a device what does not fit is cut.
@@ -159,26 +134,13 @@ impl<'a> Context<'a> {
     /// # Errors
     /// Where a number does not fit.
     pub fn cast_integers(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
-        match self.backend.remote() {
-            Some(remote) => remote.cast(self, from, to, None, None),
-            None if to.dtype() == DType::I32 => {
-                to.set_cast(Data::I32(&from.to_i32("integers")?));
-                Ok(())
-            }
-            None => {
-                to.set_cast(from.data());
-                Ok(())
-            }
-        }
+        self.backend.cast(self, from, to, "integers", None)
     }
 
-    /// Row r of the result is the weight of r times row r of `unit`.
+    /// Rows of `unit` times their weights.
     pub(crate) fn scaled_rows(&self, unit: &View<'_>, weights: &Weights<'_>) -> Result<Array> {
         let mut rows = self.allocator.room(unit.dtype(), unit.shape())?;
-        match self.backend.remote() {
-            Some(remote) => remote.scale_rows(self, unit, weights, &mut rows)?,
-            None => rows.set_scaled_rows(unit, weights),
-        }
+        self.backend.scale_rows(self, unit, weights, &mut rows)?;
         Ok(rows)
     }
 

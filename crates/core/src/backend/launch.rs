@@ -1,9 +1,5 @@
 //! A launch with everything bound to it, checked before any backend sees it.
 
-use super::context::Context;
-use crate::runtime::{LaunchAbi, SlotArray, Kernel, ParamKind, Part, Role};
-use super::primitives::Primitives;
-use super::remote::Remote;
 use super::status::Word;
 use crate::array::{Array, DType, Place, View};
 use crate::batch::Batch;
@@ -11,29 +7,10 @@ use crate::device::DeviceArg;
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::pairs::PairList;
+use crate::runtime::{Kernel, LaunchAbi, ParamKind, Part, Role, SlotArray};
 use crate::{Error, Result};
 
-/// Runs parts of kernels on some hardware.
-pub trait Backend: Sync {
-    /// Its name: `cpu`, `cuda`.
-    fn name(&self) -> &'static str;
-    /// Runs a launch that has been checked.
-    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()>;
-    /// What it can do besides: scans, sorts, reductions, Fourier transforms.
-    fn primitives(&self) -> Result<&dyn Primitives> {
-        Err(Error::Unsupported(format!("the backend {} has no primitives", self.name())))
-    }
-    /// Where the arrays of its calls lie.
-    fn place(&self) -> Place {
-        Place::Host
-    }
-    /// What is done to arrays where the host cannot; none where it can.
-    fn remote(&self) -> Option<&dyn Remote> {
-        None
-    }
-}
-
-/// What is bound to a slot or to the target of a reduction.
+/// Array of a slot or of the target of a reduction.
 #[derive(Debug)]
 pub enum Bound<'a> {
     /// Read.

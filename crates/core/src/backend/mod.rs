@@ -1,15 +1,200 @@
-//! The door to the hardware: kernels are launched here and nowhere else.
+//! The door to the hardware: the one trait that a backend implements, and the context of a call.
 
 pub mod context;
-pub mod cpu;
-pub mod cuda;
-pub mod launch;
+pub mod disjoint_rows;
+mod launch;
+mod linear;
 pub mod pool;
-pub mod primitives;
-pub mod remote;
-pub mod rows;
 pub mod status;
 
-pub use context::{Context, PairLoops};
+pub use context::{Allocator, Context, Heap, PairLoops};
 pub use launch::{Bound, LaunchArgs};
-pub use primitives::Primitives;
+pub use linear::{Scan, Waves, half_spectrum};
+
+use crate::Result;
+use crate::array::{Array, Place, View};
+use crate::device::{DeviceArg, DeviceBatch, DevicePairs};
+use std::any::Any;
+
+/// Condition on an argument that holds before kernels read it.
+#[derive(Clone, Copy, Debug)]
+pub enum Check<'a> {
+    /// Numbers that are finite.
+    Finite(&'a View<'a>),
+    /// Numbers that are finite and above zero.
+    Positive(&'a View<'a>),
+    /// Numbers that are zero.
+    Zero(&'a View<'a>),
+    /// Matrices (B, 3, 3) of lattice vectors that span a volume.
+    Cells(&'a View<'a>),
+    /// The integers of a batch, list or map, and that pairs stay within systems.
+    Integers {
+        /// The argument.
+        arg: DeviceArg<'a>,
+        /// For a list: the batches of its rows and columns.
+        batches: Option<[&'a DeviceBatch<'a>; 2]>,
+    },
+}
+
+/// Weights of rows.
+#[derive(Clone, Debug)]
+pub enum Weights<'a> {
+    /// All by one number.
+    Uniform(f64),
+    /// Each by its own.
+    Rows(&'a View<'a>),
+    /// Each by that of its system, whose number the second array says.
+    Systems(&'a View<'a>, &'a View<'a>),
+}
+
+/// Hardware that runs kernels and works on arrays. [`Context`] checks the arguments of the linear maps; every result has
+/// the same bits for any number of threads.
+pub trait Backend: Sync {
+    /// Its name: `cpu`, `cuda`.
+    fn name(&self) -> &'static str;
+
+    /// Itself, for crates that know more about it.
+    fn as_any(&self) -> &dyn Any;
+
+    /// Memory in which the arrays of its calls lie.
+    fn place(&self) -> Place;
+
+    /// Runs a part of a kernel.
+    ///
+    /// # Errors
+    /// An argument that does not fit the kernel's declaration; the driver's.
+    fn launch(&self, context: &Context<'_>, args: &mut LaunchArgs<'_>) -> Result<()>;
+
+    /// Begins a call: conditions on arguments (each with the number of its argument) that the call has not checked, and
+    /// arrays that are filled with numbers, rounded to their types. A backend whose errors wait on a device gives the
+    /// status word of the call.
+    ///
+    /// # Errors
+    /// Memory ran out; the driver's.
+    fn begin(
+        &self,
+        context: &Context<'_>,
+        checks: &[(usize, Check<'_>)],
+        fills: &mut [(&mut Array, f64)],
+    ) -> Result<Option<Array>>;
+
+    /// Ends a call that has a status word: results become NaN where the word was raised or one of them is not finite, and
+    /// the next look at the device's errors finds the reason, under the names of the call and of its arguments.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn end(
+        &self,
+        context: &Context<'_>,
+        word: Array,
+        results: &mut [&mut Array],
+        call: &str,
+        arguments: &dyn Fn() -> Vec<String>,
+    ) -> Result<()>;
+
+    /// Fills with a number, rounded to the array's type.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn fill(&self, context: &Context<'_>, array: &mut Array, x: f64) -> Result<()>;
+
+    /// Adds an array of the same type and shape.
+    ///
+    /// # Errors
+    /// `other`, where they differ.
+    fn add(&self, context: &Context<'_>, to: &mut Array, from: &Array) -> Result<()>;
+
+    /// The numbers of `from` in the type of `to`, an array of as many: real ones rounded to nearest, ties to even. An i64
+    /// that is no i32 is an error of argument `name`; with a status word it raises that, for the argument's number.
+    ///
+    /// # Errors
+    /// The argument.
+    fn cast(
+        &self,
+        context: &Context<'_>,
+        from: &View<'_>,
+        to: &mut Array,
+        name: &str,
+        word: Option<(&Array, Option<usize>)>,
+    ) -> Result<()>;
+
+    /// Rows of `unit` times their weights, into `rows`, an array of the same type and shape.
+    ///
+    /// # Errors
+    /// Memory ran out.
+    fn scale_rows(
+        &self,
+        context: &Context<'_>,
+        unit: &View<'_>,
+        weights: &Weights<'_>,
+        rows: &mut Array,
+    ) -> Result<()>;
+
+    /// The transpose of a list in the memory of a device: its starts, rows and entries.
+    ///
+    /// # Errors
+    /// Memory ran out; a list of the host, which makes its own.
+    fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]>;
+
+    /// See [`Context::segmented_sum`].
+    ///
+    /// # Errors
+    /// As there.
+    fn segmented_sum(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        sums: &mut Array,
+    ) -> Result<()>;
+
+    /// See [`Context::segmented_broadcast`].
+    ///
+    /// # Errors
+    /// As there.
+    fn segmented_broadcast(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        rows: &mut Array,
+    ) -> Result<()>;
+
+    /// See [`Context::sum`].
+    ///
+    /// # Errors
+    /// As there.
+    fn sum(&self, context: &Context<'_>, values: &View<'_>, sum: &mut Array) -> Result<()>;
+
+    /// See [`Context::broadcast`].
+    ///
+    /// # Errors
+    /// As there.
+    fn broadcast(&self, context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()>;
+
+    /// See [`Context::real_fft`].
+    ///
+    /// # Errors
+    /// As there.
+    fn real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        values: &View<'_>,
+        spectrum: [&mut Array; 2],
+    ) -> Result<()>;
+
+    /// See [`Context::inverse_real_fft`].
+    ///
+    /// # Errors
+    /// As there.
+    fn inverse_real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        spectrum: [&View<'_>; 2],
+        values: &mut Array,
+    ) -> Result<()>;
+}

@@ -4,12 +4,12 @@ use super::declare::{ArgKind, Constraint, Op};
 use super::request::Arg;
 use super::size::Size;
 use crate::array::{DType, Place, View};
-use crate::runtime::ParamKind;
-use crate::backend::remote::Check;
+use crate::backend::Check;
 use crate::batch::Batch;
 use crate::cell::Cell;
 use crate::device::{DeviceArg, DeviceBatch};
 use crate::pairs::Kind;
+use crate::runtime::ParamKind;
 use crate::{Error, Result};
 
 /// What the arguments of a call say about it.
@@ -119,7 +119,7 @@ pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<
                 set(into, map.into_len())?;
                 checks.push((n, Check::Integers { arg: *arg, batches: None }));
             }
-            (ArgKind::Grid { columns, .. }, Arg::Grid(grid)) => set(columns, grid.len())?,
+            (ArgKind::Grid { columns, .. }, Arg::Grid(grid)) => set(columns, grid.batch().atoms())?,
             (ArgKind::Grid { columns, entries, .. }, Arg::Device(DeviceArg::Grid { grid, capacity })) => {
                 set(columns, grid.points())?;
                 if let Some(entries) = entries {
@@ -353,7 +353,7 @@ fn describe(arg: &Arg<'_>) -> String {
         Arg::Device(DeviceArg::Pairs(list)) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
         Arg::Device(DeviceArg::Map(_)) => "a map".into(),
         Arg::Device(DeviceArg::Grid { grid, .. }) => format!("a grid of {} points", grid.points()),
-        Arg::Grid(grid) => format!("a grid of {} points", grid.len()),
+        Arg::Grid(grid) => format!("a grid of {} points", grid.batch().atoms()),
         Arg::Map(_) => "a map".into(),
         Arg::Mesh(_) => "a mesh".into(),
         Arg::Real(x) => format!("the real {x}"),

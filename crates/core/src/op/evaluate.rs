@@ -6,10 +6,10 @@ use super::grid::Found;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::store::{Slot, Store};
 use crate::array::{Array, DType, Shape, View};
-use crate::runtime::{SlotArray, Member, ParamKind, Role};
 use crate::backend::status::Word;
 use crate::backend::{Bound, Context, LaunchArgs};
 use crate::device::DeviceArg;
+use crate::runtime::{Member, ParamKind, Role, SlotArray};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -34,12 +34,13 @@ impl Op {
         run.store.drain_owned(|array| context.allocator.recycle(array));
         let lists = run.near.drain(..).chain(run.transposes.drain(..)).flat_map(|(_, arrays)| arrays);
         lists.for_each(|array| context.allocator.recycle(array));
-        if run.word.is_some() {
+        let on_device = run.word.is_some();
+        if on_device {
             // A device looks at what the caller gets, all at once.
             run.narrow(&mut evaluated, request)?;
         }
         let mut evaluated = self.settle(context, args, evaluated, run.raised, run.word.take())?;
-        if context.backend.remote().is_none() {
+        if !on_device {
             run.narrow(&mut evaluated, request)?;
         }
         Ok(evaluated)
@@ -94,9 +95,7 @@ impl<'r, 'a> Run<'r, 'a> {
             word: None,
             transposes: vec![],
         };
-        if let Some(remote) = context.backend.remote() {
-            run.begin(remote, &checks, request)?;
-        }
+        run.begin(&checks, request)?;
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
                 let slot = run.computed(&op.args[n], view)?;
@@ -196,12 +195,9 @@ impl<'r, 'a> Run<'r, 'a> {
                     self.widened(view)?
                 }
                 // Filled when the call began.
-                Some(Cotangent::Uniform(_)) if self.has(buffer, Role::COTANGENT) => continue,
-                Some(Cotangent::Uniform(x)) => {
-                    let components: usize = self.shape(buffer)?.iter().skip(1).product();
-                    let one = self.context.filled(self.dtype, &[components], *x)?;
-                    check_finite(&name, &one.view())?;
-                    Slot::Uniform(one)
+                Some(Cotangent::Uniform(_)) => {
+                    check_finite(&name, &self.readable(buffer, Role::COTANGENT, true))?;
+                    continue;
                 }
             };
             self.store.set(buffer, Role::COTANGENT, slot);
@@ -248,7 +244,8 @@ impl<'r, 'a> Run<'r, 'a> {
         let step = &self.op.steps[step];
         step.has_real_outputs()
             && step.params().iter().zip(&step.buffers).any(|(p, b)| {
-                matches!(p.kind, ParamKind::Real { .. }) && (1..8).map(Role).any(|r| r.meets(bits) && self.has(*b, r))
+                matches!(p.kind, ParamKind::Real { .. })
+                    && (1..8).map(Role).any(|r| r.meets(bits) && self.has(*b, r))
             })
     }
 
@@ -334,7 +331,12 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// Runs one form of one step. `wanted` says which of the arrays that it can write are wanted.
-    fn launch(&mut self, s: usize, member: Member, wanted: &dyn Fn(&Self, usize, Role) -> bool) -> Result<()> {
+    fn launch(
+        &mut self,
+        s: usize,
+        member: Member,
+        wanted: &dyn Fn(&Self, usize, Role) -> bool,
+    ) -> Result<()> {
         let step = &self.op.steps[s];
         let kernel = match step.work {
             Work::Kernel(kernel) => kernel,
@@ -352,7 +354,9 @@ impl<'r, 'a> Run<'r, 'a> {
         let wanted_inputs: Vec<usize> = (0..kernel.params.len())
             .filter(|p| matches!(kernel.params[*p].kind, ParamKind::Real { .. }))
             .map(|p| step.buffers[p])
-            .filter(|b| wanted(self, *b, Role::COTANGENT) || wanted(self, *b, Role::COTANGENT.with(Role::FIRST)))
+            .filter(|b| {
+                wanted(self, *b, Role::COTANGENT) || wanted(self, *b, Role::COTANGENT.with(Role::FIRST))
+            })
             .collect();
         let form = self.form(s, kernel, member, &wanted_inputs, uniform)?;
         let mut sizes = vec![0; kernel.dims.len()];
@@ -463,7 +467,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 status: &word,
                 word: self.word.as_ref(),
             };
-            self.context.backend.run(self.context, &mut launch)?;
+            self.context.backend.launch(self.context, &mut launch)?;
             drop(launch);
             if let Some(error) = self.op.raised(step, &word) {
                 self.context.status.raise(error)?;
@@ -508,17 +512,8 @@ impl<'r, 'a> Run<'r, 'a> {
                 self.store.set(buffer, r, Slot::Owned(zeros));
             }
             Slot::Uniform(one) if !uniform && self.store.spread(buffer).is_none() => {
-                let spread = match self.context.backend.remote() {
-                    None => {
-                        let (x, (dtype, shape)) = (one.to_f64()[0], self.extent(buffer)?);
-                        self.context.filled(dtype, &shape, x)?
-                    }
-                    Some(_) => {
-                        let mut spread = self.room(buffer)?;
-                        self.context.broadcast(&one.view(), &mut spread)?;
-                        spread
-                    }
-                };
+                let mut spread = self.room(buffer)?;
+                self.context.broadcast(&one.view(), &mut spread)?;
                 self.store.set_spread(buffer, spread);
             }
             _ => {}

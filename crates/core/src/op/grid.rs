@@ -7,12 +7,12 @@ use super::request::{Arg, Request};
 use super::size::Size;
 use crate::array::{Array, DType};
 use crate::backend::Context;
-use crate::runtime::{Kernel, Query, Role};
-use crate::backend::remote::GridSearch;
 use crate::batch::Batch;
 use crate::device::DeviceArg;
-use crate::hash_grid::HashGrid;
+use crate::grid::GridSearch;
+use crate::grid::PointGrid;
 use crate::pairs::PairList;
+use crate::runtime::{Kernel, Query, Role};
 use crate::{Error, Result};
 
 /// What each grid among the arguments of a call found, with the argument's number.
@@ -120,9 +120,9 @@ impl Op {
         let mut found = vec![];
         for (n, arg) in args.iter().enumerate() {
             let (Arg::Grid(grid), spec) = (arg, &self.args[n]) else { continue };
-            self.check_points(spec, grid, args)?;
+            self.check_points(spec, *grid, args)?;
             let Some(query) = self.query_of(n).filter(|_| needed) else { continue };
-            let list = self.search_one(context, args, spec, grid, query)?;
+            let list = self.search_one(context, args, spec, *grid, query)?;
             if let ArgKind::Grid { entries: Some(entries), .. } = &spec.kind {
                 let pairs = list.len();
                 match bound.dims.iter().find(|(dim, _)| dim == entries) {
@@ -141,7 +141,7 @@ impl Op {
     }
 
     /// The grid was built from the points of the call.
-    fn check_points(&self, spec: &ArgSpec, grid: &HashGrid, args: &[Arg<'_>]) -> Result<()> {
+    fn check_points(&self, spec: &ArgSpec, grid: &dyn PointGrid, args: &[Arg<'_>]) -> Result<()> {
         let ArgKind::Grid { points, .. } = &spec.kind else { return Ok(()) };
         match self.arg(points).map(|n| &args[n]) {
             Some(Arg::Array(view)) if !grid.is_of(view) => Err(Error::argument(
@@ -158,7 +158,7 @@ impl Op {
         context: &Context<'_>,
         args: &[Arg<'_>],
         spec: &ArgSpec,
-        grid: &HashGrid,
+        grid: &dyn PointGrid,
         (positions, radius): (usize, usize),
     ) -> Result<PairList<'static>> {
         let (ArgKind::Grid { rows, columns, .. }, Arg::Array(queries), Arg::Real(within)) =
@@ -225,7 +225,7 @@ impl Run<'_, '_> {
     /// [`Op::search`] where grids lie in the memory of a device: what is wrong with them, or with what they were built
     /// from, is raised in the call's word.
     pub(super) fn search_remote(&mut self, request: &Request<'_, '_>) -> Result<()> {
-        let Some((remote, word)) = self.context.backend.remote().zip(self.word.as_ref()) else {
+        let Some(word) = self.word.as_ref() else {
             return Ok(());
         };
         if self.op.scales(request).is_some() {
@@ -256,7 +256,7 @@ impl Run<'_, '_> {
             };
             let (queries, points) = (given(query.0), given(points));
             let asked = GridSearch {
-                grid,
+                grid: *grid,
                 capacity: *capacity,
                 queries: &queries,
                 batch: own.map(|(_, batch)| batch),
@@ -264,7 +264,7 @@ impl Run<'_, '_> {
                 points: (&points, of_points.map(|(_, batch)| batch)),
                 params: [query.0, query.1, n],
             };
-            let found = remote.query(self.context, &asked, word);
+            let found = grid.query(self.context, &asked, word);
             near.push((n, found.map_err(|error| self.op.in_names_of_the_op(error, spec, query))?));
         }
         self.near = near;

@@ -7,9 +7,9 @@ use super::request::Arg;
 use super::size::Size;
 use super::store::Slot;
 use crate::array::{Array, View};
-use crate::runtime::{Member, Param, ParamKind, Role};
-use crate::backend::primitives::Waves;
+use crate::backend::Waves;
 use crate::device::DeviceArg;
+use crate::runtime::{Member, Param, ParamKind, Role};
 use crate::{Error, Result};
 
 /// A linear map between buffers, with the parameters that [`super::OpBuilder::linear`] binds, in this order.
@@ -165,7 +165,9 @@ impl Run<'_, '_> {
         let roles: &[Role] = match member {
             Member::Value => &[Role::VALUE],
             Member::Tangent => &[Role::VALUE, Role::FIRST],
-            Member::SecondTangent => &[Role::VALUE, Role::FIRST, Role::SECOND, const { Role::FIRST.with(Role::SECOND) }],
+            Member::SecondTangent => {
+                &[Role::VALUE, Role::FIRST, Role::SECOND, const { Role::FIRST.with(Role::SECOND) }]
+            }
             Member::Gradient => &[Role::VALUE, Role::COTANGENT],
             Member::GradientTangent => &[Role::COTANGENT, const { Role::COTANGENT.with(Role::FIRST) }],
         };

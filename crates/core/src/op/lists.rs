@@ -1,19 +1,24 @@
 //! Lists in the memory of a device that a call makes for its kernels: what grids find, and transposes to gather through.
+#![expect(unsafe_code, reason = "lists that grids have found are not checked")]
 
 use super::declare::Step;
 use super::evaluate::Run;
 use super::request::Arg;
 use crate::Result;
 use crate::array::Array;
-use crate::runtime::{SlotArray, Part, Slot};
 use crate::device::{DeviceArg, DevicePairs};
+use crate::runtime::{Part, Slot, SlotArray};
 
 impl Run<'_, '_> {
     /// Makes the transposes of lists in the memory of a device that a part needs.
     pub(super) fn transpose_lists(&mut self, step: &Step, part: &Part) -> Result<()> {
-        let Some(remote) = self.context.backend.remote() else { return Ok(()) };
-        let by_column =
-            |slot: &&Slot| matches!(slot.array, SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry);
+        let backend = self.context.backend;
+        if self.word.is_none() {
+            return Ok(());
+        }
+        let by_column = |slot: &&Slot| {
+            matches!(slot.array, SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry)
+        };
         for slot in part.slots.iter().filter(by_column) {
             let buffer = step.buffers[slot.param];
             if self.transposes.iter().any(|(b, _)| *b == buffer) {
@@ -21,10 +26,10 @@ impl Run<'_, '_> {
             }
             let transpose = match self.args.get(buffer) {
                 Some(Arg::Device(DeviceArg::Pairs(list))) if list.transpose().is_none() => {
-                    remote.transpose(self.context, list)?
+                    backend.transpose(self.context, list)?
                 }
                 _ => match self.near_list(buffer)? {
-                    Some(list) => remote.transpose(self.context, &list)?,
+                    Some(list) => backend.transpose(self.context, &list)?,
                     None => continue,
                 },
             };
@@ -37,7 +42,8 @@ impl Run<'_, '_> {
     pub(super) fn near_list(&self, buffer: usize) -> Result<Option<DevicePairs<'_>>> {
         let Some(Arg::Device(DeviceArg::Grid { grid, .. })) = self.args.get(buffer) else { return Ok(None) };
         let near = self.near.iter().find(|(b, _)| *b == buffer);
-        near.map(|(_, arrays)| DevicePairs::found(arrays.each_ref(), grid.points())).transpose()
+        // SAFETY: `DevicePointGrid::query` has found them, or raised the call's word.
+        near.map(|(_, arrays)| unsafe { DevicePairs::found(arrays.each_ref(), grid.points()) }).transpose()
     }
 
     /// Lists of a step that were made for the call, or have a transpose that was.

@@ -3,9 +3,9 @@
 use super::declare::Work;
 use super::evaluate::Run;
 use super::request::Arg;
-use crate::runtime::{SlotArray, Form, Kernel, Lists, Member, ParamKind, Role};
 use crate::device::DeviceArg;
 use crate::pairs::{Kind, PairList};
+use crate::runtime::{Form, Kernel, Lists, Member, ParamKind, Role, SlotArray};
 use crate::{Error, Result};
 
 impl<'r> Run<'r, '_> {

@@ -3,7 +3,7 @@
 use crate::array::{Array, View};
 use crate::batch::Batch;
 use crate::device::DeviceArg;
-use crate::hash_grid::HashGrid;
+use crate::grid::PointGrid;
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::pairs::PairList;
@@ -18,7 +18,7 @@ pub enum Arg<'a> {
     /// A pair list.
     Pairs(&'a PairList<'a>),
     /// A grid.
-    Grid(&'a HashGrid),
+    Grid(&'a dyn PointGrid),
     /// A map.
     Map(&'a Map<'a>),
     /// A mesh.

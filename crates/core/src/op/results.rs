@@ -37,10 +37,8 @@ impl Run<'_, '_> {
         if let Some(n) = place {
             let (dtype, shape) = self.extent(buffer)?;
             if let Some(mut array) = self.context.allocator.result(n, dtype, &shape)? {
-                match self.context.backend.remote().filter(|_| zeros) {
-                    Some(remote) => remote.fill(self.context, &mut array, 0.0)?,
-                    None if zeros => array.fill(0.0),
-                    None => {}
+                if zeros {
+                    self.context.backend.fill(self.context, &mut array, 0.0)?;
                 }
                 return Ok(array);
             }

@@ -10,9 +10,9 @@ use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::size::Size;
 use super::store::Slot;
 use crate::array::View;
-use crate::runtime::{Member, Role};
-use crate::backend::remote::Weights;
+use crate::backend::Weights;
 use crate::device::DeviceArg;
+use crate::runtime::{Member, Role};
 use crate::{Error, Result};
 
 impl Op {
@@ -153,12 +153,6 @@ impl<'a> Run<'_, 'a> {
         let mut evaluated = if by.is_empty() {
             self.forward(Member::Value, Role::VALUE)?
         } else {
-            let output = self.op.args.len();
-            // On a device it was filled when the call began.
-            if !self.has(output, Role::COTANGENT) {
-                let one = self.context.filled(self.dtype, &[1], 1.0)?;
-                self.store.set(output, Role::COTANGENT, Slot::Uniform(one));
-            }
             self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
         };
         for buffer in self.op.saved_buffers() {

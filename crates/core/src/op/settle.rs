@@ -1,25 +1,20 @@
-//! How a call begins on a device, and what becomes of one whose kernels raised the status word, or whose result is not
-//! finite.
+//! Beginning and end of a call: conditions and fills ahead of its kernels, and the results of one whose kernels raised the
+//! status word, or are not finite.
 
 use super::declare::{Op, Step, Work};
 use super::evaluate::Run;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::store::Slot;
 use crate::array::Array;
-use crate::backend::Context;
-use crate::runtime::Role;
-use crate::backend::remote::{Check, Remote};
 use crate::backend::status::Word;
+use crate::backend::{Check, Context};
+use crate::runtime::Role;
 use crate::{Error, Result};
 
 impl Run<'_, '_> {
-    /// One launch checks the arguments and fills the cotangents that are one number for all rows.
-    pub(super) fn begin(
-        &mut self,
-        remote: &dyn Remote,
-        checks: &[(usize, Check<'_>)],
-        request: &Request<'_, '_>,
-    ) -> Result<()> {
+    /// Checks the arguments that are left to the backend, and fills the cotangents that are one number for all rows: on a
+    /// device both in one launch.
+    pub(super) fn begin(&mut self, checks: &[(usize, Check<'_>)], request: &Request<'_, '_>) -> Result<()> {
         let (mut ones, mut spread) = (vec![], vec![]);
         for (buffer, x) in self.uniform_cotangents(request) {
             let components: usize = self.shape(buffer)?.iter().skip(1).product();
@@ -28,8 +23,9 @@ impl Run<'_, '_> {
                 spread.push((buffer, x, self.room(buffer)?));
             }
         }
-        let fills: Vec<(&Array, f64)> = ones.iter().chain(&spread).map(|(_, x, array)| (array, *x)).collect();
-        self.word = Some(remote.begin(self.context, checks, &fills)?);
+        let filled = ones.iter_mut().chain(&mut spread);
+        let mut fills: Vec<(&mut Array, f64)> = filled.map(|(_, x, array)| (array, *x)).collect();
+        self.word = self.context.backend.begin(self.context, checks, &mut fills)?;
         for (buffer, _, one) in ones {
             self.store.set(buffer, Role::COTANGENT, Slot::Uniform(one));
         }
@@ -83,10 +79,10 @@ impl Op {
         raised: bool,
         word: Option<Array>,
     ) -> Result<Evaluated> {
-        if let Some((remote, word)) = context.backend.remote().zip(word) {
+        if let Some(word) = word {
             let mut results: Vec<&mut Array> = evaluated.arrays_mut().collect();
             let arguments = || self.args.iter().map(|spec| spec.name.clone()).collect();
-            remote.end(context, word, &mut results, &self.full_name(), &arguments)?;
+            context.backend.end(context, word, &mut results, &self.full_name(), &arguments)?;
             return Ok(evaluated);
         }
         if !raised {

@@ -1,8 +1,8 @@
 //! The arrays of a call.
 
 use super::request::Arg;
-use crate::runtime::Role;
 use crate::array::{Array, View};
+use crate::runtime::Role;
 
 /// An array, by whom it is had.
 pub(super) enum Slot<'a> {

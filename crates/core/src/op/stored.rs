@@ -6,7 +6,7 @@ use super::declare::{ArgKind, ArgSpec, Op};
 use super::evaluate::Run;
 use super::request::{Arg, Evaluated, Request};
 use super::store::Slot;
-use crate::array::{Array, DType, Data, View};
+use crate::array::{Array, DType, View};
 use crate::{Error, Result};
 
 impl Op {
@@ -48,10 +48,7 @@ impl<'a> Run<'_, 'a> {
     pub(super) fn computed(&self, spec: &ArgSpec, view: &View<'a>) -> Result<Slot<'a>> {
         if view.dtype() == DType::I64 {
             let mut array = self.context.allocator.room(DType::I32, view.shape())?;
-            match self.context.backend.remote() {
-                Some(_) => self.cast_remote(view, &mut array, self.op.arg(&spec.name))?,
-                None => array.set_cast(Data::I32(&view.to_i32(&spec.name)?)),
-            }
+            self.cast(view, &mut array, &spec.name)?;
             return Ok(Slot::Owned(array));
         }
         let slot = if view.dtype().is_real() { self.widened(view)? } else { Slot::Borrowed(view.clone()) };
@@ -70,24 +67,14 @@ impl<'a> Run<'_, 'a> {
             return Ok(Slot::Borrowed(view.clone()));
         }
         let mut array = self.context.allocator.room(self.dtype, view.shape())?;
-        self.cast(view, &mut array)?;
+        self.cast(view, &mut array, "")?;
         Ok(Slot::Owned(array))
     }
 
-    fn cast(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
-        match self.context.backend.remote() {
-            Some(_) => self.cast_remote(from, to, None),
-            None => {
-                to.set_cast(from.data());
-                Ok(())
-            }
-        }
-    }
-
-    /// On a device; what does not fit is raised there, about an argument.
-    fn cast_remote(&self, from: &View<'_>, to: &mut Array, arg: Option<usize>) -> Result<()> {
-        let remote = self.context.backend.remote().expect("the caller has looked");
-        remote.cast(self.context, from, to, self.word.as_ref(), arg)
+    /// The numbers of an array in the type of another; an integer that does not fit is an error of argument `name`.
+    fn cast(&self, from: &View<'_>, to: &mut Array, name: &str) -> Result<()> {
+        let word = self.word.as_ref().map(|word| (word, self.op.arg(name)));
+        self.context.backend.cast(self.context, from, to, name, word)
     }
 
     /// Results in the caller's dtypes.
@@ -108,7 +95,7 @@ impl<'a> Run<'_, 'a> {
             return Ok(());
         }
         let mut narrow = self.context.allocator.room(dtype, array.shape())?;
-        self.cast(&array.view(), &mut narrow)?;
+        self.cast(&array.view(), &mut narrow, "")?;
         if self.word.is_some() {
             // Results beyond the range are seen when the call ends.
             self.context.allocator.recycle(std::mem::replace(array, narrow));

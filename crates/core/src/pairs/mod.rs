@@ -1,6 +1,7 @@
 //! Pairs of a neighbour list: COO, CSR and matrix as one type that borrows what the caller has.
 
 mod formats;
+pub mod order;
 mod shifts;
 mod transpose;
 
@@ -13,8 +14,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::batch::Batch;
-use crate::clusters::Ordered;
 use crate::{Error, Result};
+use order::Ordered;
 
 /// Which of the pairs within reach a list holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,7 @@ mod reverse;
 use crate::array::{Array, DType};
 use crate::backend::Context;
 use crate::batch::Batch;
-use crate::hash_grid::HashGrid;
+use crate::grid::PointGrid;
 use crate::map::Map;
 use crate::mesh::Mesh;
 use crate::op::Op;
@@ -41,7 +41,7 @@ pub enum Value {
     /// A pair list.
     Pairs(Arc<PairList<'static>>),
     /// A grid. Its points stay where they are; on a replay with others it is no grid of them, which is an error.
-    Grid(Arc<HashGrid>),
+    Grid(Arc<dyn PointGrid>),
     /// A map.
     Map(Arc<Map<'static>>),
     /// A mesh.

@@ -146,7 +146,7 @@ impl<'c> Tape<'c> {
                     Value::Ints(a) => Arg::Array(a.view()),
                     Value::Batch(b) => Arg::Batch(b),
                     Value::Pairs(p) => Arg::Pairs(p),
-                    Value::Grid(g) => Arg::Grid(g),
+                    Value::Grid(g) => Arg::Grid(&**g),
                     Value::Map(m) => Arg::Map(m),
                     Value::Mesh(m) => Arg::Mesh(m),
                     Value::Real(x) => Arg::Real(*x),

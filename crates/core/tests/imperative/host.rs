@@ -7,17 +7,14 @@
 use libloading::Library;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType};
-use madelung_core::backend::cpu::Cpu;
-use madelung_core::runtime::{SlotArray, LaunchAbi, PRELUDE};
-use madelung_core::backend::launch::Backend;
-use madelung_core::backend::primitives::Primitives;
-use madelung_core::backend::{Bound, Context, LaunchArgs};
+use madelung_core::backend::{Bound, LaunchArgs};
+use madelung_core::runtime::{LaunchAbi, PRELUDE, SlotArray};
 use madelung_stand_in::{HOST, Order, compiled};
 use std::ffi::{CStr, c_char};
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-type Function = unsafe extern "C" fn(*const Launch, i64, i32, u64) -> *const c_char;
+type Function = unsafe extern "C" fn(*const LaunchAbi, i64, i32, u64) -> *const c_char;
 
 /// The last block reaches beyond the rows.
 const LAUNCH: &str = "
@@ -45,7 +42,7 @@ impl Host {
 fn compile(dtype: DType) -> Library {
     let real = if dtype == DType::F32 { "float" } else { "double" };
     let mut text = format!("{HOST}#define REAL {real}\n{PRELUDE}{LAUNCH}");
-    for kernel in super::kernels::all().into_iter().chain(madelung_core::hash_grid::kernels()) {
+    for kernel in super::kernels::all().into_iter().chain(madelung_neighbors::grid::kernels()) {
         let cuda = kernel.forms[0].parts[0].cuda;
         let name = cuda.name;
         writeln!(
@@ -59,20 +56,13 @@ fn compile(dtype: DType) -> Library {
     compiled(&text)
 }
 
-impl Backend for Host {
-    fn name(&self) -> &'static str {
-        "host"
-    }
+madelung_stand_in::launches_by!(Host, |host, _context, args| host.launch(args));
 
-    fn primitives(&self) -> Result<&dyn Primitives> {
-        const CPU: &Cpu = &Cpu::new();
-        CPU.primitives()
-    }
-
-    fn run(&self, _: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
+impl Host {
+    fn launch(&self, launch: &mut LaunchArgs<'_>) -> Result<()> {
         launch.check()?;
         assert_eq!(launch.dtype, self.dtype);
-        let mut bound = Launch::new(launch);
+        let mut bound = launch.abi();
         for (n, slot) in launch.part.slots.iter().enumerate() {
             let (batch, pairs) = (launch.batch(slot.param), launch.pair_list(slot.param));
             let ints = |d: &[i32]| d.as_ptr().cast_mut().cast();

@@ -3,10 +3,10 @@
 use super::kernels::*;
 use super::{Call, ints};
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::cpu::Cpu;
 use madelung_core::backend::pool::Serial;
 use madelung_core::batch::Batch;
 use madelung_core::pairs::{Kind, PairList};
+use madelung_cpu::Cpu;
 
 #[test]
 fn counts_are_exact_whoever_counts() {

@@ -9,15 +9,15 @@ mod ops;
 
 use host::Host;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::cpu::Cpu;
-use madelung_core::runtime::{Kernel, ParamKind, Role};
-use madelung_core::backend::launch::Backend;
+use madelung_core::backend::Backend;
 use madelung_core::backend::pool::{Pool, Serial, Threads};
 use madelung_core::backend::status::Word;
-use madelung_core::backend::{Bound, Context, LaunchArgs};
+use madelung_core::backend::{Bound, LaunchArgs};
 use madelung_core::batch::Batch;
 use madelung_core::pairs::PairList;
+use madelung_core::runtime::{Kernel, ParamKind, Role};
 use madelung_core::{Error, Result};
+use madelung_cpu::Cpu;
 use madelung_stand_in::Order;
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ impl<'a> Call<'a> {
             status: &word,
             word: None,
         };
-        backend.run(&Context::default().with_pool(pool), &mut launch)?;
+        backend.launch(&madelung_cpu::context().with_pool(pool), &mut launch)?;
         let raised = launch.raised();
         drop(launch);
         Ok((outputs, raised))

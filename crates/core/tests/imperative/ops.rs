@@ -35,7 +35,7 @@ const X: [f64; 5] = [0.5, 7.9, 3.2, 3.9, 0.0];
 
 #[test]
 fn integers_go_from_step_to_step() {
-    let (op, context) = (op(), Context::default());
+    let (op, context) = (op(), madelung_cpu::context());
     let args = [Arg::Array(View::from(&X[..])), Arg::Real(1.0)];
     let values = op.value(&context, &args).expect("values");
     assert_eq!(values[0].to_f64(), X.map(|x| x * x));
@@ -60,7 +60,7 @@ fn integers_go_from_step_to_step() {
 fn a_gradient_through_one_is_an_error() {
     let op =
         Op::new("test", "roots", 1).real("x", &["Point"]).output("root", &["Point"]).step(&ROOTS).build();
-    let (op, context) = (op.expect("an op"), Context::default());
+    let (op, context) = (op.expect("an op"), madelung_cpu::context());
     let args = [Arg::Array(View::from(&X[..]))];
     assert_eq!(op.value(&context, &args).expect("values")[0].to_f64(), X.map(f64::sqrt));
     let request =
@@ -79,10 +79,10 @@ fn errors_come_at_once_or_with_the_next_check() {
     let x = [0.5, 8.5, 1.0];
     let args = [Arg::Array(View::from(&x[..])), Arg::Real(1.0)];
     let expected = "`test::binned.v1::counts`: expected indices of rows that are there, got one out of range";
-    assert_eq!(op.value(&Context::default(), &args).expect_err("out of range").to_string(), expected);
+    assert_eq!(op.value(&madelung_cpu::context(), &args).expect_err("out of range").to_string(), expected);
 
     let status = Deferred::default();
-    let context = Context { status: &status, ..Context::default() };
+    let context = Context { status: &status, ..madelung_cpu::context() };
     let values = op.value(&context, &args).expect("values that wait for the check");
     assert!(values[0].to_f64().iter().all(|x| x.is_nan()), "{values:?}");
     assert_eq!(ints(&values[1]), [1, 1, 0, 0, 0, 0, 0, 0]);
@@ -92,7 +92,7 @@ fn errors_come_at_once_or_with_the_next_check() {
     // A result that is no number waits as well.
     let huge = [1e200];
     let args = [Arg::Array(View::from(&huge[..])), Arg::Real(1e200)];
-    assert!(op.value(&Context::default(), &args).is_err());
+    assert!(op.value(&madelung_cpu::context(), &args).is_err());
     let values = op.value(&context, &args).expect("values that wait for the check");
     assert!(values[0].to_f64()[0].is_nan());
     assert!(status.check().expect_err("the error").to_string().contains("finite"));

@@ -2,7 +2,6 @@
 
 use crate::support::*;
 use madelung_core::array::{Array, View};
-use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use std::sync::Arc;
 
@@ -148,7 +147,7 @@ fn tape_of(atoms: &Atoms, op: &Arc<Op>) -> OnTape {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (atoms, context) = (Atoms::new(), Context::default());
+    let (atoms, context) = (Atoms::new(), madelung_cpu::context());
     let op = embedded(true);
     let args = args(&atoms, false);
     let run = |request: &Request<'_, '_>| op.evaluate(&context, &args, request).map(|_| ());

@@ -1,16 +1,16 @@
 //! Small ops, a backend that counts launches, and an allocator that counts bytes.
 
 use madelung_core::array::{Array, DType};
-use madelung_core::backend::context::{Allocator, Heap, Immediate};
-use madelung_core::backend::cpu::Cpu;
-use madelung_core::backend::launch::Backend;
+use madelung_core::backend::Backend;
+use madelung_core::backend::Context;
+use madelung_core::backend::context::{Allocator, Heap};
 use madelung_core::backend::pool::Serial;
-use madelung_core::backend::{Context, LaunchArgs};
 use madelung_core::batch::Batch;
 use madelung_core::op::{Op, OpBuilder};
 use madelung_core::pairs::{Kind, PairList};
 use madelung_core::tape::{Tape, Value, Var};
 use madelung_core::{Error, Result};
+use madelung_cpu::Cpu;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -115,16 +115,10 @@ impl Counting {
     }
 }
 
-impl Backend for Counting {
-    fn name(&self) -> &'static str {
-        "cpu"
-    }
-
-    fn run(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
-        self.launches.fetch_add(1, Ordering::Relaxed);
-        self.cpu.run(context, launch)
-    }
-}
+madelung_stand_in::launches_by!(Counting, |counting, context, args| {
+    counting.launches.fetch_add(1, Ordering::Relaxed);
+    counting.cpu.launch(context, args)
+});
 
 /// Counts the bytes that are out, and the most there ever were.
 #[derive(Debug, Default)]
@@ -162,7 +156,7 @@ impl Allocator for Bytes {
 }
 
 pub(crate) fn on<'a>(backend: &'a Counting, allocator: &'a Bytes) -> Context<'a> {
-    Context { backend, pool: &Serial, allocator, stream: &Immediate, ..Context::default() }
+    Context { pool: &Serial, allocator, ..Context::new(backend) }
 }
 
 /// Numbers in (−1, 1), in no order.
@@ -254,5 +248,5 @@ pub(crate) fn slope(mut f: impl FnMut(f64) -> f64) -> f64 {
 
 /// A tape on the heap.
 pub(crate) fn tape() -> Tape<'static> {
-    Tape::new(Context::default())
+    Tape::new(madelung_cpu::context())
 }

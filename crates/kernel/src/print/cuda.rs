@@ -10,7 +10,7 @@
 //! function of its own makes ahead of the launch ([`Records`]). Both give the same numbers.
 
 use super::divide::{Divided, Division, fed};
-use super::layout::{Array, Slot, Layout, Pair, Table, half_of_pair, scalar_position};
+use super::layout::{Array, Layout, Pair, Slot, Table, half_of_pair, scalar_position};
 use super::records::Records;
 use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, for_each};
 use crate::mirror::Part;
@@ -40,7 +40,8 @@ pub fn function(
         reduced_within: HashSet::new(),
         known: vec![],
     };
-    let is_real = |Slot { param, array }: &Slot| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
+    let is_real =
+        |Slot { param, array }: &Slot| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
     let reals: Vec<usize> = (0..layout.slots.len()).filter(|n| is_real(&layout.slots[*n])).collect();
     for n in &reals {
         p.line(&format!("#ifndef T{n}\n#define T{n} REAL\n#endif"));
@@ -67,7 +68,9 @@ pub fn function(
             continue;
         }
         let ty = match array {
-            Array::Values(_) if layout.scattered.contains(&Slot::new(*param, *array)) => format!("SCATTERED(T{n})*"),
+            Array::Values(_) if layout.scattered.contains(&Slot::new(*param, *array)) => {
+                format!("SCATTERED(T{n})*")
+            }
             Array::Values(role) if stored.contains(&(*param, *role)) => format!("T{n}*"),
             Array::Values(role) if !kernel.is_ints(*param, *role) => format!("const T{n}*"),
             array if array.is_long() => "const long long*".into(),

@@ -208,10 +208,13 @@ impl Layout {
                 match op {
                     Op::PairColumn(_) => slots.extend([Slot::new(*list, Array::Column)]),
                     Op::PairShift(..) if *transposed => {
-                        slots
-                            .extend([Array::Shift, Array::PackedShift, Array::PairEntry].map(|a| Slot::new(*list, a)));
+                        slots.extend(
+                            [Array::Shift, Array::PackedShift, Array::PairEntry].map(|a| Slot::new(*list, a)),
+                        );
                     }
-                    Op::PairShift(..) => slots.extend([Array::Shift, Array::PackedShift].map(|a| Slot::new(*list, a))),
+                    Op::PairShift(..) => {
+                        slots.extend([Array::Shift, Array::PackedShift].map(|a| Slot::new(*list, a)))
+                    }
                     Op::PairRow(_) => slots.extend([Slot::new(*list, Array::PairRow)]),
                     Op::PairEntry(_) if *transposed => slots.extend([Slot::new(*list, Array::PairEntry)]),
                     Op::Place(_) if *transposed => {

@@ -5,7 +5,7 @@ use crate::gpu::Gpu;
 use crate::support::{Sent, System, options};
 use madelung_core::Error;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::cuda::Graph;
+use madelung_cuda::Graph;
 use madelung_neighbors::{DeviceFrame, DeviceSearch, Kind, Periodic};
 use madelung_stand_in::{UNASKED, UNCOMPILED, calls};
 

@@ -10,7 +10,7 @@ use crate::support::{Read, Sent, System};
 use crate::{SKEW, expected};
 use madelung_core::Error;
 use madelung_core::array::{Array, DType, Data, View};
-use madelung_core::backend::cuda::Graph;
+use madelung_cuda::Graph;
 use madelung_neighbors::{CooArrays, DeviceCoo, DeviceFrame, Kind, Periodic, neighbor_coo};
 use madelung_stand_in::{UNASKED, UNCOMPILED, calls};
 

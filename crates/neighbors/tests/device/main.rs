@@ -5,7 +5,7 @@
 
 mod calls;
 mod coo;
-#[path = "../../../core/tests/common/gpu.rs"]
+#[path = "../common/gpu.rs"]
 mod gpu;
 mod support;
 

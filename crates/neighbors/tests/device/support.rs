@@ -88,9 +88,10 @@ impl Gpu {
         let (list, ptr) = (search.list().expect("a list"), self.offsets(search));
         let pairs = ptr[ptr.len() - 1] as usize;
         let shifts = match (list.packed(), list.triples()) {
-            (Some(packed), _) => {
-                self.ints(packed)[..pairs].iter().map(|p| madelung_core::runtime::lanes::packed::unpack(*p)).collect()
-            }
+            (Some(packed), _) => self.ints(packed)[..pairs]
+                .iter()
+                .map(|p| madelung_core::runtime::lanes::packed::unpack(*p))
+                .collect(),
             (_, Some(triples)) => self.ints(triples).as_chunks::<3>().0[..pairs].to_vec(),
             _ => unreachable!("a list has shifts"),
         };

@@ -4,11 +4,11 @@ use crate::generator::Random;
 use crate::geometry::{ATOMS, Geometry, List, POINTS, WAVES, cells, half, members, rows};
 use madelung::array::{Array, DType, Data, View};
 use madelung::backend::Context;
-use madelung::runtime::{Kernel, ParamKind};
 use madelung::batch::Batch;
 use madelung::map::Map;
 use madelung::op::{Arg, Op};
 use madelung::pairs::{Kind, PairList};
+use madelung::runtime::{Kernel, ParamKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -187,7 +187,7 @@ impl World {
             for (n, d) in &w.first {
                 x.get_mut(n).expect("an argument").iter_mut().zip(d).for_each(|(x, d)| *x += t * d);
             }
-            op.value(&Context::default(), &w.args(&op, &x))
+            op.value(&madelung::cpu::context(), &w.args(&op, &x))
                 .ok()
                 .map(|v| v.iter().flat_map(Array::to_f64).collect::<Vec<_>>())
         };

@@ -1,0 +1,221 @@
+//! Linear maps of arrays: sums over segments of rows and what spreads them, real 3-D Fourier transforms.
+//!
+//! Segments are ranges of rows between offsets: segment s is `offsets[s]..offsets[s + 1]`, as in a batch's `ptr` and
+//! in a sorted list. A row is an element along the first dimension.
+
+use super::context::Context;
+use crate::array::{Array, DType, Data, View};
+use crate::{Error, Result};
+
+/// Sums that a scan gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// n + 1 sums of the numbers before each one, the last of all of them: offsets.
+    Exclusive,
+    /// n sums, each with its own number.
+    Inclusive,
+}
+
+/// How the waves of a half spectrum count. The spectrum of a real mesh at −k is the conjugate of that at k, so only
+/// the waves with k₃ ≤ K₃/2 are kept. All of them but those with k₃ = 0 and k₃ = K₃/2 stand for two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waves {
+    /// Each that is kept, once.
+    Kept,
+    /// Those that are left out too: a wave that stands for two counts twice.
+    All,
+}
+
+/// The waves of one system's half spectrum: K₁ · K₂ · (K₃/2 + 1).
+pub fn half_spectrum(mesh: [usize; 3]) -> Option<usize> {
+    mesh[0].checked_mul(mesh[1])?.checked_mul(mesh[2] / 2 + 1)
+}
+
+impl Context<'_> {
+    /// The sum of each segment's rows, added in f64 and rounded once: `values` (M, …), `sums` (S, …). A segment gives
+    /// the same bits whichever others there are.
+    ///
+    /// # Errors
+    /// An argument whose type or shape does not fit; `offsets`, where they fall or do not span the rows.
+    pub fn segmented_sum<'o>(
+        &self,
+        values: &View<'_>,
+        offsets: impl Into<View<'o>>,
+        sums: &mut Array,
+    ) -> Result<()> {
+        let offsets = offsets.into();
+        let segments = check_offsets(values.shape(), &offsets)?;
+        check_rows("sums", values, segments, sums)?;
+        self.backend.segmented_sum(self, values, &offsets, sums)
+    }
+
+    /// Each segment's row to all of its rows: `values` (S, …), `rows` (M, …). The transpose of
+    /// [`Context::segmented_sum`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn segmented_broadcast<'o>(
+        &self,
+        values: &View<'_>,
+        offsets: impl Into<View<'o>>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let offsets = offsets.into();
+        let segments = check_offsets(rows.shape(), &offsets)?;
+        check_len("values", segments, values.shape().first().copied().unwrap_or(0))?;
+        check_rows("rows", values, rows.shape().first().copied().unwrap_or(0), rows)?;
+        self.backend.segmented_broadcast(self, values, &offsets, rows)
+    }
+
+    /// One element to all rows: `value` (…), `rows` (M, …). The transpose of [`Context::sum`].
+    ///
+    /// # Errors
+    /// An argument whose type or shape does not fit.
+    pub fn broadcast(&self, value: &View<'_>, rows: &mut Array) -> Result<()> {
+        check_real("value", value.dtype())?;
+        let width: usize = rows.shape().iter().skip(1).product();
+        if rows.shape().is_empty() || rows.dtype() != value.dtype() || value.len() != width {
+            let expected = format!("rows of {} elements of {}", value.len(), value.dtype());
+            return Err(Error::argument("rows", expected, format!("{} {:?}", rows.dtype(), rows.shape())));
+        }
+        self.backend.broadcast(self, value, rows)
+    }
+
+    /// The sum of all rows, added in f64 and rounded once: `values` (M, …), `sum` (…).
+    ///
+    /// # Errors
+    /// An argument whose type or shape does not fit.
+    pub fn sum(&self, values: &View<'_>, sum: &mut Array) -> Result<()> {
+        check_real("values", values.dtype())?;
+        let Some((_, rest)) = values.shape().split_first() else {
+            return Err(Error::argument("values", "at least one dimension", "none"));
+        };
+        check_array("sum", values.dtype(), rest, sum)?;
+        self.backend.sum(self, values, sum)
+    }
+
+    /// The Fourier transform of real meshes, X_k = Σ_n x_n exp(−2πi Σ_a k_a n_a / K_a), without a factor, with
+    /// 0 ≤ k₃ ≤ K₃/2 only. `values` has B·K₁·K₂·K₃ elements, the meshes of B systems one after the other, K₃ fastest;
+    /// `spectrum` is the real and the imaginary part, B·K₁·K₂·(K₃/2 + 1) elements each.
+    ///
+    /// With [`Waves::All`] the waves that stand for two are doubled: that is the transpose of
+    /// [`Context::inverse_real_fft`] with [`Waves::All`], as a real linear map. Transposing keeps the counting and
+    /// exchanges the two transforms.
+    ///
+    /// # Errors
+    /// `mesh`, where a size is 0; an argument whose type or length does not fit.
+    pub fn real_fft(
+        &self,
+        mesh: [usize; 3],
+        waves: Waves,
+        values: &View<'_>,
+        spectrum: [&mut Array; 2],
+    ) -> Result<()> {
+        check_meshes(mesh, (values.dtype(), values.len()), spectrum.each_ref().map(|a| size(a)))?;
+        self.backend.real_fft(self, mesh, waves, values, spectrum)
+    }
+
+    /// The real part of the inverse Fourier transform, without a factor: x_n = Σ_k w_k Re(X_k exp(2πi Σ_a k_a n_a /
+    /// K_a)) over the k that are kept, with w_k = 1 for [`Waves::Kept`] (the transpose of [`Context::real_fft`]), and
+    /// w_k = 2 for those that stand for two with [`Waves::All`] (K₁·K₂·K₃ times its inverse).
+    ///
+    /// # Errors
+    /// As [`Context::real_fft`].
+    pub fn inverse_real_fft(
+        &self,
+        mesh: [usize; 3],
+        waves: Waves,
+        spectrum: [&View<'_>; 2],
+        values: &mut Array,
+    ) -> Result<()> {
+        check_meshes(mesh, size(values), spectrum.map(|v| (v.dtype(), v.len())))?;
+        self.backend.inverse_real_fft(self, mesh, waves, spectrum, values)
+    }
+}
+
+fn size(array: &Array) -> (DType, usize) {
+    (array.dtype(), array.shape().iter().product())
+}
+
+fn check_meshes(mesh: [usize; 3], values: (DType, usize), spectrum: [(DType, usize); 2]) -> Result<()> {
+    check_real("values", values.0)?;
+    let sizes = mesh.iter().try_fold(1usize, |n, k| n.checked_mul(*k)).zip(half_spectrum(mesh));
+    let Some((nodes, waves)) = sizes.filter(|(nodes, _)| *nodes > 0) else {
+        return Err(Error::argument(
+            "mesh",
+            "three sizes ≥ 1 whose product fits in 64 bits",
+            format!("{mesh:?}"),
+        ));
+    };
+    if !values.1.is_multiple_of(nodes) {
+        return Err(Error::argument(
+            "values",
+            format!("a multiple of {nodes} elements"),
+            values.1.to_string(),
+        ));
+    }
+    for part in spectrum {
+        let expected = (values.0, values.1 / nodes * waves);
+        if part != expected {
+            let show = |(dtype, len): (DType, usize)| format!("{len} elements of {dtype}");
+            return Err(Error::argument("spectrum", show(expected), show(part)));
+        }
+    }
+    Ok(())
+}
+
+fn check_len(name: &str, expected: usize, got: usize) -> Result<()> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(Error::argument(name, format!("{expected} elements"), got.to_string()))
+}
+
+fn check_real(name: &str, dtype: DType) -> Result<()> {
+    match dtype {
+        DType::F32 | DType::F64 => Ok(()),
+        other => Err(Error::argument(name, "float32 or float64", other.to_string())),
+    }
+}
+
+fn check_array(name: &str, dtype: DType, shape: &[usize], array: &Array) -> Result<()> {
+    if (array.dtype(), array.shape()) != (dtype, shape) {
+        let got = format!("{} {:?}", array.dtype(), array.shape());
+        return Err(Error::argument(name, format!("{dtype} {shape:?}"), got));
+    }
+    Ok(())
+}
+
+/// An array of `rows` rows such as `values` has.
+fn check_rows(name: &str, values: &View<'_>, rows: usize, array: &Array) -> Result<()> {
+    check_real("values", values.dtype())?;
+    let mut shape = values.shape().to_vec();
+    match shape.first_mut() {
+        Some(first) => *first = rows,
+        None => return Err(Error::argument("values", "at least one dimension", "none")),
+    }
+    check_array(name, values.dtype(), &shape, array)
+}
+
+/// How many segments there are. What offsets hold is not looked at where they lie on a device.
+fn check_offsets(shape: &[usize], offsets: &View<'_>) -> Result<usize> {
+    let rows = shape.first().copied().unwrap_or(0);
+    let expected = || format!("offsets that never fall, from 0 to {rows}");
+    let offsets = match offsets.data() {
+        Data::I32(offsets) => offsets,
+        Data::Device(d) if d.dtype() == DType::I32 && !d.is_empty() => return Ok(d.len() - 1),
+        _ => {
+            let got = format!("{} of them, {}", offsets.len(), offsets.dtype());
+            return Err(Error::argument("offsets", format!("int32 {}", expected()), got));
+        }
+    };
+    let falls = offsets.windows(2).any(|w| w[0] > w[1]);
+    match (offsets.first(), offsets.last()) {
+        (Some(0), Some(last)) if usize::try_from(*last) == Ok(rows) && !falls => Ok(offsets.len() - 1),
+        (first, last) => Err(Error::argument(
+            "offsets",
+            expected(),
+            format!("{first:?} to {last:?}{}", if falls { ", falling" } else { "" }),
+        )),
+    }
+}

@@ -1,0 +1,206 @@
+//! The processor as a backend.
+
+use crate::{Cpu, fft, launch, reduce};
+use madelung_core::array::{Array, DType, Data, DataMut, Place, View};
+use madelung_core::backend::{Backend, Check, Context, LaunchArgs, Waves, Weights};
+use madelung_core::device::DevicePairs;
+use madelung_core::{Error, Result};
+use std::any::Any;
+
+/// Components of a row.
+fn width(shape: &[usize]) -> usize {
+    shape.iter().skip(1).product()
+}
+
+fn integers<'a>(view: &View<'a>) -> Result<&'a [i32]> {
+    match view.data() {
+        Data::I32(d) => Ok(d),
+        _ => Err(Error::argument("offsets", "int32", view.dtype().to_string())),
+    }
+}
+
+fn mixed() -> Error {
+    Error::argument("values", "arrays of one type, float32 or float64", "others")
+}
+
+/// Calls `$f(…)` for the type of `$values` and `$out`.
+macro_rules! by_type {
+    (($values:expr, $out:expr), |$v:ident, $o:ident| $call:expr) => {
+        match ($values.data(), $out.data_mut()) {
+            (Data::F32($v), Some(DataMut::F32($o))) => Ok($call),
+            (Data::F64($v), Some(DataMut::F64($o))) => Ok($call),
+            _ => Err(mixed()),
+        }
+    };
+}
+
+impl Backend for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn place(&self) -> Place {
+        Place::Host
+    }
+
+    fn launch(&self, context: &Context<'_>, args: &mut LaunchArgs<'_>) -> Result<()> {
+        args.check()?;
+        launch::run(context, args, self.isa());
+        Ok(())
+    }
+
+    fn begin(
+        &self,
+        context: &Context<'_>,
+        _checks: &[(usize, Check<'_>)],
+        fills: &mut [(&mut Array, f64)],
+    ) -> Result<Option<Array>> {
+        for (array, x) in fills {
+            self.fill(context, array, *x)?;
+        }
+        Ok(None)
+    }
+
+    fn end(
+        &self,
+        _context: &Context<'_>,
+        _word: Array,
+        _results: &mut [&mut Array],
+        call: &str,
+        _arguments: &dyn Fn() -> Vec<String>,
+    ) -> Result<()> {
+        Err(Error::Unsupported(format!("{call}: the CPU has no status word in memory")))
+    }
+
+    fn fill(&self, _context: &Context<'_>, array: &mut Array, x: f64) -> Result<()> {
+        array.fill(x);
+        Ok(())
+    }
+
+    fn add(&self, _context: &Context<'_>, to: &mut Array, from: &Array) -> Result<()> {
+        to.add(from)
+    }
+
+    fn cast(
+        &self,
+        _context: &Context<'_>,
+        from: &View<'_>,
+        to: &mut Array,
+        name: &str,
+        _word: Option<(&Array, Option<usize>)>,
+    ) -> Result<()> {
+        match to.dtype() {
+            DType::I32 => to.set_cast(Data::I32(&from.to_i32(name)?)),
+            _ => to.set_cast(from.data()),
+        }
+        Ok(())
+    }
+
+    fn scale_rows(
+        &self,
+        _context: &Context<'_>,
+        unit: &View<'_>,
+        weights: &Weights<'_>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let width = (unit.len() / unit.shape().first().copied().unwrap_or(1).max(1)).max(1);
+        let weight = |n: usize| match weights {
+            Weights::Uniform(w) => *w,
+            Weights::Rows(w) => w.at(n / width),
+            Weights::Systems(w, of) => w.at(of.at(n / width) as usize),
+        };
+        match (unit.data(), rows.data_mut()) {
+            (Data::F32(unit), Some(DataMut::F32(rows))) => {
+                for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
+                    *x = (weight(n) * f64::from(*u)) as f32;
+                }
+                Ok(())
+            }
+            (Data::F64(unit), Some(DataMut::F64(rows))) => {
+                for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {
+                    *x = weight(n) * u;
+                }
+                Ok(())
+            }
+            _ => Err(mixed()),
+        }
+    }
+
+    fn transpose(&self, _context: &Context<'_>, _list: &DevicePairs<'_>) -> Result<[Array; 3]> {
+        Err(Error::argument("neighbor_list", "a list of the host", "one in the memory of a device"))
+    }
+
+    fn segmented_sum(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        sums: &mut Array,
+    ) -> Result<()> {
+        let (width, offsets) = (width(values.shape()), integers(offsets)?);
+        by_type!((values, sums), |v, o| reduce::segmented_sum(context, v, width, offsets, o))
+    }
+
+    fn segmented_broadcast(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let (width, offsets) = (width(values.shape()), integers(offsets)?);
+        by_type!((values, rows), |v, o| reduce::segmented_broadcast(context, v, width, offsets, o))
+    }
+
+    fn sum(&self, context: &Context<'_>, values: &View<'_>, sum: &mut Array) -> Result<()> {
+        let width = width(values.shape());
+        by_type!((values, sum), |v, o| reduce::sum(context, v, width, o))
+    }
+
+    fn broadcast(&self, _context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()> {
+        let width = width(rows.shape()).max(1);
+        by_type!((value, rows), |v, o| o.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(v)))
+    }
+
+    fn real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        values: &View<'_>,
+        [re, im]: [&mut Array; 2],
+    ) -> Result<()> {
+        match (values.data(), re.data_mut(), im.data_mut()) {
+            (Data::F32(v), Some(DataMut::F32(re)), Some(DataMut::F32(im))) => {
+                fft::forward(context, mesh, waves, v, [re, im])
+            }
+            (Data::F64(v), Some(DataMut::F64(re)), Some(DataMut::F64(im))) => {
+                fft::forward(context, mesh, waves, v, [re, im])
+            }
+            _ => Err(mixed()),
+        }
+    }
+
+    fn inverse_real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        [re, im]: [&View<'_>; 2],
+        values: &mut Array,
+    ) -> Result<()> {
+        match (re.data(), im.data(), values.data_mut()) {
+            (Data::F32(re), Data::F32(im), Some(DataMut::F32(v))) => {
+                fft::inverse(context, mesh, waves, [re, im], v)
+            }
+            (Data::F64(re), Data::F64(im), Some(DataMut::F64(v))) => {
+                fft::inverse(context, mesh, waves, [re, im], v)
+            }
+            _ => Err(mixed()),
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The first phase of cluster forms: atoms are packed, pieces of the list run over copies of the clusters that they
+//! touch, and what they leave is added in their order.
+//!
+//! Pieces belong to one system and are cut by its pairs alone, so the bits depend neither on threads nor on the rest
+//! of the batch.
+#![expect(unsafe_code, reason = "generated code is called here, and its arrays are made for it")]
+
+use crate::cluster_list::{BLOCK, ClusterList, Piece, clusters};
+use crate::launch::Shared;
+use madelung_core::array::DType;
+use madelung_core::array::Data;
+use madelung_core::backend::PairLoops;
+use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
+use madelung_core::backend::{Bound, LaunchArgs};
+use madelung_core::pairs::Kind;
+use madelung_core::pairs::order::{Ordered, SpatialOrder, wrapped};
+use madelung_core::runtime::lanes::{Elem, Isa};
+use madelung_core::runtime::{ClusterForm, ClusterPiece, RunClusters};
+use madelung_core::runtime::{ParamKind, Role};
+
+/// Atoms and pairs for each atom from which a system is faster in clusters.
+const WORTH: [usize; 2] = [512, 64];
+
+/// A first phase that has run.
+pub(crate) struct Sums {
+    /// For each row its sums.
+    pub(crate) sums: Vec<f64>,
+    /// The systems that have them.
+    pub(crate) systems: Vec<bool>,
+}
+
+/// Sixty-four bytes, as long as the longest register and a line of the cache.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u64; 8]);
+
+/// Zeros for `n` elements of `size` bytes.
+fn zeros(n: usize, size: usize) -> Vec<Line> {
+    vec![Line([0; 8]); (n * size).div_ceil(size_of::<Line>())]
+}
+
+/// Runs the first phase where the part has a cluster form and some system's pairs are to be taken so.
+pub(crate) fn sums(
+    loops: PairLoops,
+    pool: &dyn Pool,
+    launch: &LaunchArgs<'_>,
+    shared: &Shared,
+    isa: Isa,
+) -> Option<Sums> {
+    let form = launch.part.clusters.as_ref()?;
+    let list = launch.pair_list(form.list)?;
+    if loops == PairLoops::Rows || list.kind() != Kind::Full || list.is_empty() {
+        return None;
+    }
+    let made;
+    let ordered = match (list.ordered(), loops) {
+        (Some(ordered), _) => ordered,
+        (None, PairLoops::Clusters) => {
+            made = Ordered::new(order(launch, form)?);
+            &made
+        }
+        _ => return None,
+    };
+    let ptr = ordered.order().ptr();
+    match launch.part.batch.and_then(|p| launch.batch(p)) {
+        Some(batch) if batch.ptr() != ptr => return None,
+        None if ptr.len() != 2 => return None,
+        _ => {}
+    }
+    let worth = |b: &[i32]| {
+        let members = b[0] as usize..b[1] as usize;
+        let (atoms, pairs) = (members.len(), members.map(|i| list.range(i).len()).sum::<usize>());
+        loops == PairLoops::Clusters || (atoms >= WORTH[0] && pairs >= WORTH[1] * atoms)
+    };
+    let systems: Vec<bool> = ptr.windows(2).map(worth).collect();
+    if !systems.contains(&true) {
+        return None;
+    }
+    let (entry, width) = match launch.dtype {
+        DType::F32 => form.pairs.f32[isa as usize],
+        _ => form.pairs.f64[isa as usize],
+    };
+    let clusters = clusters(ordered, list, width, pool)?;
+    let work = Work { launch, form, shared, entry, isa, list: clusters, order: ordered.order(), pool };
+    let sums = match launch.dtype {
+        DType::F32 => work.run::<f32>(&systems),
+        _ => work.run::<f64>(&systems),
+    };
+    Some(Sums { sums, systems })
+}
+
+/// An order for a list that has none.
+fn order(launch: &LaunchArgs<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
+    let Some(Bound::Input(positions)) = launch.array(form.positions, Role::VALUE) else { return None };
+    let one;
+    let batch = match launch.part.batch.and_then(|p| launch.batch(p)) {
+        Some(batch) => batch,
+        None => {
+            one = madelung_core::batch::Batch::single(launch.rows()).ok()?;
+            &one
+        }
+    };
+    SpatialOrder::new(positions, &cells(launch, form, batch.systems()), batch).ok()
+}
+
+/// The cell of each system; none where images play no part.
+fn cells(launch: &LaunchArgs<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f64; 3]; 3]> {
+    let Some(Bound::Input(view)) = form.cell.and_then(|cell| launch.array(cell, Role::VALUE)) else {
+        return vec![];
+    };
+    let rows = |c: &[f64]| std::array::from_fn(|r| std::array::from_fn(|k| c[3 * r + k]));
+    let cells: Vec<_> = view.to_f64().chunks_exact(9).map(rows).collect();
+    if cells.len() == 1 { vec![cells[0]; systems] } else { cells }
+}
+
+struct Work<'a> {
+    launch: &'a LaunchArgs<'a>,
+    form: &'a ClusterForm,
+    shared: &'a Shared,
+    entry: RunClusters,
+    isa: Isa,
+    list: &'a ClusterList,
+    order: &'a SpatialOrder,
+    pool: &'a dyn Pool,
+}
+
+impl Work<'_> {
+    fn run<E: Elem>(&self, systems: &[bool]) -> Vec<f64> {
+        let packed = self.pack::<E>();
+        let pieces = &self.list.pieces;
+        let sums = map_tasks(self.pool, pieces.len(), |p| {
+            if systems[pieces[p].system] { self.piece::<E>(&pieces[p], &packed) } else { vec![] }
+        });
+        self.collect(&sums)
+    }
+
+    /// The components of all clusters.
+    fn pack<E: Elem>(&self) -> Vec<Line> {
+        let (list, form, width) = (self.list, self.form, self.list.width);
+        let columns = form.packed.len();
+        let cells = cells(self.launch, form, self.order.ptr().len() - 1);
+        let wraps = self.order.wraps();
+        let clusters = list.systems.len();
+        let block = columns * width;
+        let mut packed = zeros(clusters * block, size_of::<E>());
+        // SAFETY: lines are plain numbers, and there are enough of them.
+        let flat =
+            unsafe { std::slice::from_raw_parts_mut(packed.as_mut_ptr().cast::<E>(), clusters * block) };
+        let tasks = (clusters / 256).clamp(1, self.pool.threads() * 4);
+        let ends: Vec<usize> = (1..=tasks).map(|t| clusters * t / tasks * block).collect();
+        split_tasks(self.pool, flat, &ends, |t, part| {
+            let first = clusters * t / tasks;
+            for (n, column) in form.packed.iter().enumerate() {
+                let (data, stride) = self.component(column.param, column.role);
+                let positions = column.param == form.positions && column.role == Role::VALUE;
+                for (c, out) in part.chunks_exact_mut(block).enumerate() {
+                    let cluster = first + c;
+                    let cell = cells.get(list.systems[cluster] as usize).filter(|_| positions);
+                    let atoms = &list.atoms[cluster * width..(cluster + 1) * width];
+                    for (out, atom) in out[n * width..].iter_mut().zip(atoms) {
+                        let i = *atom as usize;
+                        let x = data.at(stride * i + column.component);
+                        *out = E::of_f64(match cell {
+                            Some(cell) if wraps[i] != [0; 3] => {
+                                let mut r = [0.0; 3];
+                                r[column.component] = x;
+                                wrapped(r, wraps[i], cell)[column.component]
+                            }
+                            _ => x,
+                        });
+                    }
+                }
+            }
+        });
+        packed
+    }
+
+    fn component(&self, param: usize, role: Role) -> (Data<'_>, usize) {
+        let stride = match self.launch.kernel.params[param].kind {
+            ParamKind::Real { components, .. }
+            | ParamKind::Output { components, .. }
+            | ParamKind::Ints { components, .. } => components,
+            _ => 1,
+        };
+        match self.launch.array(param, role) {
+            Some(Bound::Input(view)) => (view.data(), stride),
+            _ => (Data::F64(&[]), stride),
+        }
+    }
+
+    /// The sums that a piece leaves, for the clusters that it touches.
+    fn piece<E: Elem>(&self, piece: &Piece, packed: &[Line]) -> Vec<Line> {
+        let width = self.list.width;
+        let (block, sums) = (self.form.packed.len() * width, self.form.sums * width);
+        let here = piece.clusters.len();
+        let mut mine = zeros(here * block, size_of::<E>());
+        for (n, cluster) in piece.clusters.iter().enumerate() {
+            // SAFETY: both hold `block` elements for each of their clusters.
+            unsafe {
+                let from = packed.as_ptr().cast::<E>().add(*cluster as usize * block);
+                std::ptr::copy_nonoverlapping(from, mine.as_mut_ptr().cast::<E>().add(n * block), block);
+            }
+        }
+        let mut result = zeros(here * sums, size_of::<f64>());
+        let mut columns =
+            if size_of::<E>() == size_of::<f64>() { vec![] } else { zeros(here * sums, size_of::<E>()) };
+        let at = ClusterPiece {
+            packed: mine.as_ptr().cast(),
+            columns: if columns.is_empty() {
+                result.as_mut_ptr().cast()
+            } else {
+                columns.as_mut_ptr().cast()
+            },
+            sums: result.as_mut_ptr().cast(),
+            runs: piece.runs.as_ptr(),
+            entries: piece.entries.as_ptr(),
+        };
+        for (n, touched) in piece.blocks.windows(2).enumerate() {
+            let (lo, hi) = (n * BLOCK, piece.runs.len().min((n + 1) * BLOCK));
+            // SAFETY: the launch was checked; runs and entries name clusters of this piece, for which there is room,
+            // and rows of the launch.
+            unsafe { (self.entry)(&self.shared.0, &at, lo, hi) };
+            if !columns.is_empty() {
+                // SAFETY: there is room for `sums` elements of each cluster in both, and the call above is over.
+                let (columns, result) = unsafe {
+                    let columns = std::slice::from_raw_parts_mut(at.columns.cast::<E>(), here * sums);
+                    (columns, std::slice::from_raw_parts_mut(at.sums, here * sums))
+                };
+                for cluster in &piece.touched[touched[0] as usize..touched[1] as usize] {
+                    let of_cluster = *cluster as usize * sums..(*cluster as usize + 1) * sums;
+                    flush(self.isa, &mut columns[of_cluster.clone()], &mut result[of_cluster]);
+                }
+            }
+        }
+        drop(columns);
+        result
+    }
+
+    /// For each row, what the pieces have left for it, in their order.
+    fn collect(&self, pieces: &[Vec<Line>]) -> Vec<f64> {
+        let (list, sums, width) = (self.list, self.form.sums, self.list.width);
+        let mut rows = vec![0.0; self.launch.rows() * sums];
+        let out = Rows(rows.as_mut_ptr());
+        let clusters = list.systems.len();
+        let tasks = (clusters / 256).clamp(1, self.pool.threads() * 4);
+        self.pool.run(tasks, &|t| {
+            let out = &out;
+            let mut total = vec![0.0; sums * width];
+            for cluster in clusters * t / tasks..clusters * (t + 1) / tasks {
+                total.fill(0.0);
+                let shares = list.share_ptr[cluster] as usize..list.share_ptr[cluster + 1] as usize;
+                for (piece, here) in &list.shares[shares] {
+                    let lines = &pieces[*piece as usize];
+                    if lines.is_empty() {
+                        continue;
+                    }
+                    // SAFETY: the piece has `sums · width` elements for each of its clusters.
+                    let share = unsafe {
+                        let from = lines.as_ptr().cast::<f64>().add(*here as usize * sums * width);
+                        std::slice::from_raw_parts(from, sums * width)
+                    };
+                    for (total, share) in total.iter_mut().zip(share) {
+                        *total += share;
+                    }
+                }
+                let atoms = &list.atoms[cluster * width..(cluster + 1) * width];
+                for (lane, atom) in atoms.iter().enumerate() {
+                    // Behind the last atom of a system it is repeated, for no pair.
+                    if lane > 0 && atoms[lane - 1] == *atom {
+                        break;
+                    }
+                    for k in 0..sums {
+                        // SAFETY: an atom is in one cluster, and so in one task.
+                        unsafe { *out.0.add(*atom as usize * sums + k) = total[k * width + lane] };
+                    }
+                }
+            }
+        });
+        rows
+    }
+}
+
+/// Moves sums to f64.
+fn flush<E: Elem>(isa: Isa, from: &mut [E], to: &mut [f64]) {
+    #[inline(always)]
+    fn portable<E: Elem>(from: &mut [E], to: &mut [f64]) {
+        for (to, from) in to.iter_mut().zip(&*from) {
+            *to += from.to_f64();
+        }
+        from.fill(E::default());
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512vl")]
+    fn wide<E: Elem>(from: &mut [E], to: &mut [f64]) {
+        portable(from, to);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Avx512 {
+        // SAFETY: a backend has this value only where the processor has these instructions.
+        return unsafe { wide(from, to) };
+    }
+    portable(from, to);
+}
+
+/// Rows of which each task writes its own.
+struct Rows(*mut f64);
+// SAFETY: see above.
+unsafe impl Sync for Rows {}

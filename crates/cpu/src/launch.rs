@@ -1,0 +1,399 @@
+//! Launches on the CPU: rows in chunks over a pool, every sum in an order that depends neither on the number of threads
+//! nor on what else is in the batch.
+//!
+//! Chunks never cross the border of a system and start anew at each, so a system gives the same bits alone and in a
+//! batch. What chunks add to shared elements is kept apart per chunk and added in their order.
+#![expect(unsafe_code, reason = "generated code is called here, and pointers are made for it")]
+
+use crate::cluster_loop;
+use madelung_core::array::{Array, DType, DataMut};
+use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
+use madelung_core::backend::{Bound, Context, LaunchArgs};
+use madelung_core::pairs::PairList;
+use madelung_core::runtime::{Elem, Isa, LaunchAbi, ParamKind, Role, Run, SlotArray};
+
+/// Rows per chunk, where rows do not loop over data and where they do.
+const CHUNK: [usize; 2] = [4096, 64];
+/// Into how many pieces a system is cut where rows add to each other's elements, each with its own buffer.
+const PIECES: usize = 8;
+/// Elements that a task adds up.
+const ELEMENTS: usize = 1 << 15;
+
+/// A launch that threads share.
+pub(crate) struct Shared(pub(crate) LaunchAbi);
+// SAFETY: threads read inputs, and write disjoint rows of outputs or buffers of their own.
+unsafe impl Sync for Shared {}
+
+/// The room for sums over channels that every task needs: slots and sizes in eights of bytes, which is enough for
+/// either element type.
+struct Room(Vec<(usize, usize)>);
+
+impl Room {
+    fn of(launch: &LaunchArgs<'_>) -> Self {
+        let slots = launch.part.slots.iter().enumerate();
+        Self(
+            slots
+                .filter_map(|(n, slot)| match slot.array {
+                    SlotArray::Scratch(dim) => Some((n, launch.dims[dim])),
+                    _ => None,
+                })
+                .collect(),
+        )
+    }
+
+    /// Room for one task, to which the launch points as long as what is given back lives.
+    fn open(&self, launch: &mut LaunchAbi) -> Vec<Vec<f64>> {
+        let mut rooms: Vec<Vec<f64>> = self.0.iter().map(|(_, size)| vec![0.0; *size]).collect();
+        for ((slot, _), room) in self.0.iter().zip(&mut rooms) {
+            launch.pointers[*slot] = room.as_mut_ptr().cast();
+        }
+        rooms
+    }
+}
+
+pub(crate) fn run(context: &Context<'_>, launch: &mut LaunchArgs<'_>, isa: Isa) {
+    let part = launch.part;
+    let entry = match launch.dtype {
+        DType::F32 => part.run.f32[isa as usize],
+        _ => part.run.f64[isa as usize],
+    };
+    let mut shared = Shared(pointers(launch));
+    let room = Room::of(launch);
+    let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {
+        Some(batch) => (0..batch.systems()).map(|s| (s, batch.members(s))).collect(),
+        None => vec![(0, 0..launch.rows())],
+    };
+    let pool = &context.threads_for(cost(launch));
+    if part.scattered.is_empty() {
+        let clusters = cluster_loop::sums(context.pair_loops, pool, launch, &shared, isa);
+        let mut rows = entry;
+        if let (Some(clusters), Some(form)) = (&clusters, &part.clusters) {
+            rows = if launch.dtype == DType::F32 { form.rows.f32 } else { form.rows.f64 }[isa as usize];
+            shared.0.pointers[part.slots.len()] = clusters.sums.as_ptr().cast_mut().cast();
+        }
+        let of =
+            |system: usize| if clusters.as_ref().is_some_and(|c| c.systems[system]) { rows } else { entry };
+        let chunks = cut(&segments, CHUNK[usize::from(part.loops)]);
+        let partials = chunked(pool, &shared, &room, &of, &chunks, part.reductions.len());
+        reduce(launch, &chunks, &partials);
+    } else if let Some((slot, mesh)) = planes(launch) {
+        by_planes(pool, launch, &shared, &room, entry, slot, &mesh);
+    } else {
+        scattered(pool, launch, &shared, &room, entry, &segments);
+    }
+}
+
+/// A rough number of nanoseconds.
+fn cost(launch: &LaunchArgs<'_>) -> usize {
+    let rows = launch.rows();
+    if !launch.part.loops {
+        return rows * 10;
+    }
+    if let Some((_, mesh)) = launch.meshes.first() {
+        return rows * 2 * mesh.spline_order().pow(3);
+    }
+    // Channels run on lanes.
+    let channels = launch.part.slots.iter().filter_map(|slot| match slot.array {
+        SlotArray::Values(role) if !role.has(Role::HIDDEN) => Some(launch.components(slot.param) / 8),
+        _ => None,
+    });
+    let rows = rows * channels.max().unwrap_or(1).max(1);
+    let pairs: usize = launch.pairs.iter().map(|(_, list)| list.len()).sum();
+    let members = launch.dims.iter().copied().max().unwrap_or(0)
+        / launch.batches.first().map_or(1, |b| b.1.systems().max(1));
+    if launch.pairs.is_empty() { rows * members * 2 } else { rows + pairs * 5 }
+}
+
+/// (system, first row, last row + 1)
+type Chunk = (usize, usize, usize);
+
+fn cut(segments: &[(usize, std::ops::Range<usize>)], size: usize) -> Vec<Chunk> {
+    let mut chunks = vec![];
+    for (system, rows) in segments {
+        let mut lo = rows.start;
+        while lo < rows.end {
+            let hi = rows.end.min(lo + size);
+            chunks.push((*system, lo, hi));
+            lo = hi;
+        }
+    }
+    chunks
+}
+
+fn chunked(
+    pool: &dyn Pool,
+    shared: &Shared,
+    room: &Room,
+    entry: &(dyn Fn(usize) -> Run + Sync),
+    chunks: &[Chunk],
+    sums: usize,
+) -> Vec<f64> {
+    // Neighbouring chunks go to one task; which ones changes nothing in the result.
+    let tasks = chunks.len().min(pool.threads() * 8).max(1);
+    let of_task = |t: usize| chunks.len() * t / tasks..chunks.len() * (t + 1) / tasks;
+    let task = |t: usize| {
+        let mine = &chunks[of_task(t)];
+        let mut launch = shared.0;
+        let _scratch = room.open(&mut launch);
+        let mut partials = vec![0.0; mine.len() * sums];
+        for (n, (system, lo, hi)) in mine.iter().enumerate() {
+            let at = partials[n * sums..].as_mut_ptr();
+            // SAFETY: the launch was checked; rows lo..hi belong to this chunk alone, and `at` has room for its sums.
+            unsafe { entry(*system)(&launch, *lo, *hi, at) };
+        }
+        partials
+    };
+    if tasks == 1 { task(0) } else { map_tasks(pool, tasks, task).concat() }
+}
+
+fn pointers(launch: &mut LaunchArgs<'_>) -> LaunchAbi {
+    let mut l = launch.abi();
+    for (n, slot) in launch.part.slots.iter().enumerate() {
+        if launch.part.scattered.contains(&n) {
+            continue;
+        }
+        l.pointers[n] = match slot.array {
+            SlotArray::Values(role) => {
+                let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
+                match bound.map(|(_, b)| b) {
+                    Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
+                    Some(Bound::Output { array, adds }) => {
+                        l.adds |= u64::from(*adds) << n;
+                        if !*adds && launch.part.added.contains(&n) {
+                            clear(array);
+                        }
+                        array.pointer_mut()
+                    }
+                    Some(Bound::Unwanted) | None => std::ptr::null_mut(),
+                }
+            }
+            SlotArray::SystemOf => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.idx())),
+            // Each task has its own: see `Room`.
+            SlotArray::Scratch(_) => std::ptr::null_mut(),
+            SlotArray::Members => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
+            SlotArray::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
+            SlotArray::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
+            list => {
+                launch.pair_list(slot.param).map_or(std::ptr::null_mut(), |pairs| list_array(pairs, list))
+            }
+        };
+    }
+    l
+}
+
+fn ints<T>(d: &[T]) -> *mut u8 {
+    d.as_ptr().cast_mut().cast()
+}
+
+fn list_array(pairs: &PairList<'_>, array: SlotArray) -> *mut u8 {
+    let transpose = || pairs.transpose().ok();
+    let none = std::ptr::null_mut();
+    match array {
+        SlotArray::Start => ints(pairs.starts()),
+        SlotArray::End => ints(pairs.ends()),
+        SlotArray::Column => ints(pairs.others()),
+        SlotArray::ColumnStart => transpose().map_or(none, |t| ints(t.starts())),
+        SlotArray::PairRow => transpose().map_or(none, |t| ints(t.rows())),
+        SlotArray::PairEntry => transpose().map_or(none, |t| ints(t.entries())),
+        SlotArray::PackedShift => pairs.stored_shifts().packed().map_or(none, ints),
+        _ => pairs.stored_shifts().as_triples().map_or(none, ints),
+    }
+}
+
+/// Adds the chunks' sums to their targets, in order.
+fn reduce(launch: &mut LaunchArgs<'_>, chunks: &[Chunk], partials: &[f64]) {
+    let reductions = launch.part.reductions;
+    let sums = reductions.len();
+    for ((param, role), bound) in &mut launch.arrays {
+        if let Bound::Output { array, adds: false } = bound
+            && reductions.iter().any(|r| (r.param, r.role) == (*param, *role))
+        {
+            clear(array);
+        }
+    }
+    for (r, reduction) in reductions.iter().enumerate() {
+        let kernel = launch.kernel;
+        let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (reduction.param, reduction.role));
+        let Some((_, Bound::Output { array, .. })) = bound else { continue };
+        let stride = match kernel.params[reduction.param].kind {
+            ParamKind::Real { components, .. } | ParamKind::Output { components, .. } => components,
+            _ => 1,
+        };
+        let mut n = 0;
+        while n < chunks.len() {
+            let system = chunks[n].0;
+            let mut sum = 0.0;
+            while n < chunks.len() && (reduction.batch.is_none() || chunks[n].0 == system) {
+                sum += partials[n * sums + r];
+                n += 1;
+            }
+            let row = if reduction.batch.is_some() { system } else { 0 };
+            add_at(array, row * stride + reduction.component, sum);
+        }
+    }
+}
+
+fn clear(array: &mut Array) {
+    match array.data_mut() {
+        Some(DataMut::F32(d)) => d.fill(0.0),
+        Some(DataMut::F64(d)) => d.fill(0.0),
+        None => {}
+    }
+}
+
+fn add_at(array: &mut Array, at: usize, x: f64) {
+    match array.data_mut() {
+        Some(DataMut::F32(d)) => d[at] = (f64::from(d[at]) + x) as f32,
+        Some(DataMut::F64(d)) => d[at] += x,
+        None => {}
+    }
+}
+
+/// The lengths of the arrays that rows add to at each other's elements; none where it is not wanted.
+fn scattered_lens(launch: &LaunchArgs<'_>) -> Vec<Option<usize>> {
+    let len = |n: &usize| {
+        let slot = launch.part.slots[*n];
+        let SlotArray::Values(role) = slot.array else { return None };
+        match launch.array(slot.param, role) {
+            Some(Bound::Output { array, .. }) => Some(array.shape().iter().product()),
+            // Unwanted: the code adds to nothing.
+            _ => None,
+        }
+    };
+    launch.part.scattered.iter().map(len).collect()
+}
+
+/// The slot and the shape of the mesh whose nodes are all that the part's rows add to.
+fn planes(launch: &LaunchArgs<'_>) -> Option<(usize, madelung_core::mesh::Mesh)> {
+    let param = launch.part.planes?;
+    let slot = launch.part.slots.iter().position(|s| s.param == param && s.array == SlotArray::MeshShape)?;
+    Some((slot, *launch.mesh(param)?))
+}
+
+/// Planes of the mesh are shared out, and each task visits all rows for its own: every node gets what rows add in the
+/// order of the rows, however many tasks there are.
+fn by_planes(
+    pool: &dyn Pool,
+    launch: &mut LaunchArgs<'_>,
+    shared: &Shared,
+    room: &Room,
+    entry: Run,
+    mesh_slot: usize,
+    mesh: &madelung_core::mesh::Mesh,
+) {
+    let (part, rows) = (launch.part, launch.rows());
+    let mut all = Shared(shared.0);
+    // f64 arrays take the sums as they are, others when these are whole.
+    let mut sums: Vec<Option<Vec<f64>>> = vec![];
+    for (len, n) in scattered_lens(launch).into_iter().zip(part.scattered) {
+        let slot = part.slots[*n];
+        let of_slot = |key: &(usize, Role)| slot.param == key.0 && slot.array == SlotArray::Values(key.1);
+        let bound = launch.arrays.iter_mut().find(|(key, _)| of_slot(key)).map(|(_, bound)| bound);
+        let mut sum = None;
+        all.0.pointers[*n] = match bound {
+            Some(Bound::Output { array, adds }) => match array.data_mut() {
+                Some(DataMut::F64(d)) => {
+                    if !*adds {
+                        d.fill(0.0);
+                    }
+                    d.as_mut_ptr().cast()
+                }
+                _ => sum.insert(vec![0.0f64; len.unwrap_or(0)]).as_mut_ptr().cast(),
+            },
+            _ => std::ptr::null_mut(),
+        };
+        sums.push(sum);
+    }
+    let planes = mesh.systems() * mesh.dimensions()[0];
+    let tasks = pool.threads().min(planes);
+    let all = &all;
+    pool.run(tasks, &|t| {
+        let mut mine = all.0;
+        let _scratch = room.open(&mut mine);
+        let mut shape = *mesh.shape();
+        // There are no more planes than nodes, and an i32 numbers these.
+        [shape[4], shape[5]] = [planes * t / tasks, planes * (t + 1) / tasks].map(|plane| plane as i32);
+        mine.pointers[mesh_slot] = shape.as_mut_ptr().cast();
+        // SAFETY: the launch was checked; this call adds to nodes in planes that no other task has, and has no sums.
+        unsafe { entry(&mine, 0, rows, std::ptr::null_mut()) };
+    });
+    for (sum, slot) in sums.iter().zip(part.scattered) {
+        if let Some(sum) = sum {
+            add_to_output(pool, launch, *slot, &[sum]);
+        }
+    }
+}
+
+/// Adds up `sums` into the array of a slot, where it is wanted.
+fn add_to_output(pool: &dyn Pool, launch: &mut LaunchArgs<'_>, slot: usize, sums: &[&[f64]]) {
+    let slot = launch.part.slots[slot];
+    let bound = launch
+        .arrays
+        .iter_mut()
+        .find(|(key, _)| slot.array == SlotArray::Values(key.1) && slot.param == key.0);
+    let Some((_, Bound::Output { array, adds })) = bound else { return };
+    match array.data_mut() {
+        Some(DataMut::F32(d)) => add_up(pool, d, sums, *adds),
+        Some(DataMut::F64(d)) => add_up(pool, d, sums, *adds),
+        None => {}
+    }
+}
+
+fn scattered(
+    pool: &dyn Pool,
+    launch: &mut LaunchArgs<'_>,
+    shared: &Shared,
+    room: &Room,
+    entry: Run,
+    segments: &[(usize, std::ops::Range<usize>)],
+) {
+    let part = launch.part;
+    let lens = scattered_lens(launch);
+    let sums = part.reductions.len();
+    let pieces = map_tasks(pool, PIECES, |p| {
+        let mut buffers: Vec<Vec<f64>> = lens.iter().map(|n| vec![0.0; n.unwrap_or(0)]).collect();
+        let mut mine = shared.0;
+        let _scratch = room.open(&mut mine);
+        for ((buffer, len), slot) in buffers.iter_mut().zip(&lens).zip(part.scattered) {
+            mine.pointers[*slot] = len.map_or(std::ptr::null_mut(), |_| buffer.as_mut_ptr().cast());
+        }
+        let chunks: Vec<Chunk> = segments
+            .iter()
+            .map(|(s, r)| (*s, r.start + r.len() * p / PIECES, r.start + r.len() * (p + 1) / PIECES))
+            .collect();
+        let mut partials = vec![0.0; chunks.len() * sums];
+        for (n, (_, lo, hi)) in chunks.iter().enumerate() {
+            let at = partials[n * sums..].as_mut_ptr();
+            // SAFETY: as in `chunked`; what is scattered goes to this piece's own buffers.
+            unsafe { entry(&mine, *lo, *hi, at) };
+        }
+        (buffers, chunks, partials)
+    });
+    for (n, slot) in part.scattered.iter().enumerate() {
+        let of_pieces: Vec<&[f64]> = pieces.iter().map(|(buffers, ..)| &buffers[n][..]).collect();
+        add_to_output(pool, launch, *slot, &of_pieces);
+    }
+    // System by system, piece by piece.
+    let mut chunks = vec![];
+    let mut partials = vec![];
+    for s in 0..segments.len() {
+        for (_, of_piece, sums_of_piece) in &pieces {
+            chunks.push(of_piece[s]);
+            partials.extend_from_slice(&sums_of_piece[s * sums..(s + 1) * sums]);
+        }
+    }
+    reduce(launch, &chunks, &partials);
+}
+
+/// The pieces' sums, in their order, to the array.
+fn add_up<T: Elem>(pool: &dyn Pool, array: &mut [T], pieces: &[&[f64]], adds: bool) {
+    let ends: Vec<usize> =
+        (1..=array.len().div_ceil(ELEMENTS)).map(|c| array.len().min(c * ELEMENTS)).collect();
+    split_tasks(pool, array, &ends, |c, part| {
+        for (at, x) in (c * ELEMENTS..).zip(part) {
+            let sum: f64 = pieces.iter().map(|p| p[at]).sum();
+            let before = if adds { x.to_f64() } else { 0.0 };
+            *x = T::of_f64(before + sum);
+        }
+    });
+}

@@ -1,0 +1,47 @@
+//! The CPU backend of Madelung: launches, cluster loops over full pair lists, Fourier transforms, sums, scans and sorts.
+//!
+//! Results have the same bits for any number of threads, and a system has the same bits alone and in a batch.
+
+mod backend;
+mod cluster_list;
+mod cluster_loop;
+mod fft;
+mod launch;
+pub mod points;
+mod reduce;
+mod scan;
+mod sort;
+
+pub use scan::{Count, scan};
+pub use sort::{Key, segment_bounds, sort_by_key};
+
+use madelung_core::backend::Context;
+use madelung_core::runtime::Isa;
+
+/// The processor this runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu {
+    isa: Option<Isa>,
+}
+
+impl Cpu {
+    /// The processor with the instructions it has.
+    pub const fn new() -> Self {
+        Self { isa: None }
+    }
+
+    /// The same with no wider instructions than these (and none that it does not have).
+    pub const fn at_most(isa: Isa) -> Self {
+        Self { isa: Some(isa) }
+    }
+
+    /// The instructions that kernels run on.
+    pub fn isa(&self) -> Isa {
+        self.isa.map_or(Isa::detect(), |isa| isa.min(Isa::detect()))
+    }
+}
+
+/// Context of the CPU: the shared thread pool, the process's memory; launches and errors at once.
+pub fn context() -> Context<'static> {
+    Context::new(&const { Cpu::new() })
+}

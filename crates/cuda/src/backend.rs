@@ -1,0 +1,287 @@
+//! A stream of a device as a backend: each method a primitive, with scratch from the context's allocator.
+#![expect(unsafe_code, reason = "addresses are those of arrays of the call")]
+
+use crate::memory::{Rooms, address};
+use crate::primitives::{self as raw, Length, Queue, Segments, Status, WeightOf};
+use crate::{Device, Stream, launch, validation};
+use madelung_core::array::{Array, DType, Place, View};
+use madelung_core::backend::{Backend, Check, Context, LaunchArgs, Waves, Weights};
+use madelung_core::device::DevicePairs;
+use madelung_core::{Error, Result};
+use std::any::Any;
+
+/// Kernels on an NVIDIA GPU, in the order of a stream that its caller lends. Nothing is owned, nothing is waited for, and
+/// all memory comes from the context's allocator, so that a call can be captured in a graph.
+///
+/// Errors that only a run shows wait in the device's record: see [`super::check`].
+#[derive(Clone, Copy, Debug)]
+pub struct Cuda {
+    pub(crate) stream: Stream,
+    pub(crate) atomics: bool,
+    pub(crate) records_from: usize,
+}
+
+/// From so many partners on, records are made. They save 15 ps per pair on an H100, and the launch that makes them takes
+/// 4 µs (both estimated: nothing was measured yet). 250,000 pairs pay for it; so many partners have about as many.
+const RECORDS_FROM: usize = 4096;
+
+impl Cuda {
+    /// On a stream.
+    pub fn new(stream: Stream) -> Self {
+        Self { stream, atomics: false, records_from: RECORDS_FROM }
+    }
+
+    /// The same, or with the faster way for what rows add to elements that they share (meshes, and partners where
+    /// [`Context::scatter`] asks for it): as it comes, so that the last bits differ from run to run.
+    #[must_use]
+    pub fn with_atomics(self, atomics: bool) -> Self {
+        Self { atomics, ..self }
+    }
+
+    /// The same, or with what rows gather at their partners put side by side ahead of launches with `columns` partners or
+    /// more: a launch more, and fewer loads for each pair. The bits are the same.
+    #[must_use]
+    pub fn with_records_from(self, columns: usize) -> Self {
+        Self { records_from: columns, ..self }
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// The device.
+    pub fn device(&self) -> &'static Device {
+        self.stream.device()
+    }
+}
+
+/// Components of a row.
+fn width(shape: &[usize]) -> usize {
+    shape.iter().skip(1).product()
+}
+
+fn elements(view: &View<'_>) -> (DType, u64) {
+    (view.dtype(), address(view))
+}
+
+impl Cuda {
+    /// For calls with addresses of this module's.
+    pub(crate) fn queue(&self) -> Queue {
+        // SAFETY: addresses and lengths are those of arrays that came to a call whose arguments were checked, or of rooms
+        // that were opened for it, and work on them is in the order of this stream.
+        unsafe { Queue::new(self.stream) }
+    }
+
+    fn segments(&self, offsets: &View<'_>, rows: usize) -> Segments {
+        Segments::Offsets { offsets: address(offsets), count: offsets.len() - 1, rows }
+    }
+
+    fn sum_of(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        segments: Segments,
+        sums: &mut Array,
+    ) -> Result<()> {
+        let rows = values.shape().first().copied().unwrap_or(0);
+        let width = width(values.shape());
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(raw::reduce_scratch(rows, width))?;
+        let (dtype, from) = elements(values);
+        raw::segmented_sum(&self.queue(), dtype, from, width, segments, address(&sums.view()), scratch)
+    }
+}
+
+impl Backend for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn place(&self) -> Place {
+        Place::Cuda(self.device().ordinal())
+    }
+
+    fn launch(&self, context: &Context<'_>, args: &mut LaunchArgs<'_>) -> Result<()> {
+        launch::run(self, context, args)
+    }
+
+    fn begin(
+        &self,
+        context: &Context<'_>,
+        checks: &[(usize, Check<'_>)],
+        fills: &mut [(&mut Array, f64)],
+    ) -> Result<Option<Array>> {
+        validation::begin(self.stream, context, checks, fills).map(Some)
+    }
+
+    fn end(
+        &self,
+        context: &Context<'_>,
+        word: Array,
+        results: &mut [&mut Array],
+        call: &str,
+        arguments: &dyn Fn() -> Vec<String>,
+    ) -> Result<()> {
+        validation::end(self.stream, context, word, results, call, arguments)
+    }
+
+    fn fill(&self, _context: &Context<'_>, array: &mut Array, x: f64) -> Result<()> {
+        let view = array.view();
+        raw::fill(&self.queue(), view.dtype(), address(&view), Length::new(view.len()), x)
+    }
+
+    fn add(&self, _context: &Context<'_>, to: &mut Array, from: &Array) -> Result<()> {
+        let (to, from) = (to.view(), from.view());
+        if (to.dtype(), to.shape(), to.place()) != (from.dtype(), from.shape(), from.place()) {
+            let show = |a: &View<'_>| format!("{} {:?} of {}", a.dtype(), a.shape(), a.place());
+            return Err(Error::argument("other", show(&to), show(&from)));
+        }
+        raw::add(&self.queue(), to.dtype(), address(&to), address(&from), Length::new(to.len()))
+    }
+
+    fn cast(
+        &self,
+        _context: &Context<'_>,
+        from: &View<'_>,
+        to: &mut Array,
+        _name: &str,
+        word: Option<(&Array, Option<usize>)>,
+    ) -> Result<()> {
+        let status = |(word, param): (&Array, Option<usize>)| {
+            Status::new(address(&word.view()), param.map(|p| p as u32))
+        };
+        let status = word.map_or(Status::IGNORED, status);
+        raw::cast(&self.queue(), elements(from), elements(&to.view()), Length::new(from.len()), status)
+    }
+
+    fn scale_rows(
+        &self,
+        context: &Context<'_>,
+        unit: &View<'_>,
+        weights: &Weights<'_>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let mut rooms = Rooms::new(context);
+        let (dtype, values, of) = match weights {
+            Weights::Uniform(x) => {
+                let one = rooms.open(1)?;
+                raw::fill(&self.queue(), DType::F64, one, Length::new(1), *x)?;
+                (DType::F64, one, WeightOf::All)
+            }
+            Weights::Rows(w) => (w.dtype(), address(w), WeightOf::Row),
+            Weights::Systems(w, of) => (w.dtype(), address(w), WeightOf::System(address(of), w.len())),
+        };
+        let count = unit.shape().first().copied().unwrap_or(1);
+        let (unit_at, to) = (address(unit), address(&rows.view()));
+        let weights = raw::Weights { dtype, values, of };
+        raw::scale_rows(
+            &self.queue(),
+            unit.dtype(),
+            [unit_at, to],
+            Length::new(count),
+            width(unit.shape()),
+            weights,
+        )
+    }
+
+    fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]> {
+        let (capacity, columns) = (list.capacity(), list.columns());
+        let starts = context.allocator.room(DType::I64, &[columns + 1])?;
+        let rows = context.allocator.room(DType::I32, &[capacity])?;
+        let entries = context.allocator.room(DType::I32, &[capacity])?;
+        let from = raw::List {
+            starts: address(list.starts()),
+            ends: address(list.ends()),
+            rows: list.rows(),
+            others: address(list.others()),
+            columns,
+            entries: Length::new(capacity),
+        };
+        let [starts_at, rows_at, entries_at] = [&starts, &rows, &entries].map(|array| address(&array.view()));
+        let to = raw::Transposed { starts: starts_at, rows: rows_at, entries: entries_at, capacity };
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(raw::transpose_scratch(capacity))?;
+        raw::transpose(&self.queue(), from, to, Status::IGNORED, scratch)?;
+        Ok([starts, rows, entries])
+    }
+
+    fn segmented_sum(
+        &self,
+        context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        sums: &mut Array,
+    ) -> Result<()> {
+        let rows = values.shape().first().copied().unwrap_or(0);
+        self.sum_of(context, values, self.segments(offsets, rows), sums)
+    }
+
+    fn segmented_broadcast(
+        &self,
+        _context: &Context<'_>,
+        values: &View<'_>,
+        offsets: &View<'_>,
+        rows: &mut Array,
+    ) -> Result<()> {
+        let to = rows.view();
+        let segments = self.segments(offsets, to.shape().first().copied().unwrap_or(0));
+        let (dtype, from) = elements(values);
+        raw::segmented_broadcast(&self.queue(), dtype, from, width(to.shape()), segments, address(&to))
+    }
+
+    fn sum(&self, context: &Context<'_>, values: &View<'_>, sum: &mut Array) -> Result<()> {
+        let rows = values.shape().first().copied().unwrap_or(0);
+        self.sum_of(context, values, Segments::All(Length::new(rows)), sum)
+    }
+
+    fn broadcast(&self, _context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()> {
+        let to = rows.view();
+        let count = to.shape().first().copied().unwrap_or(0);
+        let (dtype, from) = elements(value);
+        let segments = Segments::All(Length::new(count));
+        raw::segmented_broadcast(&self.queue(), dtype, from, width(to.shape()), segments, address(&to))
+    }
+
+    fn real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        values: &View<'_>,
+        [re, im]: [&mut Array; 2],
+    ) -> Result<()> {
+        let (queue, systems) = (self.queue(), values.len() / mesh.iter().product::<usize>());
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(raw::fft_scratch(&queue, values.dtype(), mesh, systems)?)?;
+        let to = [address(&re.view()), address(&im.view())];
+        raw::real_fft(&queue, waves, elements(values), mesh, systems, to, scratch)
+    }
+
+    fn inverse_real_fft(
+        &self,
+        context: &Context<'_>,
+        mesh: [usize; 3],
+        waves: Waves,
+        [re, im]: [&View<'_>; 2],
+        values: &mut Array,
+    ) -> Result<()> {
+        let to = values.view();
+        let (queue, systems) = (self.queue(), to.len() / mesh.iter().product::<usize>());
+        let mut rooms = Rooms::new(context);
+        let scratch = rooms.scratch(raw::fft_scratch(&queue, to.dtype(), mesh, systems)?)?;
+        raw::inverse_real_fft(
+            &queue,
+            waves,
+            [address(re), address(im)],
+            mesh,
+            systems,
+            elements(&to),
+            scratch,
+        )
+    }
+}

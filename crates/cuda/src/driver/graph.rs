@@ -1,0 +1,108 @@
+//! Graphs: what was put on a stream once, to be run again with one call.
+#![expect(unsafe_code, reason = "foreign functions are called here")]
+
+use crate::driver::stream::Stream;
+use cudarc::driver::sys;
+use madelung_core::{Error, Result};
+use std::ptr::null_mut;
+
+/// Work that was captured on a stream.
+#[derive(Debug)]
+pub struct Graph {
+    stream: Stream,
+    /// An address, for threads share it.
+    made: usize,
+}
+
+impl Graph {
+    /// Captures what `work` puts on a stream, which does not run before [`Graph::replay`].
+    ///
+    /// # Errors
+    /// Those of `work`; it waits or allocates; the stream is the legacy default stream, or captures already.
+    pub fn capture(stream: Stream, work: impl FnOnce(Stream) -> Result<()>) -> Result<Self> {
+        /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads may do as they like.
+        const THREAD_LOCAL: i32 = 1;
+        let driver = stream.device().driver;
+        if stream.as_raw() < 2 {
+            return Err(Error::argument("stream", "one that can be captured", "the legacy default stream"));
+        }
+        stream.must_not_capture("capturing a graph")?;
+        let _current = stream.device().enter()?;
+        // SAFETY: it is a stream of this device.
+        let code = unsafe { (driver.cuStreamBeginCapture_v2)(stream.raw(), THREAD_LOCAL) };
+        driver.check(code, "beginning a capture")?;
+        let mut ending = Ending { stream, over: false };
+        let done = work(stream);
+        let graph = ending.end();
+        done?;
+        let graph = Captured { stream, graph: graph? };
+        let mut made = null_mut();
+        // SAFETY: the graph is there, and the place is writable.
+        let code = unsafe { (driver.cuGraphInstantiateWithFlags)(&raw mut made, graph.graph, 0) };
+        driver.check(code, "making a graph of what was captured")?;
+        Ok(Self { stream, made: made as usize })
+    }
+
+    /// Puts the work on its stream again.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// What the captured work reads and writes is still there.
+    pub unsafe fn replay(&self) -> Result<()> {
+        let driver = self.stream.device().driver;
+        let _current = self.stream.device().enter()?;
+        // SAFETY: the graph is there, and the caller knows of what it works on.
+        let code = unsafe { (driver.cuGraphLaunch)(self.made as sys::CUgraphExec, self.stream.raw()) };
+        driver.check(code, "replaying a graph")
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let driver = self.stream.device().driver;
+        if let Ok(_current) = self.stream.device().enter() {
+            // SAFETY: it is used no more; what runs of it is finished by the driver.
+            unsafe { (driver.cuGraphExecDestroy)(self.made as sys::CUgraphExec) };
+        }
+    }
+}
+
+/// A capture that is under way, which ends even when the work panics.
+struct Ending {
+    stream: Stream,
+    over: bool,
+}
+
+impl Ending {
+    fn end(&mut self) -> Result<sys::CUgraph> {
+        self.over = true;
+        let driver = self.stream.device().driver;
+        let mut graph = null_mut();
+        // SAFETY: the stream captures; the place is writable.
+        let code = unsafe { (driver.cuStreamEndCapture)(self.stream.raw(), &raw mut graph) };
+        driver.check(code, "ending a capture").map(|()| graph)
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if !self.over {
+            drop(self.end().map(|graph| Captured { stream: self.stream, graph }));
+        }
+    }
+}
+
+/// What was captured, until it is dropped.
+struct Captured {
+    stream: Stream,
+    graph: sys::CUgraph,
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        // SAFETY: it is used no more.
+        unsafe { (self.stream.device().driver.cuGraphDestroy)(self.graph) };
+    }
+}

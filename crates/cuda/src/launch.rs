@@ -1,0 +1,297 @@
+//! Generated kernels on a device: their text compiled once, pointers bound, sums over rows put where they belong.
+#![expect(unsafe_code, reason = "kernels are launched with addresses of the call's arrays")]
+
+use crate::memory::{Rooms, address};
+use crate::primitives::{self as raw, Compiled, Length, Segments, Target, Text};
+use crate::validation::arguments;
+use crate::{Cuda, Device, Function, Program};
+use madelung_core::Result;
+use madelung_core::array::DType;
+use madelung_core::backend::Context;
+use madelung_core::backend::{Backend, Bound, LaunchArgs};
+use madelung_core::device::DeviceArg;
+use madelung_core::runtime::{Division, FINISH_SCATTERED, PRELUDE, Part, SCATTERED_BYTES, SlotArray};
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+/// Threads of a block: enough to hide latency with the registers that derivatives take.
+const THREADS: u32 = 128;
+
+/// A part as it is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Form {
+    /// The part, by its address: parts are constants.
+    part: usize,
+    device: usize,
+    dtype: DType,
+    lanes: u32,
+    scatter: u32,
+    packed: bool,
+}
+
+/// The functions of a part.
+#[derive(Clone, Copy, Debug)]
+struct Functions {
+    /// The one that its rows run.
+    rows: Function,
+    /// The one that makes the records of their partners, where it is compiled to read them.
+    records: Option<Function>,
+}
+
+fn functions() -> &'static RwLock<HashMap<Form, Functions>> {
+    static FUNCTIONS: OnceLock<RwLock<HashMap<Form, Functions>>> = OnceLock::new();
+    FUNCTIONS.get_or_init(RwLock::default)
+}
+
+/// The C++ type of a dtype.
+fn real(dtype: DType) -> &'static str {
+    if dtype == DType::F32 { "float" } else { "double" }
+}
+
+/// The functions of a part in a form.
+fn function(device: &'static Device, part: &'static Part, form: Form) -> Result<Functions> {
+    if let Some(functions) = functions().read().unwrap_or_else(PoisonError::into_inner).get(&form) {
+        return Ok(*functions);
+    }
+    let (lanes, scatter) = (form.lanes.to_string(), form.scatter.to_string());
+    let defines = [
+        ("REAL", real(form.dtype)),
+        ("LANES", lanes.as_str()),
+        ("SCATTER", scatter.as_str()),
+        ("PACKED", if form.packed { "1" } else { "0" }),
+    ];
+    let text = format!("{PRELUDE}{}", part.cuda.text);
+    let program = Program { name: part.cuda.name, text: text.into(), defines: &defines, contracts: true };
+    let rows = device.function(&program, part.cuda.name)?;
+    let records = part.cuda.records.filter(|_| form.packed);
+    let records = records.map(|records| device.function(&program, records.name)).transpose()?;
+    let found = Functions { rows, records };
+    functions().write().unwrap_or_else(PoisonError::into_inner).insert(form, found);
+    Ok(found)
+}
+
+/// The threads of a row. The bits of a sum depend on it, and a system is to have the same ones alone and in a batch: so it
+/// depends on the part and the width of channels, and never on how long the rows of this call are.
+fn lanes(part: &Part, launch: &LaunchArgs<'_>) -> u32 {
+    match part.cuda.lanes {
+        Division::None => 1,
+        // Rows of lists are tens to hundreds long, systems hundreds and more.
+        Division::Loops
+            if part.slots.iter().any(|s| matches!(s.array, SlotArray::Start | SlotArray::ColumnStart)) =>
+        {
+            16
+        }
+        Division::Loops => 32,
+        Division::Nodes => 8,
+        Division::Channels(dim) => match launch.dims[dim] {
+            0 => 1,
+            width => 1 << width.ilog2().min(5),
+        },
+    }
+}
+
+/// What rows add to in fixed point, until it becomes numbers.
+struct Scattered {
+    sums: u64,
+    to: u64,
+    elements: i64,
+    adds: bool,
+}
+
+/// Runs a part.
+pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
+    launch.check_at(cuda.place())?;
+    let (part, rows, stream) = (launch.part, launch.rows(), cuda.stream);
+    let mut bound = launch.abi();
+    bound.status = launch.word.map_or(std::ptr::null_mut(), |word| pointer(address(&word.view())).cast());
+    let mut rooms = Rooms::new(context);
+    let mut scattered = vec![];
+    for (n, slot) in part.slots.iter().enumerate() {
+        let device = launch.on_device(slot.param);
+        let at = match slot.array {
+            SlotArray::Values(role) => {
+                let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
+                match found.map(|(_, bound)| bound) {
+                    Some(Bound::Input(view)) => address(view),
+                    Some(Bound::Output { array, adds }) => {
+                        bound.adds |= u64::from(*adds) << n;
+                        let (view, adds) = (array.view(), *adds);
+                        let (to, elements) = (address(&view), view.len());
+                        if part.scattered.contains(&n) && !cuda.atomics {
+                            let words = elements * SCATTERED_BYTES / size_of::<f64>();
+                            let sums = rooms.open(words)?;
+                            // SAFETY: the room has as many bytes.
+                            unsafe { stream.zero(sums, words * size_of::<f64>())? };
+                            scattered.push(Scattered { sums, to, elements: elements as i64, adds });
+                            sums
+                        } else {
+                            if !adds && (part.added.contains(&n) || part.scattered.contains(&n)) {
+                                // SAFETY: the array has as many elements of this size.
+                                unsafe { stream.zero(to, elements * view.dtype().size())? };
+                            }
+                            to
+                        }
+                    }
+                    Some(Bound::Unwanted) | None => 0,
+                }
+            }
+            SlotArray::Scratch(dim) => rooms.open(rows * launch.dims[dim])?,
+            SlotArray::MeshShape => {
+                let Some(mesh) = launch.mesh(slot.param) else { continue };
+                let shape = rooms.open(3)?;
+                write_shape(cuda, shape, mesh.shape())?;
+                shape
+            }
+            array => of_device(device, array),
+        };
+        bound.pointers[n] = pointer(at);
+    }
+    let sums = part.reductions.len();
+    let partials = if sums > 0 { rooms.open(rows * sums)? } else { 0 };
+    if rows > 0 {
+        let lanes = lanes(part, launch);
+        let blocks = (rows * lanes as usize).div_ceil(THREADS as usize);
+        let (lo, hi) = (0i64, rows as i64);
+        let from = cuda.records_from.max(1);
+        let records = part.cuda.records.filter(|records| launch.dims[records.dim] >= from);
+        let form = |scatter| Form {
+            part: std::ptr::from_ref(part) as usize,
+            device: stream.device().ordinal(),
+            dtype: launch.dtype,
+            lanes,
+            scatter,
+            packed: records.is_some(),
+        };
+        let passes = if scattered.is_empty() { 0..1 } else { 1..3 };
+        if let Some(records) = records {
+            let function = function(stream.device(), part, form(passes.start))?.records;
+            let function = function.expect("a form that is packed has it");
+            let partners = launch.dims[records.dim];
+            let room = rooms.scratch(partners * records.width * launch.dtype.size())?;
+            bound.pointers[part.slots.len()] = pointer(room.address);
+            let blocks = partners.div_ceil(THREADS as usize);
+            // SAFETY: the launch was checked, so its arrays have so many rows; the room has a record for each.
+            unsafe { stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments![&bound])? };
+        }
+        for scatter in passes {
+            let function = function(stream.device(), part, form(scatter))?.rows;
+            // SAFETY: the launch was checked, so its pointers are good for the rows (or the call's word is raised, and
+            // no row follows an index); `partials` has room for the sums of every row.
+            unsafe {
+                let arguments = arguments![&bound, &lo, &hi, &partials];
+                stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments)?;
+            }
+        }
+    }
+    for s in scattered {
+        finish(cuda, launch.dtype, &s)?;
+    }
+    reduce(cuda, context, launch, partials)
+}
+
+fn pointer(address: u64) -> *mut u8 {
+    std::ptr::without_provenance_mut(address as usize)
+}
+
+/// An integer array of what lies on the device; 0 where there is none.
+fn of_device(arg: Option<DeviceArg<'_>>, array: SlotArray) -> u64 {
+    let view = match arg {
+        Some(DeviceArg::Batch(batch)) => match array {
+            SlotArray::SystemOf => Some(batch.idx()),
+            _ => Some(batch.ptr()),
+        },
+        Some(DeviceArg::Map(map)) => Some(map.of()),
+        Some(DeviceArg::Pairs(list)) => match array {
+            SlotArray::Start => Some(list.starts()),
+            SlotArray::End => Some(list.ends()),
+            SlotArray::Column => Some(list.others()),
+            SlotArray::PackedShift => list.packed(),
+            SlotArray::ColumnStart => list.transpose().map(|t| &t.starts),
+            SlotArray::PairRow => list.transpose().map(|t| &t.rows),
+            SlotArray::PairEntry => list.transpose().map(|t| &t.entries),
+            _ => list.triples(),
+        },
+        // What its search found is a list.
+        Some(DeviceArg::Grid { .. }) | None => None,
+    };
+    view.map_or(0, address)
+}
+
+/// Kernels that are not any part's.
+const HELPERS: Text = Text::new("helpers", &[PRELUDE, FINISH_SCATTERED, include_str!("helpers.cu")]);
+
+fn helpers(dtype: DType) -> Compiled {
+    HELPERS.of(&[("REAL", real(dtype))]).with(&["madelung_scattered", "write_shape"])
+}
+
+pub(crate) fn programs() -> Vec<Compiled> {
+    [DType::F32, DType::F64].map(helpers).into()
+}
+
+fn write_shape(cuda: &Cuda, to: u64, shape: &[i32; 6]) -> Result<()> {
+    let function = helpers(DType::F64).function(cuda.stream.device(), "write_shape")?;
+    // SAFETY: there is room for the six numbers, which are copied at the launch.
+    unsafe { cuda.stream.launch(function, [1; 3], [6, 1, 1], &arguments![shape, &to]) }
+}
+
+/// Makes numbers of what rows added in fixed point.
+fn finish(cuda: &Cuda, dtype: DType, s: &Scattered) -> Result<()> {
+    let function = helpers(dtype).function(cuda.stream.device(), "madelung_scattered")?;
+    let blocks = (s.elements as usize).div_ceil(THREADS as usize);
+    if blocks == 0 {
+        return Ok(());
+    }
+    // SAFETY: both arrays have as many elements, of the sizes that the kernel knows.
+    unsafe {
+        let arguments = arguments![&s.sums, &s.to, &s.elements, &s.adds];
+        cuda.stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments)
+    }
+}
+
+/// Adds the rows' sums up, in an order that depends on each system alone.
+fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>, partials: u64) -> Result<()> {
+    let reductions = launch.part.reductions;
+    let mut done: Vec<Option<usize>> = vec![];
+    for batch in reductions.iter().map(|r| r.batch) {
+        if done.contains(&batch) {
+            continue;
+        }
+        done.push(batch);
+        let mut targets = vec![];
+        for (column, r) in reductions.iter().enumerate().filter(|(_, r)| r.batch == batch) {
+            let stride = launch.components(r.param);
+            let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));
+            let Some((_, Bound::Output { array, adds })) = found else { continue };
+            let view = array.view();
+            let whole = reductions.iter().filter(|o| (o.param, o.role) == (r.param, r.role)).count();
+            if !*adds
+                && whole < stride
+                && reductions[..column].iter().all(|o| (o.param, o.role) != (r.param, r.role))
+            {
+                // SAFETY: the array has as many elements of this size.
+                unsafe { cuda.stream.zero(address(&view), view.len() * view.dtype().size())? };
+            }
+            targets.push(Target {
+                array: address(&view),
+                dtype: view.dtype(),
+                stride,
+                component: r.component,
+                column,
+                adds: *adds,
+            });
+        }
+        let (rows, columns) = (launch.rows(), reductions.len());
+        let segments = match batch.map(|p| launch.on_device(p)) {
+            Some(Some(DeviceArg::Batch(batch))) => {
+                Segments::Offsets { offsets: address(batch.ptr()), count: batch.systems(), rows }
+            }
+            _ => Segments::All(Length::new(rows)),
+        };
+        for some in targets.chunks(raw::TARGETS) {
+            let mut rooms = Rooms::new(context);
+            let scratch = rooms.scratch(raw::reduce_scratch(rows, some.len()))?;
+            raw::reduce_partials(&cuda.queue(), partials, columns, segments, some, scratch)?;
+        }
+    }
+    Ok(())
+}

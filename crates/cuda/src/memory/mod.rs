@@ -1,0 +1,10 @@
+//! Memory of a device: allocators, scratch of a call, transfers.
+
+mod allocator;
+mod arena;
+mod scratch;
+mod transfer;
+
+pub use allocator::{Block, Memory};
+pub use arena::{Arena, measure};
+pub use scratch::{Rooms, address};

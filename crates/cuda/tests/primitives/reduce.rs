@@ -1,0 +1,280 @@
+use crate::device::{Buffer, refusing, same_each_time, scratch};
+use crate::{eighths, mixed, reals, refused};
+use madelung_core::array::DType;
+use madelung_cuda::primitives::{
+    Integer, Length, Segments, TARGETS, Target, reduce_partials, reduce_scratch, segmented_broadcast,
+    segmented_sum,
+};
+
+trait Real: Copy + Default + PartialEq + std::fmt::Debug {
+    const TYPE: DType;
+    fn of(x: f64) -> Self;
+    fn wide(self) -> f64;
+}
+impl Real for f32 {
+    const TYPE: DType = DType::F32;
+    fn of(x: f64) -> Self {
+        x as Self
+    }
+    fn wide(self) -> f64 {
+        self.into()
+    }
+}
+impl Real for f64 {
+    const TYPE: DType = DType::F64;
+    fn of(x: f64) -> Self {
+        x
+    }
+    fn wide(self) -> f64 {
+        self
+    }
+}
+
+fn typed<T: Real>(x: &[f64]) -> Vec<T> {
+    x.iter().map(|x| T::of(*x)).collect()
+}
+
+/// Lengths of segments: one alone, many short ones, and all that can meet at the borders of chunks.
+fn cases() -> Vec<Vec<usize>> {
+    let short = mixed(700).map(|x| (x % 12) as usize).collect();
+    let borders = vec![1024, 0, 1025, 3000, 1, 2048, 700, 0, 33, 8, 9];
+    vec![vec![], vec![0, 0], vec![1], vec![5000], short, borders]
+}
+
+fn offsets(lengths: &[usize]) -> Vec<i32> {
+    let mut offsets = vec![0];
+    offsets.extend(lengths.iter().scan(0, |sum, n| {
+        *sum += *n as i32;
+        Some(*sum)
+    }));
+    offsets
+}
+
+fn segments(offsets: &Buffer<i32>, rows: usize) -> Segments {
+    Segments::Offsets { offsets: offsets.address(), count: offsets.len() - 1, rows }
+}
+
+fn sums<T: Real>(values: &[T], width: usize, lengths: &[usize]) -> Vec<T> {
+    let rows = values.len() / width;
+    same_each_time(
+        || {
+            (
+                Buffer::of(values),
+                Buffer::of(&offsets(lengths)),
+                Buffer::of(&vec![T::default(); lengths.len() * width]),
+                scratch(reduce_scratch(rows, width)),
+            )
+        },
+        |queue, (values, offsets, sums, room)| {
+            let segments = segments(offsets, rows);
+            segmented_sum(queue, T::TYPE, values.address(), width, segments, sums.address(), room.scratch())
+        },
+        |(_, _, sums, _)| sums.read(),
+    )
+}
+
+/// Row by row, one component after the other.
+fn summed(values: &[f64], width: usize, lengths: &[usize]) -> Vec<f64> {
+    let mut sums = vec![0.0; lengths.len() * width];
+    let mut rows = values.chunks_exact(width);
+    for (sums, n) in sums.chunks_exact_mut(width).zip(lengths) {
+        for row in rows.by_ref().take(*n) {
+            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+        }
+    }
+    sums
+}
+
+#[test]
+fn sums_are_those_of_the_rows() {
+    for lengths in cases() {
+        for width in [1, 2, 3, 9, 20] {
+            let values = eighths(lengths.iter().sum::<usize>() * width);
+            let expected = summed(&values, width, &lengths);
+            assert_eq!(sums::<f32>(&typed(&values), width, &lengths), typed::<f32>(&expected));
+            if width != 2 {
+                assert_eq!(sums::<f64>(&values, width, &lengths), expected);
+            }
+        }
+    }
+    // More than a warp has one segment each of.
+    let lengths: Vec<usize> = mixed(6000).map(|x| (x % 3) as usize).collect();
+    let values = eighths(lengths.iter().sum());
+    assert_eq!(sums::<f64>(&values, 1, &lengths), summed(&values, 1, &lengths));
+}
+
+#[test]
+fn a_segment_has_the_same_bits_in_any_company() {
+    for width in [1, 3, 9] {
+        for rows in [7, 100, 1024, 2500] {
+            let values = reals(rows * width);
+            let alone = sums::<f64>(&values, width, &[rows]);
+            for before in [1, 1000, 1024] {
+                let mut all = reals((before + rows + 2 * FEW_SEGMENTS) * width);
+                all[before * width..(before + rows) * width].copy_from_slice(&values);
+                let mut lengths = vec![before, rows];
+                lengths.resize(2 + 2 * FEW_SEGMENTS, 1);
+                all.truncate(lengths.iter().sum::<usize>() * width);
+                assert_eq!(sums::<f64>(&all, width, &lengths)[width..2 * width], alone, "{rows} {width}");
+            }
+        }
+    }
+}
+
+/// Enough of them for warps that take several at once.
+const FEW_SEGMENTS: usize = 2200;
+
+#[test]
+fn all_rows_are_one_segment() {
+    for (rows, count) in [(0, 0), (1, 1), (1000, 1000), (3000, 3000), (3000, 1025), (3000, 0)] {
+        let values = eighths(rows * 3);
+        let got = same_each_time(
+            || {
+                let room = scratch(reduce_scratch(rows, 3));
+                (Buffer::of(&values), Buffer::of(&[count as i32]), Buffer::of(&[-1.0f64; 3]), room)
+            },
+            |queue, (values, count, sums, room)| {
+                let all = Segments::All(Length::on_device(rows, (Integer::I32, count.address()))?);
+                segmented_sum(queue, DType::F64, values.address(), 3, all, sums.address(), room.scratch())
+            },
+            |(_, _, sums, _)| sums.read(),
+        );
+        assert_eq!(got, summed(&values, 3, &[count]));
+    }
+}
+
+#[test]
+fn rows_get_their_segments_values() {
+    fn check<T: Real>(lengths: &[usize], width: usize) {
+        let values: Vec<T> = typed(&reals(lengths.len() * width));
+        let rows: usize = lengths.iter().sum();
+        let expected: Vec<T> = (0..lengths.len())
+            .flat_map(|s| std::iter::repeat_n(&values[s * width..(s + 1) * width], lengths[s]))
+            .flatten()
+            .copied()
+            .collect();
+        let got = same_each_time(
+            || {
+                let to = vec![T::default(); rows * width];
+                (Buffer::of(&values), Buffer::of(&offsets(lengths)), Buffer::of(&to))
+            },
+            |queue, (values, offsets, to)| {
+                let segments = segments(offsets, rows);
+                segmented_broadcast(queue, T::TYPE, values.address(), width, segments, to.address())
+            },
+            |(.., to)| to.read(),
+        );
+        assert_eq!(got, expected);
+    }
+    for lengths in cases() {
+        check::<f32>(&lengths, 3);
+        check::<f64>(&lengths, 1);
+    }
+}
+
+#[test]
+fn partial_sums_go_to_their_places() {
+    const COLUMNS: usize = 12;
+    for lengths in cases() {
+        let systems = lengths.len();
+        let rows: usize = lengths.iter().sum();
+        let values = eighths(rows * COLUMNS);
+        let sums = summed(&values, COLUMNS, &lengths);
+        let got = same_each_time(
+            || {
+                (
+                    [Buffer::of(&values), Buffer::of(&vec![0.5; 9 * systems])],
+                    Buffer::of(&vec![0.5f32; systems]),
+                    Buffer::of(&offsets(&lengths)),
+                    scratch(reduce_scratch(rows, 10)),
+                )
+            },
+            |queue, ([partials, wide], narrow, offsets, room)| {
+                // Nine components of one array, of which some are added, and one of another.
+                let mut targets: Vec<Target> = (0..9)
+                    .map(|component| Target {
+                        array: wide.address(),
+                        dtype: DType::F64,
+                        stride: 9,
+                        component,
+                        column: 11 - component,
+                        adds: component % 2 == 0,
+                    })
+                    .collect();
+                targets.push(Target {
+                    array: narrow.address(),
+                    dtype: DType::F32,
+                    stride: 1,
+                    component: 0,
+                    column: 1,
+                    adds: true,
+                });
+                let segments = segments(offsets, rows);
+                reduce_partials(queue, partials.address(), COLUMNS, segments, &targets, room.scratch())
+            },
+            |([_, wide], narrow, ..)| (wide.read(), narrow.read()),
+        );
+        for s in 0..systems {
+            for c in 0..9 {
+                let before = if c % 2 == 0 { 0.5 } else { 0.0 };
+                assert_eq!(got.0[9 * s + c], before + sums[COLUMNS * s + 11 - c]);
+            }
+            assert_eq!(got.1[s], (0.5 + sums[COLUMNS * s + 1]) as f32);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    refusing(|queue| {
+        let none = scratch(0).scratch();
+        let all = |rows| Segments::All(Length::new(rows));
+        let sum = |dtype, rows| segmented_sum(queue, dtype, 0, 1, all(rows), 0, none);
+        refused(sum(DType::F16, 1), "dtype");
+        refused(sum(DType::F32, 1025), "scratch");
+        refused(sum(DType::F32, 1 << 31), "rows");
+        let target = Target { array: 0, dtype: DType::F32, stride: 1, component: 0, column: 3, adds: false };
+        let reduce = |targets: &[Target]| reduce_partials(queue, 0, 3, all(1), targets, none);
+        refused(reduce(&[target]), "targets");
+        refused(reduce(&vec![Target { column: 0, ..target }; TARGETS + 1]), "targets");
+    });
+}
+
+/// Offsets that are none (their call has raised that) make wrong sums, of nothing but what is there.
+#[test]
+fn offsets_that_are_none_lead_nowhere_else() {
+    let rows = 3000;
+    let values = vec![1.0f64; rows];
+    for wrong in [vec![0, i32::MAX, 3000], vec![-7, 2000, 1000, 3000], vec![3000, 0], vec![i32::MIN, -1]] {
+        let count = wrong.len() - 1;
+        let sums = same_each_time(
+            || {
+                let room = scratch(reduce_scratch(rows, 1));
+                (Buffer::of(&values), Buffer::of(&wrong), Buffer::of(&vec![0.0f64; count]), room)
+            },
+            |queue, (values, offsets, sums, room)| {
+                let segments = segments(offsets, rows);
+                segmented_sum(
+                    queue,
+                    DType::F64,
+                    values.address(),
+                    1,
+                    segments,
+                    sums.address(),
+                    room.scratch(),
+                )
+            },
+            |(_, _, sums, _)| sums.read(),
+        );
+        assert!(sums.iter().all(|x| *x <= rows as f64), "{wrong:?}: {sums:?}");
+        let spread = same_each_time(
+            || (Buffer::of(&vec![1.0f64; count]), Buffer::of(&wrong), Buffer::of(&vec![1.0f64; rows])),
+            |queue, (values, offsets, to)| {
+                let segments = segments(offsets, rows);
+                segmented_broadcast(queue, DType::F64, values.address(), 1, segments, to.address())
+            },
+            |(_, _, to)| to.read(),
+        );
+        assert!(spread.iter().all(|x| *x == 1.0), "{wrong:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Neighbour lists in arrays of their caller, as frameworks have them: pairs (i, j), where those of each atom begin, and
+//! images, all int32.
+
+use super::passes::{self, Asked, Counted, DeviceFrame, Entries, integers};
+use madelung_core::array::{Array, DType, Place};
+use madelung_core::backend::Context;
+use madelung_core::pairs::Kind;
+use madelung_core::{Error, Result};
+use madelung_cuda::Cuda;
+use madelung_cuda::memory::address;
+
+/// Room for a list of up to C pairs of N atoms.
+///
+/// Behind the last pair, atoms are N and images zeros. A list of more than C pairs has no pair at all in it, and offsets that
+/// say how many there are (up to `i32::MAX`, which no room is enough for). So has one that could not be made, but for its
+/// offsets: 0, and then C + 1.
+#[derive(Debug)]
+pub struct CooArrays {
+    /// Pairs (i, j), sorted: int32 (2, C).
+    pub list: Array,
+    /// Where the pairs of each atom begin, and one more: int32 (N + 1,).
+    pub ptr: Array,
+    /// The image S of each pair, r_ij = r_j − r_i + S · cell: int32 (C, 3).
+    pub shifts: Array,
+}
+
+impl CooArrays {
+    /// From the context's allocator.
+    ///
+    /// # Errors
+    /// Memory ran out.
+    pub fn room(context: &Context<'_>, atoms: usize, capacity: usize) -> Result<Self> {
+        let room = |shape: &[usize]| context.allocator.room(DType::I32, shape);
+        Ok(Self { list: room(&[2, capacity])?, ptr: room(&[atoms + 1])?, shifts: room(&[capacity, 3])? })
+    }
+}
+
+/// Pairs that were counted, and are not written down yet: whoever can wait for their number has as much room as they need.
+///
+/// ```text
+/// let counted = DeviceCoo::count(&cuda, &context, &frame, cutoff, Kind::Full)?;
+/// let mut list = CooArrays::room(&context, atoms, counted.total()?)?;     // waits
+/// counted.write(&mut list)?;
+/// ```
+pub struct DeviceCoo<'c> {
+    counted: Counted<'c>,
+    atoms: usize,
+    place: Place,
+}
+
+impl<'c> DeviceCoo<'c> {
+    /// Counts the pairs closer than `cutoff` on the device, and waits for nothing. The arrays of the frame are not looked
+    /// at again.
+    ///
+    /// # Errors
+    /// `cutoff`, where it is not a positive number; `kind` for a directed list; the array of the frame whose dtype, shape
+    /// or place is another; `cell`, where it is missing for periodic axes; the driver's.
+    pub fn count(
+        cuda: &Cuda,
+        context: &'c Context<'c>,
+        frame: &DeviceFrame<'_>,
+        cutoff: f64,
+        kind: Kind,
+    ) -> Result<Self> {
+        passes::check_kind(cutoff, kind)?;
+        let place = Place::Cuda(cuda.device().ordinal());
+        frame.check(place)?;
+        let counted = Counted::new(cuda, context, frame, Asked { cutoff, kind, ptr: None, flags: None })?;
+        Ok(Self { counted, atoms: frame.batch.atoms(), place })
+    }
+
+    /// The number of pairs, for which it waits.
+    ///
+    /// # Errors
+    /// What was found on the device, as [`neighbor_coo`] records it; `cutoff`, where there are more pairs than 32-bit
+    /// integers count; the stream captures.
+    pub fn total(&self) -> Result<usize> {
+        self.counted.total()
+    }
+
+    /// Writes them, in the order of the stream. What was found on the device goes into its record.
+    ///
+    /// # Errors
+    /// The array whose dtype, shape or place is another; the driver's.
+    pub fn write(mut self, into: &mut CooArrays) -> Result<()> {
+        let CooArrays { list, ptr, shifts } = into;
+        let capacity = match list.shape() {
+            [2, capacity] => *capacity,
+            shape => {
+                return Err(Error::argument("neighbor_list", "int32 [2, capacity]", format!("{shape:?}")));
+            }
+        };
+        passes::check_capacity("neighbor_list", capacity)?;
+        integers("neighbor_list", &list.view(), DType::I32, &[2, capacity], self.place)?;
+        integers("neighbor_ptr", &ptr.view(), DType::I32, &[self.atoms + 1], self.place)?;
+        integers("neighbor_shifts", &shifts.view(), DType::I32, &[capacity, 3], self.place)?;
+        let [rows, ptr, shifts] = [list, ptr, shifts].map(|array| address(&array.view()));
+        let others = rows + (capacity * DType::I32.size()) as u64;
+        let entries = Entries { rows, others, shifts, capacity, packed: false };
+        self.counted.fill(entries)?;
+        self.counted.coordinates(ptr, entries)?;
+        self.counted.end()
+    }
+}
+
+/// The list of all pairs closer than `cutoff`, the CPU's bit for bit, in arrays of the caller, without the host.
+///
+/// What is found on the device waits in its record ([`madelung_cuda::check`]), as for a
+/// [`DeviceSearch`](super::DeviceSearch): positions or cells that are not finite, cells that are flat, positions too far
+/// away, a cutoff over too many boxes, and a list that has passed its capacity.
+///
+/// # Errors
+/// Those of [`DeviceCoo::count`] and [`DeviceCoo::write`].
+pub fn neighbor_coo(
+    cuda: &Cuda,
+    context: &Context<'_>,
+    frame: &DeviceFrame<'_>,
+    (cutoff, kind): (f64, Kind),
+    into: &mut CooArrays,
+) -> Result<()> {
+    DeviceCoo::count(cuda, context, frame, cutoff, kind)?.write(into)
+}

@@ -1,0 +1,461 @@
+//! Grids of points, searched around others.
+#![expect(unsafe_code, reason = "lists that the device has written are not checked")]
+
+use super::passes::{
+    BATCH, Call, Cells, DeviceFrame, KEPT, Launches, Of, WARP, check_capacity, integers, queue, reals,
+    same_place,
+};
+use madelung_core::array::{Array, DType, Place, View};
+use madelung_core::backend::Check;
+use madelung_core::backend::Context;
+use madelung_core::backend::Scan;
+use madelung_core::backend::status::Word;
+use madelung_core::device::{DeviceArg, DeviceBatch, DevicePairs};
+use madelung_core::grid::{DevicePointGrid, GridSearch};
+use madelung_core::pairs::Kind;
+use madelung_core::{Error, Result};
+use madelung_cuda::memory::{Rooms, address};
+use madelung_cuda::primitives::{self as raw, Integer, Length, Status};
+use madelung_cuda::validation::{self, arguments};
+use madelung_cuda::{Cuda, Stream};
+
+/// What errors call a grid that is built, and its arguments: as search.cuh numbers them from 1 on.
+const BUILD: (&str, [&str; 4]) = ("hash_grid", ["points", "cell", "batch_idx", "cell_size"]);
+/// The same for searches; the third is a radius or a number of points.
+const QUERY: (&str, [&str; 5]) = ("radius_query", ["queries", "batch_idx", "radius", "grid", "capacity"]);
+const NEAREST: (&str, [&str; 4]) = ("nearest", ["queries", "batch_idx", "k", "grid"]);
+const QUERY_BATCH: usize = 1;
+
+/// The struct Queries of grid.cu.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Queries {
+    radius: f64,
+    queries: i64,
+    r: u64,
+    of: u64,
+    built: u64,
+    /// Numbers of arguments, from 1 on: positions, radius (or number of points), grid, capacity.
+    params: [u32; 4],
+}
+
+/// Room for the pairs of queries with the points of a [`DeviceGrid`], one list after the other in the same memory.
+#[derive(Debug)]
+pub struct QueryPairs {
+    ptr: Array,
+    others: Array,
+    shifts: Array,
+    /// Of the grid that was searched last.
+    points: usize,
+}
+
+impl QueryPairs {
+    /// For up to `capacity` pairs of `queries` queries, from the context's allocator.
+    ///
+    /// # Errors
+    /// `capacity`, where there are more than 32-bit integers count; memory ran out.
+    pub fn room(context: &Context<'_>, queries: usize, capacity: usize) -> Result<Self> {
+        check_capacity("capacity", capacity)?;
+        let memory = context.allocator;
+        Ok(Self {
+            ptr: memory.zeros(DType::I64, &[queries + 1])?,
+            others: memory.room(DType::I32, &[capacity])?,
+            shifts: memory.room(DType::I32, &[capacity, 3])?,
+            points: 0,
+        })
+    }
+
+    /// The list of the last search, a directed one, or one that calls refuse. Before there is a search it has no points. Its
+    /// pairs are within the systems that the grid and the queries had.
+    ///
+    /// # Errors
+    /// None.
+    pub fn list(&self) -> Result<DevicePairs<'_>> {
+        // SAFETY: a query of the grid has written them, and its word is looked at by each call with the list.
+        unsafe { DevicePairs::found([&self.ptr, &self.others, &self.shifts], self.points) }
+    }
+
+    /// Where the pairs of each query begin, and one more, int64 (M + 1,): true whatever the capacity is, and all but the
+    /// first capacity + 1 where there is no list.
+    pub fn neighbor_ptr(&self) -> View<'_> {
+        self.ptr.view()
+    }
+}
+
+/// The nearest points of each of M queries, by distance, then index, then S, in arrays of the caller: as
+/// [`crate::grid::Nearest`] has them.
+#[derive(Debug)]
+pub struct NearestArrays {
+    /// Points, then the fill value: int32 (M, k).
+    pub indices: Array,
+    /// |r_j − r_i + S · cell|, then infinity: float64 (M, k). NaN where the search found something wrong.
+    pub distances: Array,
+    /// Images S, then zeros: int32 (M, k, 3).
+    pub shifts: Array,
+    /// How many points each query has: int32 (M,).
+    pub counts: Array,
+}
+
+impl NearestArrays {
+    /// For `k` points of each of `queries` queries, from the context's allocator.
+    ///
+    /// # Errors
+    /// Memory ran out.
+    pub fn room(context: &Context<'_>, queries: usize, k: usize) -> Result<Self> {
+        let room = |dtype: DType, shape: &[usize]| context.allocator.room(dtype, shape);
+        Ok(Self {
+            indices: room(DType::I32, &[queries, k])?,
+            distances: room(DType::F64, &[queries, k])?,
+            shifts: room(DType::I32, &[queries, k, 3])?,
+            counts: room(DType::I32, &[queries])?,
+        })
+    }
+}
+
+/// Points in the cells of a grid in the memory of a device: [`crate::HashGrid`] there.
+#[derive(Debug)]
+pub struct DeviceGrid {
+    /// Systems, points and buckets as kernels have them.
+    memory: Array,
+    /// The status word of the kernels that built the grid.
+    built: Array,
+    points: usize,
+    systems: usize,
+    cell_size: f64,
+    /// The last (re)build was not left half done by an error.
+    whole: bool,
+}
+
+impl DevicePointGrid for DeviceGrid {
+    fn place(&self) -> Place {
+        self.memory.view().place()
+    }
+
+    fn points(&self) -> usize {
+        self.points
+    }
+
+    fn systems(&self) -> usize {
+        self.systems
+    }
+
+    fn query(&self, context: &Context<'_>, asked: &GridSearch<'_>, word: &Array) -> Result<[Array; 3]> {
+        query(self, context, asked, word)
+    }
+}
+
+impl DeviceGrid {
+    /// The number of its points.
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// The number of their systems.
+    pub fn systems(&self) -> usize {
+        self.systems
+    }
+
+    /// The size of its cells, as it was given.
+    pub fn cell_size(&self) -> f64 {
+        self.cell_size
+    }
+
+    /// A grid over the points of the frame in cells of about `cell_size`, in memory of the context's allocator: what
+    /// [`crate::grid::HashGrid::build`] makes. A good size is the radius that is asked for most, or the distance to the
+    /// k-th neighbour.
+    ///
+    /// What is found on the device waits in its record ([`madelung_cuda::check`]), and in every search of the grid:
+    /// points or cells that are not finite, cells that are flat, points too far away.
+    ///
+    /// # Errors
+    /// `cell_size`, where it is not a positive number; the array of the frame whose dtype, shape or place is another;
+    /// `cell`, where it is missing for periodic axes; the driver's; memory ran out.
+    pub fn build(
+        cuda: &Cuda,
+        context: &Context<'_>,
+        frame: &DeviceFrame<'_>,
+        cell_size: f64,
+    ) -> Result<Self> {
+        if !(cell_size > 0.0 && cell_size.is_finite()) {
+            return Err(Error::argument("cell_size", "a positive number", cell_size.to_string()));
+        }
+        let (points, systems) = (frame.batch.atoms(), frame.batch.systems());
+        let bytes: usize = Cells::bytes(points, systems).into_iter().map(aligned).sum();
+        let mut grid = Self {
+            memory: context.allocator.room(DType::F64, &[bytes.div_ceil(DType::F64.size())])?,
+            built: context.allocator.room(DType::I32, &[Word::LEN])?,
+            points,
+            systems,
+            cell_size,
+            whole: false,
+        };
+        grid.rebuild(cuda, context, frame)?;
+        Ok(grid)
+    }
+
+    /// The same with the points elsewhere, in the same memory, for a graph to do again: as many points and systems.
+    ///
+    /// # Errors
+    /// As [`DeviceGrid::build`]; `points`, where their number is another one; `batch_idx`, where it has other systems.
+    pub fn rebuild(&mut self, cuda: &Cuda, context: &Context<'_>, frame: &DeviceFrame<'_>) -> Result<()> {
+        frame.check(Place::Cuda(cuda.device().ordinal())).map_err(|error| named(error, "points"))?;
+        same_place("grid", &self.memory.view(), frame.positions.place())?;
+        for (name, of, before, now) in [
+            ("points", "points", self.points, frame.batch.atoms()),
+            ("batch_idx", "systems", self.systems, frame.batch.systems()),
+        ] {
+            if before != now {
+                return Err(Error::argument(
+                    name,
+                    format!("{before} {of}, as the grid has"),
+                    now.to_string(),
+                ));
+            }
+        }
+        self.whole = false;
+        let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(frame.batch), batches: None })];
+        let word = validation::begin(cuda.stream(), context, &checks, &mut [])?;
+        let call = frame.call(0.0, self.cell_size, Kind::Directed, address(&word.view()));
+        let launches = grids(cuda.stream(), frame.positions);
+        self.cells().fill(cuda, context, &launches, &call, frame, Length::new(self.points))?;
+        let (built, words) = (address(&self.built.view()), Word::LEN as i32);
+        launches.run("seal", 1, &arguments![&call, &built, &words])?;
+        end(cuda.stream(), context, word, BUILD.0, &BUILD.1)?;
+        self.whole = true;
+        Ok(())
+    }
+
+    /// Every image of every point within `radius` of each of `queries` (M, 3), float32 or float64: the list of
+    /// [`crate::grid::HashGrid::query`], bit for bit. `batch` says the systems of the queries, where there are several.
+    ///
+    /// What is found on the device waits in its record: queries that are not finite, or too far away, a radius over too many
+    /// boxes (500 along the first axis, 1000 along the others), a grid that was not built, and more pairs than there is
+    /// room for. Then calls with the list make NaN.
+    ///
+    /// # Errors
+    /// `queries`, `batch_idx` and `into`, where a dtype, shape or place is another; `grid`, where it could not be built
+    /// again; `radius`, where it is negative or not finite; the driver's.
+    pub fn query(
+        &self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        queries: &View<'_>,
+        batch: Option<&DeviceBatch<'_>>,
+        radius: f64,
+        into: &mut QueryPairs,
+    ) -> Result<()> {
+        let place = self.check(cuda, queries, batch)?;
+        check_radius("radius", radius)?;
+        integers("into", &into.ptr.view(), DType::I64, &[queries.shape()[0] + 1], place)?;
+        into.points = self.points;
+        let word = begin(cuda.stream(), context, batch)?;
+        let asked = self.queries(queries, batch, radius, [1, 3, 4, 5]);
+        let launches = grids(cuda.stream(), queries);
+        let into = [&into.ptr, &into.others, &into.shifts];
+        self.search(cuda, context, launches, &asked, address(&word.view()), into)?;
+        end(cuda.stream(), context, word, QUERY.0, &QUERY.1)
+    }
+
+    /// The `k` nearest points of each of `queries` (M, 3), as [`crate::grid::HashGrid::nearest`] gives them, bit for
+    /// bit, where they are within 500 boxes along the first axis and 1000 along the others. Where a system has fewer, the
+    /// rest is `fill_value`, and without one that is an error, which waits in the device's record with the others (see
+    /// [`DeviceGrid::query`]).
+    ///
+    /// # Errors
+    /// As [`DeviceGrid::query`]; `fill_value`, where it is the index of a point; the array of `into` whose dtype, shape or
+    /// place is another.
+    pub fn nearest(
+        &self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        queries: &View<'_>,
+        batch: Option<&DeviceBatch<'_>>,
+        (k, fill_value): (usize, Option<i32>),
+        into: &mut NearestArrays,
+    ) -> Result<()> {
+        let place = self.check(cuda, queries, batch)?;
+        let is_point = |fill: &i32| usize::try_from(*fill).is_ok_and(|fill| fill < self.points);
+        if let Some(fill) = fill_value.filter(is_point) {
+            let expected = format!("a number that is not one of the {} indices", self.points);
+            return Err(Error::argument("fill_value", expected, fill.to_string()));
+        }
+        let m = queries.shape()[0];
+        if m.checked_mul(k).and_then(|n| n.checked_mul(3)).is_none_or(|n| n > i32::MAX as usize) {
+            return Err(Error::argument("k", "numbers of neighbours that can be addressed", k.to_string()));
+        }
+        let NearestArrays { indices, distances, shifts, counts } = into;
+        for (name, array, dtype, shape) in [
+            ("indices", &*indices, DType::I32, &[m, k][..]),
+            ("distances", distances, DType::F64, &[m, k]),
+            ("shifts", shifts, DType::I32, &[m, k, 3]),
+            ("counts", counts, DType::I32, &[m]),
+        ] {
+            integers(name, &array.view(), dtype, shape, place)?;
+        }
+        let word = begin(cuda.stream(), context, batch)?;
+        let call = self.call(address(&word.view()), 0);
+        let asked = self.queries(queries, batch, 0.0, [1, 3, 4, 0]);
+        let Cells { systems, points, sorted, bounds } = self.cells();
+        let [index, distance, shift, count] =
+            [&*indices, &*distances, &*shifts, &*counts].map(|array| address(&array.view()));
+        let (most, empty, all) = (k as i64, fill_value.unwrap_or(-1), i32::from(fill_value.is_none()));
+        let arguments = arguments![
+            &call, &asked, &systems, &points, &sorted, &bounds, &most, &empty, &all, &count, &index,
+            &distance, &shift
+        ];
+        let launches = grids(cuda.stream(), queries);
+        launches.run("nearest", m * WARP, &arguments)?;
+        // Infinity is a result here.
+        let distances = (m * k) as i64;
+        launches.run("spoil", m * k, &arguments![&call, &distances, &distance])?;
+        end(cuda.stream(), context, word, NEAREST.0, &NEAREST.1)
+    }
+
+    /// Gives the memory back.
+    pub fn recycle(self, context: &Context<'_>) {
+        [self.memory, self.built].into_iter().for_each(|array| context.allocator.recycle(array));
+    }
+
+    fn check(&self, cuda: &Cuda, queries: &View<'_>, batch: Option<&DeviceBatch<'_>>) -> Result<Place> {
+        let place = Place::Cuda(cuda.device().ordinal());
+        same_place("grid", &self.memory.view(), place)?;
+        if !self.whole {
+            return Err(Error::argument("grid", "one that was built", "one whose last `rebuild` failed"));
+        }
+        let m = batch.map_or(queries.shape().first().copied().unwrap_or(0), DeviceBatch::atoms);
+        reals("queries", queries, &[&[m, 3]], place)?;
+        if i32::try_from(m).is_err() {
+            return Err(Error::argument("queries", format!("at most {}", i32::MAX), m.to_string()));
+        }
+        let systems = batch.map_or(1, DeviceBatch::systems);
+        if systems != self.systems {
+            let expected = format!("queries in {} systems, as the points are", self.systems);
+            return Err(Error::argument("batch_idx", expected, systems.to_string()));
+        }
+        batch.map_or(Ok(place), |batch| same_place("batch_idx", batch.idx(), place).map(|()| place))
+    }
+
+    /// Counts, and then writes down what has room.
+    fn search(
+        &self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        launches: Launches,
+        asked: &Queries,
+        word: u64,
+        into: [&Array; 3],
+    ) -> Result<()> {
+        let (m, capacity) = (asked.queries as usize, into[1].shape()[0]);
+        let call = self.call(word, capacity);
+        let Cells { systems, points, sorted, bounds } = &self.cells();
+        let [ptr, others, shifts] = into.map(|array| address(&array.view()));
+        let mut rooms = Rooms::new(context);
+        let [counts, kept] = [rooms.scratch(4 * m)?, rooms.scratch(KEPT * m)?].map(|s| s.address);
+        let arguments = arguments![&call, asked, systems, points, sorted, bounds, &counts, &kept];
+        launches.run("count", m * WARP, &arguments)?;
+        let scratch = rooms.scratch(raw::scan_scratch(m))?;
+        let [from, to] = [(Integer::I32, counts), (Integer::I64, ptr)];
+        raw::scan(&queue(cuda), Scan::Exclusive, from, to, Length::new(m), Status::IGNORED, scratch)?;
+        let arguments =
+            arguments![&call, asked, systems, points, sorted, bounds, &kept, &ptr, &others, &shifts];
+        launches.run("fill", m * WARP, &arguments)?;
+        launches.run("finish", m, &arguments![&call, asked, &ptr])
+    }
+
+    fn call(&self, word: u64, capacity: usize) -> Call {
+        Call::of_grid(self.points, self.systems, self.cell_size, capacity, word)
+    }
+
+    fn queries(
+        &self,
+        queries: &View<'_>,
+        batch: Option<&DeviceBatch<'_>>,
+        radius: f64,
+        params: [u32; 4],
+    ) -> Queries {
+        Queries {
+            radius,
+            queries: queries.shape()[0] as i64,
+            r: address(queries),
+            of: batch.map_or(0, |batch| address(batch.idx())),
+            built: address(&self.built.view()),
+            params,
+        }
+    }
+
+    fn cells(&self) -> Cells {
+        let mut at = address(&self.memory.view());
+        Cells::at(Cells::bytes(self.points, self.systems).map(|bytes| {
+            let begin = at;
+            at += aligned(bytes) as u64;
+            begin
+        }))
+    }
+}
+
+/// [`DevicePointGrid::query`] on the device of the context.
+fn query(
+    grid: &DeviceGrid,
+    context: &Context<'_>,
+    asked: &GridSearch<'_>,
+    word: &Array,
+) -> Result<[Array; 3]> {
+    let Some(cuda) = context.backend.as_any().downcast_ref::<Cuda>() else {
+        let got = format!("the backend {}", context.backend.name());
+        return Err(Error::argument("context", "the device of the grid", got));
+    };
+    let GridSearch { capacity, queries, batch, radius, points: (points, of), params, .. } = *asked;
+    let place = grid.check(cuda, queries, batch)?;
+    check_radius("radius", radius)?;
+    check_capacity("capacity", capacity)?;
+    reals("points", points, &[&[grid.points, 3]], place)?;
+    let param = params.map(|arg| arg as u32 + 1);
+    let word = address(&word.view());
+    let (call, cells) = (grid.call(word, 0), grid.cells());
+    let (r, of) = (address(points), of.map_or(0, |batch| address(batch.idx())));
+    let built = address(&grid.built.view());
+    let arguments = arguments![&call, &built, &cells.points, &r, &of, &param[2]];
+    grids(cuda.stream(), points).run("same", grid.points, &arguments)?;
+    let QueryPairs { ptr, others, shifts, .. } = QueryPairs::room(context, queries.shape()[0], capacity)?;
+    let asked = grid.queries(queries, batch, radius, [param[0], param[1], param[2], param[2]]);
+    grid.search(cuda, context, grids(cuda.stream(), queries), &asked, word, [&ptr, &others, &shifts])?;
+    Ok([ptr, others, shifts])
+}
+
+fn check_radius(name: &str, radius: f64) -> Result<()> {
+    if !(radius >= 0.0 && radius.is_finite()) {
+        return Err(Error::argument(name, "a finite number ≥ 0", radius.to_string()));
+    }
+    Ok(())
+}
+
+/// A multiple of what points are aligned to.
+fn aligned(bytes: usize) -> usize {
+    bytes.next_multiple_of(16)
+}
+
+fn grids(stream: Stream, positions: &View<'_>) -> Launches {
+    Launches { stream, of: Of::Grids, positions: positions.dtype() }
+}
+
+/// The word of a search.
+fn begin(stream: Stream, context: &Context<'_>, batch: Option<&DeviceBatch<'_>>) -> Result<Array> {
+    let check = |batch| (QUERY_BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None });
+    let checks: Vec<_> = batch.map(check).into_iter().collect();
+    validation::begin(stream, context, &checks, &mut [])
+}
+
+fn end(stream: Stream, context: &Context<'_>, word: Array, name: &str, arguments: &[&str]) -> Result<()> {
+    let names = || arguments.iter().map(|name| name.to_string()).collect();
+    validation::end(stream, context, word, &mut [], name, &names)
+}
+
+/// Positions are points here.
+fn named(error: Error, name: &str) -> Error {
+    match error {
+        Error::Argument { argument, expected, got } if argument == "positions" => {
+            Error::argument(name, expected, got)
+        }
+        error => error,
+    }
+}

@@ -1,0 +1,275 @@
+//! Neighbour lists of points in the memory of a device, and grids that are searched around others, made there without the
+//! host: nothing is read back, and in a call after the first one nothing but the context's allocator gives memory, so that
+//! a graph can capture it.
+//!
+//! What is found is what the CPU finds, bit for bit: a pair is decided by the same rounded numbers, and rows have the same
+//! order.
+#![expect(unsafe_code, reason = "lists are declared checked")]
+
+mod coo;
+mod grid;
+mod passes;
+
+pub use coo::{CooArrays, DeviceCoo, neighbor_coo};
+pub use grid::{DeviceGrid, NearestArrays, QueryPairs};
+pub use passes::DeviceFrame;
+pub use passes::programs;
+
+use madelung_core::array::{Array, DType, Place, View};
+use madelung_core::backend::Context;
+use madelung_core::device::{DeviceBatch, DevicePairs};
+use madelung_core::pairs::Kind;
+use madelung_core::{Error, Result};
+use madelung_cuda::Cuda;
+use madelung_cuda::memory::address;
+use passes::{Asked, Counted, Entries, integers};
+
+/// Which axes are periodic.
+#[derive(Clone, Debug)]
+pub enum Periodic<'a> {
+    /// The same ones in every system.
+    All([bool; 3]),
+    /// Those of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
+    Each(View<'a>),
+}
+
+/// What kind of list, and how large it may be.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceOptions {
+    /// Pairs are closer than this, in the unit of positions.
+    pub cutoff: f64,
+    /// Full or half.
+    pub kind: Kind,
+    /// Room for so many pairs.
+    pub capacity: usize,
+    /// Images in one integer each; otherwise in three, which have room for any.
+    pub packed: bool,
+}
+
+/// Neighbour lists of a number of atoms, one after the other in the same memory.
+///
+/// Images are up to 500 boxes away along the first axis and 1000 along the others; packed shifts have this range too, for
+/// atoms that lie in boxes far apart.
+#[derive(Debug)]
+pub struct DeviceSearch {
+    options: DeviceOptions,
+    ptr: Array,
+    others: Array,
+    shifts: Array,
+    /// What the last list was made of.
+    positions: Option<Array>,
+    cell: Option<Array>,
+}
+
+impl DeviceSearch {
+    /// Room for lists of `atoms` atoms, from the context's allocator. What it holds before the first search is no list.
+    ///
+    /// # Errors
+    /// `cutoff`, where it is not a positive number; `kind` for a directed list; `capacity`, where there are more entries
+    /// than 32-bit integers count; memory ran out.
+    pub fn new(context: &Context<'_>, atoms: usize, options: DeviceOptions) -> Result<Self> {
+        let DeviceOptions { cutoff, kind, capacity, packed } = options;
+        passes::check_kind(cutoff, kind)?;
+        passes::check_capacity("capacity", capacity)?;
+        if i32::try_from(atoms).is_err() {
+            return Err(Error::argument(
+                "positions",
+                format!("at most {} atoms", i32::MAX),
+                atoms.to_string(),
+            ));
+        }
+        let shape = [capacity, 3];
+        let memory = context.allocator;
+        Ok(Self {
+            options,
+            ptr: memory.zeros(DType::I64, &[atoms + 1])?,
+            others: memory.room(DType::I32, &[capacity])?,
+            shifts: memory.room(DType::I32, if packed { &shape[..1] } else { &shape })?,
+            positions: None,
+            cell: None,
+        })
+    }
+
+    /// Makes the list of these positions (N, 3) with r_ij = r_j − r_i + S · cell, in place of the one before. `cell`
+    /// (B, 3, 3), or (1, 3, 3) for all systems, has lattice vectors as rows; those along open axes play no part. Both are
+    /// float32 or float64.
+    ///
+    /// What is found on the device waits in its record ([`super::check`]): positions or cells that are not finite, cells
+    /// that are flat, positions too far away, a cutoff over too many boxes, and a list that has passed its capacity. Then
+    /// calls with the list make NaN. The offsets of a list that has passed its capacity are the true ones all the same.
+    ///
+    /// # Errors
+    /// The one whose dtype, shape or place is another; `cell`, where it is missing for periodic axes; the driver's.
+    pub fn search(
+        &mut self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        positions: &View<'_>,
+        cell: Option<&View<'_>>,
+        pbc: &Periodic<'_>,
+        batch: &DeviceBatch<'_>,
+    ) -> Result<()> {
+        let frame = DeviceFrame { positions, cell, pbc, batch };
+        self.check(cuda, &frame)?;
+        self.run(cuda, context, &frame, None)
+    }
+
+    /// Makes the list again only if a flag of some system is raised, int32 (B,) on the device as
+    /// [`DeviceSearch::needs_rebuild`] gives them: then as [`DeviceSearch::search`] does, for all systems. Otherwise the
+    /// list, and the positions that it was made of, stay as they are, and the kernels return at once. So one graph holds
+    /// steps that make the list and steps that do not.
+    ///
+    /// Kind, periodic axes and systems of the atoms should be those of the last search: flags do not tell that they change.
+    ///
+    /// # Errors
+    /// As for [`DeviceSearch::search`] and [`DeviceSearch::needs_rebuild`]; `flags`, where their dtype, shape or place is
+    /// another.
+    pub fn search_if(
+        &mut self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        frame: &DeviceFrame<'_>,
+        flags: &View<'_>,
+    ) -> Result<()> {
+        self.check(cuda, frame)?;
+        self.same_as_before(frame)?;
+        integers("flags", flags, DType::I32, &[frame.batch.systems()], frame.positions.place())?;
+        self.run(cuda, context, frame, Some(flags))
+    }
+
+    /// The frame was checked.
+    fn run(
+        &mut self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        frame: &DeviceFrame<'_>,
+        flags: Option<&View<'_>>,
+    ) -> Result<()> {
+        self.make_room(context, frame)?;
+        let DeviceOptions { cutoff, kind, capacity, packed } = self.options;
+        let [ptr, others, shifts] =
+            [&self.ptr, &self.others, &self.shifts].map(|array| address(&array.view()));
+        let mut counted = Counted::new(cuda, context, frame, Asked { cutoff, kind, ptr: Some(ptr), flags })?;
+        counted.keep(frame, self.before())?;
+        counted.fill(Entries { rows: 0, others, shifts, capacity, packed })?;
+        counted.finish()?;
+        counted.end()
+    }
+
+    /// The list of the last search, or one that calls refuse.
+    ///
+    /// # Errors
+    /// None, once there is a search.
+    pub fn list(&self) -> Result<DevicePairs<'_>> {
+        let (ptr, n) = (self.ptr.view(), self.atoms());
+        let (starts, ends) = (ptr.rows(0, n)?, ptr.rows(1, n)?);
+        let list =
+            DevicePairs::new(starts, ends, self.others.view(), self.shifts.view(), n, self.options.kind)?;
+        // SAFETY: offsets are sums of counts from 0 on, or pass the capacity; entries are atoms of the row's system, each
+        // pair once, from both sides in a full list; before the first search all offsets are 0.
+        Ok(unsafe { list.assume_checked() })
+    }
+
+    /// Where the pairs of each atom begin, and one more, int64 (N + 1,): true whatever the capacity is, and all but the
+    /// first capacity + 1 where there is no list.
+    pub fn neighbor_ptr(&self) -> View<'_> {
+        self.ptr.view()
+    }
+
+    /// The number of atoms N.
+    pub fn atoms(&self) -> usize {
+        self.ptr.shape()[0] - 1
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> DeviceOptions {
+        self.options
+    }
+
+    /// For each system whether its list has to be made again, int32 (B,) on the device: an atom has moved by more than
+    /// half of `skin` since the last search, or the cell is another one. A list that was made for cutoff + skin holds all
+    /// pairs within the cutoff as long as it has not.
+    ///
+    /// # Errors
+    /// `skin`, where it is negative or not finite; `positions` and `cell`, where their dtype, shape or place is not that
+    /// of the last search, or there was none; the driver's.
+    pub fn needs_rebuild(
+        &self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        positions: &View<'_>,
+        cell: Option<&View<'_>>,
+        batch: &DeviceBatch<'_>,
+        skin: f64,
+    ) -> Result<Array> {
+        if !(skin >= 0.0 && skin.is_finite()) {
+            return Err(Error::argument("skin", "a finite number ≥ 0", skin.to_string()));
+        }
+        let frame = DeviceFrame { positions, cell, pbc: &Periodic::All([false; 3]), batch };
+        self.check(cuda, &frame)?;
+        self.same_as_before(&frame)?;
+        let systems = batch.systems();
+        let flags = context.allocator.zeros(DType::I32, &[systems])?;
+        passes::moved(cuda, &frame, self.before(), skin / 2.0, address(&flags.view()))?;
+        Ok(flags)
+    }
+
+    /// Gives the memory back.
+    pub fn recycle(self, context: &Context<'_>) {
+        let arrays = [Some(self.ptr), Some(self.others), Some(self.shifts), self.positions, self.cell];
+        arrays.into_iter().flatten().for_each(|array| context.allocator.recycle(array));
+    }
+
+    fn check(&self, cuda: &Cuda, frame: &DeviceFrame<'_>) -> Result<()> {
+        let (atoms, capacity, place) =
+            (self.atoms(), self.options.capacity, Place::Cuda(cuda.device().ordinal()));
+        if frame.batch.atoms() != atoms {
+            let expected = format!("a batch of {atoms} atoms, as the search was made for");
+            return Err(Error::argument("batch_idx", expected, frame.batch.atoms().to_string()));
+        }
+        frame.check(place)?;
+        integers("neighbor_ptr", &self.ptr.view(), DType::I64, &[atoms + 1], place)?;
+        integers("neighbor_list", &self.others.view(), DType::I32, &[capacity], place)
+    }
+
+    /// Whether types and shapes are those of the last search.
+    fn same_as_before(&self, frame: &DeviceFrame<'_>) -> Result<()> {
+        let same = |name: &str, now: Option<&View<'_>>, before: Option<&Array>| {
+            let show = |found: Option<(DType, &[usize])>| {
+                found.map_or("none".to_string(), |(dtype, shape)| format!("{dtype} {shape:?}"))
+            };
+            let now = show(now.map(|v| (v.dtype(), v.shape())));
+            let before = show(before.map(|a| (a.dtype(), a.shape())));
+            if now == before {
+                Ok(())
+            } else {
+                Err(Error::argument(name, format!("{before}, as in the last search"), now))
+            }
+        };
+        same("positions", Some(frame.positions), self.positions.as_ref())?;
+        same("cell", frame.cell, self.cell.as_ref())
+    }
+
+    /// Where what the last list was made of lies: positions, and the cell or 0.
+    fn before(&self) -> [u64; 2] {
+        [&self.positions, &self.cell].map(|array| array.as_ref().map_or(0, |a| address(&a.view())))
+    }
+
+    /// Room for what the list is made of, for [`DeviceSearch::needs_rebuild`].
+    fn make_room(&mut self, context: &Context<'_>, frame: &DeviceFrame<'_>) -> Result<()> {
+        for (now, kept) in [(Some(frame.positions), &mut self.positions), (frame.cell, &mut self.cell)] {
+            let same = |kept: &Array| {
+                now.is_some_and(|now| (kept.dtype(), kept.shape()) == (now.dtype(), now.shape()))
+            };
+            if kept.as_ref().is_some_and(|kept| !same(kept))
+                && let Some(other) = kept.take()
+            {
+                context.allocator.recycle(other);
+            }
+            if let (Some(now), None) = (now, &kept) {
+                *kept = Some(context.allocator.room(now.dtype(), now.shape())?);
+            }
+        }
+        Ok(())
+    }
+}

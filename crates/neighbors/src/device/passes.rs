@@ -1,0 +1,485 @@
+//! The two passes of a search, and what both need of the device: counting the pairs of each row, and writing them down.
+#![expect(unsafe_code, reason = "kernels are launched with addresses of the call's arrays")]
+
+use super::Periodic;
+use madelung_core::array::{Array, DType, Place, View};
+use madelung_core::backend::Check;
+use madelung_core::backend::Context;
+use madelung_core::backend::Scan;
+use madelung_core::backend::status::Word;
+use madelung_core::device::{DeviceArg, DeviceBatch};
+use madelung_core::pairs::Kind;
+use madelung_core::{Error, Result};
+use madelung_cuda::memory::{Rooms, address};
+use madelung_cuda::primitives::{self as raw, Compiled, Integer, Key, Length, Status, Text};
+use madelung_cuda::validation::{self, arguments};
+use madelung_cuda::{Cuda, Stream};
+use std::ffi::c_void;
+
+/// THREADS in search.cuh.
+const THREADS: usize = 128;
+/// Threads of a row.
+pub(super) const WARP: usize = 32;
+/// Bytes of what the count keeps of a row.
+pub(super) const KEPT: usize = 8 * WARP;
+/// Bytes of a System and of a Point in search.cuh.
+const SYSTEM: usize = 256;
+const POINT: usize = 64;
+/// What the status word's parameters are, from 0 on: as search.cuh numbers them from 1 on.
+const NAMES: [&str; 5] = ["positions", "cell", "batch_idx", "cutoff", "capacity"];
+pub(super) const BATCH: usize = 2;
+/// The call that errors name.
+const CALL: &str = "neighbor_list";
+
+/// The struct Search of search.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Call {
+    cutoff: f64,
+    cell_size: f64,
+    points: i64,
+    systems: i64,
+    pub(super) buckets: i64,
+    capacity: i64,
+    cell: u64,
+    cell_is_wide: i64,
+    cells: i64,
+    pbc: u64,
+    axes: i64,
+    each: i64,
+    half: i64,
+    packed: i64,
+    wanted: u64,
+    word: u64,
+}
+
+const LISTS: Text = Text::new("search", &[include_str!("search.cuh"), "\n", include_str!("search.cu")]);
+const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", include_str!("grid.cu")]);
+
+/// What is searched.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of {
+    Lists,
+    Grids,
+}
+
+fn program(of: Of, positions: DType) -> Compiled {
+    let types = [("POSITION", if positions == DType::F32 { "float" } else { "double" })];
+    let program = match of {
+        Of::Lists => LISTS.of(&types).with(&[
+            "geometry",
+            "place",
+            "gather",
+            "decide",
+            "keep",
+            "count",
+            "fill",
+            "finish",
+            "coordinates",
+            "moved",
+        ]),
+        Of::Grids => GRIDS.of(&types).with(&[
+            "geometry", "place", "gather", "seal", "same", "count", "fill", "finish", "nearest", "spoil",
+        ]),
+    };
+    // Both passes have to see the same numbers.
+    Compiled { contracts: false, ..program }
+}
+
+/// All texts of the searches with all types, for programs that compile them ahead.
+pub fn programs() -> Vec<Compiled> {
+    let of = |of: Of| [DType::F32, DType::F64].map(|positions| program(of, positions));
+    [of(Of::Lists), of(Of::Grids)].concat()
+}
+
+/// Points, and which of them belong together.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceFrame<'a> {
+    /// (N, 3), float32 or float64.
+    pub positions: &'a View<'a>,
+    /// Lattice vectors as rows, (B, 3, 3), or (1, 3, 3) for those of all systems; float32 or float64. Those along open axes
+    /// play no part.
+    pub cell: Option<&'a View<'a>>,
+    /// Which axes are periodic.
+    pub pbc: &'a Periodic<'a>,
+    /// The system of each atom.
+    pub batch: &'a DeviceBatch<'a>,
+}
+
+pub(super) fn same_place(name: &str, view: &View<'_>, place: Place) -> Result<()> {
+    if view.place() == place {
+        return Ok(());
+    }
+    Err(Error::argument(name, format!("an array of {place}"), format!("one of {}", view.place())))
+}
+
+/// Reals of one of some shapes where a stream has them.
+pub(super) fn reals(name: &str, view: &View<'_>, shapes: &[&[usize]], place: Place) -> Result<()> {
+    same_place(name, view, place)?;
+    if !shapes.contains(&view.shape()) || !matches!(view.dtype(), DType::F32 | DType::F64) {
+        let got = format!("{} {:?}", view.dtype(), view.shape());
+        return Err(Error::argument(name, format!("float32 or float64 {:?}", shapes[0]), got));
+    }
+    Ok(())
+}
+
+/// Integers of a type and shape where a stream has them.
+pub(super) fn integers(
+    name: &str,
+    view: &View<'_>,
+    dtype: DType,
+    shape: &[usize],
+    place: Place,
+) -> Result<()> {
+    same_place(name, view, place)?;
+    if view.dtype() != dtype || view.shape() != shape {
+        let got = format!("{} {:?}", view.dtype(), view.shape());
+        return Err(Error::argument(name, format!("{dtype} {shape:?}"), got));
+    }
+    Ok(())
+}
+
+impl Call {
+    /// Of a grid that was built, and is searched.
+    pub(super) fn of_grid(points: usize, systems: usize, cell_size: f64, capacity: usize, word: u64) -> Self {
+        Self {
+            cutoff: 0.0,
+            cell_size,
+            points: points as i64,
+            systems: systems as i64,
+            buckets: buckets(points) as i64,
+            capacity: capacity as i64,
+            cell: 0,
+            cell_is_wide: 0,
+            cells: 0,
+            pbc: 0,
+            axes: 0,
+            each: 0,
+            half: 0,
+            packed: 0,
+            wanted: 0,
+            word,
+        }
+    }
+}
+
+/// Whether there is such a list.
+pub(super) fn check_kind(cutoff: f64, kind: Kind) -> Result<()> {
+    if !(cutoff > 0.0 && cutoff.is_finite()) {
+        return Err(Error::argument("cutoff", "a positive number", cutoff.to_string()));
+    }
+    if kind == Kind::Directed {
+        return Err(Error::argument("kind", "a full or a half list", "a directed one"));
+    }
+    Ok(())
+}
+
+/// A row of more pairs than an i32 counts is counted as `i32::MAX`, which must not fit.
+pub(super) fn check_capacity(name: &str, capacity: usize) -> Result<()> {
+    if capacity >= i32::MAX as usize {
+        return Err(Error::argument(name, format!("less than {}", i32::MAX), capacity.to_string()));
+    }
+    Ok(())
+}
+
+impl DeviceFrame<'_> {
+    pub(super) fn check(&self, place: Place) -> Result<()> {
+        let (atoms, systems) = (self.batch.atoms(), self.batch.systems());
+        reals("positions", self.positions, &[&[atoms, 3]], place)?;
+        same_place("batch_idx", self.batch.idx(), place)?;
+        if let Some(cell) = self.cell {
+            reals("cell", cell, &[&[systems, 3, 3], &[1, 3, 3]], place)?;
+        }
+        match self.pbc {
+            Periodic::All(axes) if self.cell.is_none() && axes.contains(&true) => {
+                Err(Error::argument("cell", "lattice vectors for the periodic axes", "no cell"))
+            }
+            Periodic::Each(_) if self.cell.is_none() => {
+                Err(Error::argument("cell", "lattice vectors for what axes are periodic", "no cell"))
+            }
+            Periodic::Each(each) => {
+                same_place("pbc", each, place)?;
+                if each.dtype() != DType::I32 || ![[systems, 3], [1, 3]].iter().any(|s| each.shape() == s) {
+                    let got = format!("{} {:?}", each.dtype(), each.shape());
+                    return Err(Error::argument("pbc", format!("int32 [{systems}, 3]"), got));
+                }
+                Ok(())
+            }
+            Periodic::All(_) => Ok(()),
+        }
+    }
+
+    /// A grid has as many buckets as points.
+    pub(super) fn call(&self, cutoff: f64, cell_size: f64, kind: Kind, word: u64) -> Call {
+        let (pbc, axes, each) = match self.pbc {
+            Periodic::Each(each) => (address(each), 0, each.shape()[0]),
+            Periodic::All(axes) => (0, (0..3).map(|k| i64::from(axes[k]) << k).sum(), 0),
+        };
+        Call {
+            cutoff,
+            cell_size,
+            points: self.batch.atoms() as i64,
+            systems: self.batch.systems() as i64,
+            buckets: buckets(self.batch.atoms()) as i64,
+            capacity: 0,
+            cell: self.cell.map_or(0, address),
+            cell_is_wide: i64::from(self.cell.is_some_and(|cell| cell.dtype() == DType::F64)),
+            cells: self.cell.map_or(0, |cell| cell.shape()[0] as i64),
+            pbc,
+            axes,
+            each: each as i64,
+            half: i64::from(kind == Kind::Half),
+            packed: 0,
+            wanted: 0,
+            word,
+        }
+    }
+}
+
+/// Functions of one program, on a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Launches {
+    pub(super) stream: Stream,
+    pub(super) of: Of,
+    pub(super) positions: DType,
+}
+
+/// The primitives in the order of a stream.
+pub(super) fn queue(cuda: &Cuda) -> raw::Queue {
+    // SAFETY: addresses and lengths are those of arrays that were checked, or of scratch that was opened for the call.
+    unsafe { raw::Queue::new(cuda.stream()) }
+}
+
+impl Launches {
+    pub(super) fn run(
+        &self,
+        function: &'static str,
+        threads: usize,
+        arguments: &[*const c_void],
+    ) -> Result<()> {
+        if threads == 0 {
+            return Ok(());
+        }
+        let Some(blocks) = i32::try_from(threads.div_ceil(THREADS)).ok() else {
+            return Err(Error::argument("positions", "atoms that 2^31 blocks have threads for", "more"));
+        };
+        let function = program(self.of, self.positions).function(self.stream.device(), function)?;
+        // SAFETY: every call gives its function's parameters: a Call, addresses and numbers. The addresses are those
+        // of arrays whose shapes were checked, or of rooms with as many bytes as the function uses; integers that came with
+        // the call are compared with their ranges before they index.
+        unsafe { self.stream.launch(function, [blocks as u32, 1, 1], [THREADS as u32, 1, 1], arguments) }
+    }
+}
+
+/// A power of two.
+pub(super) fn buckets(points: usize) -> usize {
+    points.max(1).next_power_of_two().min(1 << 30)
+}
+
+/// Addresses of a grid: its systems; its points, and these in the order of their buckets; where buckets begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cells {
+    pub(super) systems: u64,
+    pub(super) points: u64,
+    pub(super) sorted: u64,
+    pub(super) bounds: u64,
+}
+
+impl Cells {
+    /// Bytes of each, for points of some systems.
+    pub(super) fn bytes(points: usize, systems: usize) -> [usize; 4] {
+        [SYSTEM * systems, POINT * points, POINT * points, 4 * (buckets(points) + 1)]
+    }
+
+    pub(super) fn at([systems, points, sorted, bounds]: [u64; 4]) -> Self {
+        Self { systems, points, sorted, bounds }
+    }
+
+    /// Puts `length` points into them; the frame was checked.
+    pub(super) fn fill(
+        &self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        launches: &Launches,
+        call: &Call,
+        frame: &DeviceFrame<'_>,
+        length: Length,
+    ) -> Result<()> {
+        let n = frame.batch.atoms();
+        let mut rooms = Rooms::new(context);
+        let [keys, order] = [rooms.scratch(4 * n)?, rooms.scratch(4 * n)?].map(|s| s.address);
+        let (r, of) = (address(frame.positions), address(frame.batch.idx()));
+        let Self { systems, points, sorted, bounds } = self;
+        launches.run("geometry", frame.batch.systems(), &arguments![call, systems])?;
+        launches.run("place", n, &arguments![call, &r, &of, systems, points, &keys, &order])?;
+        let (queue, buckets) = (queue(cuda), call.buckets as usize);
+        let scratch = rooms.scratch(raw::sort_scratch(Key::U32, n))?;
+        raw::sort_by_key(&queue, Key::U32, keys, order, length, buckets.ilog2() as usize, scratch)?;
+        let to = (Integer::I32, *bounds);
+        raw::segment_bounds(&queue, Key::U32, keys, length, to, buckets, Status::IGNORED)?;
+        launches.run("gather", n, &arguments![call, points, &order, sorted])
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) cutoff: f64,
+    pub(super) kind: Kind,
+    /// Room for offsets; otherwise they have a room for as long as the search.
+    pub(super) ptr: Option<u64>,
+    /// Nothing is done, and no offset changed, where none of these flags, int32 (B,), is raised.
+    pub(super) flags: Option<&'a View<'a>>,
+}
+
+/// Where the entries of a list go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entries {
+    /// The row of each, or 0.
+    pub(super) rows: u64,
+    pub(super) others: u64,
+    pub(super) shifts: u64,
+    pub(super) capacity: usize,
+    pub(super) packed: bool,
+}
+
+fn lists(cuda: &Cuda, frame: &DeviceFrame<'_>) -> Launches {
+    Launches { stream: cuda.stream(), of: Of::Lists, positions: frame.positions.dtype() }
+}
+
+/// The pairs of each row are counted, and what their search made of the points is still there.
+pub(super) struct Counted<'c> {
+    launches: Launches,
+    call: Call,
+    rooms: Rooms<'c>,
+    word: Array,
+    cells: Cells,
+    kept: u64,
+    /// Where the entries of each row begin, and one more: i64, true unless the word was raised, and then zeros.
+    ptr: u64,
+}
+
+impl<'c> Counted<'c> {
+    /// Counts; the frame was checked.
+    pub(super) fn new(
+        cuda: &Cuda,
+        context: &'c Context<'c>,
+        frame: &DeviceFrame<'_>,
+        asked: Asked<'_>,
+    ) -> Result<Self> {
+        let (batch, n) = (frame.batch, frame.batch.atoms());
+        let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None })];
+        let word = validation::begin(cuda.stream(), context, &checks, &mut [])?;
+        let mut call = frame.call(asked.cutoff, asked.cutoff, asked.kind, address(&word.view()));
+        let mut rooms = Rooms::new(context);
+        let launches = lists(cuda, frame);
+        let mut length = Length::new(n);
+        if let Some(flags) = asked.flags {
+            let wanted = rooms.scratch(8)?.address;
+            // SAFETY: the room has as many bytes.
+            unsafe { cuda.stream().zero(wanted, 8)? };
+            let flags = address(flags);
+            launches.run("decide", batch.systems(), &arguments![&call, &flags, &wanted])?;
+            call.wanted = wanted;
+            length = Length::on_device(n, (Integer::I64, wanted))?;
+        }
+        let [systems, points, sorted, bounds] = Cells::bytes(n, batch.systems());
+        let cells = Cells::at([
+            rooms.scratch(systems)?.address,
+            rooms.scratch(points)?.address,
+            rooms.scratch(sorted)?.address,
+            rooms.scratch(bounds)?.address,
+        ]);
+        cells.fill(cuda, context, &launches, &call, frame, length)?;
+        let kept = rooms.scratch(KEPT * n)?.address;
+        let ptr = match asked.ptr {
+            Some(ptr) => ptr,
+            None => rooms.scratch(8 * (n + 1))?.address,
+        };
+        // What only the count needs.
+        let mut short = Rooms::new(context);
+        let counts = short.scratch(4 * n)?.address;
+        let Cells { systems, sorted, bounds, .. } = &cells;
+        launches.run("count", n * WARP, &arguments![&call, systems, sorted, bounds, &counts, &kept])?;
+        let scratch = short.scratch(raw::scan_scratch(n))?;
+        let [from, to] = [(Integer::I32, counts), (Integer::I64, ptr)];
+        raw::scan(&queue(cuda), Scan::Exclusive, from, to, length, Status::IGNORED, scratch)?;
+        drop(short);
+        Ok(Self { launches, call, rooms, word, cells, kept, ptr })
+    }
+
+    /// Copies positions and cells to where arrays of the same types and shapes are.
+    pub(super) fn keep(&self, frame: &DeviceFrame<'_>, [positions, cell]: [u64; 2]) -> Result<()> {
+        let threads = (3 * self.call.points).max(9 * self.call.cells) as usize;
+        let from = address(frame.positions);
+        self.launches.run("keep", threads, &arguments![&self.call, &from, &positions, &cell])
+    }
+
+    /// The number of pairs, for which it waits.
+    pub(super) fn total(&self) -> Result<usize> {
+        let (stream, mut total) = (self.launches.stream, [0i64]);
+        // SAFETY: there is one offset more than points.
+        unsafe { stream.download(&mut total, self.ptr + 8 * self.call.points as u64)? };
+        if total == [0] {
+            // Where the word was raised, no row has pairs.
+            let mut word = [0u32; Word::LEN];
+            // SAFETY: the word has this length.
+            unsafe { stream.download(&mut word, self.call.word)? };
+            let name = |param: Option<usize>| match param.and_then(|p| NAMES.get(p)) {
+                Some(argument) => format!("{CALL}::{argument}"),
+                None => CALL.to_string(),
+            };
+            Word::of(word).error(name).map_or(Ok(()), Err)?;
+        }
+        match i32::try_from(total[0]) {
+            Ok(total) if total < i32::MAX => Ok(total as usize),
+            _ => {
+                let expected = format!("one that gives less than {} pairs", i32::MAX);
+                Err(Error::argument(format!("{CALL}::cutoff"), expected, "one that gives as many, or more"))
+            }
+        }
+    }
+
+    /// Writes the entries, if they all have room.
+    pub(super) fn fill(&mut self, into: Entries) -> Result<()> {
+        let Entries { rows, others, shifts, capacity, packed } = into;
+        (self.call.capacity, self.call.packed) = (capacity as i64, i64::from(packed));
+        let Self { call, cells: Cells { systems, points, sorted, bounds }, kept, ptr, .. } = self;
+        let arguments = arguments![call, systems, points, sorted, bounds, kept, ptr, &rows, &others, &shifts];
+        self.launches.run("fill", call.points as usize * WARP, &arguments)
+    }
+
+    /// Makes the offsets of a list that was not made ones that calls refuse, behind [`Counted::fill`].
+    pub(super) fn finish(&self) -> Result<()> {
+        self.launches.run("finish", self.call.points as usize, &arguments![&self.call, &self.ptr])
+    }
+
+    /// Offsets as i32, and what no pair needs of the room for entries: behind [`Counted::fill`].
+    pub(super) fn coordinates(&self, offsets: u64, into: Entries) -> Result<()> {
+        let threads = (self.call.points as usize + 1).max(into.capacity);
+        let arguments = arguments![&self.call, &self.ptr, &offsets, &into.rows, &into.others, &into.shifts];
+        self.launches.run("coordinates", threads, &arguments)
+    }
+
+    /// Puts what was found into the device's record, and gives the memory back.
+    pub(super) fn end(self) -> Result<()> {
+        let names = || NAMES.map(str::to_string).to_vec();
+        validation::end(self.launches.stream, self.rooms.context(), self.word, &mut [], CALL, &names)
+    }
+}
+
+/// Raises the flag of each system in which a point has moved by more than `most` from `before`, or whose cell is not the
+/// one of `before`; the frame and what was before it have the same types and shapes.
+pub(super) fn moved(
+    cuda: &Cuda,
+    frame: &DeviceFrame<'_>,
+    [before, cell_before]: [u64; 2],
+    most: f64,
+    flags: u64,
+) -> Result<()> {
+    let launches = lists(cuda, frame);
+    let call = frame.call(0.0, 0.0, Kind::Full, 0);
+    let (r, of) = (address(frame.positions), address(frame.batch.idx()));
+    let arguments = arguments![&call, &r, &before, &of, &cell_before, &most, &flags];
+    launches.run("moved", frame.batch.systems().max(frame.batch.atoms()), &arguments)
+}

@@ -1,0 +1,223 @@
+//! From the rows that tasks found, in any order, to the list.
+
+use madelung_core::backend::disjoint_rows::Rows;
+use madelung_core::backend::pool::Pool;
+use madelung_core::pairs::{Buffers, Kind, PairList, Shifts};
+use madelung_core::runtime::lanes::packed;
+use madelung_core::{Error, Result};
+use madelung_cpu::points::{WORD, pick};
+
+use super::candidates::{Found, Search, System};
+use super::search::{MOST_PAIRS, Options};
+
+/// The list of all rows, in CSR, in the memory of another one.
+pub(crate) fn assemble(
+    found: &[Found],
+    search: &Search<'_>,
+    systems: &[System<'_>],
+    options: &Options,
+    pool: &dyn Pool,
+    memory: Buffers,
+) -> Result<PairList<'static>> {
+    let atoms = search.placed.len();
+    let Buffers { neighbor_ptr: mut ptr, others, packed: codes, triples } = memory;
+    // Counts first, each behind its place; then sums.
+    ptr.clear();
+    ptr.resize(atoms + 1, 0);
+    for &(i, count) in found.iter().flat_map(|found| &found.rows) {
+        ptr[i as usize + 1] = i64::from(count);
+    }
+    check_capacity(&ptr[1..], options)?;
+    for i in 0..atoms {
+        ptr[i + 1] += ptr[i];
+    }
+    let (mut others, _) = room(others, ptr[atoms] as usize);
+    let shifts = if systems.iter().all(|system| packed::fits(search.farthest(system))) {
+        let (mut codes, zero) = room(codes, others.len());
+        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut codes, &ptr));
+        pool.run(found.len(), &|task| {
+            write(&found[task], search, systems, &columns, &mut PackedRows::new(search, &images, zero));
+        });
+        Shifts::Packed(codes.into())
+    } else {
+        let (mut triples, _) = room(triples, others.len());
+        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut triples, &ptr));
+        pool.run(found.len(), &|task| {
+            write(
+                &found[task],
+                search,
+                systems,
+                &columns,
+                &mut TripleRows { search, rows: &images, codes: vec![] },
+            );
+        });
+        Shifts::Triples(triples.into())
+    };
+    PairList::from_search(ptr, others, shifts, atoms, options.kind)
+}
+
+/// `len` elements, and whether they are zeros that nobody has touched: the system gives those for nothing until they
+/// are touched.
+fn room<T: Copy + Default>(mut memory: Vec<T>, len: usize) -> (Vec<T>, bool) {
+    if memory.capacity() < len {
+        // A little more than is needed: the next list will be about as long.
+        memory = vec![T::default(); len + len / 32];
+        memory.truncate(len);
+        return (memory, true);
+    }
+    memory.resize(len, T::default());
+    (memory, false)
+}
+
+/// Writes the shifts of rows, in one form or the other.
+trait ShiftRows {
+    /// Takes the candidates of a cell, by atom and image code, of which the first `near` count.
+    fn cell(&mut self, system: &System<'_>, atoms: &[i32], codes: &[i32], near: usize);
+    /// Writes the row of atom `i`: of those of the cell's candidates that have a bit.
+    fn row(&mut self, i: usize, system: &System<'_>, bits: &[u64], others: &[i32]);
+}
+
+/// Writes the rows of one task.
+fn write(
+    found: &Found,
+    search: &Search<'_>,
+    systems: &[System<'_>],
+    columns: &Rows<'_, i32>,
+    shifts: &mut impl ShiftRows,
+) {
+    let (mut cells, mut masks) = (found.cells.iter(), &found.masks[..]);
+    let (mut rows, mut bits) = (&found.rows[..], &found.bits[..]);
+    let (mut atoms_of_blocks, mut codes_of_blocks) = (&found.atoms[..], &found.codes[..]);
+    let (mut atoms, mut codes) = (Vec::new(), Vec::new());
+    for block in &found.blocks {
+        let words = block.words as usize;
+        let atoms_of_block = take(&mut atoms_of_blocks, words * WORD);
+        let codes_of_block = take(&mut codes_of_blocks, words * WORD);
+        for cell in cells.by_ref().take(block.cells as usize) {
+            let (mask, own) = (take(&mut masks, words), take(&mut rows, cell.rows as usize));
+            let Some(&(first, _)) = own.first() else { continue };
+            let system = &systems[systems.partition_point(|system| system.atoms.end <= first as usize)];
+            let near = cell.near as usize;
+            let words = near.div_ceil(WORD);
+            atoms.resize(words * WORD, 0);
+            codes.resize(words * WORD, 0);
+            pick(&search.cpu, mask, atoms_of_block, &mut atoms[..near]);
+            pick(&search.cpu, mask, codes_of_block, &mut codes[..near]);
+            shifts.cell(system, &atoms, &codes, near);
+            for &(i, _) in own {
+                let (bits, others) = (take(&mut bits, words), columns.take(i as usize));
+                pick(&search.cpu, bits, &atoms, others);
+                shifts.row(i as usize, system, bits, others);
+            }
+        }
+    }
+}
+
+/// Shifts packed into one integer, in which they add.
+struct PackedRows<'a> {
+    search: &'a Search<'a>,
+    rows: &'a Rows<'a, i32>,
+    /// Whether rows are zeros before they are written.
+    zero: bool,
+    /// What each candidate of the cell adds to a shift, and the bits of those that add anything.
+    images: Vec<i32>,
+    moved: Vec<u64>,
+}
+
+impl<'a> PackedRows<'a> {
+    fn new(search: &'a Search<'a>, rows: &'a Rows<'a, i32>, zero: bool) -> Self {
+        Self { search, rows, zero, images: vec![], moved: vec![] }
+    }
+}
+
+impl ShiftRows for PackedRows<'_> {
+    fn cell(&mut self, system: &System<'_>, atoms: &[i32], codes: &[i32], near: usize) {
+        let home = system.images.code([0; 3]);
+        self.images.clear();
+        self.moved.clear();
+        let wrapped = self.search.wraps != [0; 3];
+        if wrapped || codes[..near].iter().any(|&code| code != home) {
+            let image = |code: i32| if code == home { 0 } else { packed::pack(system.images.image(code)) };
+            self.images.extend(codes[..near].iter().map(|&code| image(code)));
+            if wrapped {
+                let wraps = atoms.iter().map(|&j| packed::pack(self.search.placed[j as usize].wrap));
+                self.images.iter_mut().zip(wraps).for_each(|(image, wrap)| *image -= wrap);
+            }
+            self.images.resize(codes.len(), 0);
+            let word =
+                |images: &[i32; WORD]| (0..WORD).fold(0, |bits, c| bits | u64::from(images[c] != 0) << c);
+            self.moved.extend(self.images.as_chunks().0.iter().map(word));
+        }
+    }
+
+    fn row(&mut self, i: usize, _: &System<'_>, bits: &[u64], _: &[i32]) {
+        let wrapped = self.search.wraps != [0; 3];
+        let wrap = if wrapped { packed::pack(self.search.placed[i].wrap) } else { 0 };
+        if wrap != 0 || bits.iter().zip(&self.moved).any(|(bits, moved)| bits & moved != 0) {
+            let row = self.rows.take(i);
+            pick(&self.search.cpu, bits, &self.images, row);
+            if wrap != 0 {
+                row.iter_mut().for_each(|shift| *shift += wrap);
+            }
+        } else if !self.zero {
+            self.rows.take(i).fill(0);
+        }
+    }
+}
+
+/// Shifts of atoms that are too many boxes apart to be packed.
+struct TripleRows<'a> {
+    search: &'a Search<'a>,
+    rows: &'a Rows<'a, [i32; 3]>,
+    /// Image codes of the cell's candidates and, behind these, of a row.
+    codes: Vec<i32>,
+}
+
+impl ShiftRows for TripleRows<'_> {
+    fn cell(&mut self, _: &System<'_>, _: &[i32], codes: &[i32], _: usize) {
+        self.codes.clear();
+        self.codes.extend_from_slice(codes);
+    }
+
+    fn row(&mut self, i: usize, system: &System<'_>, bits: &[u64], others: &[i32]) {
+        let candidates = bits.len() * WORD;
+        self.codes.resize(candidates + others.len(), 0);
+        let (codes, of_row) = self.codes.split_at_mut(candidates);
+        pick(&self.search.cpu, bits, codes, of_row);
+        let from = self.search.placed[i].wrap;
+        for ((shift, &j), &code) in self.rows.take(i).iter_mut().zip(others).zip(&*of_row) {
+            let (n, to) = (system.images.image(code), self.search.placed[j as usize].wrap);
+            *shift = std::array::from_fn(|k| n[k] + from[k] - to[k]);
+        }
+    }
+}
+
+/// The first `n` of `rest`, which then begins behind them.
+fn take<'a, T>(rest: &mut &'a [T], n: usize) -> &'a [T] {
+    let (first, behind) = rest.split_at(n);
+    *rest = behind;
+    first
+}
+
+/// Checks sizes before anything is allocated for them.
+fn check_capacity(counts: &[i64], options: &Options) -> Result<()> {
+    let total = counts.iter().sum::<i64>() as usize;
+    let longest = counts.iter().max().map_or(0, |&count| count as usize);
+    if let Some(max_neighbors) = options.max_neighbors.filter(|&given| given < longest) {
+        let expected = format!("at least {longest}, the neighbours of the atom that has most");
+        return Err(Error::argument("max_neighbors", expected, max_neighbors.to_string()));
+    }
+    if let Some(capacity) = options.capacity.filter(|&given| given < total) {
+        let expected = format!("at least {total}, the number of pairs");
+        return Err(Error::argument("capacity", expected, capacity.to_string()));
+    }
+    Ok(())
+}
+
+/// The error for lists that no memory holds.
+pub(crate) fn too_many(kind: Kind, got: &str) -> Error {
+    let half = if kind == Kind::Half { "" } else { ", or a half list" };
+    let expected =
+        format!("a cutoff within which there are at most {MOST_PAIRS} pairs (fewer systems at once{half})");
+    Error::argument("cutoff", expected, format!("{got} pairs"))
+}

@@ -1,0 +1,375 @@
+//! The call: arguments checked once, atoms wrapped, work shared out.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use madelung_core::backend::pool::{Pool, Serial, split_tasks};
+use madelung_core::batch::Batch;
+use madelung_core::pairs::{Buffers, Kind, PairList};
+use madelung_core::{Error, Result};
+use madelung_cpu::Cpu;
+
+use super::all_pairs;
+use super::assemble::{assemble, too_many};
+use super::candidates::{Candidates, Found, Images, Placed, Search, System};
+use super::coordinate::Coordinate;
+use super::grid::{Grid, Scratch};
+use crate::lattice::{Lattice, lattices};
+
+/// How neighbours are found. The list is the same, bit for bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Atoms sorted into the cells of a grid: time grows with the number of pairs.
+    CellList,
+    /// Every atom with every image near the system: best for some hundred atoms, and quadratic beyond.
+    BruteForce,
+}
+
+/// What kind of list, how it is found, and how large it may be.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Full or half.
+    pub kind: Kind,
+    /// None chooses for each system of a batch by its size.
+    pub method: Option<Method>,
+    /// The most pairs the caller has room for.
+    pub capacity: Option<usize>,
+    /// The most pairs per atom the caller has room for.
+    pub max_neighbors: Option<usize>,
+    /// Whose instructions are used; the list is the same, bit for bit.
+    pub cpu: Cpu,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { kind: Kind::Full, method: None, capacity: None, max_neighbors: None, cpu: Cpu::new() }
+    }
+}
+
+impl Options {
+    /// A full list by whichever method, without limits.
+    pub fn full() -> Self {
+        Self::default()
+    }
+
+    /// A half list by whichever method, without limits.
+    pub fn half() -> Self {
+        Self { kind: Kind::Half, ..Self::default() }
+    }
+
+    /// The same with a method prescribed.
+    pub fn with_method(self, method: Method) -> Self {
+        Self { method: Some(method), ..self }
+    }
+
+    /// The same with the instructions of `cpu`.
+    pub fn with_cpu(self, cpu: Cpu) -> Self {
+        Self { cpu, ..self }
+    }
+
+    /// The same with room for so many pairs.
+    pub fn with_capacity(self, capacity: usize) -> Self {
+        Self { capacity: Some(capacity), ..self }
+    }
+
+    /// The same with room for so many pairs per atom.
+    pub fn with_max_neighbors(self, max_neighbors: usize) -> Self {
+        Self { max_neighbors: Some(max_neighbors), ..self }
+    }
+}
+
+/// Atoms per task when preparing, and about as many when searching.
+pub(crate) const ATOMS_PER_TASK: usize = 1024;
+
+/// A list of more pairs is taken for a mistake, which would fill the memory of most machines.
+pub(crate) const MOST_PAIRS: usize = 1 << 36;
+
+/// Where the tasks end that `atoms` atoms are cut into.
+pub(crate) fn task_ends(atoms: usize) -> Vec<usize> {
+    (1..=atoms.div_ceil(ATOMS_PER_TASK)).map(|task| (task * ATOMS_PER_TASK).min(atoms)).collect()
+}
+
+/// Candidates per atom up to which trying all of them is faster than a grid.
+const FEW_CANDIDATES: f64 = 700.0;
+
+/// An atom more than 2^29 boxes away leaves no room in an i32 shift for the way to another one.
+const FARTHEST: f64 = (1u32 << 29) as f64;
+
+/// All pairs closer than `cutoff`, strictly, with r_ij = r_j − r_i + S · cell. `positions` has shape (N, 3), `cutoff`
+/// and `cell` are in the same length unit, and S refers to the positions given, which may lie anywhere.
+///
+/// `cell` (rows are lattice vectors) and `pbc` hold one entry for all systems of `batch` or one for each. Without
+/// `pbc` all axes of a cell are periodic; without `cell` none are. The rows of `cell` along open axes play no part and
+/// may be zero. Atoms on the same point are a pair at distance zero. Decisions are made in f64 for the coordinates
+/// given, whichever their type. Rows are ordered by i, then j, then S; the list does not depend on the method or on
+/// the threads of `pool`, and that of a system not on its batch. Who builds lists again and again saves time with a
+/// [`NeighborSearch`].
+///
+/// # Errors
+/// `positions`, where one is not finite, or so far away that numbers end, or where their number is not that of
+/// `batch`; `cutoff`, where it is not a positive number, or reaches over more images than can be addressed or pairs
+/// than memory holds; `cell`, where it is missing for a periodic axis, not finite, or singular along periodic axes;
+/// `pbc` and `cell`, where their number is neither 1 nor that of the systems; `kind` for a directed list; `capacity`
+/// and `max_neighbors`, where they are too small, with the size that is needed.
+pub fn neighbor_list<T: Coordinate>(
+    positions: &[[T; 3]],
+    cutoff: f64,
+    cell: Option<&[[[f64; 3]; 3]]>,
+    pbc: Option<&[[bool; 3]]>,
+    batch: &Batch<'_>,
+    options: &Options,
+    pool: &dyn Pool,
+) -> Result<PairList<'static>> {
+    NeighborSearch::default().build(positions, cutoff, cell, pbc, batch, options, pool)
+}
+
+/// [`neighbor_list`] with memory that is kept from call to call, as for a simulation that builds its list again every
+/// few steps: fresh memory costs as much time as the search. Give lists that are no longer needed back with
+/// [`NeighborSearch::recycle`].
+#[derive(Default)]
+pub struct NeighborSearch {
+    placed: Vec<Placed>,
+    grids: Vec<Grid>,
+    found: Vec<Found>,
+    workers: Mutex<Vec<Worker>>,
+    list: Buffers,
+}
+
+/// What a thread needs for the time of a task.
+#[derive(Default)]
+struct Worker {
+    near: Vec<([f32; 3], i32, i32)>,
+    own: Vec<usize>,
+    candidates: Candidates,
+    scratch: Scratch,
+}
+
+impl NeighborSearch {
+    /// A search without memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the memory of a list for the next one.
+    pub fn recycle(&mut self, list: PairList<'static>) {
+        self.list = list.into_buffers();
+    }
+
+    /// As [`neighbor_list`].
+    ///
+    /// # Errors
+    /// As [`neighbor_list`].
+    #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
+    pub fn build<T: Coordinate>(
+        &mut self,
+        positions: &[[T; 3]],
+        cutoff: f64,
+        cell: Option<&[[[f64; 3]; 3]]>,
+        pbc: Option<&[[bool; 3]]>,
+        batch: &Batch<'_>,
+        options: &Options,
+        pool: &dyn Pool,
+    ) -> Result<PairList<'static>> {
+        if !(cutoff > 0.0 && cutoff.is_finite()) {
+            return Err(Error::argument("cutoff", "a positive number", cutoff.to_string()));
+        }
+        if options.kind == Kind::Directed {
+            return Err(Error::argument("kind", "a full or a half list", "a directed one"));
+        }
+        if positions.len() != batch.atoms() {
+            let expected = format!("{} rows, as the batch has atoms", batch.atoms());
+            return Err(Error::argument("positions", expected, format!("{} rows", positions.len())));
+        }
+        let positions = &*T::widen(positions);
+        if let Some(i) = positions.iter().position(|r| !(r[0] + r[1] + r[2]).is_finite()) {
+            return Err(Error::argument(
+                "positions",
+                "finite coordinates",
+                format!("{:?} for atom {i}", positions[i]),
+            ));
+        }
+        let lattices = lattices(cell, pbc, batch.systems())?;
+        let lattice = |b: usize| if lattices.len() == 1 { &lattices[0] } else { &lattices[b] };
+        let wraps = place(positions, batch, lattice, cutoff, pool, &mut self.placed)?;
+        let whose = |b: usize| if batch.systems() > 1 { format!(" for system {b}") } else { String::new() };
+        let systems: Vec<System<'_>> = (0..batch.systems())
+            .map(|b| {
+                let (atoms, lattice) = (batch.members(b), lattice(b));
+                let slack = lattice.slack(largest(&positions[atoms.clone()]), cutoff);
+                let images = Images::new(lattice, atoms.len(), cutoff, slack, || whose(b))?;
+                Ok(System { atoms, lattice, images, slack })
+            })
+            .collect::<Result<_>>()?;
+        let half = options.kind == Kind::Half;
+        let search = Search { positions, placed: &self.placed, wraps, cutoff, half, cpu: options.cpu };
+        let tasks = find(&search, &systems, options, pool, &mut self.grids, &mut self.found, &self.workers)?;
+        assemble(&self.found[..tasks], &search, &systems, options, pool, std::mem::take(&mut self.list))
+    }
+}
+
+/// The largest |coordinate|.
+fn largest(positions: &[[f64; 3]]) -> f64 {
+    positions.as_flattened().iter().fold(0.0, |largest, x| if x.abs() > largest { x.abs() } else { largest })
+}
+
+/// Moves every atom into its cell along the periodic axes, and says by how many boxes the farthest are moved each way.
+fn place<'a>(
+    positions: &[[f64; 3]],
+    batch: &Batch<'_>,
+    lattice: impl Fn(usize) -> &'a Lattice + Sync,
+    cutoff: f64,
+    pool: &dyn Pool,
+    placed: &mut Vec<Placed>,
+) -> Result<[i32; 3]> {
+    // Beyond these, the arithmetic of the search would leave its numbers.
+    let too_far = |placed: &Placed| {
+        placed.wrap == [i32::MAX; 3]
+            || placed.s.iter().any(|s| !s.is_finite())
+            || placed.at.iter().any(|x| x.abs() > 1e15 * cutoff)
+    };
+    let atoms = positions.len();
+    placed.resize(atoms, Placed::default());
+    let ends = task_ends(atoms);
+    let wraps: Vec<Mutex<[i32; 3]>> = ends.iter().map(|_| Mutex::new([0; 3])).collect();
+    split_tasks(pool, placed, &ends, |task, placed| {
+        let first = task * ATOMS_PER_TASK;
+        let mut most = [0; 3];
+        for (i, placed) in (first..).zip(placed) {
+            *placed = wrapped(lattice(batch.of(i)), positions[i]);
+            let wrap = if too_far(placed) { [i32::MAX; 3] } else { placed.wrap };
+            (0..3).for_each(|k| most[k] = most[k].max(wrap[k].abs()));
+        }
+        *wraps[task].lock().unwrap_or_else(PoisonError::into_inner) = most;
+    });
+    let most = wraps.into_iter().map(|most| most.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let most = most.fold([0; 3], |a, b| std::array::from_fn(|k| a[k].max(b[k])));
+    if most != [i32::MAX; 3] {
+        return Ok(most);
+    }
+    let i = placed.iter().position(too_far).unwrap_or_default();
+    Err(Error::argument(
+        "positions",
+        format!("coordinates within {FARTHEST} boxes and 1e15 cutoffs of the origin"),
+        format!("{:?} for atom {i}", positions[i]),
+    ))
+}
+
+/// A wrap of `i32::MAX` says that the point is too far away.
+fn wrapped(lattice: &Lattice, r: [f64; 3]) -> Placed {
+    let s = lattice.fractional(r);
+    let mut wrap = [0; 3];
+    for k in (0..3).filter(|&k| lattice.periodic[k]) {
+        let boxes = s[k].floor();
+        if boxes.abs() > FARTHEST || boxes.is_nan() {
+            return Placed { wrap: [i32::MAX; 3], ..Placed::default() };
+        }
+        wrap[k] = boxes as i32;
+    }
+    if wrap == [0; 3] {
+        return Placed { at: r, s, wrap };
+    }
+    let t = lattice.translation(wrap);
+    let at: [f64; 3] = std::array::from_fn(|k| r[k] - t[k]);
+    // From the wrapped point, which far away is another one than s − wrap.
+    Placed { at, s: lattice.fractional(at), wrap }
+}
+
+/// A share of the search.
+enum Work {
+    /// Small systems, one after the other.
+    Small(Range<usize>),
+    /// Some blocks of cells of the grid of a large one.
+    Blocks { grid: usize, part: Range<usize> },
+}
+
+/// Finds the rows of all atoms and says for how many tasks there is something in `found`.
+fn find(
+    search: &Search<'_>,
+    systems: &[System<'_>],
+    options: &Options,
+    pool: &dyn Pool,
+    grids: &mut Vec<Grid>,
+    found: &mut Vec<Found>,
+    workers: &Mutex<Vec<Worker>>,
+) -> Result<usize> {
+    let gridded: Vec<usize> =
+        (0..systems.len()).filter(|&b| wants_grid(&systems[b], search, options)).collect();
+    grids.resize_with(gridded.len(), Grid::default);
+    if let ([grid], [system]) = (&mut grids[..], &gridded[..]) {
+        grid.sort(search, &systems[*system], pool);
+    } else {
+        let ends: Vec<usize> = (1..=gridded.len()).collect();
+        split_tasks(pool, grids, &ends, |g, grid| grid[0].sort(search, &systems[gridded[g]], &Serial));
+    }
+    let mut work = Vec::new();
+    let (mut first, mut atoms, mut grid) = (0, 0, 0);
+    for (b, system) in systems.iter().enumerate() {
+        if gridded.get(grid) == Some(&b) {
+            work.push(Work::Small(first..b));
+            work.extend(
+                grids[grid].parts(ATOMS_PER_TASK).into_iter().map(|part| Work::Blocks { grid, part }),
+            );
+            (first, atoms, grid) = (b + 1, 0, grid + 1);
+            continue;
+        }
+        atoms += system.atoms.len();
+        if atoms >= ATOMS_PER_TASK {
+            work.push(Work::Small(first..b + 1));
+            (first, atoms) = (b + 1, 0);
+        }
+    }
+    work.push(Work::Small(first..systems.len()));
+    work.retain(|work| !matches!(work, Work::Small(range) if range.is_empty()));
+
+    if found.len() < work.len() {
+        found.resize_with(work.len(), Found::default);
+    }
+    // A list that memory cannot hold is given up before it fills it.
+    let total = AtomicUsize::new(0);
+    let pairs = |rows: &[(u32, u32)]| rows.iter().map(|&(_, count)| count as usize).sum::<usize>();
+    let full = || total.load(Ordering::Relaxed) > MOST_PAIRS;
+    let ends: Vec<usize> = (1..=work.len()).collect();
+    split_tasks(pool, found, &ends, |task, found| {
+        let [found] = found else { return };
+        let lock = || workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = lock().pop();
+        let mut worker = free.unwrap_or_default();
+        let Worker { near, own, candidates, scratch } = &mut worker;
+        found.clear();
+        match &work[task] {
+            Work::Small(range) => {
+                for system in systems[range.clone()].iter().take_while(|_| !full()) {
+                    let before = found.rows.len();
+                    all_pairs::search(search, system, near, own, candidates, found);
+                    total.fetch_add(pairs(&found.rows[before..]), Ordering::Relaxed);
+                }
+            }
+            Work::Blocks { grid, part } if !full() => {
+                let system = &systems[gridded[*grid]];
+                grids[*grid].search(part.clone(), search, system, candidates, scratch, found);
+                total.fetch_add(pairs(&found.rows), Ordering::Relaxed);
+            }
+            Work::Blocks { .. } => {}
+        }
+        lock().push(worker);
+    });
+    if full() {
+        return Err(too_many(options.kind, &format!("more than {MOST_PAIRS}")));
+    }
+    Ok(work.len())
+}
+
+/// Whether a system is large enough for a grid, or one is asked for.
+fn wants_grid(system: &System<'_>, search: &Search<'_>, options: &Options) -> bool {
+    let images: f64 = (0..3)
+        .filter(|&k| system.lattice.periodic[k])
+        .map(|k| 1.0 + 2.0 * search.cutoff / system.lattice.heights[k])
+        .product();
+    !system.atoms.is_empty()
+        && match options.method {
+            Some(method) => method == Method::CellList,
+            None => system.atoms.len() > 32 && system.atoms.len() as f64 * images > FEW_CANDIDATES,
+        }
+}
