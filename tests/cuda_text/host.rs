@@ -10,7 +10,6 @@
 use crate::parts::is_launched;
 use libloading::Library;
 use madelung::array::{Array, DType};
-use madelung::backend::Backend;
 use madelung::backend::{Bound, LaunchArgs};
 use madelung::runtime::{
     Division, FINISH_SCATTERED, Kernel, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,

@@ -21,7 +21,6 @@ mod fence;
 use declared::{Given, Plan, dimensions, integer_attributes};
 use madelung::Error;
 use madelung::array::{Array, DType, View};
-use madelung::backend::Backend;
 use madelung::backend::Context;
 use madelung::backend::context::PairLoops;
 use madelung::backend::pool::Serial;
