@@ -222,7 +222,7 @@ def large_calls(card: Card) -> Iterator[Case]:
         s = System.of(atoms, cutoff, 0.1, dtype, card.device)
         forces = torch.empty_like(s.positions)
         moved = size(s.positions, s.charges, s.pairs[1], s.ptr, s.shifts, s.charges, forces)
-        flops = len(s.shifts) * flops_of_a_pair("real_space", "real_space_gradient_positions_0")
+        flops = len(s.shifts) * flops_of_a_pair("ewald_real_space", "ewald_real_space_gradient_positions_0")
         calls = {"madelung": real_space(s, cutoff, compute_forces=True)}
         if peer := nvalchemi():
             calls["nvalchemiops"] = lambda s=s: peer.real_space(s, ALPHA[9.0], compute_forces=True)

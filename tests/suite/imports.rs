@@ -4,7 +4,7 @@ use madelung::array::View;
 use madelung::op::{Arg, Cotangent, Op, Request};
 
 madelung::kernels! {
-    use madelung::electrostatics::functions::screened;
+    use madelung::electrostatics::potential::coulomb::short_range;
 
     #[kernel]
     fn screened_charge(
@@ -14,7 +14,7 @@ madelung::kernels! {
         alpha: &Real,
         energy: &mut [Real; Site],
     ) {
-        energy[i] = q[i] * screened(r[i], alpha);
+        energy[i] = q[i] * short_range(r[i], alpha);
     }
 }
 

@@ -2,37 +2,119 @@
 //!
 //! Per-atom energies in e²/L; `alpha` in 1/L; `strain` is the zero-valued ε of r → r(1+ε), cell → cell(1+ε).
 
-madelung_core::kernels! {
-    use crate::functions::screened;
+/// The kernels and ops of a sum over the lattice, made from the six functions of a [`potential`](crate::potential):
+///
+/// ```ignore
+/// charge_sum! {
+///     /// Sums of exp(−κr)/r.
+///     pub static YUKAWA: yukawa = crate::potential::yukawa[kappa];
+/// }
+/// ```
+///
+/// is a [`ChargeSum`](crate::ChargeSum) of that name; names of its kernels and ops start with the word after the colon. The
+/// potential's own parameters, in brackets, are differentiable arrays with an element per system.
+#[macro_export]
+macro_rules! charge_sum {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis static $name:ident: $prefix:ident = $($potential:ident)::+ [$($parameter:ident),*];
+    ) => {
+        $(#[$attribute])*
+        $visibility static $name: $crate::ChargeSum = {
+            $crate::__core::kernels! {
+                use $($potential)::+::{background, long_range_k2, self_term, short_range};
 
-    /// Real-space part of the Ewald sum: Eᵢ = ½ qᵢ Σⱼ qⱼ erfc(αr)/r over the pairs with r < cutoff.
-    #[kernel(fast(positions), fast(positions, strain), fast(positions, charges, strain))]
-    pub(crate) fn real_space(
-        i: Atom,
-        positions: &[Vec3; Atom],
-        charges: &[Real; Atom],
-        cell: &[Mat3; System],
-        alpha: &[Real; System],
-        strain: &[Zero<Mat3>; System],
-        cutoff: Real,
-        prefactor: Real,
-        atoms: &Batch<Atom, System>,
-        pairs: &Pairs<Atom>,
-        energy: &mut [Real; Atom],
-    ) {
-        let b = atoms.of(i);
-        let mut e = 0.0;
-        for (j, shift) in pairs.row(i) {
-            let d = positions[j] - positions[i] + shift * cell[b];
-            let d = d + d * strain[b];
-            let r = length(d);
-            if r < cutoff {
-                e += charges[j] * screened(r, alpha[b]);
+                /// Real-space part of the sum: Eᵢ = ½ qᵢ Σⱼ qⱼ `short_range`(r) over the pairs with r < cutoff.
+                #[kernel(prefix($prefix), fast(positions), fast(positions, strain), fast(positions, charges, strain))]
+                fn real_space(
+                    i: Atom,
+                    positions: &[Vec3; Atom],
+                    charges: &[Real; Atom],
+                    cell: &[Mat3; System],
+                    alpha: &[Real; System],
+                    $($parameter: &[Real; System],)*
+                    strain: &[Zero<Mat3>; System],
+                    cutoff: Real,
+                    prefactor: Real,
+                    atoms: &Batch<Atom, System>,
+                    pairs: &Pairs<Atom>,
+                    energy: &mut [Real; Atom],
+                ) {
+                    let b = atoms.of(i);
+                    let mut e = 0.0;
+                    for (j, shift) in pairs.row(i) {
+                        let d = positions[j] - positions[i] + shift * cell[b];
+                        let d = d + d * strain[b];
+                        let r = length(d);
+                        if r < cutoff {
+                            e += charges[j] * short_range(r, alpha[b] $(, $parameter[b])*);
+                        }
+                    }
+                    energy[i] = 0.5 * prefactor * charges[i] * e;
+                }
+
+                /// Green function of a wave vector and its opposite: 2 · `long_range_k2`(k²).
+                #[kernel(prefix($prefix))]
+                fn green_function(
+                    k: Wave,
+                    wave_basis: &[Mat3; System],
+                    volume: &[Real; System],
+                    alpha: &[Real; System],
+                    $($parameter: &[Real; System],)*
+                    miller: &[IVec3; Wave],
+                    waves: &Batch<Wave, System>,
+                    green: &mut [Real; Wave],
+                ) {
+                    let b = waves.of(k);
+                    let kvec = miller[k] * wave_basis[b];
+                    let k2 = dot(kvec, kvec);
+                    green[k] = 2.0 * long_range_k2(k2, volume[b], alpha[b] $(, $parameter[b])*);
+                }
+
+                /// Reciprocal part: Eᵢ = ½ qᵢ [Σ_k green(k) Re S(k)* exp(i k·rᵢ) − qᵢ `self_term` − Q `background`].
+                #[kernel(prefix($prefix))]
+                fn reciprocal_space(
+                    i: Atom,
+                    fraction: &[Vec3; Atom],
+                    charges: &[Real; Atom],
+                    green: &[Real; Wave],
+                    real: &[Real; Wave],
+                    imaginary: &[Real; Wave],
+                    total_charge: &[Real; System],
+                    volume: &[Real; System],
+                    alpha: &[Real; System],
+                    $($parameter: &[Real; System],)*
+                    prefactor: Real,
+                    miller: &[IVec3; Wave],
+                    atoms: &Batch<Atom, System>,
+                    waves: &Batch<Wave, System>,
+                    energy: &mut [Real; Atom],
+                ) {
+                    let b = atoms.of(i);
+                    let mut potential = 0.0;
+                    for k in waves.members(b) {
+                        let turns = dot(miller[k], fraction[i]);
+                        let phase = 2.0 * PI * (turns - nearest(turns));
+                        potential += green[k] * (real[k] * cos(phase) + imaginary[k] * sin(phase));
+                    }
+                    let own = self_term(alpha[b] $(, $parameter[b])*) * charges[i];
+                    let uniform = background(volume[b], alpha[b] $(, $parameter[b])*) * total_charge[b];
+                    energy[i] = 0.5 * prefactor * charges[i] * (potential - own - uniform);
+                }
             }
-        }
-        energy[i] = 0.5 * prefactor * charges[i] * e;
-    }
+            $crate::ChargeSum {
+                prefix: stringify!($prefix),
+                parameters: &[$(stringify!($parameter)),*],
+                real_space: &REAL_SPACE,
+                green_function: &GREEN_FUNCTION,
+                reciprocal_space: &RECIPROCAL_SPACE,
+            }
+        };
+    };
+}
 
+// The kernels that no potential changes.
+madelung_core::kernels! {
     /// A cell's dual basis (rows, a·dual = δ), and the wave vectors' basis (rows, with 2π) and volume of the
     /// strained cell. A phase k·r does not change under strain, so phases use the dual basis as it is.
     #[kernel]
@@ -75,23 +157,6 @@ madelung_core::kernels! {
         fraction[i] = s - vec3(nearest(s.x), nearest(s.y), nearest(s.z));
     }
 
-    /// The Coulomb kernel of a wave vector and its opposite: 2 · 4π/(V k²) · exp(−k²/4α²).
-    #[kernel]
-    pub(crate) fn coulomb_kernel(
-        k: Wave,
-        wave_basis: &[Mat3; System],
-        volume: &[Real; System],
-        alpha: &[Real; System],
-        miller: &[IVec3; Wave],
-        waves: &Batch<Wave, System>,
-        green: &mut [Real; Wave],
-    ) {
-        let b = waves.of(k);
-        let kvec = miller[k] * wave_basis[b];
-        let k2 = dot(kvec, kvec);
-        green[k] = 8.0 * PI / (volume[b] * k2) * exp(-0.25 * k2 / (alpha[b] * alpha[b]));
-    }
-
     /// Structure factor S(k) = Σⱼ qⱼ exp(i k·rⱼ).
     #[kernel]
     pub(crate) fn structure_factor(
@@ -125,37 +190,6 @@ madelung_core::kernels! {
         total_charge: &mut [Real; System],
     ) {
         total_charge[atoms.of(i)] += charges[i];
-    }
-
-    /// Reciprocal part: Eᵢ = ½ qᵢ Σ_k green(k) Re[S(k)* exp(i k·rᵢ)], with the self term −α/√π qᵢ² and the uniform
-    /// background −π/(2α²V) qᵢ Q.
-    #[kernel]
-    pub(crate) fn reciprocal_space(
-        i: Atom,
-        fraction: &[Vec3; Atom],
-        charges: &[Real; Atom],
-        green: &[Real; Wave],
-        real: &[Real; Wave],
-        imaginary: &[Real; Wave],
-        total_charge: &[Real; System],
-        volume: &[Real; System],
-        alpha: &[Real; System],
-        prefactor: Real,
-        miller: &[IVec3; Wave],
-        atoms: &Batch<Atom, System>,
-        waves: &Batch<Wave, System>,
-        energy: &mut [Real; Atom],
-    ) {
-        let b = atoms.of(i);
-        let mut potential = 0.0;
-        for k in waves.members(b) {
-            let turns = dot(miller[k], fraction[i]);
-            let phase = 2.0 * PI * (turns - nearest(turns));
-            potential += green[k] * (real[k] * cos(phase) + imaginary[k] * sin(phase));
-        }
-        let self_term = alpha[b] / sqrt(PI) * charges[i];
-        let background = PI / (2.0 * alpha[b] * alpha[b] * volume[b]) * total_charge[b];
-        energy[i] = prefactor * charges[i] * (0.5 * potential - self_term - background);
     }
 
     /// Energy of each system from those of its atoms.

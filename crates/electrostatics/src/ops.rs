@@ -6,16 +6,21 @@ use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
+crate::charge_sum! {
+    /// Ewald sums of point charges.
+    static COULOMB: ewald = crate::potential::coulomb[];
+}
+
 /// Every kernel of this crate, for those who compile or check their text.
 pub fn kernels() -> [&'static Kernel; 8] {
     [
-        &k::REAL_SPACE,
+        COULOMB.real_space,
         &k::LATTICE,
         &k::FRACTIONAL,
-        &k::COULOMB_KERNEL,
+        COULOMB.green_function,
         &k::STRUCTURE_FACTOR,
         &k::SUM_CHARGES,
-        &k::RECIPROCAL_SPACE,
+        COULOMB.reciprocal_space,
         &k::SUM_ENERGIES,
     ]
 }
@@ -23,38 +28,96 @@ pub fn kernels() -> [&'static Kernel; 8] {
 /// The ops of this crate. Each comes with per-atom energies, and, as `…_total`, with energies per system.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    let declare = || Registry::new(COULOMB.ops("madelung")?);
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
 }
 
-fn declare() -> Result<Registry> {
-    let mut ops: Vec<Arc<Op>> = vec![];
-    for per_system in [false, true] {
-        let name = |n: &str| if per_system { format!("{n}_total") } else { n.to_string() };
-        ops.push(energies(real(common(&name("ewald_real_space"))), per_system, &[Part::Real])?);
-        ops.push(energies(
-            reciprocal(common(&name("ewald_reciprocal_space"))),
-            per_system,
-            &[Part::Reciprocal],
-        )?);
-        let both = reciprocal(real(common(&name("ewald_summation"))));
-        ops.push(energies(both, per_system, &[Part::Real, Part::Reciprocal])?);
-    }
-    Registry::new(ops)
+/// The Ewald sum of a pair potential: its kernels over the potential's functions, as [`charge_sum!`](crate::charge_sum)
+/// makes them.
+#[derive(Clone, Copy, Debug)]
+pub struct ChargeSum {
+    /// The first word of the names of its kernels and ops.
+    pub prefix: &'static str,
+    /// The potential's own parameters: real arrays with an element per system, beside `alpha`.
+    pub parameters: &'static [&'static str],
+    /// The sum over pairs.
+    pub real_space: &'static Kernel,
+    /// The factors of the reciprocal sum.
+    pub green_function: &'static Kernel,
+    /// The sum over wave vectors, with the self term and the background.
+    pub reciprocal_space: &'static Kernel,
 }
 
-fn common(name: &str) -> OpBuilder {
-    Op::new("madelung", name, 1)
-        .real("positions", &["Atom", "3"])
-        .real("charges", &["Atom"])
-        .real("cell", &["System", "3", "3"])
-        .must_be(Constraint::Cell)
-        .real("alpha", &["System"])
-        .must_be(Constraint::Positive)
-        .zero("strain", &["System", "3", "3"])
-        .batch("atoms", "Atom", "System")
-        .scalar("prefactor")
-        .must_be(Constraint::Finite)
-        .explain(coincident_atoms)
+#[derive(Clone, Copy)]
+enum Part {
+    Real,
+    Reciprocal,
+}
+
+impl ChargeSum {
+    /// The ops `…_real_space`, `…_reciprocal_space` and `…_summation`, which adds both, with energies per atom, and, as
+    /// `…_total`, with energies per system. The potential's parameters follow `alpha`.
+    ///
+    /// # Errors
+    /// Those of [`OpBuilder::build`], where the kernels are not those of [`charge_sum!`](crate::charge_sum).
+    pub fn ops(&self, namespace: &str) -> Result<Vec<Arc<Op>>> {
+        let sums: [(&str, &[Part]); 3] = [
+            ("real_space", &[Part::Real]),
+            ("reciprocal_space", &[Part::Reciprocal]),
+            ("summation", &[Part::Real, Part::Reciprocal]),
+        ];
+        let both = [false, true].into_iter().flat_map(|per_system| sums.map(|sum| (per_system, sum)));
+        both.map(|(per_system, (name, parts))| self.op(namespace, name, per_system, parts)).collect()
+    }
+
+    /// The energies of the parts add up in one array.
+    fn op(&self, namespace: &str, name: &str, per_system: bool, parts: &[Part]) -> Result<Arc<Op>> {
+        let total = if per_system { "_total" } else { "" };
+        let op = self.arguments(Op::new(namespace, &format!("{}_{name}{total}", self.prefix), 1));
+        let op = parts.iter().fold(op, |op, part| match part {
+            Part::Real => real(op),
+            Part::Reciprocal => reciprocal(op),
+        });
+        let (op, into) = if per_system {
+            (op.output("energy", &["System"]).scratch("atom_energy", &["Atom"]), "atom_energy")
+        } else {
+            (op.output("energy", &["Atom"]), "energy")
+        };
+        let op = parts.iter().fold(op, |op, part| match part {
+            Part::Real => op.step_as(self.real_space, &[("energy", into)]),
+            Part::Reciprocal => op
+                .step(&k::LATTICE)
+                .step(&k::FRACTIONAL)
+                .step(self.green_function)
+                .step(&k::STRUCTURE_FACTOR)
+                .step(&k::SUM_CHARGES)
+                .step_as(self.reciprocal_space, &[("energy", into)]),
+        });
+        if !per_system {
+            return op.build();
+        }
+        // Forces that come with the energies: whatever the weights of the systems, the backward pass scales them.
+        let by = [&["positions", "charges", "cell", "alpha"][..], self.parameters, &["strain"]].concat();
+        op.step(&k::SUM_ENERGIES).saved_gradients(&by).build()
+    }
+
+    fn arguments(&self, op: OpBuilder) -> OpBuilder {
+        let op = op
+            .real("positions", &["Atom", "3"])
+            .real("charges", &["Atom"])
+            .real("cell", &["System", "3", "3"])
+            .must_be(Constraint::Cell)
+            .real("alpha", &["System"])
+            .must_be(Constraint::Positive);
+        self.parameters
+            .iter()
+            .fold(op, |op, parameter| op.real(parameter, &["System"]))
+            .zero("strain", &["System", "3", "3"])
+            .batch("atoms", "Atom", "System")
+            .scalar("prefactor")
+            .must_be(Constraint::Finite)
+            .explain(coincident_atoms)
+    }
 }
 
 fn real(op: OpBuilder) -> OpBuilder {
@@ -72,36 +135,6 @@ fn reciprocal(op: OpBuilder) -> OpBuilder {
         .scratch("real", &["Wave"])
         .scratch("imaginary", &["Wave"])
         .scratch("total_charge", &["System"])
-}
-
-enum Part {
-    Real,
-    Reciprocal,
-}
-
-/// The energies of the parts add up in one array.
-fn energies(op: OpBuilder, per_system: bool, parts: &[Part]) -> Result<Arc<Op>> {
-    let (op, into) = if per_system {
-        (op.output("energy", &["System"]).scratch("atom_energy", &["Atom"]), "atom_energy")
-    } else {
-        (op.output("energy", &["Atom"]), "energy")
-    };
-    let op = parts.iter().fold(op, |op, part| match part {
-        Part::Real => op.step_as(&k::REAL_SPACE, &[("energy", into)]),
-        Part::Reciprocal => op
-            .step(&k::LATTICE)
-            .step(&k::FRACTIONAL)
-            .step(&k::COULOMB_KERNEL)
-            .step(&k::STRUCTURE_FACTOR)
-            .step(&k::SUM_CHARGES)
-            .step_as(&k::RECIPROCAL_SPACE, &[("energy", into)]),
-    });
-    if !per_system {
-        return op.build();
-    }
-    // Forces that come with the energies: whatever the weights of the systems, the backward pass scales them.
-    let by = ["positions", "charges", "cell", "alpha", "strain"];
-    op.step(&k::SUM_ENERGIES).saved_gradients(&by).build()
 }
 
 /// Two charges on one point have no finite energy.

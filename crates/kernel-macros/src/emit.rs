@@ -20,18 +20,18 @@ pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<Toke
     let (functions, descriptor) = match &source.imperative {
         Some(body) => imperative_items(kernel, body),
         None => {
-            let forms =
-                forms(kernel, &source.fast, source.scatter).map_err(|e| syn::Error::new(source.span, e))?;
+            let forms = forms(kernel, &source.fast, source.scatter)
+                .map_err(|e| syn::Error::new(source.ident.span(), e))?;
             items(kernel, &forms, source.small)
         }
     };
     let parse = |text: &str| {
         text.parse::<TokenStream>()
-            .map_err(|e| syn::Error::new(source.span, format!("generated code: {e}\n{text}")))
+            .map_err(|e| syn::Error::new(source.ident.span(), format!("generated code: {e}\n{text}")))
     };
     let (functions, descriptor) = (parse(&functions)?, parse(&descriptor)?);
     let special = quote::format_ident!("{}", if source.small { "outlined" } else { "inlined" });
-    let name = syn::Ident::new(&kernel.name.to_uppercase(), source.span);
+    let name = syn::Ident::new(&source.ident.to_string().to_uppercase(), source.ident.span());
     let docs = &source.docs;
     let visibility = &source.visibility;
     Ok(quote! {

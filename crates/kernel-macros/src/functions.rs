@@ -1,6 +1,6 @@
 //! Functions across crates. A procedural macro sees the tokens of its own call and no others, so a function that is
 //! not private leaves a `macro_rules!` of its name that holds its source (and that of its derivative and of whatever it
-//! calls). A block that imports it, `use other_crate::functions::screened;`, expands through that macro, which hands
+//! calls). A block that imports it, `use other_crate::potential::short_range;`, expands through that macro, which hands
 //! the block back with the source added.
 
 use madelung_kernel::lower::Function;

@@ -32,8 +32,8 @@ pub struct Source {
     pub docs: Vec<String>,
     /// Its visibility.
     pub visibility: syn::Visibility,
-    /// Where its name stands.
-    pub span: proc_macro2::Span,
+    /// Its name as written: the kernel's own may have a prefix.
+    pub ident: syn::Ident,
 }
 
 /// Lowers every kernel of a `kernels!` block.
@@ -283,13 +283,14 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
     if !l.params.iter().enumerate().any(|(p, _)| l.stored.contains(&p)) {
         return err(&f.sig.ident, "this kernel writes nothing");
     }
-    let Attributes { fast, scatter, small } = attributes(f, &l.params)?;
+    let Attributes { fast, scatter, small, prefix } = attributes(f, &l.params)?;
     l.b.remove_unused();
     let queries = l.grids.queries()?;
-    let name = f.sig.ident.to_string();
+    let ident = f.sig.ident.clone();
+    let name = prefix.map_or_else(|| ident.to_string(), |prefix| format!("{prefix}_{ident}"));
     let kernel = Kernel { name, dims: l.dims, index: l.index, params: l.params, queries, body: l.b };
-    let (docs, visibility, span) = (docs(f), f.vis.clone(), f.sig.ident.span());
-    Ok(Source { kernel, imperative: None, fast, scatter, small, docs, visibility, span })
+    let (docs, visibility) = (docs(f), f.vis.clone());
+    Ok(Source { kernel, imperative: None, fast, scatter, small, docs, visibility, ident })
 }
 
 fn docs(f: &ItemFn) -> Vec<String> {
@@ -310,9 +311,10 @@ struct Attributes {
     fast: Vec<Vec<ParamId>>,
     scatter: bool,
     small: bool,
+    prefix: Option<String>,
 }
 
-/// `#[kernel(fast(positions), fast(positions, strain), scatter, small)]`
+/// `#[kernel(fast(positions), fast(positions, strain), scatter, small, prefix(ewald))]`
 fn attributes(f: &ItemFn, params: &[Param]) -> Result<Attributes> {
     let attr = f.attrs.iter().find(|a| a.path().is_ident("kernel"));
     let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(Attributes::default()) };
@@ -326,10 +328,17 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<Attributes> {
             found.small = true;
             return Ok(());
         }
+        if meta.path.is_ident("prefix") {
+            return meta.parse_nested_meta(|word| {
+                found.prefix = Some(word.path.require_ident()?.to_string());
+                Ok(())
+            });
+        }
         if !meta.path.is_ident("fast") {
             return Err(meta.error(
                 "expected `fast(input, …)`: inputs whose gradients get a form of their own; `scatter`: gradients that \
-                 add to partners' elements as well; or `small`: compiles fast, runs slowly",
+                 add to partners' elements as well; `small`: compiles fast, runs slowly; or `prefix(word)`: the start of \
+                 the kernel's name",
             ));
         }
         let mut set = vec![];

@@ -22,7 +22,7 @@ fn refused(source: &str, message: &str) {
             let all = sources.iter().map(|s| forms(&s.kernel, &s.fast, s.scatter));
             let text = all.filter_map(Result::err).next().unwrap_or_else(|| panic!("accepted: {plain}"));
             assert!(!source.contains('«'), "too late, {text}: {plain}");
-            syn::Error::new(sources[0].span, text)
+            syn::Error::new(sources[0].ident.span(), text)
         }
     };
     let text = error.to_string();

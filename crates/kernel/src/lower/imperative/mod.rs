@@ -145,7 +145,7 @@ pub(super) fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
         small: false,
         docs: docs(f),
         visibility: f.vis.clone(),
-        span: f.sig.ident.span(),
+        ident: f.sig.ident.clone(),
     })
 }
 
