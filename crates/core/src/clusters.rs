@@ -5,10 +5,11 @@
 //! (i, j, S) and (j, i, −S) one is kept: that of the atom in the earlier cluster or lane, and for an atom and its own
 //! image that of the positive S. So exactly the list's pairs count, whatever they are (skins, exclusions, several
 //! images), and whatever the order of the atoms: it decides how full the clusters are, not what is right.
+#![expect(unsafe_code, reason = "runs and entries are declared to be plain numbers")]
 
 use std::sync::{Arc, OnceLock};
 
-use crate::array::{Data, View};
+use crate::array::{Buffer, Data, Plain, View};
 use crate::backend::pool::{Pool, map_tasks};
 use crate::batch::Batch;
 use crate::cell::Cell;
@@ -206,6 +207,11 @@ pub struct Entry {
     pub mask: u32,
 }
 
+// SAFETY: both are numbers of 32 bits, without gaps.
+unsafe impl Plain for Run {}
+// SAFETY: as above.
+unsafe impl Plain for Entry {}
+
 /// Runs that one task works through, with clusters numbered among those that they touch.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -213,8 +219,8 @@ pub(crate) struct Piece {
     pub(crate) system: usize,
     /// The clusters that the runs touch.
     pub(crate) clusters: Vec<u32>,
-    pub(crate) runs: Vec<Run>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) runs: Buffer<Run>,
+    pub(crate) entries: Buffer<Entry>,
     /// Where each block of [`BLOCK`] runs begins in `touched`, and one more.
     pub(crate) blocks: Vec<u32>,
     /// The clusters that each block adds to as columns.
@@ -270,16 +276,16 @@ impl ClusterList {
         let convert = Convert { list, width, atoms: &atoms, places: &places, clusters };
         let parts =
             map_tasks(pool, tasks, |t| convert.rows(clusters * t / tasks, clusters * (t + 1) / tasks));
-        let (mut runs, mut entries) = (vec![], vec![]);
+        let (mut runs, mut entries) = (Buffer::new(), Buffer::new());
         for part in parts {
             let (mut new_runs, new_entries) = part?;
             let offset = u32::try_from(entries.len()).ok()?;
-            for run in &mut new_runs {
+            for run in &mut *new_runs {
                 run.start += offset;
                 run.end += offset;
             }
-            runs.append(&mut new_runs);
-            entries.extend(new_entries);
+            runs.extend_from_slice(&new_runs);
+            entries.extend_from_slice(&new_entries);
         }
         u32::try_from(entries.len()).ok()?;
         let cuts = cut(list, order, &systems, &runs);
@@ -352,7 +358,7 @@ fn localize(system: usize, runs: &[Run], entries: &[Entry], clusters: usize) -> 
         *at
     };
     let offset = runs.first().map_or(0, |run| run.start);
-    let (mut my_runs, mut my_entries) = (Vec::with_capacity(runs.len()), vec![]);
+    let (mut my_runs, mut my_entries) = (Buffer::with_capacity(runs.len()), Buffer::new());
     for run in runs {
         my_entries.extend(
             entries[run.start as usize..run.end as usize]
@@ -392,8 +398,8 @@ struct Convert<'a> {
 
 impl Convert<'_> {
     /// The runs of the rows in clusters `lo..hi`. None where an image does not fit its bits.
-    fn rows(&self, lo: usize, hi: usize) -> Option<(Vec<Run>, Vec<Entry>)> {
-        let (mut runs, mut entries): (Vec<Run>, Vec<Entry>) = (vec![], vec![]);
+    fn rows(&self, lo: usize, hi: usize) -> Option<(Buffer<Run>, Buffer<Entry>)> {
+        let (mut runs, mut entries) = (Buffer::new(), Buffer::<Entry>::new());
         // For each cluster the entry it has in the run that made it.
         let mut last = vec![(u32::MAX, 0u32); self.clusters];
         let mut kept: Vec<(u64, u32)> = vec![];

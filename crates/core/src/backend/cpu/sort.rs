@@ -25,7 +25,7 @@ impl Radix for u32 {
     }
 
     fn room(context: &Context<'_>, n: usize) -> Result<Array> {
-        context.allocator.zeros(DType::I32, &[n])
+        context.allocator.room(DType::I32, &[n])
     }
 
     fn keys(room: &mut Array) -> &mut [Self] {
@@ -43,7 +43,7 @@ impl Radix for u64 {
     }
 
     fn room(context: &Context<'_>, n: usize) -> Result<Array> {
-        context.allocator.zeros(DType::F64, &[n])
+        context.allocator.room(DType::F64, &[n])
     }
 
     fn keys(room: &mut Array) -> &mut [Self] {
