@@ -91,7 +91,7 @@ fn real_space(c: &mut Criterion) {
     }
 }
 
-/// Pages that the system has given to this process so far, and seconds of the processor that it took.
+/// Page faults of this process so far, and its seconds of the processor.
 fn usage() -> (f64, f64) {
     #[cfg(target_os = "linux")]
     {

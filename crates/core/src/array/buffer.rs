@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 /// Plain numbers, and arrays of them.
 ///
 /// # Safety
-/// Any bytes are a value, and a value has no bytes that hold nothing.
+/// Any bytes are a value, and all bytes of a value are initialised (there is no padding).
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! plain {
@@ -33,7 +33,7 @@ pub struct Buffer<T: Plain> {
     pointer: NonNull<T>,
     len: usize,
     capacity: usize,
-    /// Where the elements lie; none for memory of a vector.
+    /// Block that the elements lie in; none for memory of a vector.
     block: Option<Block>,
 }
 
@@ -66,7 +66,7 @@ impl<T: Plain> Buffer<T> {
         buffer
     }
 
-    /// `len` elements that hold anything, and whether they are zeros.
+    /// `len` elements of any values, and whether they are zeros.
     pub fn room(len: usize) -> (Self, bool) {
         let (buffer, zeros) = Self::anything(len);
         if cfg!(debug_assertions) {
@@ -81,7 +81,7 @@ impl<T: Plain> Buffer<T> {
     fn anything(len: usize) -> (Self, bool) {
         match Self::in_block(len) {
             Some((mut buffer, zeros)) => {
-                // The bytes of a block hold something, so these are values.
+                // The bytes of a block are initialised, so these are values.
                 buffer.len = len;
                 (buffer, zeros)
             }
@@ -104,7 +104,7 @@ impl<T: Plain> Buffer<T> {
         Some((Self { pointer: block.start().cast(), len: 0, capacity, block: Some(block) }, zeros))
     }
 
-    /// How many elements there is memory for.
+    /// Number of elements that there is memory for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -124,7 +124,7 @@ impl<T: Plain> Buffer<T> {
         self.len = 0;
     }
 
-    /// Makes it `len` elements long, by `x`.
+    /// Changes the length to `len`; new elements are `x`.
     pub fn resize(&mut self, len: usize, x: T) {
         self.reserve(len.saturating_sub(self.len));
         if len > self.len {
@@ -156,7 +156,7 @@ impl<T: Plain> Buffer<T> {
         self.len += more.len();
     }
 
-    /// Sees to it that there is memory for as many more.
+    /// Reserves memory for `more` elements beyond those that are there.
     pub fn reserve(&mut self, more: usize) {
         let least = self.len.checked_add(more).expect("as many elements as memory holds");
         if least <= self.capacity {
@@ -287,19 +287,19 @@ impl<'a, T: Plain> IntoIterator for &'a Buffer<T> {
 /// Plain numbers, borrowed or owned.
 #[derive(Clone, Debug)]
 pub enum Numbers<'a, T: Plain> {
-    /// Somebody else's.
+    /// Numbers of another owner.
     Borrowed(&'a [T]),
-    /// Owned ones.
+    /// Numbers in a buffer.
     Owned(Buffer<T>),
 }
 
 impl<T: Plain> Numbers<'_, T> {
-    /// A view of them.
+    /// Borrowed view of the numbers.
     pub fn borrowed(&self) -> Numbers<'_, T> {
         Numbers::Borrowed(self)
     }
 
-    /// An own buffer of them, copied where they are borrowed.
+    /// Buffer of the numbers, copied where they are borrowed.
     pub fn into_buffer(self) -> Buffer<T> {
         match self {
             Self::Borrowed(elements) => elements.into(),
@@ -307,7 +307,7 @@ impl<T: Plain> Numbers<'_, T> {
         }
     }
 
-    /// Owned ones, copied where they are borrowed.
+    /// Owned numbers, copied where they are borrowed.
     pub fn into_owned(self) -> Numbers<'static, T> {
         Numbers::Owned(self.into_buffer())
     }

@@ -34,15 +34,15 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// Blocks that come back while another one is kept in vain: some hundred calls.
 const OLD: usize = 1 << 12;
 
-/// From 64 kB to 3.5 GB.
+/// Number of size classes, from 64 kB to 3.5 GB.
 const CLASSES: usize = 64;
 
-/// Blocks of one class.
+/// Number of blocks of one class that are kept.
 const DEPTH: usize = 16;
 
 /// Bytes of a block of each class.
 const fn size(class: usize) -> usize {
-    (4 + class % 4) * (SMALLEST / 4) << (class / 4)
+    ((4 + class % 4) * (SMALLEST / 4)) << (class / 4)
 }
 
 /// The smallest class whose blocks have so many bytes; none for arrays that are small, or larger than all blocks.
@@ -60,13 +60,14 @@ const fn alignment(class: usize) -> usize {
     if size(class) < HUGE_PAGE { ALIGNMENT } else { HUGE_PAGE }
 }
 
-/// With room to align the block in: memory that is asked for with an alignment is not given as zeros for nothing.
+/// Layout of the allocation that a block is aligned in: memory that is asked for with an alignment is not given as zeros
+/// for nothing.
 fn layout(class: usize) -> Layout {
     Layout::from_size_align(size(class) + alignment(class), align_of::<u128>())
         .expect("far from the largest size")
 }
 
-/// Where the block begins in an allocation of its layout.
+/// Start of the block in an allocation of its layout.
 fn start(base: NonNull<u8>, class: usize) -> NonNull<u8> {
     // SAFETY: the layout has room for one alignment more than the block.
     unsafe { base.add(base.align_offset(alignment(class))) }
@@ -102,6 +103,12 @@ struct Slot {
     since: AtomicUsize,
 }
 
+impl Slot {
+    const fn empty() -> Self {
+        Self { base: AtomicPtr::new(null_mut()), since: AtomicUsize::new(0) }
+    }
+}
+
 struct Cache {
     slots: [[Slot; DEPTH]; CLASSES],
     /// Bytes of the blocks in the slots. Counted before a block comes and after it went, so never too few; a child
@@ -117,16 +124,15 @@ const NOT_READ: usize = usize::MAX;
 
 static CACHE: Cache = Cache::new(NOT_READ);
 
-/// What the environment asks for.
+/// Most bytes to keep, by the text in the environment.
 fn most_bytes(asked: Option<&str>) -> usize {
     asked.and_then(|text| text.trim().parse().ok()).map_or(MOST_BYTES, |bytes: usize| bytes.min(NOT_READ - 1))
 }
 
 impl Cache {
     const fn new(most: usize) -> Self {
-        const EMPTY: Slot = Slot { base: AtomicPtr::new(null_mut()), since: AtomicUsize::new(0) };
         Self {
-            slots: [const { [EMPTY; DEPTH] }; CLASSES],
+            slots: [const { [const { Slot::empty() }; DEPTH] }; CLASSES],
             bytes: AtomicUsize::new(0),
             clock: AtomicUsize::new(0),
             most: AtomicUsize::new(most),
@@ -144,8 +150,8 @@ impl Cache {
         most
     }
 
-    /// Empties a slot of a class.
-    fn empty(&self, class: usize, slot: &Slot) -> Option<NonNull<u8>> {
+    /// Allocation of a slot, which is empty from then on.
+    fn take_from(&self, class: usize, slot: &Slot) -> Option<NonNull<u8>> {
         if slot.base.load(Ordering::Relaxed).is_null() {
             return None;
         }
@@ -155,7 +161,7 @@ impl Cache {
     }
 
     fn take(&self, class: usize) -> Option<NonNull<u8>> {
-        self.slots[class].iter().find_map(|slot| self.empty(class, slot))
+        self.slots[class].iter().find_map(|slot| self.take_from(class, slot))
     }
 
     /// Keeps an allocation, or gives it back to the process's allocator.
@@ -187,7 +193,7 @@ impl Cache {
         }
     }
 
-    /// Frees the block that was kept longest, and for as many others at least; whether there was one.
+    /// Frees the block that was kept longest, if `least` others came since; whether there was one.
     fn free_oldest(&self, least: usize) -> bool {
         let now = self.clock.load(Ordering::Relaxed);
         let classes = self.slots.iter().enumerate();
@@ -198,7 +204,7 @@ impl Cache {
             !slot.base.load(Ordering::Relaxed).is_null() && age(slot).cast_unsigned() >= least
         });
         let Some((class, slot)) = kept.max_by_key(|(_, slot)| age(slot)) else { return false };
-        if let Some(base) = self.empty(class, slot) {
+        if let Some(base) = self.take_from(class, slot) {
             // SAFETY: what lies in a slot came by `give`, and now nobody else has it.
             unsafe { free(class, base) };
         }
@@ -220,7 +226,7 @@ pub fn bytes() -> usize {
     CACHE.bytes.load(Ordering::Relaxed)
 }
 
-/// A block of memory, which is kept when it is dropped. All its bytes hold something.
+/// A block of memory, which is kept when it is dropped. All its bytes are initialised.
 pub(super) struct Block {
     base: NonNull<u8>,
     class: u8,
@@ -243,12 +249,12 @@ impl Block {
         Some((Self { base, class: class as u8 }, zeros))
     }
 
-    /// Its bytes.
+    /// Number of bytes.
     pub(super) fn size(&self) -> usize {
         size(self.class.into())
     }
 
-    /// Where they begin: at a multiple of [`ALIGNMENT`], or of [`HUGE_PAGE`] where there are as many.
+    /// Start of the bytes: a multiple of [`ALIGNMENT`], and of [`HUGE_PAGE`] in blocks that have as many.
     pub(super) fn start(&self) -> NonNull<u8> {
         start(self.base, self.class.into())
     }

@@ -191,7 +191,7 @@ macro_rules! made {
     };
 }
 
-/// How many there are in a shape.
+/// Number of elements of a shape.
 fn elements(shape: &[usize]) -> usize {
     shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).expect("a shape that fits in memory")
 }
@@ -319,7 +319,7 @@ impl Array {
         made!(dtype, T => Elements::of(Buffer::<T>::zeros(elements(shape)), shape))
     }
 
-    /// Elements that hold anything.
+    /// Elements of any values, to be written before they are read.
     pub fn room(dtype: DType, shape: &[usize]) -> Self {
         made!(dtype, T => Elements::of(Buffer::<T>::room(elements(shape)).0, shape))
     }

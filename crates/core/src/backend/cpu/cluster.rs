@@ -34,7 +34,7 @@ struct Line([u64; 8]);
 // SAFETY: numbers, as many as the alignment has room for.
 unsafe impl Plain for Line {}
 
-/// Lines that hold `n` elements of `size` bytes.
+/// Number of lines that hold `n` elements of `size` bytes.
 fn lines(n: usize, size: usize) -> usize {
     (n * size).div_ceil(size_of::<Line>())
 }
