@@ -1,15 +1,18 @@
 //! Real-space Ewald on one thread: energies, energies and forces, and everything, per directed pair of the full list.
 //! 10,648 atoms at 0.1 atoms/Å³, cutoff 10 Å (about 420 neighbours each), the list given; pairs row by row, in clusters,
-//! and in clusters that are made anew.
+//! and in clusters that are made anew. Then calls that make and drop megabytes, with the page faults of each: a neighbour
+//! list, and the whole Ewald sum with its list.
+#![expect(unsafe_code, reason = "the system's count of page faults")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use madelung::array::{Array, DType};
-use madelung::backend::pool::{Serial, Threads};
+use madelung::backend::pool::{Pool, Serial, Threads};
 use madelung::backend::{Context, PairLoops};
 use madelung::batch::Batch;
 use madelung::cpu::Cpu;
+use madelung::neighbors::Options as SearchOptions;
 use madelung::runtime::Isa;
-use madelung::{Options, System, ewald_real_space};
+use madelung::{EwaldSettings, Options, System, ewald_real_space, ewald_summation, neighbor_list};
 
 const LOOPS: [PairLoops; 2] = [PairLoops::Rows, PairLoops::Clusters];
 
@@ -89,5 +92,70 @@ fn real_space(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, real_space);
+/// Page faults of this process so far, and its seconds of the processor.
+fn usage() -> (f64, f64) {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: a structure of numbers, which the call fills.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
+            usage
+        };
+        let seconds = |t: libc::timeval| t.tv_sec as f64 + 1e-6 * t.tv_usec as f64;
+        (usage.ru_minflt as f64, seconds(usage.ru_utime) + seconds(usage.ru_stime))
+    }
+    #[cfg(not(target_os = "linux"))]
+    (0.0, 0.0)
+}
+
+/// Calls that make megabytes and drop them.
+fn memory(c: &mut Criterion) {
+    const CALLS: u32 = 10;
+    let threads = Threads::new(2);
+    let mut group = c.benchmark_group("memory");
+    group.sample_size(10);
+    let mut measure = |name: &str, call: &dyn Fn()| {
+        call();
+        let before = usage();
+        (0..CALLS).for_each(|_| call());
+        let after = usage();
+        let of_each = |before: f64, after: f64| (after - before) / f64::from(CALLS);
+        let (faults, seconds) = (of_each(before.0, after.0), of_each(before.1, after.1));
+        println!(
+            "memory/{name}: {faults:.0} page faults, {:.2} ms of the processor for each call",
+            1e3 * seconds
+        );
+        group.bench_function(name, |b| b.iter(call));
+    };
+    for edge in [23, 46] {
+        let (r, q, length) = fluid(edge);
+        let (r, n) = (r.as_chunks().0, q.len());
+        let cell = [[[length, 0.0, 0.0], [0.0, length, 0.0], [0.0, 0.0, length]]];
+        let batch = Batch::single(n).expect("few atoms");
+        for (pool, count) in [(&Serial as &dyn Pool, "1 thread"), (&threads, "2 threads")] {
+            measure(&format!("neighbour list/{n} atoms, 6 Å, {count}"), &|| {
+                neighbor_list(r, 6.0, Some(&cell), None, &batch, &SearchOptions::full(), pool)
+                    .expect("a list");
+            });
+        }
+    }
+    let (r, q, length) = fluid(12);
+    let n = q.len();
+    let cell = Array::from_f64(DType::F64, &[3, 3], &[length, 0.0, 0.0, 0.0, length, 0.0, 0.0, 0.0, length]);
+    let cell = cell.expect("a cell");
+    let positions = Array::from_f64(DType::F64, &[n, 3], &r).expect("shapes fit");
+    let charges = Array::from_f64(DType::F64, &[n], &q).expect("shapes fit");
+    let batch = Batch::single(n).expect("few atoms");
+    let system = System::new(positions.view(), charges.view(), cell.view(), batch).expect("a system");
+    let settings = EwaldSettings::default();
+    for (pool, count) in [(&Serial as &dyn Pool, "1 thread"), (&threads, "2 threads")] {
+        let context = Context { pool, ..madelung::cpu::context() };
+        measure(&format!("Ewald sum/{n} atoms, energies, forces, {count}"), &|| {
+            ewald_summation(&context, &system, &settings, None, &Options::forces()).expect("a sum");
+        });
+    }
+}
+
+criterion_group!(benches, memory, real_space);
 criterion_main!(benches);

@@ -1,12 +1,14 @@
 //! NumPy arrays as borrowed views, and owned arrays as NumPy's, neither copied.
+#![expect(unsafe_code, reason = "NumPy uses memory that goes back to the library with the last array in it")]
 
 use madelung::Result;
-use madelung::array::{Array, DType, Data, View};
+use madelung::array::{Array, DType, Data, Elements, Plain, View};
 use madelung::batch::Batch;
-use numpy::ndarray::{ArrayBase, ArrayD, Dimension, OwnedRepr};
+use numpy::ndarray::{ArrayBase, ArrayD, ArrayViewMutD, Dimension, OwnedRepr};
 use numpy::{Element, PyArray, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::any::Any;
 
 /// A contiguous array of f64 or f32.
 #[derive(FromPyObject)]
@@ -50,13 +52,31 @@ pub(crate) fn given<'py, T: Element, D: Dimension>(
     PyArray::from_owned_array(py, array).into_any()
 }
 
-/// The same for an array of any dtype.
+/// The owner of memory that NumPy uses: the base of the array there.
+#[pyclass(frozen, module = "madelung")]
+struct Owner(#[expect(dead_code, reason = "dropped with the object")] Box<dyn Any + Send + Sync>);
+
+/// Owned elements, handed to NumPy.
+fn given_elements<T: Element + Plain>(py: Python<'_>, mut elements: Elements<T>) -> Bound<'_, PyAny> {
+    if !elements.is_kept() {
+        return given(py, ArrayD::from(elements));
+    }
+    let (shape, pointer) = (elements.shape().to_vec(), elements.as_mut_ptr());
+    let owner = Bound::new(py, Owner(Box::new(elements))).expect("memory for an object");
+    // SAFETY: the elements stay where they are while their owner lives, which the array keeps, and nobody else uses them.
+    unsafe {
+        let view = ArrayViewMutD::from_shape_ptr(shape, pointer);
+        PyArray::borrow_from_array(&view, owner.into_any()).into_any()
+    }
+}
+
+/// An owned array of any dtype, handed to NumPy.
 pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
     match array {
-        Array::F64(a) => given(py, ArrayD::from(a)),
-        Array::F32(a) => given(py, ArrayD::from(a)),
-        Array::I32(a) => given(py, ArrayD::from(a)),
-        Array::I64(a) => given(py, ArrayD::from(a)),
+        Array::F64(a) => given_elements(py, a),
+        Array::F32(a) => given_elements(py, a),
+        Array::I32(a) => given_elements(py, a),
+        Array::I64(a) => given_elements(py, a),
         // NumPy has no bfloat16, and nothing here is stored in 16 bits.
         a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32)),
         Array::Device(_) => unreachable!("the functions of NumPy run on the host"),

@@ -91,7 +91,7 @@ impl<'a> PairList<'a> {
         kind: Kind,
     ) -> Result<Self> {
         let (ptr, others, shifts) = csr(neighbor_ptr, others, shifts)?;
-        Self::from_search(ptr, others, Shifts::Triples(shifts), columns, kind)
+        Self::from_search(ptr, others, Shifts::Triples(shifts.into()), columns, kind)
     }
 
     /// [`PairList::from_coo`] of i32 or i64 arrays: `neighbor_list` (2, P), `shifts` (P, 3).

@@ -6,6 +6,7 @@
 //! image that of the positive S. So exactly the list's pairs count, whatever they are (skins, exclusions, several
 //! images), and whatever the order of the atoms: it decides how full the clusters are, not what is right.
 
+use madelung_core::array::Buffer;
 use madelung_core::backend::pool::{Pool, map_tasks};
 use madelung_core::pairs::PairList;
 use madelung_core::pairs::order::{IMAGES, Ordered, SpatialOrder};
@@ -35,8 +36,8 @@ pub(crate) struct Piece {
     pub(crate) system: usize,
     /// The clusters that the runs touch.
     pub(crate) clusters: Vec<u32>,
-    pub(crate) runs: Vec<ClusterRun>,
-    pub(crate) entries: Vec<ClusterEntry>,
+    pub(crate) runs: Buffer<ClusterRun>,
+    pub(crate) entries: Buffer<ClusterEntry>,
     /// Where each block of [`BLOCK`] runs begins in `touched`, and one more.
     pub(crate) blocks: Vec<u32>,
     /// The clusters that each block adds to as columns.
@@ -92,16 +93,16 @@ impl ClusterList {
         let convert = Convert { list, width, atoms: &atoms, places: &places, clusters };
         let parts =
             map_tasks(pool, tasks, |t| convert.rows(clusters * t / tasks, clusters * (t + 1) / tasks));
-        let (mut runs, mut entries) = (vec![], vec![]);
+        let (mut runs, mut entries) = (Buffer::new(), Buffer::new());
         for part in parts {
             let (mut new_runs, new_entries) = part?;
             let offset = u32::try_from(entries.len()).ok()?;
-            for run in &mut new_runs {
+            for run in &mut *new_runs {
                 run.start += offset;
                 run.end += offset;
             }
-            runs.append(&mut new_runs);
-            entries.extend(new_entries);
+            runs.extend_from_slice(&new_runs);
+            entries.extend_from_slice(&new_entries);
         }
         u32::try_from(entries.len()).ok()?;
         let cuts = cut(list, order, &systems, &runs);
@@ -174,7 +175,7 @@ fn localize(system: usize, runs: &[ClusterRun], entries: &[ClusterEntry], cluste
         *at
     };
     let offset = runs.first().map_or(0, |run| run.start);
-    let (mut my_runs, mut my_entries) = (Vec::with_capacity(runs.len()), vec![]);
+    let (mut my_runs, mut my_entries) = (Buffer::with_capacity(runs.len()), Buffer::new());
     for run in runs {
         my_entries.extend(
             entries[run.start as usize..run.end as usize]
@@ -214,8 +215,8 @@ struct Convert<'a> {
 
 impl Convert<'_> {
     /// The runs of the rows in clusters `lo..hi`. None where an image does not fit its bits.
-    fn rows(&self, lo: usize, hi: usize) -> Option<(Vec<ClusterRun>, Vec<ClusterEntry>)> {
-        let (mut runs, mut entries): (Vec<ClusterRun>, Vec<ClusterEntry>) = (vec![], vec![]);
+    fn rows(&self, lo: usize, hi: usize) -> Option<(Buffer<ClusterRun>, Buffer<ClusterEntry>)> {
+        let (mut runs, mut entries) = (Buffer::new(), Buffer::<ClusterEntry>::new());
         // For each cluster the entry it has in the run that made it.
         let mut last = vec![(u32::MAX, 0u32); self.clusters];
         let mut kept: Vec<(u64, u32)> = vec![];

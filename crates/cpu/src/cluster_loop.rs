@@ -7,8 +7,7 @@
 
 use crate::cluster_list::{BLOCK, ClusterList, Piece, clusters};
 use crate::launch::Shared;
-use madelung_core::array::DType;
-use madelung_core::array::Data;
+use madelung_core::array::{Buffer, DType, Data, Plain};
 use madelung_core::backend::PairLoops;
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, LaunchArgs};
@@ -24,7 +23,7 @@ const WORTH: [usize; 2] = [512, 64];
 /// A first phase that has run.
 pub(crate) struct Sums {
     /// For each row its sums.
-    pub(crate) sums: Vec<f64>,
+    pub(crate) sums: Buffer<f64>,
     /// The systems that have them.
     pub(crate) systems: Vec<bool>,
 }
@@ -34,9 +33,17 @@ pub(crate) struct Sums {
 #[repr(C, align(64))]
 struct Line([u64; 8]);
 
+// SAFETY: numbers, as many as the alignment has room for.
+unsafe impl Plain for Line {}
+
+/// Number of lines that hold `n` elements of `size` bytes.
+fn lines(n: usize, size: usize) -> usize {
+    (n * size).div_ceil(size_of::<Line>())
+}
+
 /// Zeros for `n` elements of `size` bytes.
-fn zeros(n: usize, size: usize) -> Vec<Line> {
-    vec![Line([0; 8]); (n * size).div_ceil(size_of::<Line>())]
+fn zeros(n: usize, size: usize) -> Buffer<Line> {
+    Buffer::zeros(lines(n, size))
 }
 
 /// Runs the first phase where the part has a cluster form and some system's pairs are to be taken so.
@@ -125,24 +132,24 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run<E: Elem>(&self, systems: &[bool]) -> Vec<f64> {
+    fn run<E: Elem>(&self, systems: &[bool]) -> Buffer<f64> {
         let packed = self.pack::<E>();
         let pieces = &self.list.pieces;
         let sums = map_tasks(self.pool, pieces.len(), |p| {
-            if systems[pieces[p].system] { self.piece::<E>(&pieces[p], &packed) } else { vec![] }
+            if systems[pieces[p].system] { self.piece::<E>(&pieces[p], &packed) } else { Buffer::new() }
         });
         self.collect(&sums)
     }
 
     /// The components of all clusters.
-    fn pack<E: Elem>(&self) -> Vec<Line> {
+    fn pack<E: Elem>(&self) -> Buffer<Line> {
         let (list, form, width) = (self.list, self.form, self.list.width);
         let columns = form.packed.len();
         let cells = cells(self.launch, form, self.order.ptr().len() - 1);
         let wraps = self.order.wraps();
         let clusters = list.systems.len();
         let block = columns * width;
-        let mut packed = zeros(clusters * block, size_of::<E>());
+        let (mut packed, _) = Buffer::<Line>::room(lines(clusters * block, size_of::<E>()));
         // SAFETY: lines are plain numbers, and there are enough of them.
         let flat =
             unsafe { std::slice::from_raw_parts_mut(packed.as_mut_ptr().cast::<E>(), clusters * block) };
@@ -189,11 +196,11 @@ impl Work<'_> {
     }
 
     /// The sums that a piece leaves, for the clusters that it touches.
-    fn piece<E: Elem>(&self, piece: &Piece, packed: &[Line]) -> Vec<Line> {
+    fn piece<E: Elem>(&self, piece: &Piece, packed: &[Line]) -> Buffer<Line> {
         let width = self.list.width;
         let (block, sums) = (self.form.packed.len() * width, self.form.sums * width);
         let here = piece.clusters.len();
-        let mut mine = zeros(here * block, size_of::<E>());
+        let (mut mine, _) = Buffer::<Line>::room(lines(here * block, size_of::<E>()));
         for (n, cluster) in piece.clusters.iter().enumerate() {
             // SAFETY: both hold `block` elements for each of their clusters.
             unsafe {
@@ -202,8 +209,11 @@ impl Work<'_> {
             }
         }
         let mut result = zeros(here * sums, size_of::<f64>());
-        let mut columns =
-            if size_of::<E>() == size_of::<f64>() { vec![] } else { zeros(here * sums, size_of::<E>()) };
+        let mut columns = if size_of::<E>() == size_of::<f64>() {
+            Buffer::new()
+        } else {
+            zeros(here * sums, size_of::<E>())
+        };
         let at = ClusterPiece {
             packed: mine.as_ptr().cast(),
             columns: if columns.is_empty() {
@@ -237,9 +247,9 @@ impl Work<'_> {
     }
 
     /// For each row, what the pieces have left for it, in their order.
-    fn collect(&self, pieces: &[Vec<Line>]) -> Vec<f64> {
+    fn collect(&self, pieces: &[Buffer<Line>]) -> Buffer<f64> {
         let (list, sums, width) = (self.list, self.form.sums, self.list.width);
-        let mut rows = vec![0.0; self.launch.rows() * sums];
+        let mut rows = Buffer::zeros(self.launch.rows() * sums);
         let out = Rows(rows.as_mut_ptr());
         let clusters = list.systems.len();
         let tasks = (clusters / 256).clamp(1, self.pool.threads() * 4);

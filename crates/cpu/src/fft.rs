@@ -119,7 +119,7 @@ pub(crate) fn forward<T: Float>(
         return Ok(());
     }
     let pool = &context.threads_for(shape.cost());
-    let mut room = context.allocator.zeros(T::DTYPE, &[2 * shape.waves()])?;
+    let mut room = context.allocator.room(T::DTYPE, &[2 * shape.waves()])?;
     let spectrum = complex(T::elements(&mut room));
     let (real, second, first) = T::planners(|p| {
         let (second, first) = (p.complex.plan_fft_forward(shape.k2), p.complex.plan_fft_forward(shape.k1));
@@ -179,7 +179,7 @@ pub(crate) fn inverse<T: Float>(
         return Ok(());
     }
     let pool = &context.threads_for(shape.cost());
-    let mut room = context.allocator.zeros(T::DTYPE, &[2 * shape.waves()])?;
+    let mut room = context.allocator.room(T::DTYPE, &[2 * shape.waves()])?;
     let spectrum = complex(T::elements(&mut room));
     let (real, second, first) = T::planners(|p| {
         let (second, first) = (p.complex.plan_fft_inverse(shape.k2), p.complex.plan_fft_inverse(shape.k1));

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "generated code is called here, and pointers are made for it")]
 
 use crate::cluster_loop;
-use madelung_core::array::{Array, DType, DataMut};
+use madelung_core::array::{Array, Buffer, DType, DataMut};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Context, LaunchArgs};
 use madelung_core::pairs::PairList;
@@ -42,8 +42,8 @@ impl Room {
     }
 
     /// Room for one task, to which the launch points as long as what is given back lives.
-    fn open(&self, launch: &mut LaunchAbi) -> Vec<Vec<f64>> {
-        let mut rooms: Vec<Vec<f64>> = self.0.iter().map(|(_, size)| vec![0.0; *size]).collect();
+    fn open(&self, launch: &mut LaunchAbi) -> Vec<Buffer<f64>> {
+        let mut rooms: Vec<Buffer<f64>> = self.0.iter().map(|(_, size)| Buffer::zeros(*size)).collect();
         for ((slot, _), room) in self.0.iter().zip(&mut rooms) {
             launch.pointers[*slot] = room.as_mut_ptr().cast();
         }
@@ -284,12 +284,12 @@ fn by_planes(
     let (part, rows) = (launch.part, launch.rows());
     let mut all = Shared(shared.0);
     // f64 arrays take the sums as they are, others when these are whole.
-    let mut sums: Vec<Option<Vec<f64>>> = vec![];
+    let mut sums: Vec<Option<Buffer<f64>>> = vec![];
     for (len, n) in scattered_lens(launch).into_iter().zip(part.scattered) {
         let slot = part.slots[*n];
         let of_slot = |key: &(usize, Role)| slot.param == key.0 && slot.array == SlotArray::Values(key.1);
         let bound = launch.arrays.iter_mut().find(|(key, _)| of_slot(key)).map(|(_, bound)| bound);
-        let mut sum = None;
+        let mut sum: Option<Buffer<f64>> = None;
         all.0.pointers[*n] = match bound {
             Some(Bound::Output { array, adds }) => match array.data_mut() {
                 Some(DataMut::F64(d)) => {
@@ -298,7 +298,7 @@ fn by_planes(
                     }
                     d.as_mut_ptr().cast()
                 }
-                _ => sum.insert(vec![0.0f64; len.unwrap_or(0)]).as_mut_ptr().cast(),
+                _ => sum.insert(Buffer::zeros(len.unwrap_or(0))).as_mut_ptr().cast(),
             },
             _ => std::ptr::null_mut(),
         };
@@ -351,7 +351,7 @@ fn scattered(
     let lens = scattered_lens(launch);
     let sums = part.reductions.len();
     let pieces = map_tasks(pool, PIECES, |p| {
-        let mut buffers: Vec<Vec<f64>> = lens.iter().map(|n| vec![0.0; n.unwrap_or(0)]).collect();
+        let mut buffers: Vec<Buffer<f64>> = lens.iter().map(|n| Buffer::zeros(n.unwrap_or(0))).collect();
         let mut mine = shared.0;
         let _scratch = room.open(&mut mine);
         for ((buffer, len), slot) in buffers.iter_mut().zip(&lens).zip(part.scattered) {

@@ -27,7 +27,7 @@ impl Key for u32 {
     }
 
     fn room(context: &Context<'_>, n: usize) -> Result<Array> {
-        context.allocator.zeros(DType::I32, &[n])
+        context.allocator.room(DType::I32, &[n])
     }
 
     fn keys(room: &mut Array) -> &mut [Self] {
@@ -45,7 +45,7 @@ impl Key for u64 {
     }
 
     fn room(context: &Context<'_>, n: usize) -> Result<Array> {
-        context.allocator.zeros(DType::F64, &[n])
+        context.allocator.room(DType::F64, &[n])
     }
 
     fn keys(room: &mut Array) -> &mut [Self] {

@@ -3,6 +3,7 @@
 
 use crate::launch::{EntryPoints, LaunchAbi};
 use madelung_kernel_abi::Role;
+use madelung_memory::Plain;
 
 /// The cluster form of a part. Its first phase sums over clusters; its second is the part with its sums given.
 #[derive(Debug)]
@@ -61,6 +62,13 @@ pub struct ClusterEntry {
     /// The lanes that are neighbours: a bit each.
     pub mask: u32,
 }
+
+// SAFETY: numbers of 32 bits, without gaps.
+#[expect(unsafe_code, reason = "declared to be plain numbers")]
+unsafe impl Plain for ClusterRun {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "declared to be plain numbers")]
+unsafe impl Plain for ClusterEntry {}
 
 /// What the first phase works on: part of a system's runs, and copies of the clusters that they touch, numbered by
 /// themselves. Arrays over clusters hold, for each cluster, each component (or sum) for all its lanes.

@@ -1,10 +1,10 @@
 //! The types that elements are stored in, and how they become each other.
 
-use super::{Array, DType, Data, Elements, View};
+use super::{Array, DType, Data, Elements, Plain, View};
 use half::{bf16, f16};
 
 /// A type that elements are stored in.
-pub(super) trait Element: Copy + PartialEq {
+pub(super) trait Element: Plain + PartialEq {
     fn to_f64(self) -> f64;
     /// Rounded to nearest, ties to even; integers are cut and saturate.
     fn of_f64(x: f64) -> Self;

@@ -1,17 +1,17 @@
 //! The elements of an owned array, in row-major order.
 
-use super::Shape;
 use super::memory::Memory;
+use super::{Buffer, Plain, Shape};
 use ndarray::{ArrayD, Dimension};
 use std::ops::{Deref, DerefMut};
 
 /// Elements of one type with their shape: a slice of them to who uses it.
-pub struct Elements<T> {
+pub struct Elements<T: Plain> {
     memory: Memory<T>,
     shape: Shape,
 }
 
-impl<T> Elements<T> {
+impl<T: Plain> Elements<T> {
     /// There are as many elements as the shape says.
     pub(super) fn new(memory: Memory<T>, shape: Shape) -> Self {
         debug_assert_eq!(memory.len(), shape.iter().product::<usize>());
@@ -19,7 +19,7 @@ impl<T> Elements<T> {
     }
 
     /// As [`Elements::new`], on the heap.
-    pub(super) fn of(elements: Vec<T>, shape: &[usize]) -> Self {
+    pub(super) fn of(elements: Buffer<T>, shape: &[usize]) -> Self {
         Self::new(Memory::Heap(elements), shape.into())
     }
 
@@ -31,13 +31,18 @@ impl<T> Elements<T> {
         self.memory
     }
 
+    /// Whether their memory is kept for later arrays when they are dropped.
+    pub fn is_kept(&self) -> bool {
+        matches!(&self.memory, Memory::Heap(buffer) if buffer.is_kept())
+    }
+
     /// The shape.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 }
 
-impl<T> Deref for Elements<T> {
+impl<T: Plain> Deref for Elements<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -45,40 +50,48 @@ impl<T> Deref for Elements<T> {
     }
 }
 
-impl<T> DerefMut for Elements<T> {
+impl<T: Plain> DerefMut for Elements<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.memory
     }
 }
 
-impl<T: Clone> Clone for Elements<T> {
+impl<T: Plain> Clone for Elements<T> {
     /// A copy on the heap.
     fn clone(&self) -> Self {
-        Self { memory: Memory::Heap(self.to_vec()), shape: self.shape.clone() }
+        Self { memory: Memory::Heap((&**self).into()), shape: self.shape.clone() }
     }
 }
 
-impl<T: PartialEq> PartialEq for Elements<T> {
+impl<T: Plain + PartialEq> PartialEq for Elements<T> {
     fn eq(&self, other: &Self) -> bool {
         self.shape() == other.shape() && **self == **other
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for Elements<T> {
+impl<T: Plain + std::fmt::Debug> std::fmt::Debug for Elements<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Elements").field("shape", &self.shape()).field("elements", &&**self).finish()
     }
 }
 
 /// One axis.
-impl<T> From<Vec<T>> for Elements<T> {
+impl<T: Plain> From<Vec<T>> for Elements<T> {
     fn from(elements: Vec<T>) -> Self {
+        let len = elements.len();
+        Self::of(elements.into(), &[len])
+    }
+}
+
+/// One axis.
+impl<T: Plain> From<Buffer<T>> for Elements<T> {
+    fn from(elements: Buffer<T>) -> Self {
         let len = elements.len();
         Self::of(elements, &[len])
     }
 }
 
-impl<T: Clone, D: Dimension> From<ndarray::Array<T, D>> for Elements<T> {
+impl<T: Plain, D: Dimension> From<ndarray::Array<T, D>> for Elements<T> {
     /// Without a copy where the elements lie in row-major order and there are no others.
     fn from(a: ndarray::Array<T, D>) -> Self {
         let shape = Shape::from(a.shape());
@@ -89,24 +102,34 @@ impl<T: Clone, D: Dimension> From<ndarray::Array<T, D>> for Elements<T> {
                 (elements, from) => elements[from.unwrap_or(0)..][..len].to_vec(),
             }
         } else {
-            a.iter().cloned().collect()
+            a.iter().copied().collect()
         };
-        Self { memory: Memory::Heap(elements), shape }
+        Self { memory: Memory::Heap(elements.into()), shape }
     }
 }
 
-impl<T: Clone> From<Elements<T>> for Vec<T> {
-    /// Without a copy where they are on the heap.
+impl<T: Plain> From<Elements<T>> for Vec<T> {
+    /// Without a copy where their memory is a vector's: where they came from one, or are few.
     fn from(elements: Elements<T>) -> Self {
         match elements.memory {
-            Memory::Heap(elements) => elements,
+            Memory::Heap(elements) => elements.into(),
             lent @ Memory::Lent(_) => lent.to_vec(),
         }
     }
 }
 
-impl<T: Clone> From<Elements<T>> for ArrayD<T> {
-    /// Without a copy where they are on the heap.
+impl<T: Plain> From<Elements<T>> for Buffer<T> {
+    /// Without a copy unless they lie in lent memory.
+    fn from(elements: Elements<T>) -> Self {
+        match elements.memory {
+            Memory::Heap(elements) => elements,
+            lent @ Memory::Lent(_) => (&*lent).into(),
+        }
+    }
+}
+
+impl<T: Plain> From<Elements<T>> for ArrayD<T> {
+    /// Without a copy where their memory is a vector's: where they came from one, or are few.
     fn from(elements: Elements<T>) -> Self {
         let shape = elements.shape().to_vec();
         Self::from_shape_vec(shape, elements.into()).expect("as many elements as the shape says")

@@ -1,11 +1,11 @@
-//! The memory of arrays: the heap's, or lent by an owner that is kept with it.
+//! The memory of arrays: a buffer's, or lent by an owner that is kept with it.
 //!
 //! Lent memory is used like a vector's: [`Array::lent`] has its caller promise that the pointer is good for as many
 //! elements while the owner lives, and the owner is dropped with the array or handed back in its place.
 #![expect(unsafe_code, reason = "elements behind a pointer that an owner keeps good")]
 
 use super::elements::Elements;
-use super::{Array, DType};
+use super::{Array, Buffer, DType, Plain};
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -13,8 +13,8 @@ use std::ptr::NonNull;
 /// Who keeps lent memory.
 pub type Owner = Box<dyn Any + Send + Sync>;
 
-pub(super) enum Memory<T> {
-    Heap(Vec<T>),
+pub(super) enum Memory<T: Plain> {
+    Heap(Buffer<T>),
     Lent(Lent<T>),
 }
 
@@ -29,7 +29,7 @@ unsafe impl<T: Send> Send for Lent<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Lent<T> {}
 
-impl<T> Deref for Memory<T> {
+impl<T: Plain> Deref for Memory<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -41,7 +41,7 @@ impl<T> Deref for Memory<T> {
     }
 }
 
-impl<T> DerefMut for Memory<T> {
+impl<T: Plain> DerefMut for Memory<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match self {
             Self::Heap(elements) => elements,
@@ -51,7 +51,7 @@ impl<T> DerefMut for Memory<T> {
     }
 }
 
-impl<T> Memory<T> {
+impl<T: Plain> Memory<T> {
     fn is_kept_by<O: Any>(&self) -> bool {
         matches!(self, Self::Lent(lent) if lent.owner.is::<O>())
     }
@@ -75,7 +75,7 @@ impl Array {
     /// # Panics
     /// Where `pointer` is null or not aligned, or the shape has more elements than there is memory.
     pub unsafe fn lent(dtype: DType, shape: &[usize], pointer: *mut u8, owner: Owner) -> Self {
-        fn elements<T>(shape: &[usize], pointer: *mut u8, owner: Owner) -> Elements<T> {
+        fn elements<T: Plain>(shape: &[usize], pointer: *mut u8, owner: Owner) -> Elements<T> {
             let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
             let len =
                 len.filter(|n| n.checked_mul(size_of::<T>()).is_some_and(|n| isize::try_from(n).is_ok()));

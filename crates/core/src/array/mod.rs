@@ -11,6 +11,7 @@ pub use device::{Place, Remote, RemoteArray};
 use element::Element;
 pub use elements::Elements;
 use half::{bf16, f16};
+pub use madelung_memory::{Buffer, Numbers, Plain, kept};
 pub use memory::Owner;
 use serde::{Deserialize, Serialize};
 pub(crate) use shape::Shape;
@@ -155,6 +156,43 @@ macro_rules! each {
 }
 use each;
 
+/// An array of a dtype whose elements are of type `$t` in `$e`.
+macro_rules! made {
+    ($dtype:expr, $t:ident => $e:expr) => {
+        match $dtype {
+            DType::F16 => {
+                type $t = f16;
+                Array::F16($e)
+            }
+            DType::BF16 => {
+                type $t = bf16;
+                Array::BF16($e)
+            }
+            DType::F32 => {
+                type $t = f32;
+                Array::F32($e)
+            }
+            DType::F64 => {
+                type $t = f64;
+                Array::F64($e)
+            }
+            DType::I32 => {
+                type $t = i32;
+                Array::I32($e)
+            }
+            DType::I64 => {
+                type $t = i64;
+                Array::I64($e)
+            }
+        }
+    };
+}
+
+/// Number of elements of a shape.
+fn elements(shape: &[usize]) -> usize {
+    shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).expect("a shape that fits in memory")
+}
+
 impl Data<'_> {
     /// The first element's address, where the elements lie.
     pub fn pointer(self) -> *const u8 {
@@ -268,30 +306,24 @@ impl<'a> View<'a> {
 
     /// A copy that owns its elements.
     pub fn to_array(&self) -> Array {
-        each!(Data: self.data, d => Array(Elements::of(d.to_vec(), self.shape())))
+        each!(Data: self.data, d => Array(Elements::of(d.into(), self.shape())))
     }
 }
 
 impl Array {
     /// Zeros.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
-        Self::filled(dtype, shape, 0.0)
+        made!(dtype, T => Elements::of(Buffer::<T>::zeros(elements(shape)), shape))
+    }
+
+    /// Elements of any values, to be written before they are read.
+    pub fn room(dtype: DType, shape: &[usize]) -> Self {
+        made!(dtype, T => Elements::of(Buffer::<T>::room(elements(shape)).0, shape))
     }
 
     /// `x` everywhere, rounded to `dtype`.
     pub fn filled(dtype: DType, shape: &[usize], x: f64) -> Self {
-        fn fill<T: Element>(shape: &[usize], x: f64) -> Elements<T> {
-            let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
-            Elements::of(vec![T::of_f64(x); len.expect("a shape that fits in memory")], shape)
-        }
-        match dtype {
-            DType::F16 => Self::F16(fill(shape, x)),
-            DType::BF16 => Self::BF16(fill(shape, x)),
-            DType::F32 => Self::F32(fill(shape, x)),
-            DType::F64 => Self::F64(fill(shape, x)),
-            DType::I32 => Self::I32(fill(shape, x)),
-            DType::I64 => Self::I64(fill(shape, x)),
-        }
+        made!(dtype, T => Elements::of(Buffer::filled(elements(shape), <T as Element>::of_f64(x)), shape))
     }
 
     /// Elements in row-major order, rounded to `dtype`.

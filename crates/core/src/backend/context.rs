@@ -34,13 +34,17 @@ pub trait Allocator: Sync {
     fn recycle(&self, array: Array);
 }
 
-/// The process's own memory.
+/// The process's own memory; that of large arrays is kept for later ones ([`crate::array::kept`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heap;
 
 impl Allocator for Heap {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
         Ok(Array::zeros(dtype, shape))
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        Ok(Array::room(dtype, shape))
     }
 
     fn recycle(&self, array: Array) {

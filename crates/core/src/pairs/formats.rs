@@ -65,8 +65,8 @@ impl PairList<'_> {
     pub fn into_csr(self) -> Csr<'static> {
         match self.ranges {
             Rows::Ptr(ptr) => Csr {
-                neighbor_ptr: Cow::Owned(ptr.into_owned()),
-                others: Cow::Owned(self.others.into_owned()),
+                neighbor_ptr: Cow::Owned(ptr.into_buffer().into()),
+                others: Cow::Owned(self.others.into_buffer().into()),
                 shifts: Cow::Owned(self.shifts.into_triples()),
             },
             Rows::Padded { .. } => {

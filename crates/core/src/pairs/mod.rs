@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::array::{Buffer, Numbers};
 use crate::batch::Batch;
 use crate::{Error, Result};
 use order::Ordered;
@@ -33,18 +34,18 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 enum Rows<'a> {
     /// CSR: row i is ptr\[i\]..ptr\[i+1\].
-    Ptr(Cow<'a, [i64]>),
+    Ptr(Numbers<'a, i64>),
     /// Matrix: rows with padding behind them.
     Padded { starts: Vec<i64>, ends: Vec<i64> },
 }
 
 /// Where the entries of each row begin, `neighbor_ptr`: of 32 or 64 bits.
 #[derive(Clone, Debug)]
-pub struct Offsets<'a>(Cow<'a, [i64]>);
+pub struct Offsets<'a>(Numbers<'a, i64>);
 
 impl<'a> From<Cow<'a, [i64]>> for Offsets<'a> {
     fn from(ptr: Cow<'a, [i64]>) -> Self {
-        Self(ptr)
+        Self(ptr.into())
     }
 }
 
@@ -56,6 +57,12 @@ impl<'a> From<&'a [i64]> for Offsets<'a> {
 
 impl From<Vec<i64>> for Offsets<'_> {
     fn from(ptr: Vec<i64>) -> Self {
+        Self(ptr.into())
+    }
+}
+
+impl From<Buffer<i64>> for Offsets<'_> {
+    fn from(ptr: Buffer<i64>) -> Self {
         Self(ptr.into())
     }
 }
@@ -82,7 +89,7 @@ impl From<Vec<i32>> for Offsets<'_> {
 #[derive(Clone, Debug)]
 pub struct PairList<'a> {
     ranges: Rows<'a>,
-    others: Cow<'a, [i32]>,
+    others: Numbers<'a, i32>,
     shifts: Shifts<'a>,
     columns: usize,
     len: usize,
@@ -105,8 +112,8 @@ impl<'a> PairList<'a> {
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let shifts = Shifts::Triples(shifts.into());
-        let list = Self::assemble(neighbor_ptr.into().0, others.into(), shifts, columns, kind)?;
+        let shifts = Shifts::Triples(shifts.into().into());
+        let list = Self::assemble(neighbor_ptr.into().0, others.into().into(), shifts, columns, kind)?;
         list.check_entries()?;
         Ok(list)
     }
@@ -167,7 +174,8 @@ impl<'a> PairList<'a> {
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let (others, shifts, [rows, width]) = (matrix.into(), Shifts::Triples(shifts.into()), shape);
+        let (others, shifts) = (Numbers::from(matrix.into()), Shifts::Triples(shifts.into().into()));
+        let [rows, width] = shape;
         if Some(others.len()) != rows.checked_mul(width) {
             let got = format!("{} entries", others.len());
             return Err(Error::argument("neighbor_matrix", format!("{rows} rows of {width} entries"), got));
@@ -203,7 +211,7 @@ impl<'a> PairList<'a> {
     /// As [`PairList::from_csr`].
     pub fn from_search(
         neighbor_ptr: impl Into<Offsets<'a>>,
-        others: impl Into<Cow<'a, [i32]>>,
+        others: impl Into<Numbers<'a, i32>>,
         shifts: Shifts<'a>,
         columns: usize,
         kind: Kind,
@@ -218,8 +226,8 @@ impl<'a> PairList<'a> {
     }
 
     fn assemble(
-        ptr: Cow<'a, [i64]>,
-        others: Cow<'a, [i32]>,
+        ptr: Numbers<'a, i64>,
+        others: Numbers<'a, i32>,
         shifts: Shifts<'a>,
         columns: usize,
         kind: Kind,
@@ -245,7 +253,7 @@ impl<'a> PairList<'a> {
 
     fn new(
         ranges: Rows<'a>,
-        others: Cow<'a, [i32]>,
+        others: Numbers<'a, i32>,
         shifts: Shifts<'a>,
         columns: usize,
         len: usize,
@@ -446,10 +454,10 @@ impl<'a> PairList<'a> {
     /// A view of this list.
     pub fn borrowed(&self) -> PairList<'_> {
         let ranges = match &self.ranges {
-            Rows::Ptr(ptr) => Rows::Ptr(Cow::Borrowed(ptr)),
+            Rows::Ptr(ptr) => Rows::Ptr(ptr.borrowed()),
             Rows::Padded { starts, ends } => Rows::Padded { starts: starts.clone(), ends: ends.clone() },
         };
-        let (others, shifts) = (Cow::Borrowed(&*self.others), self.shifts.borrowed());
+        let (others, shifts) = (self.others.borrowed(), self.shifts.borrowed());
         let (transpose, ordered) = (self.transpose.clone(), self.ordered.clone());
         let (columns, len, kind) = (self.columns, self.len, self.kind);
         PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
@@ -458,10 +466,10 @@ impl<'a> PairList<'a> {
     /// The same list, owning its arrays.
     pub fn into_owned(self) -> PairList<'static> {
         let ranges = match self.ranges {
-            Rows::Ptr(ptr) => Rows::Ptr(Cow::Owned(ptr.into_owned())),
+            Rows::Ptr(ptr) => Rows::Ptr(ptr.into_owned()),
             Rows::Padded { starts, ends } => Rows::Padded { starts, ends },
         };
-        let (others, shifts) = (Cow::Owned(self.others.into_owned()), self.shifts.into_owned());
+        let (others, shifts) = (self.others.into_owned(), self.shifts.into_owned());
         let Self { columns, len, kind, transpose, ordered, .. } = self;
         PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
     }
@@ -469,13 +477,13 @@ impl<'a> PairList<'a> {
     /// The memory of the list.
     pub fn into_buffers(self) -> Buffers {
         let neighbor_ptr = match self.ranges {
-            Rows::Ptr(ptr) => ptr.into_owned(),
-            Rows::Padded { starts, .. } => starts,
+            Rows::Ptr(ptr) => ptr.into_buffer(),
+            Rows::Padded { starts, .. } => starts.into(),
         };
-        let others = self.others.into_owned();
+        let others = self.others.into_buffer();
         let (packed, triples) = match self.shifts {
-            Shifts::Packed(packed) => (packed.into_owned(), vec![]),
-            Shifts::Triples(triples) => (vec![], triples.into_owned()),
+            Shifts::Packed(packed) => (packed.into_buffer(), Buffer::new()),
+            Shifts::Triples(triples) => (Buffer::new(), triples.into_buffer()),
         };
         Buffers { neighbor_ptr, others, packed, triples }
     }

@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::array::{Buffer, Numbers};
 use crate::runtime::lanes::packed::unpack;
 
 /// The image S of each entry of a list.
 #[derive(Clone, Debug)]
 pub enum Shifts<'a> {
     /// One integer each ([`pack`](crate::runtime::lanes::packed::pack)): what the search makes.
-    Packed(Cow<'a, [i32]>),
+    Packed(Numbers<'a, i32>),
     /// Three integers each: what comes from outside, and shifts that are too large to be packed.
-    Triples(Cow<'a, [[i32; 3]]>),
+    Triples(Numbers<'a, [i32; 3]>),
 }
 
 impl Shifts<'_> {
@@ -69,23 +70,23 @@ impl Shifts<'_> {
     pub fn into_triples(self) -> Vec<[i32; 3]> {
         match self {
             Self::Packed(packed) => packed.iter().map(|&packed| unpack(packed)).collect(),
-            Self::Triples(triples) => triples.into_owned(),
+            Self::Triples(triples) => triples.into_buffer().into(),
         }
     }
 
     /// A view of these.
     pub fn borrowed(&self) -> Shifts<'_> {
         match self {
-            Self::Packed(packed) => Shifts::Packed(Cow::Borrowed(packed)),
-            Self::Triples(triples) => Shifts::Triples(Cow::Borrowed(triples)),
+            Self::Packed(packed) => Shifts::Packed(packed.borrowed()),
+            Self::Triples(triples) => Shifts::Triples(triples.borrowed()),
         }
     }
 
     /// The same, owned.
     pub fn into_owned(self) -> Shifts<'static> {
         match self {
-            Self::Packed(packed) => Shifts::Packed(Cow::Owned(packed.into_owned())),
-            Self::Triples(triples) => Shifts::Triples(Cow::Owned(triples.into_owned())),
+            Self::Packed(packed) => Shifts::Packed(packed.into_owned()),
+            Self::Triples(triples) => Shifts::Triples(triples.into_owned()),
         }
     }
 }
@@ -94,11 +95,11 @@ impl Shifts<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
     /// Of `neighbor_ptr`.
-    pub neighbor_ptr: Vec<i64>,
+    pub neighbor_ptr: Buffer<i64>,
     /// Of the columns.
-    pub others: Vec<i32>,
+    pub others: Buffer<i32>,
     /// Of shifts that are packed.
-    pub packed: Vec<i32>,
+    pub packed: Buffer<i32>,
     /// Of shifts that are not.
-    pub triples: Vec<[i32; 3]>,
+    pub triples: Buffer<[i32; 3]>,
 }

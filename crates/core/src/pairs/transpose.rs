@@ -1,6 +1,7 @@
 //! The transpose of a list: the pairs of each column.
 
 use super::PairList;
+use crate::array::Buffer;
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use std::sync::Arc;
 /// list). Gradients that rows give to columns are gathered through it, in this order, whatever the number of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transpose {
-    starts: Vec<i64>,
-    rows: Vec<i32>,
-    entries: Vec<i32>,
+    starts: Buffer<i64>,
+    rows: Buffer<i32>,
+    entries: Buffer<i32>,
 }
 
 impl Transpose {
@@ -24,7 +25,7 @@ impl Transpose {
             let expected = format!("at most {} entries in a list that is transposed", i32::MAX);
             return Err(Error::argument("neighbor_list", expected, list.others().len().to_string()));
         }
-        let mut starts = vec![0i64; list.columns() + 1];
+        let mut starts = Buffer::<i64>::zeros(list.columns() + 1);
         for i in 0..list.rows() {
             for &j in list.row(i).0 {
                 starts[j as usize + 1] += 1;
@@ -34,7 +35,8 @@ impl Transpose {
             starts[j + 1] += starts[j];
         }
         let mut next = starts.clone();
-        let (mut rows, mut entries) = (vec![0; list.len()], vec![0; list.len()]);
+        // All of them are written: the columns hold as many.
+        let [(mut rows, _), (mut entries, _)] = [(); 2].map(|()| Buffer::room(list.len()));
         for i in 0..list.rows() {
             for p in list.range(i) {
                 let next = &mut next[list.others()[p] as usize];

@@ -14,7 +14,7 @@ pub use search::{Capped, Nearest};
 
 use crate::lattice::{Lattice, lattices, norm};
 use call::Call;
-use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::array::{Array, Buffer, DType, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::batch::Batch;
 use madelung_core::grid::PointGrid;
@@ -44,8 +44,8 @@ pub struct HashGrid {
     order: Array,
     bounds: Array,
     systems: Systems,
-    keys: Vec<u32>,
-    payload: Vec<u32>,
+    keys: Buffer<u32>,
+    payload: Buffer<u32>,
     /// The last (re)build was not left half done by an error.
     whole: bool,
 }
@@ -114,8 +114,8 @@ impl HashGrid {
             points: Placed::new(n, 0),
             order: Array::zeros(DType::I32, &[n]),
             bounds: Array::zeros(DType::I32, &[buckets + 1]),
-            keys: vec![0; n],
-            payload: vec![0; n],
+            keys: Buffer::zeros(n),
+            payload: Buffer::zeros(n),
             whole: false,
         };
         grid.rebuild(context, points)?;
@@ -132,7 +132,7 @@ impl HashGrid {
         self.points.place(context, "points", points, &self.batch, &self.systems, buckets)?;
         let buckets_of = self.points.bucket.view();
         let Data::I32(buckets_of) = buckets_of.data() else { unreachable!("buckets are int32") };
-        for (n, (key, at)) in self.keys.iter_mut().zip(&mut self.payload).enumerate() {
+        for (n, (key, at)) in self.keys.iter_mut().zip(&mut *self.payload).enumerate() {
             (*key, *at) = (buckets_of[n] as u32, n as u32);
         }
         madelung_cpu::sort_by_key(context, &mut self.keys, &mut self.payload)?;

@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::{HashGrid, Placed, kernels};
-use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::array::{Array, Buffer, DType, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::Scan;
 use madelung_core::batch::Batch;
@@ -129,11 +129,11 @@ impl HashGrid {
             .run(context)?;
         let keys = key.view();
         let Data::I64(keys) = keys.data() else { unreachable!("made as int64") };
-        let mut keys: Vec<u64> = keys.iter().map(|key| *key as u64).collect();
-        let mut payload: Vec<u32> = (0..total as u32).collect();
+        let mut keys: Buffer<u64> = keys.iter().map(|key| *key as u64).collect();
+        let mut payload: Buffer<u32> = (0..total as u32).collect();
         // The images of a point were found in the order of S, which a stable sort keeps.
         madelung_cpu::sort_by_key(context, &mut keys, &mut payload)?;
-        let order = Array::I64(payload.iter().map(|at| i64::from(*at)).collect::<Vec<_>>().into());
+        let order = Array::I64(payload.iter().map(|at| i64::from(*at)).collect::<Buffer<_>>().into());
         let found_shift = View::new(found_shift.view().data(), &[total, 3])?.to_array();
         Call::new(&kernels::GRID_REORDER)
             .dim("Pair", total)
@@ -148,7 +148,7 @@ impl HashGrid {
         PairList::from_search(
             ptr.to_vec(),
             others,
-            Shifts::Triples(shifts.as_chunks().0.to_vec().into()),
+            Shifts::Triples(Buffer::from(shifts.as_chunks().0).into()),
             self.len(),
             Kind::Directed,
         )
@@ -223,7 +223,7 @@ impl HashGrid {
             distances[rest.clone()].fill(f64::INFINITY);
             shifts[rest].fill([0; 3]);
         }
-        Ok(Nearest { indices, distances, shifts, counts })
+        Ok(Nearest { indices: indices.into(), distances, shifts, counts: counts.into() })
     }
 
     /// A radius within which k points are likely, and many more are not.
@@ -296,7 +296,7 @@ impl HashGrid {
     }
 }
 
-fn ints(array: Array) -> Vec<i32> {
+fn ints(array: Array) -> Buffer<i32> {
     match array {
         Array::I32(a) => a.into(),
         _ => unreachable!("made as int32"),

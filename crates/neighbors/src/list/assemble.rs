@@ -1,5 +1,6 @@
 //! From the rows that tasks found, in any order, to the list.
 
+use madelung_core::array::{Buffer, Plain};
 use madelung_core::backend::disjoint_rows::Rows;
 use madelung_core::backend::pool::Pool;
 use madelung_core::pairs::{Buffers, Kind, PairList, Shifts};
@@ -24,7 +25,7 @@ pub(crate) fn assemble(
     // Counts first, each behind its place; then sums.
     ptr.clear();
     ptr.resize(atoms + 1, 0);
-    for &(i, count) in found.iter().flat_map(|found| &found.rows) {
+    for &[i, count] in found.iter().flat_map(|found| &found.rows) {
         ptr[i as usize + 1] = i64::from(count);
     }
     check_capacity(&ptr[1..], options)?;
@@ -58,12 +59,13 @@ pub(crate) fn assemble(
 
 /// `len` elements, and whether they are zeros that nobody has touched: the system gives those for nothing until they
 /// are touched.
-fn room<T: Copy + Default>(mut memory: Vec<T>, len: usize) -> (Vec<T>, bool) {
+fn room<T: Plain + Default>(mut memory: Buffer<T>, len: usize) -> (Buffer<T>, bool) {
     if memory.capacity() < len {
+        drop(memory);
         // A little more than is needed: the next list will be about as long.
-        memory = vec![T::default(); len + len / 32];
+        let (mut memory, zeros) = Buffer::room(len + len / 32);
         memory.truncate(len);
-        return (memory, true);
+        return (memory, zeros);
     }
     memory.resize(len, T::default());
     (memory, false)
@@ -95,7 +97,7 @@ fn write(
         let codes_of_block = take(&mut codes_of_blocks, words * WORD);
         for cell in cells.by_ref().take(block.cells as usize) {
             let (mask, own) = (take(&mut masks, words), take(&mut rows, cell.rows as usize));
-            let Some(&(first, _)) = own.first() else { continue };
+            let Some(&[first, _]) = own.first() else { continue };
             let system = &systems[systems.partition_point(|system| system.atoms.end <= first as usize)];
             let near = cell.near as usize;
             let words = near.div_ceil(WORD);
@@ -104,7 +106,7 @@ fn write(
             pick(&search.cpu, mask, atoms_of_block, &mut atoms[..near]);
             pick(&search.cpu, mask, codes_of_block, &mut codes[..near]);
             shifts.cell(system, &atoms, &codes, near);
-            for &(i, _) in own {
+            for &[i, _] in own {
                 let (bits, others) = (take(&mut bits, words), columns.take(i as usize));
                 pick(&search.cpu, bits, &atoms, others);
                 shifts.row(i as usize, system, bits, others);

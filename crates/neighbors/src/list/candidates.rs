@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use madelung_core::array::Buffer;
 use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 use madelung_cpu::points::{Points, WORD};
@@ -113,15 +114,15 @@ impl Images {
 pub(crate) struct Found {
     pub(crate) blocks: Vec<BlockSize>,
     /// Atom and image code of the candidates of each block, padded to whole words.
-    pub(crate) atoms: Vec<i32>,
-    pub(crate) codes: Vec<i32>,
+    pub(crate) atoms: Buffer<i32>,
+    pub(crate) codes: Buffer<i32>,
     pub(crate) cells: Vec<CellSize>,
     /// For each cell those candidates of its block that are candidates of the cell.
-    pub(crate) masks: Vec<u64>,
+    pub(crate) masks: Buffer<u64>,
     /// For each row its atom i and its number of pairs.
-    pub(crate) rows: Vec<(u32, u32)>,
+    pub(crate) rows: Buffer<[u32; 2]>,
     /// For each row those candidates of its cell that are its pairs.
-    pub(crate) bits: Vec<u64>,
+    pub(crate) bits: Buffer<u64>,
 }
 
 impl Found {
@@ -235,7 +236,7 @@ impl Candidates {
             let below = self.mask[own / WORD] & !(!0 << (own % WORD));
             let own = (self.before[own / WORD] + below.count_ones()) as usize;
             let count = self.row(i as usize, own, limits, search, system, &mut found.bits);
-            found.rows.push((i as u32, count));
+            found.rows.push([i as u32, count]);
         }
         found.masks.extend_from_slice(&self.mask);
         found.cells.push(CellSize { rows: (found.rows.len() - rows) as u32, near: count });
@@ -252,7 +253,7 @@ impl Candidates {
         (sure, hit): (f32, f32),
         search: &Search<'_>,
         system: &System<'_>,
-        bits: &mut Vec<u64>,
+        bits: &mut Buffer<u64>,
     ) -> u32 {
         let own_word = own / WORD;
         // Behind itself an atom has exactly the candidates of a half list.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use madelung_core::array::Buffer;
 use madelung_core::backend::pool::{Pool, split_tasks};
 
 use super::candidates::{Box3, Candidates, Found, Search, System, band};
@@ -19,14 +20,14 @@ const BLOCK: usize = 2;
 pub(crate) struct Grid {
     cells: [usize; 3],
     /// The cell of each atom.
-    owner: Vec<u32>,
+    owner: Buffer<u32>,
     /// Where the next atom of each cell goes while atoms are sorted.
-    next: Vec<u32>,
+    next: Buffer<u32>,
     /// First atom of each cell, in the sorted arrays; the last axis is the fastest.
-    start: Vec<u32>,
+    start: Buffer<u32>,
     /// Atoms sorted by cell, and by index inside a cell.
-    atom: Vec<i32>,
-    at: Vec<[f64; 3]>,
+    atom: Buffer<i32>,
+    at: Buffer<[f64; 3]>,
     /// For blocks that are whole (1) or cut short by the end of the grid (0) along each axis: columns of cells that can
     /// hold neighbours.
     columns: [[[Vec<Column>; 2]; 2]; 2],

@@ -328,7 +328,7 @@ fn find(
     }
     // A list that memory cannot hold is given up before it fills it.
     let total = AtomicUsize::new(0);
-    let pairs = |rows: &[(u32, u32)]| rows.iter().map(|&(_, count)| count as usize).sum::<usize>();
+    let pairs = |rows: &[[u32; 2]]| rows.iter().map(|&[_, count]| count as usize).sum::<usize>();
     let full = || total.load(Ordering::Relaxed) > MOST_PAIRS;
     let ends: Vec<usize> = (1..=work.len()).collect();
     split_tasks(pool, found, &ends, |task, found| {
