@@ -30,7 +30,8 @@ pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<Toke
             .map_err(|e| syn::Error::new(source.ident.span(), format!("generated code: {e}\n{text}")))
     };
     let (functions, descriptor) = (parse(&functions)?, parse(&descriptor)?);
-    let special = quote::format_ident!("{}", if source.small { "outlined" } else { "inlined" });
+    // Every function of its own name: a module's, or the trait's own, which are inlined.
+    let special = if source.small { quote!(outlined) } else { quote!(Lane) };
     let name = syn::Ident::new(&source.ident.to_string().to_uppercase(), source.ident.span());
     let docs = &source.docs;
     let visibility = &source.visibility;

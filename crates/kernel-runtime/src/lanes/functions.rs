@@ -7,48 +7,8 @@ use super::coefficients::*;
 use super::lane::Lane;
 use core::f64::consts::{FRAC_2_PI, LOG2_E};
 
-/// What the functions need beyond [`Lane`].
-pub(super) trait Prim: Lane {
-    /// The constants of this element type.
-    const TABLES: Tables;
-    /// Whether `ldexp` overflows to infinity and underflows to zero by itself.
-    const SATURATES: bool;
-    /// `self * b - product` exactly, where `product` is the rounded `self * b`.
-    fn product_error(self, b: Self, product: Self) -> Self;
-    /// The smaller of `self` and `bound`; NaN stays NaN.
-    fn at_most(self, bound: Self) -> Self;
-    /// The larger of `self` and `bound`; NaN stays NaN.
-    fn at_least(self, bound: Self) -> Self;
-    /// `self · 2^⌊n⌋`, given `n` and `n + MAGIC`; `self` is in [0.7, 2].
-    fn ldexp(self, n: Self, magic_n: Self) -> Self;
-    /// Into how many parts `octave` divides one.
-    const PARTS: f64 = 1.0;
-    /// 2^(fraction of n), given `n + MAGIC / PARTS`, for the wider registers, which hold a table of them.
-    #[inline(always)]
-    fn octave(_magic_n: Self) -> Self {
-        Self::splat(1.0)
-    }
-    /// Whether `n` is odd, given `n + MAGIC`.
-    fn odd(magic_n: Self) -> Self::Mask;
-    /// `-self` where the second bit of `n` is set, given `n + MAGIC`.
-    fn flip(self, magic_n: Self) -> Self;
-    /// `(m, n)` with `self = m · 2^n` and m in [√½, √2), for positive normal numbers.
-    fn frexp(self) -> (Self, Self);
-    /// `(√self, 1/√self)`, each to a unit in the last place.
-    #[inline(always)]
-    fn roots(self) -> (Self, Self) {
-        let root = self.sqrt();
-        (root, root.recip())
-    }
-    /// `self / divisor` to a unit in the last place, for numbers far from the ends of the range.
-    #[inline(always)]
-    fn quotient(self, divisor: Self) -> Self {
-        self / divisor
-    }
-}
-
-/// The constants of one element type.
-pub(super) struct Tables {
+/// The constants of one element type. `magic` of [`Lane`]'s methods is the first.
+pub struct Tables {
     /// 1.5 · 2^(bits of the mantissa): adding it leaves the nearest integer in the lowest bits.
     pub(super) magic: f64,
     exp: &'static [f64],
@@ -106,50 +66,50 @@ pub(super) const F32: Tables = Tables {
 /// Even and odd powers apart: one product more than Horner's rule and half its latency, which counts where a
 /// whole pair of atoms hangs on the chain from its distance.
 #[inline(always)]
-fn polynomial<P: Prim>(x: P, coefficients: &[f64]) -> P {
+fn polynomial<L: Lane>(x: L, coefficients: &[f64]) -> L {
     let (square, n) = (x * x, coefficients.len());
-    let (mut upper, mut lower) = (P::splat(coefficients[n - 1]), P::splat(coefficients[n - 2]));
+    let (mut upper, mut lower) = (L::splat(coefficients[n - 1]), L::splat(coefficients[n - 2]));
     for &c in coefficients[..n - 2].iter().rev() {
-        (upper, lower) = (lower, upper.mul_add(square, P::splat(c)));
+        (upper, lower) = (lower, upper.mul_add(square, L::splat(c)));
     }
     upper.mul_add(x, lower)
 }
 
 /// exp(x − low) within `exp_range`; `low` is at most a unit in the last place of `x`.
 #[inline(always)]
-fn exp_in_range<P: Prim>(x: P, low: P) -> P {
+fn exp_in_range<L: Lane>(x: L, low: L) -> L {
     // In a smaller magic number the lowest bits count parts of an octave.
-    let magic = P::splat(P::TABLES.magic / P::PARTS);
-    let magic_n = x.mul_add(P::splat(LOG2_E), magic);
+    let magic = L::splat(L::TABLES.magic / L::PARTS);
+    let magic_n = x.mul_add(L::splat(LOG2_E), magic);
     let n = magic_n - magic;
-    let r = n.mul_add(P::splat(-P::TABLES.ln2[0]), x);
-    let r = n.mul_add(P::splat(-P::TABLES.ln2[1]), r) - low;
-    if P::PARTS == 1.0 {
-        return polynomial(r, P::TABLES.exp).ldexp(n, magic_n);
+    let r = n.mul_add(L::splat(-L::TABLES.ln2[0]), x);
+    let r = n.mul_add(L::splat(-L::TABLES.ln2[1]), r) - low;
+    if L::PARTS == 1.0 {
+        return polynomial(r, L::TABLES.exp).ldexp(n, magic_n);
     }
-    (polynomial(r, P::TABLES.exp_part) * P::octave(magic_n)).ldexp(n, magic_n)
+    (polynomial(r, L::TABLES.exp_part) * L::octave(magic_n)).ldexp(n, magic_n)
 }
 
 /// exp(x − low) for any `x`.
 #[inline(always)]
-fn exp_of_sum<P: Prim>(x: P, low: P) -> P {
-    let (least, most) = P::TABLES.exp_range;
-    if P::SATURATES {
+fn exp_of_sum<L: Lane>(x: L, low: L) -> L {
+    let (least, most) = L::TABLES.exp_range;
+    if L::SATURATES {
         // Twice the range is far enough outside, and near enough for the reduction to hold.
-        return exp_in_range(x.at_most(P::splat(2.0 * most)).at_least(P::splat(2.0 * least)), low);
+        return exp_in_range(x.at_most(L::splat(2.0 * most)).at_least(L::splat(2.0 * least)), low);
     }
-    let (least, most) = (P::splat(least), P::splat(most));
+    let (least, most) = (L::splat(least), L::splat(most));
     let value = exp_in_range(x.at_most(most).at_least(least), low);
-    let value = P::select(x.lt(least), P::splat(0.0), value);
-    P::select(x.le(most), value, x + P::splat(f64::INFINITY))
+    let value = L::select(x.lt(least), L::splat(0.0), value);
+    L::select(x.le(most), value, x + L::splat(f64::INFINITY))
 }
 
 /// `a / b` from 1/b to a quarter of its digits or half of them, and how many steps of Newton's method make it half.
 #[inline(always)]
-pub(super) fn refined_quotient<P: Prim>(a: P, b: P, estimate: P, steps: usize) -> P {
+pub(super) fn refined_quotient<L: Lane>(a: L, b: L, estimate: L, steps: usize) -> L {
     let mut inverse = estimate;
     for _ in 0..steps {
-        inverse = (-b).mul_add(inverse, P::splat(1.0)).mul_add(inverse, inverse);
+        inverse = (-b).mul_add(inverse, L::splat(1.0)).mul_add(inverse, inverse);
     }
     let q = a * inverse;
     (-b).mul_add(q, a).mul_add(inverse, q)
@@ -158,8 +118,8 @@ pub(super) fn refined_quotient<P: Prim>(a: P, b: P, estimate: P, steps: usize) -
 /// `(√x, 1/√x)` from 1/√x to some digits likewise: Goldschmidt's iteration, then one step of Newton's for each. NaN at 0
 /// and infinity.
 #[inline(always)]
-pub(super) fn refined_roots<P: Prim>(x: P, estimate: P, steps: usize) -> (P, P) {
-    let half = P::splat(0.5);
+pub(super) fn refined_roots<L: Lane>(x: L, estimate: L, steps: usize) -> (L, L) {
+    let half = L::splat(0.5);
     // √x and 1/2√x.
     let (mut g, mut h) = (x * estimate, estimate * half);
     for _ in 0..steps {
@@ -168,112 +128,112 @@ pub(super) fn refined_roots<P: Prim>(x: P, estimate: P, steps: usize) -> (P, P) 
     }
     let root = (-g).mul_add(g, x).mul_add(h, g);
     let inverse = h + h;
-    (root, (-root).mul_add(inverse, P::splat(1.0)).mul_add(inverse, inverse))
+    (root, (-root).mul_add(inverse, L::splat(1.0)).mul_add(inverse, inverse))
 }
 
 #[inline(always)]
-pub(super) fn exp<P: Prim>(x: P) -> P {
-    exp_of_sum(x, P::splat(0.0))
+pub(super) fn exp<L: Lane>(x: L) -> L {
+    exp_of_sum(x, L::splat(0.0))
 }
 
 /// exp(−a²) for 0 ≤ a ≤ `erfc_end`.
 #[inline(always)]
-fn gaussian<P: Prim>(a: P) -> P {
+fn gaussian<L: Lane>(a: L) -> L {
     let square = a * a;
     let value = exp_in_range(-square, a.product_error(a, square));
     // No denormals: they cost more than they tell.
-    let (zero, end) = (P::splat(0.0), P::splat(-P::TABLES.exp_range.0));
-    if P::SATURATES {
-        return P::select(end.lt(square), zero, value);
+    let (zero, end) = (L::splat(0.0), L::splat(-L::TABLES.exp_range.0));
+    if L::SATURATES {
+        return L::select(end.lt(square), zero, value);
     }
     // 0 · a is zero, or NaN.
-    P::select(square.le(end), value, a * zero)
+    L::select(square.le(end), value, a * zero)
 }
 
 #[inline(always)]
-pub(super) fn exp_neg_sq<P: Prim>(x: P) -> P {
-    gaussian(x.abs().at_most(P::splat(P::TABLES.erfc_end)))
+pub(super) fn exp_neg_sq<L: Lane>(x: L) -> L {
+    gaussian(x.abs().at_most(L::splat(L::TABLES.erfc_end)))
 }
 
 /// erfc(a) = exp(−a²) · top(a) / bottom(a). One quotient serves the whole half line: its coefficients are positive, so
 /// it keeps all digits, and dividing costs less than the terms it saves.
 #[inline(always)]
-pub(super) fn erfc_exp_neg_sq<P: Prim>(x: P) -> (P, P) {
-    let a = x.abs().at_most(P::splat(P::TABLES.erfc_end));
+pub(super) fn erfc_exp_neg_sq<L: Lane>(x: L) -> (L, L) {
+    let a = x.abs().at_most(L::splat(L::TABLES.erfc_end));
     let e = gaussian(a);
-    let (top, bottom) = P::TABLES.erfcx;
+    let (top, bottom) = L::TABLES.erfcx;
     let value = e * polynomial(a, top).quotient(polynomial(a, bottom));
-    (P::select(x.lt(P::splat(0.0)), P::splat(2.0) - value, value), e)
+    (L::select(x.lt(L::splat(0.0)), L::splat(2.0) - value, value), e)
 }
 
 #[inline(always)]
-pub(super) fn sin_cos<P: Prim>(x: P) -> (P, P) {
-    let magic = P::splat(P::TABLES.magic);
-    let magic_n = x.mul_add(P::splat(FRAC_2_PI), magic);
+pub(super) fn sin_cos<L: Lane>(x: L) -> (L, L) {
+    let magic = L::splat(L::TABLES.magic);
+    let magic_n = x.mul_add(L::splat(FRAC_2_PI), magic);
     let n = magic_n - magic;
-    let [high, middle, low] = P::TABLES.half_pi;
-    let r = n.mul_add(P::splat(-high), x);
-    let r = n.mul_add(P::splat(-middle), r);
-    let r = n.mul_add(P::splat(-low), r);
-    let r = P::select(x.abs().le(P::splat(P::TABLES.sin_end)), r, P::splat(f64::NAN));
+    let [high, middle, low] = L::TABLES.half_pi;
+    let r = n.mul_add(L::splat(-high), x);
+    let r = n.mul_add(L::splat(-middle), r);
+    let r = n.mul_add(L::splat(-low), r);
+    let r = L::select(x.abs().le(L::splat(L::TABLES.sin_end)), r, L::splat(f64::NAN));
 
     let square = r * r;
-    let sin = (r * square).mul_add(polynomial(square, P::TABLES.sin), r);
-    let cos = square.mul_add(P::splat(-0.5), P::splat(1.0));
-    let cos = (square * square).mul_add(polynomial(square, P::TABLES.cos), cos);
+    let sin = (r * square).mul_add(polynomial(square, L::TABLES.sin), r);
+    let cos = square.mul_add(L::splat(-0.5), L::splat(1.0));
+    let cos = (square * square).mul_add(polynomial(square, L::TABLES.cos), cos);
 
-    let odd = P::odd(magic_n);
-    (P::select(odd, cos, sin).flip(magic_n), P::select(odd, sin, cos).flip(magic_n + P::splat(1.0)))
+    let odd = L::odd(magic_n);
+    (L::select(odd, cos, sin).flip(magic_n), L::select(odd, sin, cos).flip(magic_n + L::splat(1.0)))
 }
 
 /// `(n, s, d, f)` with x = m · 2^n, f = m − 1, d = m + 1 (rounded), s = f / d; ln(m) = 2 artanh(s).
 #[inline(always)]
-fn ln_parts<P: Prim>(x: P) -> (P, P, P, P) {
-    let (factor, shift) = P::TABLES.raise;
-    let denormal = x.lt(P::splat(P::TABLES.least));
-    let (m, n) = P::select(denormal, x * P::splat(factor), x).frexp();
-    let n = P::select(denormal, n - P::splat(shift), n);
-    let (f, d) = (m - P::splat(1.0), m + P::splat(1.0));
+fn ln_parts<L: Lane>(x: L) -> (L, L, L, L) {
+    let (factor, shift) = L::TABLES.raise;
+    let denormal = x.lt(L::splat(L::TABLES.least));
+    let (m, n) = L::select(denormal, x * L::splat(factor), x).frexp();
+    let n = L::select(denormal, n - L::splat(shift), n);
+    let (f, d) = (m - L::splat(1.0), m + L::splat(1.0));
     (n, f / d, d, f)
 }
 
 /// What ln has at the ends: −∞ at 0, ∞ at ∞, NaN below 0.
 #[inline(always)]
-fn ln_ends<P: Prim>(x: P, value: P) -> P {
-    let (zero, infinity) = (P::splat(0.0), P::splat(f64::INFINITY));
-    let value = P::select(x.eq(zero), -infinity, value);
-    let value = P::select(x.lt(zero), P::splat(f64::NAN), value);
-    P::select(x.lt(infinity), value, x)
+fn ln_ends<L: Lane>(x: L, value: L) -> L {
+    let (zero, infinity) = (L::splat(0.0), L::splat(f64::INFINITY));
+    let value = L::select(x.eq(zero), -infinity, value);
+    let value = L::select(x.lt(zero), L::splat(f64::NAN), value);
+    L::select(x.lt(infinity), value, x)
 }
 
 #[inline(always)]
-pub(super) fn ln<P: Prim>(x: P) -> P {
+pub(super) fn ln<L: Lane>(x: L) -> L {
     let (n, s, _, _) = ln_parts(x);
     let square = s * s;
-    let tail = n.mul_add(P::splat(P::TABLES.ln2[1]), s * square * polynomial(square, P::TABLES.ln));
-    ln_ends(x, n.mul_add(P::splat(P::TABLES.ln2[0]), s.mul_add(P::splat(2.0), tail)))
+    let tail = n.mul_add(L::splat(L::TABLES.ln2[1]), s * square * polynomial(square, L::TABLES.ln));
+    ln_ends(x, n.mul_add(L::splat(L::TABLES.ln2[0]), s.mul_add(L::splat(2.0), tail)))
 }
 
 /// The nearest integer.
 #[inline(always)]
-fn whole<P: Prim>(x: P) -> P {
-    let magic = P::splat(P::TABLES.magic);
-    P::select(x.abs().lt(P::splat(0.5 * P::TABLES.raise.0)), (x + magic) - magic, x)
+fn whole<L: Lane>(x: L) -> L {
+    let magic = L::splat(L::TABLES.magic);
+    L::select(x.abs().lt(L::splat(0.5 * L::TABLES.raise.0)), (x + magic) - magic, x)
 }
 
 /// exp(e · ln x), with ln x and the product in two parts, for the exponential makes an absolute error a relative one.
 #[inline(always)]
-pub(super) fn pow<P: Prim>(x: P, e: P) -> P {
-    let (zero, one, two) = (P::splat(0.0), P::splat(1.0), P::splat(2.0));
+pub(super) fn pow<L: Lane>(x: L, e: L) -> L {
+    let (zero, one, two) = (L::splat(0.0), L::splat(1.0), L::splat(2.0));
     let base = x.abs();
     let (n, s, d, f) = ln_parts(base);
     // What s = f / (m + 1) lost: to the division, and to the rounding of m + 1 = d + (f − (d − 2)).
     let back = s * d;
     let s_low = ((f - back) - s.product_error(d, back) - s * (f - (d - two))) / d;
     let square = s * s;
-    let tail = n.mul_add(P::splat(P::TABLES.ln2[1]), s * square * polynomial(square, P::TABLES.ln));
+    let tail = n.mul_add(L::splat(L::TABLES.ln2[1]), s * square * polynomial(square, L::TABLES.ln));
     // The larger first: n · ln2 is zero or more than 2s.
-    let (large, small) = (n * P::splat(P::TABLES.ln2[0]), two * s);
+    let (large, small) = (n * L::splat(L::TABLES.ln2[0]), two * s);
     let high = large + small;
     let low = (small - (high - large)) + s_low.mul_add(two, tail);
     let ln = high + low;
@@ -282,16 +242,16 @@ pub(super) fn pow<P: Prim>(x: P, e: P) -> P {
     let ln = ln_ends(base, ln);
     let y = e * ln;
     let y_low = e.mul_add(ln_low, e.product_error(ln, y));
-    let y_low = P::select(y.abs().le(P::splat(-2.0 * P::TABLES.exp_range.0)), y_low, zero);
+    let y_low = L::select(y.abs().le(L::splat(-2.0 * L::TABLES.exp_range.0)), y_low, zero);
     let value = exp_of_sum(y, -y_low);
 
     // Negative bases: −∞ … −0 to an integer power.
-    let half = e * P::splat(0.5);
+    let half = e * L::splat(0.5);
     let even = whole(half).eq(half);
-    let signed = P::select(even, value, -value);
-    let signed = P::select(whole(e).eq(e), signed, P::splat(f64::NAN));
-    let value = P::select(x.lt(zero), signed, value);
-    P::select(e.eq(zero), one, value)
+    let signed = L::select(even, value, -value);
+    let signed = L::select(whole(e).eq(e), signed, L::splat(f64::NAN));
+    let value = L::select(x.lt(zero), signed, value);
+    L::select(e.eq(zero), one, value)
 }
 
 #[cfg(test)]

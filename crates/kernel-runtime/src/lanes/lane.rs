@@ -1,16 +1,39 @@
-//! The trait that every lane type has.
+//! The traits of elements, masks and lanes. What a lane type must bring has no body here; all else is derived from it.
 #![expect(unsafe_code, reason = "memory is read through raw pointers whose validity the caller promises")]
 
+use super::functions::{self, Tables};
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 /// What memory holds.
 pub trait Elem: Copy + Default + Send + Sync + 'static {
     /// The name of the type as it stands in dtypes.
     const NAME: &'static str;
+    /// The number of terms that may be summed in this type before the sum must go to f64.
+    const FLUSH: usize;
+    /// The constants of the special functions.
+    const TABLES: Tables;
     /// The value, which f64 holds exactly.
     fn to_f64(self) -> f64;
     /// The nearest value to `x`.
     fn of_f64(x: f64) -> Self;
+}
+
+/// One truth value for each lane.
+pub trait Mask: Copy {
+    /// `b` in every lane.
+    fn all(b: bool) -> Self;
+    /// True in the lanes before `n`.
+    fn first(n: usize) -> Self;
+    /// True in the lanes whose bits are set.
+    fn bits(mask: u32) -> Self;
+    /// Both.
+    fn and(self, o: Self) -> Self;
+    /// Either.
+    fn or(self, o: Self) -> Self;
+    /// The opposite.
+    fn not(self) -> Self;
+    /// Whether any lane is true.
+    fn any(self) -> bool;
 }
 
 /// One SIMD register of reals: the type that the innermost loop of a generated kernel runs on.
@@ -29,13 +52,19 @@ pub trait Lane:
     /// f32 or f64: what memory holds and what the lanes compute in.
     type Elem: Elem;
     /// One truth value for each lane.
-    type Mask: Copy;
-    /// One i32 index for each lane.
-    type Index: Copy;
+    type Mask: Mask;
+    /// One i32 index for each lane: `[i32; N]`. An array and no register: addresses are scalar.
+    type Index: Copy + Default + AsRef<[i32]> + AsMut<[i32]>;
     /// The number of lanes.
     const N: usize;
-    /// How many iterations may be summed in `Self` before the sum must go to f64.
-    const FLUSH: usize;
+    /// The number of iterations that may be summed in `Self` before the sum must go to f64.
+    const FLUSH: usize = <Self::Elem as Elem>::FLUSH;
+    /// The constants of the special functions.
+    const TABLES: Tables = <Self::Elem as Elem>::TABLES;
+    /// Whether `ldexp` overflows to infinity and underflows to zero by itself.
+    const SATURATES: bool = false;
+    /// The number of parts into which `octave` divides one.
+    const PARTS: f64 = 1.0;
 
     /// `x`, rounded to `Elem`, in every lane.
     fn splat(x: f64) -> Self;
@@ -44,32 +73,94 @@ pub trait Lane:
     /// Square root, correctly rounded.
     fn sqrt(self) -> Self;
     /// `1 / self`.
-    fn recip(self) -> Self;
+    #[inline(always)]
+    fn recip(self) -> Self {
+        Self::splat(1.0) / self
+    }
     /// The square root and one over it, each to a unit in the last place, for numbers whose square root is normal.
-    fn sqrt_recip(self) -> (Self, Self);
+    #[inline(always)]
+    fn sqrt_recip(self) -> (Self, Self) {
+        let root = self.sqrt();
+        (root, root.recip())
+    }
     /// Absolute value.
     fn abs(self) -> Self;
 
     /// `e^self`; 0 where the result would be below the normal numbers (or a denormal, where that is for free).
-    fn exp(self) -> Self;
+    #[inline(always)]
+    fn exp(self) -> Self {
+        functions::exp(self)
+    }
     /// Natural logarithm.
-    fn ln(self) -> Self;
+    #[inline(always)]
+    fn ln(self) -> Self {
+        functions::ln(self)
+    }
     /// `self^e`. A negative base needs an integer `e`, as in C; anything to the power 0 is 1.
-    fn pow(self, e: Self) -> Self;
+    #[inline(always)]
+    fn pow(self, e: Self) -> Self {
+        functions::pow(self, e)
+    }
     /// The complementary error function, for any sign.
-    fn erfc(self) -> Self;
+    #[inline(always)]
+    fn erfc(self) -> Self {
+        functions::erfc_exp_neg_sq(self).0
+    }
     /// `exp(-self²)`, with the rounding error of the square made good.
-    fn exp_neg_sq(self) -> Self;
+    #[inline(always)]
+    fn exp_neg_sq(self) -> Self {
+        functions::exp_neg_sq(self)
+    }
     /// `(erfc(self), exp(-self²))`, sharing the exponential.
-    fn erfc_exp_neg_sq(self) -> (Self, Self);
+    #[inline(always)]
+    fn erfc_exp_neg_sq(self) -> (Self, Self) {
+        functions::erfc_exp_neg_sq(self)
+    }
     /// Sine; see [`Lane::sin_cos`].
-    fn sin(self) -> Self;
+    #[inline(always)]
+    fn sin(self) -> Self {
+        functions::sin_cos(self).0
+    }
     /// Cosine; see [`Lane::sin_cos`].
-    fn cos(self) -> Self;
+    #[inline(always)]
+    fn cos(self) -> Self {
+        functions::sin_cos(self).1
+    }
     /// Sine and cosine to a few 1e-16 (f64, |x| ≤ 1e6) or 1e-7 (f32, |x| ≤ 1e4). Beyond, a processor without fused
     /// operations answers as for an argument that is half a unit in the last place away; NaN beyond 1e9 (f64) or
     /// 1e6 (f32), where a phase means nothing any more.
-    fn sin_cos(self) -> (Self, Self);
+    #[inline(always)]
+    fn sin_cos(self) -> (Self, Self) {
+        functions::sin_cos(self)
+    }
+
+    /// `self * b - product` exactly, where `product` is the rounded `self * b`.
+    #[inline(always)]
+    fn product_error(self, b: Self, product: Self) -> Self {
+        self.mul_add(b, -product)
+    }
+    /// The smaller of `self` and `bound`; NaN stays NaN.
+    fn at_most(self, bound: Self) -> Self;
+    /// The larger of `self` and `bound`; NaN stays NaN.
+    fn at_least(self, bound: Self) -> Self;
+    /// `self · 2^⌊n⌋`, given `n` and `n + magic`; `self` is in [0.7, 2].
+    fn ldexp(self, n: Self, magic_n: Self) -> Self;
+    /// 2^(fraction of n), given `n + magic / PARTS`, for the wider registers, which hold a table of them.
+    #[inline(always)]
+    fn octave(_magic_n: Self) -> Self {
+        Self::splat(1.0)
+    }
+    /// Whether `n` is odd, given `n + magic`.
+    fn odd(magic_n: Self) -> Self::Mask;
+    /// `-self` where the second bit of `n` is set, given `n + magic`.
+    fn flip(self, magic_n: Self) -> Self;
+    /// `(m, n)` with `self = m · 2^n` and m in [√½, √2), for positive normal numbers.
+    fn frexp(self) -> (Self, Self);
+    /// `self / divisor` to a unit in the last place, for numbers far from the ends of the range.
+    #[inline(always)]
+    fn quotient(self, divisor: Self) -> Self {
+        self / divisor
+    }
 
     /// `self < o`; false for NaN.
     fn lt(self, o: Self) -> Self::Mask;
@@ -78,19 +169,40 @@ pub trait Lane:
     /// `self == o`; false for NaN.
     fn eq(self, o: Self) -> Self::Mask;
     /// Both.
-    fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    #[inline(always)]
+    fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask {
+        a.and(b)
+    }
     /// Either.
-    fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    #[inline(always)]
+    fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask {
+        a.or(b)
+    }
     /// The opposite.
-    fn not(a: Self::Mask) -> Self::Mask;
+    #[inline(always)]
+    fn not(a: Self::Mask) -> Self::Mask {
+        a.not()
+    }
     /// `b` in every lane.
-    fn mask(b: bool) -> Self::Mask;
+    #[inline(always)]
+    fn mask(b: bool) -> Self::Mask {
+        Self::Mask::all(b)
+    }
     /// Whether any lane is true.
-    fn any(a: Self::Mask) -> bool;
+    #[inline(always)]
+    fn any(a: Self::Mask) -> bool {
+        a.any()
+    }
     /// True in the lanes before `n`.
-    fn first(n: usize) -> Self::Mask;
+    #[inline(always)]
+    fn first(n: usize) -> Self::Mask {
+        Self::Mask::first(n)
+    }
     /// True in the lanes whose bits are set.
-    fn bits(mask: u32) -> Self::Mask;
+    #[inline(always)]
+    fn bits(mask: u32) -> Self::Mask {
+        Self::Mask::bits(mask)
+    }
     /// `a` where `m` is true, else `b`.
     fn select(m: Self::Mask, a: Self, b: Self) -> Self;
 
@@ -118,7 +230,11 @@ pub trait Lane:
     /// `N` rows of three, by column.
     /// # Safety
     /// `p` is valid for reading `3 N` elements.
-    unsafe fn load3(p: *const Self::Elem) -> [Self; 3];
+    #[inline(always)]
+    unsafe fn load3(p: *const Self::Elem) -> [Self; 3] {
+        // SAFETY: the caller gives N rows.
+        unsafe { Self::load3_first(p, Self::N) }
+    }
     /// The first `n` rows of three, by column.
     /// # Safety
     /// `p` is valid for reading `3 n` elements, 1 ≤ `n` ≤ `N`.
@@ -126,13 +242,30 @@ pub trait Lane:
     /// `N` indices.
     /// # Safety
     /// `p` is valid for reading `N` elements.
-    unsafe fn index(p: *const i32) -> Self::Index;
+    #[inline(always)]
+    unsafe fn index(p: *const i32) -> Self::Index {
+        let mut i = Self::Index::default();
+        // SAFETY: the caller gives N indices.
+        i.as_mut().copy_from_slice(unsafe { core::slice::from_raw_parts(p, Self::N) });
+        i
+    }
     /// The first `n` indices.
     /// # Safety
     /// `p` is valid for reading `n` elements, 1 ≤ `n` ≤ `N`.
-    unsafe fn index_first(p: *const i32, n: usize) -> Self::Index;
+    #[inline(always)]
+    unsafe fn index_first(p: *const i32, n: usize) -> Self::Index {
+        let mut i = Self::Index::default();
+        for (l, i) in i.as_mut().iter_mut().enumerate() {
+            // SAFETY: the caller gives n ≥ 1 indices.
+            *i = unsafe { p.add(l.min(n - 1)).read() };
+        }
+        i
+    }
     /// The index of one lane.
-    fn index_lane(i: Self::Index, l: usize) -> usize;
+    #[inline(always)]
+    fn index_lane(i: Self::Index, l: usize) -> usize {
+        i.as_ref()[l] as usize
+    }
     /// `p[i * stride + offset]`, addressed with 64 bits.
     /// # Safety
     /// No index is negative and `p` is valid for reading each of these elements.
@@ -144,7 +277,11 @@ pub trait Lane:
     /// `N` rows of three integers, by column, as reals.
     /// # Safety
     /// `p` is valid for reading `3 N` elements.
-    unsafe fn int3(p: *const i32) -> [Self; 3];
+    #[inline(always)]
+    unsafe fn int3(p: *const i32) -> [Self; 3] {
+        // SAFETY: the caller gives N rows.
+        unsafe { Self::int3_first(p, Self::N) }
+    }
     /// The first `n` rows of three integers, by column, as reals.
     /// # Safety
     /// `p` is valid for reading `3 n` elements, 1 ≤ `n` ≤ `N`.
@@ -152,7 +289,11 @@ pub trait Lane:
     /// `N` rows of three integers that are packed into one each ([`pack`](super::packed::pack)), by column, as reals.
     /// # Safety
     /// `p` is valid for reading `N` elements.
-    unsafe fn packed3(p: *const i32) -> [Self; 3];
+    #[inline(always)]
+    unsafe fn packed3(p: *const i32) -> [Self; 3] {
+        // SAFETY: the caller gives N elements.
+        unsafe { Self::packed3_first(p, Self::N) }
+    }
     /// The first `n` packed rows of three integers.
     /// # Safety
     /// `p` is valid for reading `n` elements, 1 ≤ `n` ≤ `N`.
@@ -160,89 +301,18 @@ pub trait Lane:
     /// Packed rows `i` of three integers.
     /// # Safety
     /// No index is negative and `p` is valid for reading each of these elements.
-    unsafe fn packed3_gather(p: *const i32, i: Self::Index) -> [Self; 3];
+    #[inline(always)]
+    unsafe fn packed3_gather(p: *const i32, i: Self::Index) -> [Self; 3] {
+        let mut v = Self::Index::default();
+        for (v, i) in v.as_mut().iter_mut().zip(i.as_ref()) {
+            // SAFETY: the caller vouches for the indices.
+            *v = unsafe { p.add(*i as usize).read() };
+        }
+        // SAFETY: N elements.
+        unsafe { Self::packed3(v.as_ref().as_ptr()) }
+    }
     /// `p[i * stride + offset]` as reals, addressed with 64 bits.
     /// # Safety
     /// No index is negative and `p` is valid for reading each of these elements.
     unsafe fn int_gather(p: *const i32, i: Self::Index, stride: usize, offset: usize) -> Self;
 }
-
-/// The methods of [`Lane`] that are the same words for every type; `functions` has what they mean.
-macro_rules! common {
-    () => {
-        #[inline(always)]
-        fn recip(self) -> Self {
-            Self::splat(1.0) / self
-        }
-        #[inline(always)]
-        fn sqrt_recip(self) -> (Self, Self) {
-            crate::lanes::functions::Prim::roots(self)
-        }
-        #[inline(always)]
-        fn exp(self) -> Self {
-            crate::lanes::functions::exp(self)
-        }
-        #[inline(always)]
-        fn ln(self) -> Self {
-            crate::lanes::functions::ln(self)
-        }
-        #[inline(always)]
-        fn pow(self, e: Self) -> Self {
-            crate::lanes::functions::pow(self, e)
-        }
-        #[inline(always)]
-        fn erfc(self) -> Self {
-            crate::lanes::functions::erfc_exp_neg_sq(self).0
-        }
-        #[inline(always)]
-        fn exp_neg_sq(self) -> Self {
-            crate::lanes::functions::exp_neg_sq(self)
-        }
-        #[inline(always)]
-        fn erfc_exp_neg_sq(self) -> (Self, Self) {
-            crate::lanes::functions::erfc_exp_neg_sq(self)
-        }
-        #[inline(always)]
-        fn sin(self) -> Self {
-            crate::lanes::functions::sin_cos(self).0
-        }
-        #[inline(always)]
-        fn cos(self) -> Self {
-            crate::lanes::functions::sin_cos(self).1
-        }
-        #[inline(always)]
-        fn sin_cos(self) -> (Self, Self) {
-            crate::lanes::functions::sin_cos(self)
-        }
-        #[inline(always)]
-        fn index_lane(i: Self::Index, l: usize) -> usize {
-            i[l] as usize
-        }
-        #[inline(always)]
-        unsafe fn packed3_gather(p: *const i32, i: Self::Index) -> [Self; 3] {
-            let mut v = [0; Self::N];
-            for (l, v) in v.iter_mut().enumerate() {
-                // SAFETY: the caller vouches for the indices.
-                *v = unsafe { p.add(i[l] as usize).read() };
-            }
-            // SAFETY: N elements.
-            unsafe { Self::packed3(v.as_ptr()) }
-        }
-        #[inline(always)]
-        unsafe fn index(p: *const i32) -> Self::Index {
-            // SAFETY: the caller gives N indices. Kept as an array: addresses are scalar, and a register would have
-            // to be taken apart again.
-            unsafe { p.cast::<Self::Index>().read_unaligned() }
-        }
-        #[inline(always)]
-        unsafe fn index_first(p: *const i32, n: usize) -> Self::Index {
-            let mut i = [0; Self::N];
-            for (l, i) in i.iter_mut().enumerate() {
-                // SAFETY: the caller gives n ≥ 1 indices.
-                *i = unsafe { p.add(l.min(n - 1)).read() };
-            }
-            i
-        }
-    };
-}
-pub(super) use common;

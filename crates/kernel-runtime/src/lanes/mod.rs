@@ -11,6 +11,8 @@ mod isa;
 mod lane;
 pub mod packed;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod registers;
 mod single;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -24,118 +26,53 @@ pub use portable::{Portable32, Portable64};
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
 
-macro_rules! special {
-    ($(#[$doc:meta])* $module:ident, $inline:ident) => {
-        $(#[$doc])*
-        pub mod $module {
-            use super::Lane;
+/// The special functions, each compiled once for every lane type: for kernels whose code is to be small. All others call
+/// [`Lane`]'s own, which are inlined.
+pub mod outlined {
+    use super::Lane;
 
-            /// `e^x`.
-            #[inline($inline)]
-            pub fn exp<L: Lane>(x: L) -> L {
-                x.exp()
+    macro_rules! outlined {
+        ($($f:ident($($x:ident),+) -> $Result:ty;)*) => {$(
+            #[doc = concat!("[`Lane::", stringify!($f), "`].")]
+            #[inline(never)]
+            pub fn $f<L: Lane>($($x: L),+) -> $Result {
+                Lane::$f($($x),+)
             }
-            /// Natural logarithm.
-            #[inline($inline)]
-            pub fn ln<L: Lane>(x: L) -> L {
-                x.ln()
-            }
-            /// `x^e`.
-            #[inline($inline)]
-            pub fn pow<L: Lane>(x: L, e: L) -> L {
-                x.pow(e)
-            }
-            /// The complementary error function.
-            #[inline($inline)]
-            pub fn erfc<L: Lane>(x: L) -> L {
-                x.erfc()
-            }
-            /// `exp(-x²)`.
-            #[inline($inline)]
-            pub fn exp_neg_sq<L: Lane>(x: L) -> L {
-                x.exp_neg_sq()
-            }
-            /// `(erfc(x), exp(-x²))`.
-            #[inline($inline)]
-            pub fn erfc_exp_neg_sq<L: Lane>(x: L) -> (L, L) {
-                x.erfc_exp_neg_sq()
-            }
-            /// Sine.
-            #[inline($inline)]
-            pub fn sin<L: Lane>(x: L) -> L {
-                x.sin()
-            }
-            /// Cosine.
-            #[inline($inline)]
-            pub fn cos<L: Lane>(x: L) -> L {
-                x.cos()
-            }
-            /// The square root and one over it.
-            #[inline($inline)]
-            pub fn sqrt_recip<L: Lane>(x: L) -> (L, L) {
-                x.sqrt_recip()
-            }
-            /// Sine and cosine.
-            #[inline($inline)]
-            pub fn sin_cos<L: Lane>(x: L) -> (L, L) {
-                x.sin_cos()
-            }
-        }
-    };
+        )*};
+    }
+    outlined! {
+        exp(x) -> L;
+        ln(x) -> L;
+        pow(x, e) -> L;
+        erfc(x) -> L;
+        exp_neg_sq(x) -> L;
+        erfc_exp_neg_sq(x) -> (L, L);
+        sin(x) -> L;
+        cos(x) -> L;
+        sin_cos(x) -> (L, L);
+        sqrt_recip(x) -> (L, L);
+    }
 }
-special!(
-    /// The special functions of lanes as a kernel's loops have them: inlined.
-    inlined,
-    always
-);
-special!(
-    /// The same, each once for every lane type: for kernels whose code shall be small.
-    outlined,
-    never
-);
 
-/// The same functions for scalar f64 code outside the loops.
+/// The special functions of f64 outside the loops: the standard library's, and [`Lane`]'s where it has none.
 pub mod scalar {
     use super::Lane;
 
-    /// The complementary error function.
-    pub fn erfc(x: f64) -> f64 {
-        Lane::erfc(x)
+    macro_rules! scalar {
+        ($($f:ident($($x:ident),+) = $of:path;)*) => {$(
+            #[doc = concat!("[`", stringify!($of), "`].")]
+            pub fn $f($($x: f64),+) -> f64 {
+                $of($($x),+)
+            }
+        )*};
     }
-    /// `exp(-x²)`, with the rounding error of the square made good.
-    pub fn exp_neg_sq(x: f64) -> f64 {
-        Lane::exp_neg_sq(x)
-    }
-    /// `(erfc(x), exp(-x²))`.
-    pub fn erfc_exp_neg_sq(x: f64) -> (f64, f64) {
-        Lane::erfc_exp_neg_sq(x)
-    }
-    /// `e^x`.
-    pub fn exp(x: f64) -> f64 {
-        f64::exp(x)
-    }
-    /// Natural logarithm.
-    pub fn ln(x: f64) -> f64 {
-        f64::ln(x)
-    }
-    /// `x^e`.
-    pub fn pow(x: f64, e: f64) -> f64 {
-        f64::powf(x, e)
-    }
-    /// Sine.
-    pub fn sin(x: f64) -> f64 {
-        f64::sin(x)
-    }
-    /// Cosine.
-    pub fn cos(x: f64) -> f64 {
-        f64::cos(x)
-    }
-    /// Sine and cosine.
-    pub fn sin_cos(x: f64) -> (f64, f64) {
-        f64::sin_cos(x)
-    }
-    /// Square root.
-    pub fn sqrt(x: f64) -> f64 {
-        f64::sqrt(x)
+    scalar! {
+        exp(x) = f64::exp;
+        ln(x) = f64::ln;
+        pow(x, e) = f64::powf;
+        erfc(x) = Lane::erfc;
+        exp_neg_sq(x) = Lane::exp_neg_sq;
+        sin(x) = f64::sin;
+        cos(x) = f64::cos;
     }
 }

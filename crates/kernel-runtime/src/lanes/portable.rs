@@ -1,313 +1,249 @@
 //! Lanes for processors without AVX2: arrays, which the compiler puts into whatever registers the target has.
 #![expect(unsafe_code, reason = "memory is read through raw pointers whose validity the caller promises")]
 
-use super::functions::{Prim, Tables};
-use super::lane::{Lane, common};
-use super::packed::unpack;
-use core::ops::{Add, Div, Mul, Neg, Sub};
+use super::lane::{Elem, Lane, Mask};
+use core::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+/// `N` elements.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub struct Portable<T, const N: usize>([T; N]);
 
 /// Four f64.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub struct Portable64([f64; 4]);
+pub type Portable64 = Portable<f64, 4>;
 
 /// Eight f32.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub struct Portable32([f32; 8]);
+pub type Portable32 = Portable<f32, 8>;
 
-macro_rules! portable {
-    ($L:ident, $T:ident, $Bits:ident, $n:literal) => {
-        impl $L {
-            #[inline(always)]
-            fn from_masks(m: [$Bits; $n]) -> Self {
-                let mut r = [0.0; $n];
-                for l in 0..$n {
-                    r[l] = $T::from_bits(m[l]);
-                }
-                Self(r)
-            }
-        }
-
-        portable!(@operator $L, $n, Add add +=);
-        portable!(@operator $L, $n, Sub sub -=);
-        portable!(@operator $L, $n, Mul mul *=);
-        portable!(@operator $L, $n, Div div /=);
-
-        impl Neg for $L {
-            type Output = Self;
-            #[inline(always)]
-            fn neg(self) -> Self {
-                let mut r = self.0;
-                for l in 0..$n {
-                    r[l] = -r[l];
-                }
-                Self(r)
-            }
-        }
-
-        impl Lane for $L {
-            type Elem = $T;
-            /// All bits of a lane, set or not.
-            type Mask = [$Bits; $n];
-            type Index = [i32; $n];
-            const N: usize = $n;
-            const FLUSH: usize = <$T as Lane>::FLUSH;
-            common!();
-
-            #[inline(always)]
-            fn splat(x: f64) -> Self {
-                Self([x as $T; $n])
-            }
-            portable!(@each $L, $n, mul_add(self, b, c));
-            portable!(@each $L, $n, sqrt(self));
-            portable!(@each $L, $n, abs(self));
-            portable!(@compare $Bits, $n, lt <);
-            portable!(@compare $Bits, $n, le <=);
-            portable!(@compare $Bits, $n, eq ==);
-            #[inline(always)]
-            fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask {
-                let mut r = a;
-                for l in 0..$n {
-                    r[l] &= b[l];
-                }
-                r
-            }
-            #[inline(always)]
-            fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask {
-                let mut r = a;
-                for l in 0..$n {
-                    r[l] |= b[l];
-                }
-                r
-            }
-            #[inline(always)]
-            fn not(a: Self::Mask) -> Self::Mask {
-                let mut r = a;
-                for l in 0..$n {
-                    r[l] = !r[l];
-                }
-                r
-            }
-            #[inline(always)]
-            fn mask(b: bool) -> Self::Mask {
-                [(b as $Bits).wrapping_neg(); $n]
-            }
-            #[inline(always)]
-            fn any(a: Self::Mask) -> bool {
-                let mut r = 0;
-                for l in 0..$n {
-                    r |= a[l];
-                }
-                r != 0
-            }
-            #[inline(always)]
-            fn first(n: usize) -> Self::Mask {
-                let mut r = [0; $n];
-                for l in 0..$n {
-                    r[l] = ((l < n) as $Bits).wrapping_neg();
-                }
-                r
-            }
-            #[inline(always)]
-            fn bits(mask: u32) -> Self::Mask {
-                let mut r = [0; $n];
-                for l in 0..$n {
-                    r[l] = ((mask >> l & 1) as $Bits).wrapping_neg();
-                }
-                r
-            }
-            #[inline(always)]
-            fn select(m: Self::Mask, a: Self, b: Self) -> Self {
-                let mut r = m;
-                for l in 0..$n {
-                    r[l] = (m[l] & a.0[l].to_bits()) | (!m[l] & b.0[l].to_bits());
-                }
-                Self::from_masks(r)
-            }
-            #[inline(always)]
-            fn sum(self) -> f64 {
-                let mut v = [0.0; $n];
-                for l in 0..$n {
-                    v[l] = f64::from(self.0[l]);
-                }
-                let mut width = $n / 2;
-                while width > 0 {
-                    for l in 0..width {
-                        v[l] += v[l + width];
-                    }
-                    width /= 2;
-                }
-                v[0]
-            }
-            #[inline(always)]
-            fn lane(self, l: usize) -> f64 {
-                self.0[l].into()
-            }
-            #[inline(always)]
-            unsafe fn load(p: *const $T) -> Self {
-                // SAFETY: the caller gives N elements.
-                Self(unsafe { p.cast::<[$T; $n]>().read() })
-            }
-            #[inline(always)]
-            unsafe fn load_first(p: *const $T, n: usize) -> Self {
-                let mut r = [0.0; $n];
-                for l in 0..$n {
-                    // SAFETY: the caller gives n ≥ 1 elements.
-                    r[l] = unsafe { p.add(l.min(n - 1)).read() };
-                }
-                Self(r)
-            }
-            #[inline(always)]
-            unsafe fn store(self, p: *mut $T) {
-                // SAFETY: the caller gives room for N elements.
-                unsafe { p.cast::<[$T; $n]>().write(self.0) }
-            }
-            #[inline(always)]
-            unsafe fn store_first(self, p: *mut $T, n: usize) {
-                // SAFETY: the caller gives room for n ≤ N elements.
-                unsafe { p.copy_from_nonoverlapping(self.0.as_ptr(), n) }
-            }
-            #[inline(always)]
-            unsafe fn load3(p: *const $T) -> [Self; 3] {
-                // SAFETY: the caller gives N rows.
-                unsafe { Self::load3_first(p, $n) }
-            }
-            #[inline(always)]
-            unsafe fn load3_first(p: *const $T, n: usize) -> [Self; 3] {
-                let mut r = [[0.0; $n]; 3];
-                for l in 0..$n {
-                    // SAFETY: the caller gives n ≥ 1 rows.
-                    let row = unsafe { p.add(3 * l.min(n - 1)).cast::<[$T; 3]>().read() };
-                    (r[0][l], r[1][l], r[2][l]) = (row[0], row[1], row[2]);
-                }
-                [Self(r[0]), Self(r[1]), Self(r[2])]
-            }
-            #[inline(always)]
-            unsafe fn gather(p: *const $T, i: Self::Index, stride: usize, offset: usize) -> Self {
-                let mut r = [0.0; $n];
-                for l in 0..$n {
-                    // SAFETY: the caller vouches for the indices.
-                    r[l] = unsafe { p.add(i[l] as usize * stride + offset).read() };
-                }
-                Self(r)
-            }
-            #[inline(always)]
-            unsafe fn gather3(p: *const $T, i: Self::Index) -> [Self; 3] {
-                let mut r = [[0.0; $n]; 3];
-                for l in 0..$n {
-                    // SAFETY: the caller vouches for the rows.
-                    let row = unsafe { p.add(3 * i[l] as usize).cast::<[$T; 3]>().read() };
-                    (r[0][l], r[1][l], r[2][l]) = (row[0], row[1], row[2]);
-                }
-                [Self(r[0]), Self(r[1]), Self(r[2])]
-            }
-            #[inline(always)]
-            unsafe fn int3(p: *const i32) -> [Self; 3] {
-                // SAFETY: the caller gives N rows.
-                unsafe { Self::int3_first(p, $n) }
-            }
-            #[inline(always)]
-            unsafe fn int3_first(p: *const i32, n: usize) -> [Self; 3] {
-                let mut r = [[0.0; $n]; 3];
-                for l in 0..$n {
-                    // SAFETY: the caller gives n ≥ 1 rows.
-                    let row = unsafe { p.add(3 * l.min(n - 1)).cast::<[i32; 3]>().read() };
-                    (r[0][l], r[1][l], r[2][l]) = (row[0] as $T, row[1] as $T, row[2] as $T);
-                }
-                [Self(r[0]), Self(r[1]), Self(r[2])]
-            }
-            #[inline(always)]
-            unsafe fn packed3(p: *const i32) -> [Self; 3] {
-                // SAFETY: the caller gives N elements.
-                unsafe { Self::packed3_first(p, $n) }
-            }
-            #[inline(always)]
-            unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
-                let mut r = [[0.0; $n]; 3];
-                for l in 0..$n {
-                    // SAFETY: the caller gives n ≥ 1 elements.
-                    let row = unpack(unsafe { p.add(l.min(n - 1)).read() });
-                    (r[0][l], r[1][l], r[2][l]) = (row[0] as $T, row[1] as $T, row[2] as $T);
-                }
-                [Self(r[0]), Self(r[1]), Self(r[2])]
-            }
-            #[inline(always)]
-            unsafe fn int_gather(p: *const i32, i: Self::Index, stride: usize, offset: usize) -> Self {
-                let mut r = [0.0; $n];
-                for l in 0..$n {
-                    // SAFETY: the caller vouches for the indices.
-                    r[l] = unsafe { p.add(i[l] as usize * stride + offset).read() as $T };
-                }
-                Self(r)
-            }
-        }
-
-        impl Prim for $L {
-            const TABLES: Tables = <$T as Prim>::TABLES;
-            const SATURATES: bool = false;
-            portable!(@each $L, $n, product_error(self, b, c));
-            portable!(@each $L, $n, at_most(self, b));
-            portable!(@each $L, $n, at_least(self, b));
-            portable!(@each $L, $n, ldexp(self, b, c));
-            portable!(@each $L, $n, flip(self, b));
-            #[inline(always)]
-            fn odd(magic_n: Self) -> Self::Mask {
-                let mut r = [0; $n];
-                for l in 0..$n {
-                    r[l] = (magic_n.0[l].to_bits() & 1).wrapping_neg();
-                }
-                r
-            }
-            #[inline(always)]
-            fn frexp(self) -> (Self, Self) {
-                let mut r = ([0.0; $n], [0.0; $n]);
-                for l in 0..$n {
-                    (r.0[l], r.1[l]) = self.0[l].frexp();
-                }
-                (Self(r.0), Self(r.1))
-            }
-        }
-    };
-    (@operator $L:ident, $n:literal, $Op:ident $op:ident $sign:tt) => {
-        impl $Op for $L {
-            type Output = Self;
-            #[inline(always)]
-            fn $op(self, o: Self) -> Self {
-                let mut r = self.0;
-                for l in 0..$n {
-                    r[l] $sign o.0[l];
-                }
-                Self(r)
-            }
-        }
-    };
-    // What a lane of one does, in each lane.
-    (@each $L:ident, $n:literal, $f:ident($self:ident $(, $arg:ident)*)) => {
-        #[inline(always)]
-        fn $f($self $(, $arg: Self)*) -> Self {
-            let mut r = $self.0;
-            for l in 0..$n {
-                r[l] = portable!(@one $L $f)(r[l] $(, $arg.0[l])*);
-            }
-            Self(r)
-        }
-    };
-    (@one $L:ident mul_add) => { Lane::mul_add };
-    (@one $L:ident sqrt) => { Lane::sqrt };
-    (@one $L:ident abs) => { Lane::abs };
-    (@one $L:ident $f:ident) => { Prim::$f };
-    (@compare $Bits:ident, $n:literal, $f:ident $sign:tt) => {
-        #[inline(always)]
-        fn $f(self, o: Self) -> Self::Mask {
-            let mut r = [0; $n];
-            for l in 0..$n {
-                r[l] = ((self.0[l] $sign o.0[l]) as $Bits).wrapping_neg();
-            }
-            r
-        }
-    };
+/// A scalar and its bit pattern.
+pub trait Scalar: Elem + Lane<Elem = Self, Mask = bool, Index = [i32; 1]> {
+    /// The unsigned integer of the same size.
+    type Bits: Bits;
+    /// The bits of the scalar.
+    fn to_bits(self) -> Self::Bits;
+    /// The scalar that has these bits.
+    fn from_bits(bits: Self::Bits) -> Self;
 }
 
-portable!(Portable64, f64, u64, 4);
-portable!(Portable32, f32, u32, 8);
+/// An unsigned integer as one lane of a mask: all bits set, or none.
+pub trait Bits:
+    Copy + PartialEq + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> + 'static
+{
+    /// No bit.
+    const NONE: Self;
+    /// All bits where `b` is true.
+    fn all(b: bool) -> Self;
+}
+
+macro_rules! scalar {
+    ($($T:ident $Bits:ident)*) => {$(
+        impl Scalar for $T {
+            type Bits = $Bits;
+            #[inline(always)]
+            fn to_bits(self) -> $Bits {
+                self.to_bits()
+            }
+            #[inline(always)]
+            fn from_bits(bits: $Bits) -> Self {
+                $T::from_bits(bits)
+            }
+        }
+        impl Bits for $Bits {
+            const NONE: Self = 0;
+            #[inline(always)]
+            fn all(b: bool) -> Self {
+                (b as $Bits).wrapping_neg()
+            }
+        }
+    )*};
+}
+scalar!(f64 u64 f32 u32);
+
+/// An array with a value for each lane. Loops and no `map`: whether closures are inlined is the compiler's choice.
+macro_rules! each {
+    ($zero:expr; $l:ident => $value:expr) => {{
+        let mut r = [$zero; N];
+        for $l in 0..N {
+            r[$l] = $value;
+        }
+        r
+    }};
+}
+
+impl<B: Bits, const N: usize> Mask for [B; N] {
+    #[inline(always)]
+    fn all(b: bool) -> Self {
+        [B::all(b); N]
+    }
+    #[inline(always)]
+    fn first(n: usize) -> Self {
+        each!(B::NONE; l => B::all(l < n))
+    }
+    #[inline(always)]
+    fn bits(mask: u32) -> Self {
+        each!(B::NONE; l => B::all(mask >> l & 1 == 1))
+    }
+    #[inline(always)]
+    fn and(self, o: Self) -> Self {
+        each!(B::NONE; l => self[l] & o[l])
+    }
+    #[inline(always)]
+    fn or(self, o: Self) -> Self {
+        each!(B::NONE; l => self[l] | o[l])
+    }
+    #[inline(always)]
+    fn not(self) -> Self {
+        each!(B::NONE; l => !self[l])
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        let mut r = B::NONE;
+        for lane in &self {
+            r = r | *lane;
+        }
+        r != B::NONE
+    }
+}
+
+/// A method whose lanes are those of the scalar's method.
+macro_rules! lane_by_lane {
+    ($($f:ident($self:ident $(, $arg:ident)*);)*) => {$(
+        #[inline(always)]
+        fn $f($self $(, $arg: Self)*) -> Self {
+            Self(each!(T::default(); l => T::$f($self.0[l] $(, $arg.0[l])*)))
+        }
+    )*};
+}
+
+macro_rules! operators {
+    ($($Op:ident $op:ident($($arg:ident)?);)*) => {$(
+        impl<T: Scalar, const N: usize> $Op for Portable<T, N> {
+            type Output = Self;
+            lane_by_lane! { $op(self $(, $arg)?); }
+        }
+    )*};
+}
+operators! { Add add(o); Sub sub(o); Mul mul(o); Div div(o); Neg neg(); }
+
+impl<T: Scalar, const N: usize> Portable<T, N> {
+    /// Rows of three by column.
+    #[inline(always)]
+    fn columns(rows: [[T; 3]; N]) -> [Self; 3] {
+        [
+            Self(each!(T::default(); l => rows[l][0])),
+            Self(each!(T::default(); l => rows[l][1])),
+            Self(each!(T::default(); l => rows[l][2])),
+        ]
+    }
+}
+
+impl<T: Scalar, const N: usize> Lane for Portable<T, N>
+where
+    [i32; N]: Default,
+{
+    type Elem = T;
+    type Mask = [T::Bits; N];
+    type Index = [i32; N];
+    const N: usize = N;
+
+    lane_by_lane! { mul_add(self, b, c); sqrt(self); abs(self); }
+    lane_by_lane! { product_error(self, b, product); at_most(self, bound); at_least(self, bound); }
+    lane_by_lane! { ldexp(self, n, magic_n); flip(self, magic_n); }
+
+    #[inline(always)]
+    fn splat(x: f64) -> Self {
+        Self([T::of_f64(x); N])
+    }
+    #[inline(always)]
+    fn lt(self, o: Self) -> Self::Mask {
+        each!(T::Bits::NONE; l => T::Bits::all(self.0[l].lt(o.0[l])))
+    }
+    #[inline(always)]
+    fn le(self, o: Self) -> Self::Mask {
+        each!(T::Bits::NONE; l => T::Bits::all(self.0[l].le(o.0[l])))
+    }
+    #[inline(always)]
+    fn eq(self, o: Self) -> Self::Mask {
+        each!(T::Bits::NONE; l => T::Bits::all(self.0[l].eq(o.0[l])))
+    }
+    #[inline(always)]
+    fn select(m: Self::Mask, a: Self, b: Self) -> Self {
+        Self(each!(T::default(); l => T::from_bits((m[l] & a.0[l].to_bits()) | (!m[l] & b.0[l].to_bits()))))
+    }
+    #[inline(always)]
+    fn sum(self) -> f64 {
+        let mut v = each!(0.0; l => self.0[l].to_f64());
+        let mut width = N / 2;
+        while width > 0 {
+            for l in 0..width {
+                v[l] += v[l + width];
+            }
+            width /= 2;
+        }
+        v[0]
+    }
+    #[inline(always)]
+    fn lane(self, l: usize) -> f64 {
+        self.0[l].to_f64()
+    }
+    #[inline(always)]
+    fn odd(magic_n: Self) -> Self::Mask {
+        each!(T::Bits::NONE; l => T::Bits::all(T::odd(magic_n.0[l])))
+    }
+    #[inline(always)]
+    fn frexp(self) -> (Self, Self) {
+        let pairs = each!((T::default(), T::default()); l => self.0[l].frexp());
+        (Self(each!(T::default(); l => pairs[l].0)), Self(each!(T::default(); l => pairs[l].1)))
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const T) -> Self {
+        // SAFETY: the caller gives N elements.
+        Self(unsafe { p.cast::<[T; N]>().read() })
+    }
+    #[inline(always)]
+    unsafe fn load_first(p: *const T, n: usize) -> Self {
+        // SAFETY: the caller gives n ≥ 1 elements.
+        Self(each!(T::default(); l => unsafe { p.add(l.min(n - 1)).read() }))
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut T) {
+        // SAFETY: the caller gives room for N elements.
+        unsafe { p.cast::<[T; N]>().write(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(self, p: *mut T, n: usize) {
+        // SAFETY: the caller gives room for n ≤ N elements.
+        unsafe { p.copy_from_nonoverlapping(self.0.as_ptr(), n) }
+    }
+    #[inline(always)]
+    unsafe fn load3_first(p: *const T, n: usize) -> [Self; 3] {
+        // SAFETY: the caller gives n ≥ 1 rows.
+        Self::columns(each!([T::default(); 3]; l => unsafe { T::load3(p.add(3 * l.min(n - 1))) }))
+    }
+    #[inline(always)]
+    unsafe fn int3_first(p: *const i32, n: usize) -> [Self; 3] {
+        // SAFETY: the caller gives n ≥ 1 rows.
+        Self::columns(each!([T::default(); 3]; l => unsafe { T::int3(p.add(3 * l.min(n - 1))) }))
+    }
+    #[inline(always)]
+    unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
+        // SAFETY: the caller gives n ≥ 1 elements.
+        Self::columns(each!([T::default(); 3]; l => unsafe { T::packed3(p.add(l.min(n - 1))) }))
+    }
+    #[inline(always)]
+    unsafe fn gather(p: *const T, i: Self::Index, stride: usize, offset: usize) -> Self {
+        // SAFETY: the caller vouches for the indices.
+        Self(each!(T::default(); l => unsafe { T::gather(p, [i[l]], stride, offset) }))
+    }
+    #[inline(always)]
+    unsafe fn gather3(p: *const T, i: Self::Index) -> [Self; 3] {
+        // SAFETY: the caller vouches for the rows.
+        Self::columns(each!([T::default(); 3]; l => unsafe { T::gather3(p, [i[l]]) }))
+    }
+    #[inline(always)]
+    unsafe fn int_gather(p: *const i32, i: Self::Index, stride: usize, offset: usize) -> Self {
+        // SAFETY: the caller vouches for the indices.
+        Self(each!(T::default(); l => unsafe { T::int_gather(p, [i[l]], stride, offset) }))
+    }
+}

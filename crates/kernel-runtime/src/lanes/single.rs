@@ -1,8 +1,8 @@
 //! `f64` and `f32` as lanes of one: the scalar form, and the reference for the others.
 #![expect(unsafe_code, reason = "memory is read through raw pointers whose validity the caller promises")]
 
-use super::functions::{self, Prim, Tables};
-use super::lane::{Elem, Lane, common};
+use super::functions::{self, Tables};
+use super::lane::{Elem, Lane, Mask};
 use super::packed::unpack;
 
 /// The bits of √½, the least mantissa that `frexp` returns.
@@ -12,11 +12,44 @@ pub(super) const SQRT_HALF_F32: u32 = 0x3F35_04F3;
 /// Whether a fused operation is an instruction here and not a slow library call.
 const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
 
+impl Mask for bool {
+    #[inline(always)]
+    fn all(b: bool) -> Self {
+        b
+    }
+    #[inline(always)]
+    fn first(n: usize) -> Self {
+        n > 0
+    }
+    #[inline(always)]
+    fn bits(mask: u32) -> Self {
+        mask & 1 == 1
+    }
+    #[inline(always)]
+    fn and(self, o: Self) -> Self {
+        self & o
+    }
+    #[inline(always)]
+    fn or(self, o: Self) -> Self {
+        self | o
+    }
+    #[inline(always)]
+    fn not(self) -> Self {
+        !self
+    }
+    #[inline(always)]
+    fn any(self) -> bool {
+        self
+    }
+}
+
 macro_rules! single {
     ($T:ident, $Bits:ident, $name:literal, flush $flush:expr, tables $tables:ident, mantissa $mantissa:literal,
      bias $bias:literal, halves $halves:literal, least $least:ident) => {
         impl Elem for $T {
             const NAME: &'static str = $name;
+            const FLUSH: usize = $flush;
+            const TABLES: Tables = functions::$tables;
             #[inline(always)]
             fn to_f64(self) -> f64 {
                 self.into()
@@ -32,8 +65,6 @@ macro_rules! single {
             type Mask = bool;
             type Index = [i32; 1];
             const N: usize = 1;
-            const FLUSH: usize = $flush;
-            common!();
 
             #[inline(always)]
             fn splat(x: f64) -> Self {
@@ -64,34 +95,6 @@ macro_rules! single {
                 self == o
             }
             #[inline(always)]
-            fn and(a: bool, b: bool) -> bool {
-                a & b
-            }
-            #[inline(always)]
-            fn or(a: bool, b: bool) -> bool {
-                a | b
-            }
-            #[inline(always)]
-            fn not(a: bool) -> bool {
-                !a
-            }
-            #[inline(always)]
-            fn mask(b: bool) -> bool {
-                b
-            }
-            #[inline(always)]
-            fn any(a: bool) -> bool {
-                a
-            }
-            #[inline(always)]
-            fn first(n: usize) -> bool {
-                n > 0
-            }
-            #[inline(always)]
-            fn bits(mask: u32) -> bool {
-                mask & 1 == 1
-            }
-            #[inline(always)]
             fn select(m: bool, a: Self, b: Self) -> Self {
                 if m { a } else { b }
             }
@@ -103,79 +106,7 @@ macro_rules! single {
             fn lane(self, _: usize) -> f64 {
                 self.into()
             }
-            #[inline(always)]
-            unsafe fn load(p: *const $T) -> Self {
-                // SAFETY: the caller gives one element.
-                unsafe { p.read() }
-            }
-            #[inline(always)]
-            unsafe fn load_first(p: *const $T, _: usize) -> Self {
-                // SAFETY: the caller gives one element.
-                unsafe { p.read() }
-            }
-            #[inline(always)]
-            unsafe fn store(self, p: *mut $T) {
-                // SAFETY: the caller gives room for one element.
-                unsafe { p.write(self) }
-            }
-            #[inline(always)]
-            unsafe fn store_first(self, p: *mut $T, n: usize) {
-                if n > 0 {
-                    // SAFETY: the caller gives room for one element.
-                    unsafe { p.write(self) }
-                }
-            }
-            #[inline(always)]
-            unsafe fn load3(p: *const $T) -> [Self; 3] {
-                // SAFETY: the caller gives one row of three.
-                unsafe { p.cast::<[$T; 3]>().read() }
-            }
-            #[inline(always)]
-            unsafe fn load3_first(p: *const $T, _: usize) -> [Self; 3] {
-                // SAFETY: the caller gives one row of three.
-                unsafe { Self::load3(p) }
-            }
-            #[inline(always)]
-            unsafe fn gather(p: *const $T, i: [i32; 1], stride: usize, offset: usize) -> Self {
-                // SAFETY: the caller vouches for the index.
-                unsafe { p.add(i[0] as usize * stride + offset).read() }
-            }
-            #[inline(always)]
-            unsafe fn gather3(p: *const $T, i: [i32; 1]) -> [Self; 3] {
-                // SAFETY: the caller vouches for the row.
-                unsafe { Self::load3(p.add(i[0] as usize * 3)) }
-            }
-            #[inline(always)]
-            unsafe fn int3(p: *const i32) -> [Self; 3] {
-                // SAFETY: the caller gives one row of three.
-                let [x, y, z] = unsafe { p.cast::<[i32; 3]>().read() };
-                [x as $T, y as $T, z as $T]
-            }
-            #[inline(always)]
-            unsafe fn int3_first(p: *const i32, _: usize) -> [Self; 3] {
-                // SAFETY: the caller gives one row of three.
-                unsafe { Self::int3(p) }
-            }
-            #[inline(always)]
-            unsafe fn packed3(p: *const i32) -> [Self; 3] {
-                // SAFETY: the caller gives one element.
-                unpack(unsafe { p.read() }).map(|c| c as $T)
-            }
-            #[inline(always)]
-            unsafe fn packed3_first(p: *const i32, _: usize) -> [Self; 3] {
-                // SAFETY: the caller gives one element.
-                unsafe { Self::packed3(p) }
-            }
-            #[inline(always)]
-            unsafe fn int_gather(p: *const i32, i: [i32; 1], stride: usize, offset: usize) -> Self {
-                // SAFETY: the caller vouches for the index.
-                unsafe { p.add(i[0] as usize * stride + offset).read() as $T }
-            }
-        }
 
-        impl Prim for $T {
-            const TABLES: Tables = functions::$tables;
-            const SATURATES: bool = false;
             #[inline(always)]
             fn product_error(self, b: Self, product: Self) -> Self {
                 if FUSED {
@@ -216,6 +147,61 @@ macro_rules! single {
                 let n = self.to_bits().wrapping_sub($least).wrapping_add($bias << $mantissa) >> $mantissa;
                 let m = self.to_bits().wrapping_sub(n << $mantissa).wrapping_add($bias << $mantissa);
                 ($T::from_bits(m), n as $T - $bias as $T)
+            }
+
+            #[inline(always)]
+            unsafe fn load(p: *const $T) -> Self {
+                // SAFETY: the caller gives one element.
+                unsafe { p.read() }
+            }
+            #[inline(always)]
+            unsafe fn load_first(p: *const $T, _: usize) -> Self {
+                // SAFETY: the caller gives one element.
+                unsafe { p.read() }
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $T) {
+                // SAFETY: the caller gives room for one element.
+                unsafe { p.write(self) }
+            }
+            #[inline(always)]
+            unsafe fn store_first(self, p: *mut $T, n: usize) {
+                if n > 0 {
+                    // SAFETY: the caller gives room for one element.
+                    unsafe { p.write(self) }
+                }
+            }
+            #[inline(always)]
+            unsafe fn load3_first(p: *const $T, _: usize) -> [Self; 3] {
+                // SAFETY: the caller gives one row of three.
+                unsafe { p.cast::<[$T; 3]>().read() }
+            }
+            #[inline(always)]
+            unsafe fn int3_first(p: *const i32, _: usize) -> [Self; 3] {
+                // SAFETY: the caller gives one row of three.
+                let [x, y, z] = unsafe { p.cast::<[i32; 3]>().read() };
+                [x as $T, y as $T, z as $T]
+            }
+            #[inline(always)]
+            unsafe fn packed3_first(p: *const i32, _: usize) -> [Self; 3] {
+                // SAFETY: the caller gives one element.
+                let [x, y, z] = unpack(unsafe { p.read() });
+                [x as $T, y as $T, z as $T]
+            }
+            #[inline(always)]
+            unsafe fn gather(p: *const $T, i: [i32; 1], stride: usize, offset: usize) -> Self {
+                // SAFETY: the caller vouches for the index.
+                unsafe { p.add(i[0] as usize * stride + offset).read() }
+            }
+            #[inline(always)]
+            unsafe fn gather3(p: *const $T, i: [i32; 1]) -> [Self; 3] {
+                // SAFETY: the caller vouches for the row.
+                unsafe { Self::load3(p.add(i[0] as usize * 3)) }
+            }
+            #[inline(always)]
+            unsafe fn int_gather(p: *const i32, i: [i32; 1], stride: usize, offset: usize) -> Self {
+                // SAFETY: the caller vouches for the index.
+                unsafe { p.add(i[0] as usize * stride + offset).read() as $T }
             }
         }
     };

@@ -6,48 +6,36 @@
 //! No closures here: whether these are inlined is the compiler's choice.
 #![expect(unsafe_code, reason = "processor intrinsics, and memory whose validity the caller promises")]
 
-mod avx2_f32;
-mod avx2_f64;
-mod avx512_f32;
-mod avx512_f64;
+mod avx2;
+mod avx512;
 
-pub use avx2_f32::Avx2F32;
-pub use avx2_f64::Avx2F64;
-pub use avx512_f32::Avx512F32;
-pub use avx512_f64::Avx512F64;
+pub use avx2::{Avx2F32, Avx2F64};
+pub use avx512::{Avx512F32, Avx512F64};
 
-/// √x and 1/√x where x is 0 or infinite, as `fixupimm` takes it: four bits for each class of x. Zeros (the third class):
-/// x itself (1), and an infinity of its sign (6). Infinity (the sixth): itself (5), and 0 (8).
-const ROOT_ENDS: (i32, i32) = (1 << 8 | 5 << 20, 6 << 8 | 8 << 20);
+use super::registers::arch;
+use core::arch::x86_64::*;
 
-/// Intrinsics that touch registers only.
-macro_rules! arch {
-    ($($body:tt)*) => {{
-        // SAFETY: a lane type is used only where its features are enabled (see the module), and nothing here
-        // touches memory.
-        unsafe { $($body)* }
-    }};
+/// The sum of four in the order that all f64 sums have: halves onto each other.
+#[inline(always)]
+fn sum_of_four(v: __m256d) -> f64 {
+    arch!(
+        let two = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd::<1>(v));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    )
 }
 
-/// The operators of a lane type, each one intrinsic. The negative is a subtraction from −0, which the compiler
-/// knows as a negation and folds into fused operations.
-macro_rules! operators {
-    ($L:ident: $($Op:ident $op:ident $f:ident),*; $sub:ident $set1:ident) => {
-        $(impl core::ops::$Op for $L {
-            type Output = Self;
-            #[inline(always)]
-            fn $op(self, o: Self) -> Self {
-                Self(arch!($f(self.0, o.0)))
-            }
-        })*
-        impl core::ops::Neg for $L {
-            type Output = Self;
-            #[inline(always)]
-            fn neg(self) -> Self {
-                Self(arch!($sub($set1(-0.0), self.0)))
-            }
-        }
-    };
+/// Columns of eight rows of three integers. The elements of one column have different places in the three registers, so
+/// two blends collect them and one permutation sorts them.
+#[inline(always)]
+fn columns_of_eight_ints([a, b, c]: [__m256i; 3]) -> [__m256i; 3] {
+    arch!(
+        let x = _mm256_blend_epi32::<0b00100100>(_mm256_blend_epi32::<0b10010010>(a, b), c);
+        let y = _mm256_blend_epi32::<0b01001001>(_mm256_blend_epi32::<0b00100100>(a, b), c);
+        let z = _mm256_blend_epi32::<0b10010010>(_mm256_blend_epi32::<0b01001001>(a, b), c);
+        [
+            _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5)),
+            _mm256_permutevar8x32_epi32(y, _mm256_setr_epi32(1, 4, 7, 2, 5, 0, 3, 6)),
+            _mm256_permutevar8x32_epi32(z, _mm256_setr_epi32(2, 5, 0, 3, 6, 1, 4, 7)),
+        ]
+    )
 }
-
-use {arch, operators};
