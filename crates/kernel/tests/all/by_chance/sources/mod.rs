@@ -24,7 +24,7 @@ impl Random {
 /// The source of a kernel `k` with the attribute `#[kernel]`: a quarter of them statement by statement by chance, the
 /// others from the patterns of loops, with formulas by chance.
 pub(crate) fn text(seed: u64) -> String {
-    if seed % 4 == 0 { statements::kernel(seed) } else { patterns::kernel(seed) }
+    if seed.is_multiple_of(4) { statements::kernel(seed) } else { patterns::kernel(seed) }
 }
 
 /// The seeds of the kernels that are compiled (`tests/random_kernels`): together they take every rule of the printers
