@@ -66,10 +66,7 @@ impl std::fmt::Debug for EntryPoints {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! entry_points {
-    ($f:ident) => {
-        rt::entry_points!(@of $f, Avx2F32, Avx512F32)
-    };
-    (@of $f:ident, $four:ident, $eight:ident) => {{
+    ($f:ident) => {{
         #[cfg(target_arch = "x86_64")]
         macro_rules! with {
             ($features:literal, $lane:ident) => {{
@@ -86,8 +83,8 @@ macro_rules! entry_points {
         const RUN: rt::EntryPoints = rt::EntryPoints {
             f32: [
                 $f::<rt::lanes::Portable32>,
-                with!("avx2,fma", $four),
-                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $eight),
+                with!("avx2,fma", Avx2F32),
+                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F32),
             ],
             f64: [
                 $f::<rt::lanes::Portable64>,
@@ -104,11 +101,24 @@ macro_rules! entry_points {
     }};
 }
 
-/// The same with lanes for f64 alone: less to compile.
+/// Instantiates a generated function for lanes of one, and of four f64: less to compile. The widths share one text; the
+/// other lane types run the kernels that are not small.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! small_entry_points {
-    ($f:ident) => {
-        rt::entry_points!(@of $f, Portable32, Portable32)
-    };
+    ($f:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        const F64: [rt::Run; 3] = {
+            // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn run(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
+                // SAFETY: the caller's promises are the callee's.
+                unsafe { $f::<rt::lanes::Avx2F64>(a, lo, hi, partials) }
+            }
+            [$f::<rt::lanes::Portable64>, run, run]
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        const F64: [rt::Run; 3] = [$f::<rt::lanes::Portable64>; 3];
+        rt::EntryPoints { f32: [$f::<rt::lanes::Portable32>; 3], f64: F64 }
+    }};
 }

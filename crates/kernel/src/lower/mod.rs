@@ -26,7 +26,8 @@ pub struct Source {
     pub fast: Vec<Vec<ParamId>>,
     /// Whether gradients that add to partners' elements are wanted as well.
     pub scatter: bool,
-    /// Whether the code shall be small rather than fast: special functions stand apart, f32 has no lanes.
+    /// Whether the code shall be small rather than fast: special functions stand apart, f32 has no lanes and f64 at most
+    /// four.
     pub small: bool,
     /// The doc comments.
     pub docs: Vec<String>,

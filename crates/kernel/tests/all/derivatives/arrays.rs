@@ -1,7 +1,7 @@
 //! Local arrays, arrays with channels, and sums over channels.
 
+use super::harness::Check;
 use super::{kernel, run};
-use crate::harness::Check;
 
 fn check(parameters: &str, body: &str) -> Check {
     Check::new(&kernel(parameters, body))
@@ -62,7 +62,7 @@ fn local_arrays_in_loops_over_pairs() {
 const ROWS: &str = "i: Atom, f: &[[Real; Feature]; Atom], g: &[[Real; Feature]; System], w: &[Real; Feature], m: &[Vec3; \
                     Feature], kinds: &[i32; Feature], a: &[Real; Atom], alpha: &Real, n: i32, atoms: &Batch<Atom, System>,";
 
-fn feature(d: &crate::harness::Data<'_>, name: &str, row: usize, c: usize) -> f64 {
+fn feature(d: &super::harness::Data<'_>, name: &str, row: usize, c: usize) -> f64 {
     d.real(name, FEATURES * row + c)
 }
 

@@ -1,6 +1,6 @@
 //! Queries of grids, in kernels with and without derivatives.
 
-use crate::refused;
+use super::refused;
 use madelung_kernel::ir::Query;
 use madelung_kernel::lower::lower_block;
 

@@ -2,15 +2,13 @@
 //! evaluation of its source.
 
 mod arrays;
-mod generator;
-mod geometry;
+mod by_chance;
 mod harness;
-mod interpreter;
 mod mesh;
 mod patterns;
-mod random;
 mod shared;
 
+use crate::by_chance::world::param;
 use harness::{Check, report};
 
 pub(crate) fn kernel(parameters: &str, body: &str) -> String {
@@ -52,7 +50,7 @@ fn functions_of_reals() {
     )
     .value(|d, i| {
         let (p, q) = (d.real("a", i), d.real("b", i));
-        let erfc = crate::interpreter::erfc;
+        let erfc = crate::by_chance::interpreter::erfc;
         vec![
             p.sqrt() + (-p * q).exp() + (p + q).ln() + p.powf(q) + p.powi(3) - q + erfc(p) * erfc(-q)
                 + (p * q).sin() * q.cos()
@@ -98,8 +96,9 @@ fn a_sum_over_pairs() {
     .value(|d, i| {
         let alpha = d.real("alpha", d.system(i));
         let near = d.pairs(i).into_iter().filter(|p| p.2 < d.scalar("cutoff"));
-        let e: f64 =
-            near.map(|(j, _, r)| d.real("charges", j) * crate::interpreter::erfc(alpha * r) / r).sum();
+        let e: f64 = near
+            .map(|(j, _, r)| d.real("charges", j) * crate::by_chance::interpreter::erfc(alpha * r) / r)
+            .sum();
         vec![0.5 * d.real("charges", i) * e]
     });
     check.source.fast = vec![vec![0], vec![0, 4], vec![0, 1, 4]];
@@ -452,7 +451,7 @@ fn what_is_not_selected_does_not_count() {
          a[i] };",
         "t + u * b[i] + v * v",
     );
-    let x = harness::param(&check.source.kernel, "x");
+    let x = param(&check.source.kernel, "x");
     let x = check.world.arrays.get_mut(&(x, madelung_kernel::ir::Role::VALUE)).unwrap();
     for n in [1, 3, 5] {
         x[n] = -x[n].abs();

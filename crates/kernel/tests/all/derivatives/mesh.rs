@@ -1,8 +1,8 @@
 //! Loops over the nodes of a mesh: spreading, gathering and both, against a sum over all nodes.
 
-use crate::geometry::{MESH, SPLINE_ORDER};
-use crate::harness::{Check, Data, report};
-use crate::interpreter::spline;
+use super::harness::{Check, Data, report};
+use crate::by_chance::geometry::{MESH, SPLINE_ORDER};
+use crate::by_chance::interpreter::spline;
 
 /// A kernel over atoms with fractional coordinates `at`, some cells away. They move slowly with `u`, so that finite
 /// differences stay within one interval of the splines.

@@ -1,6 +1,6 @@
 //! Loops over meshes.
 
-use crate::refused;
+use super::refused;
 
 #[test]
 fn loops_over_meshes() {

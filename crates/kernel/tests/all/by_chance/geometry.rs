@@ -1,6 +1,6 @@
 //! Two systems of atoms and points, and the pairs among them.
 
-use crate::generator::Random;
+use super::sources::Random;
 
 /// Atoms of each system.
 pub(crate) const ATOMS: [usize; 2] = [6, 4];

@@ -1,8 +1,9 @@
 //! The access patterns: lists between two sets of points, half lists, arrays with an element per pair, maps, what a
 //! loop looks for, normalised sums.
 
-use crate::harness::{Check, report};
-use crate::{kernel, pairs, run};
+use super::harness::{Check, report};
+use super::{kernel, pairs, run};
+use crate::by_chance::{source, world::world};
 use madelung_kernel::forms::Lists;
 
 /// A kernel over atoms and the points near them; `d`, `r`, the pair `p` and the row's system `s` are there.
@@ -204,16 +205,16 @@ fn the_largest_of_a_range() {
 fn stopped_gradients_are_constants() {
     let text = "#[kernel] fn k(i: Atom, x: &[Real; Atom], out: &mut [Real; Atom]) { out[i] = stop_gradient(x[i] * x[i]) * x[i]; }";
     use madelung_kernel::ir::Role;
-    let source = crate::harness::source(text);
+    let source = source(text);
     let kernel = &source.kernel;
-    let mut world = crate::harness::world(kernel, 3);
+    let mut world = world(kernel, 3);
     world.arrays.insert((1, Role::COTANGENT), vec![1.0; 10]);
     world.arrays.insert((0, Role::FIRST), vec![1.0; 10]);
     let square: Vec<f64> = world.arrays[&(0, Role::VALUE)].iter().map(|x| x * x).collect();
     let forms = madelung_kernel::forms::forms(kernel, &[], false).unwrap();
     for (form, role, p) in [(3, Role::COTANGENT, 0), (1, Role::FIRST, 1)] {
-        let got = crate::interpreter::run(kernel, &world, &forms[form].parts);
-        crate::harness::close("stopped", "k", &got[&(p, role)], &square, 1e-15);
+        let got = crate::by_chance::interpreter::run(kernel, &world, &forms[form].parts);
+        super::harness::close("stopped", "k", &got[&(p, role)], &square, 1e-15);
     }
     report("stopped_gradients_are_constants");
 }

@@ -1,7 +1,8 @@
 //! Outputs that rows share, several loops, and functions with derivatives of their own.
 
-use crate::harness::Check;
-use crate::{kernel, pairs, run};
+use super::harness::Check;
+use super::{kernel, pairs, run};
+use crate::by_chance::{source, world::world};
 
 #[test]
 fn pairs_and_members() {
@@ -22,7 +23,7 @@ fn members_in_a_range_loop() {
                       System>, out: &mut [Real; Atom]";
     let body = "let mut p = 0.0; for m in 0..n { for k in waves.members(atoms.of(i)) { p += sin(u[k] * x[i] * (m as \
                 Real)); } } out[i] = p;";
-    let source = crate::harness::source(&kernel(parameters, body));
+    let source = source(&kernel(parameters, body));
     let error = madelung_kernel::forms::forms(&source.kernel, &[], false).expect_err("it has no transpose");
     assert!(error.contains("inside another loop"), "{error}");
 }
@@ -130,22 +131,22 @@ fn a_derivative_is_taken_as_given() {
         #[derivative(f)] fn df(x: Real) -> Real { 3.0 * x }
         #[kernel] fn k(i: Atom, x: &[Real; Atom], out: &mut [Real; Atom]) { out[i] = f(x[i] * 2.0); }";
     use madelung_kernel::ir::Role;
-    let source = crate::harness::source(text);
+    let source = source(text);
     let kernel = &source.kernel;
-    let mut world = crate::harness::world(kernel, 3);
+    let mut world = world(kernel, 3);
     world.arrays.insert((1, Role::COTANGENT), vec![1.0; 10]);
     world.arrays.insert((0, Role::FIRST), vec![1.0; 10]);
     let x = world.arrays[&(0, Role::VALUE)].clone();
     let expected: Vec<f64> = x.iter().map(|x| 12.0 * x).collect();
     for (form, role, p) in [(3, Role::COTANGENT, 0), (1, Role::FIRST, 1)] {
         let forms = madelung_kernel::forms::forms(kernel, &[], false).unwrap();
-        let got = crate::interpreter::run(kernel, &world, &forms[form].parts);
-        crate::harness::close("own derivative", "f", &got[&(p, role)], &expected, 1e-15);
+        let got = crate::by_chance::interpreter::run(kernel, &world, &forms[form].parts);
+        super::harness::close("own derivative", "f", &got[&(p, role)], &expected, 1e-15);
     }
     let forms = madelung_kernel::forms::forms(kernel, &[], false).unwrap();
-    let got = crate::interpreter::run(kernel, &world, &forms[4].parts);
+    let got = crate::by_chance::interpreter::run(kernel, &world, &forms[4].parts);
     let along = Role::COTANGENT.with(Role::FIRST);
-    crate::harness::close("its own derivative", "f", &got[&(0, along)], &[12.0; 10], 1e-15);
+    super::harness::close("its own derivative", "f", &got[&(0, along)], &[12.0; 10], 1e-15);
 }
 
 /// Through a branch and through a selection.

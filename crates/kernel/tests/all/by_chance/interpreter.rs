@@ -1,7 +1,8 @@
 //! Runs bodies in f64, statement by statement: slow, readable, and strict about scopes.
 
-use crate::geometry::List;
-use madelung_kernel::ir::{Body, Kernel, Kind, Op, Range, Role, Stmt, Val};
+use super::geometry::{List, half};
+use madelung_kernel::cluster::Clusters;
+use madelung_kernel::ir::{Acc, Body, Kernel, Kind, Op, Range, Role, Stmt, Val};
 use madelung_kernel::mirror::Part;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -62,28 +63,61 @@ pub(crate) fn run_body(kernel: &Kernel, world: &World, body: &Body) -> Arrays {
 
 /// Runs the parts of a form one after the other; what a later one writes is added.
 pub(crate) fn run(kernel: &Kernel, world: &World, parts: &[Part]) -> Arrays {
+    let parts: Vec<_> = parts.iter().map(|part| (part, None)).collect();
+    run_in_clusters(kernel, world, &parts)
+}
+
+/// Runs parts, some of them in cluster form: each pair of the full list is visited once.
+pub(crate) fn run_in_clusters(
+    kernel: &Kernel,
+    world: &World,
+    parts: &[(&Part, Option<&Clusters>)],
+) -> Arrays {
     let mut written = Arrays::new();
-    for part in parts {
+    for (part, clusters) in parts {
+        let given = clusters.map(|clusters| cluster_sums(kernel, world, clusters));
         let mut stored = HashSet::new();
         for row in 0..world.dims[part.index] {
-            let mut m = Machine {
-                kernel,
-                world,
-                body: &part.body,
-                row,
-                values: vec![None; part.body.len()],
-                sums: HashMap::new(),
-                channels: HashMap::new(),
-                read: RefCell::default(),
-                bests: HashMap::new(),
-                loops: HashMap::new(),
-                written: &mut written,
-                stored: &mut stored,
-            };
+            let given = given.as_ref().map(|sums| sums[row].as_slice());
+            let mut m = Machine::new(kernel, world, &part.body, (row, given), &mut written, &mut stored);
             m.block(part.body.stmts());
         }
     }
     written
+}
+
+/// The sums of each row over its pairs, by the accumulators of the part.
+fn cluster_sums(kernel: &Kernel, world: &World, clusters: &Clusters) -> Vec<Vec<(Acc, f64)>> {
+    let body = &clusters.pair.body;
+    let none = clusters.sums.iter().map(|s| (s.of_part, 0.0)).collect();
+    let mut sums: Vec<Vec<(Acc, f64)>> = vec![none; world.dims[clusters.pair.index]];
+    let pairs = entries(&half(&world.pairs[&clusters.list]));
+    let (mut written, mut stored) = (Arrays::new(), HashSet::new());
+    for row in 0..sums.len() {
+        let mut m = Machine::new(kernel, world, body, (row, None), &mut written, &mut stored);
+        for s in body.stmts() {
+            let Stmt::For { id, body, .. } = s else {
+                m.stmt(s);
+                continue;
+            };
+            for pair in pairs.iter().filter(|p| p.row == row) {
+                m.sums = clusters
+                    .sums
+                    .iter()
+                    .flat_map(|s| s.column.into_iter().chain([s.row]))
+                    .map(|m| (m, 0.0))
+                    .collect();
+                m.loops.insert(*id, Visit::Pair(*pair));
+                m.block(body);
+                for (n, s) in clusters.sums.iter().enumerate() {
+                    sums[row][n].1 += s.factor * m.sums[&s.row];
+                    sums[pair.column][n].1 += s.column.map_or(0.0, |column| s.factor * m.sums[&column]);
+                }
+            }
+        }
+    }
+    assert!(written.is_empty(), "a pair writes to arrays");
+    sums
 }
 
 #[derive(Clone, Copy)]
@@ -108,11 +142,38 @@ struct Machine<'a> {
     /// The largest value and its place.
     bests: HashMap<usize, (f64, f64)>,
     loops: HashMap<usize, Visit>,
+    /// What the loop over pairs adds to its sums, where that is known.
+    given: Option<&'a [(Acc, f64)]>,
     written: &'a mut Arrays,
     stored: &'a mut HashSet<(usize, u8, usize, usize)>,
 }
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
+    fn new(
+        kernel: &'a Kernel,
+        world: &'a World,
+        body: &'a Body,
+        (row, given): (usize, Option<&'a [(Acc, f64)]>),
+        written: &'a mut Arrays,
+        stored: &'a mut HashSet<(usize, u8, usize, usize)>,
+    ) -> Self {
+        Self {
+            kernel,
+            world,
+            body,
+            row,
+            values: vec![None; body.len()],
+            sums: HashMap::new(),
+            channels: HashMap::new(),
+            read: RefCell::default(),
+            bests: HashMap::new(),
+            loops: HashMap::new(),
+            given,
+            written,
+            stored,
+        }
+    }
+
     fn value(&self, v: Val) -> f64 {
         match self.body.op(v) {
             Op::Const(bits) => f64::from_bits(*bits),
@@ -188,6 +249,11 @@ impl Machine<'_> {
                 let row = row.map_or(0, |r| self.value(r) as usize);
                 let x = self.value(*value);
                 self.add(*param, *role, row, *component, x);
+            }
+            Stmt::For { range: Range::Pairs { .. }, .. } if self.given.is_some() => {
+                for (m, x) in self.given.into_iter().flatten() {
+                    *self.sums.get_mut(m).expect("a sum of the loop is declared before it") += x;
+                }
             }
             Stmt::For { id, range, body } => {
                 for visit in self.visits(*range) {

@@ -1,6 +1,6 @@
 //! Kernels over every pattern of access, with formulas by chance.
 
-use crate::generator::Random;
+use super::Random;
 
 const FUNCTIONS: &str = "#[func] fn bell(u: Real, v: Real) -> Real { exp(-0.2 * u * u) * v }
     #[derivative(bell)] fn dbell(u: Real, v: Real) -> (Real, Real) { (-0.4 * u * bell(u, v), bell(u, 1.0)) }";

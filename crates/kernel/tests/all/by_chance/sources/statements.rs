@@ -1,25 +1,8 @@
 //! Kernels by chance: blocks within blocks, sums read and added to wherever the language allows it.
 
+use super::Random;
 use std::collections::HashMap;
 use std::fmt::Write;
-
-/// Numbers in 0..1, the same in every run.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    pub(crate) fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    pub(crate) fn between(&mut self, lo: f64, hi: f64) -> f64 {
-        lo + (hi - lo) * self.next()
-    }
-}
 
 const PARAMETERS: &str = "i: Atom, a: &[Real; Atom], b: &[Real; Atom], x: &[Real; Atom], f: &[[Real; \
      Feature]; Atom], u: &[Real; Feature], y: &[Real; Wave], alpha: &[Real; \

@@ -1,123 +1,18 @@
 //! Holds every form of a kernel against finite differences of what its source says.
 
-use crate::generator::Random;
-use crate::geometry::List;
-use crate::geometry::{
-    ATOMS, CUTOFF, Geometry, MESH, POINTS, SPLINE_ORDER, STEP, WAVES, cells, half, members, rows,
+use crate::by_chance::geometry::{ATOMS, STEP, cells, members};
+use crate::by_chance::interpreter::{Arrays, World, components, run, run_body, run_in_clusters};
+use crate::by_chance::world::{
+    difference, directed, get, inputs, moved, of_outputs, outputs, param, rms, size, world,
 };
-use crate::interpreter::{Arrays, World, components, run, run_body};
+use crate::by_chance::{ByChance, source};
+use madelung_kernel::cluster::{Clusters, clusters};
 use madelung_kernel::derivative::tangent;
 use madelung_kernel::forms::{Form, Lists, Member, forms};
-use madelung_kernel::ir::{Kernel, Kind, Role};
-use madelung_kernel::lower::{Source, lower_block};
+use madelung_kernel::ir::{Kernel, Role};
+use madelung_kernel::lower::Source;
 use madelung_kernel::reverse::{adjoint, separate};
 use std::cell::RefCell;
-
-pub(crate) fn source(text: &str) -> Source {
-    let file = syn::parse_str(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let mut sources = lower_block(&file).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    assert_eq!(sources.len(), 1);
-    sources.remove(0)
-}
-
-pub(crate) fn param(kernel: &Kernel, name: &str) -> usize {
-    kernel.params.iter().position(|p| p.name == name).unwrap_or_else(|| panic!("no parameter {name}"))
-}
-
-fn inputs(kernel: &Kernel) -> Vec<usize> {
-    (0..kernel.params.len()).filter(|p| matches!(kernel.params[*p].kind, Kind::Real { .. })).collect()
-}
-
-pub(crate) fn outputs(kernel: &Kernel) -> Vec<usize> {
-    (0..kernel.params.len()).filter(|p| matches!(kernel.params[*p].kind, Kind::Output { .. })).collect()
-}
-
-fn size(kernel: &Kernel, world: &World, p: usize) -> usize {
-    let (Kind::Real { dim, .. } | Kind::Output { dim, .. }) = kernel.params[p].kind else {
-        panic!("not an array")
-    };
-    dim.map_or(1, |d| world.dims[d]) * components(kernel, &world.dims, p, Role::VALUE)
-}
-
-/// Two systems with random numbers in everything, and their full list of pairs with every image that counts.
-pub(crate) fn world(kernel: &Kernel, seed: u64) -> World {
-    let mut r = Random::new(seed);
-    let mut w = World::default();
-    let system_of = |d: &str| match d {
-        "Atom" => members(&ATOMS),
-        "Wave" => members(&WAVES),
-        "Point" => members(&POINTS),
-        d => panic!("no batch of {d}"),
-    };
-    let Geometry { positions, list, points, near } = Geometry::new(&mut r);
-    let count = |list: &List| list.iter().map(Vec::len).sum::<usize>();
-    w.dims = kernel
-        .dims
-        .iter()
-        .map(|d| match d.as_str() {
-            "Bond" => count(&list),
-            "Edge" => count(&near),
-            d => rows(d),
-        })
-        .collect();
-    for (p, one) in kernel.params.iter().enumerate() {
-        let name = one.name.as_str();
-        match one.kind {
-            Kind::Real { zero: true, .. } => {
-                w.arrays.insert((p, Role::VALUE), vec![0.0; size(kernel, &w, p)]);
-            }
-            Kind::Real { .. } => {
-                let n = size(kernel, &w, p);
-                let data = match name {
-                    "positions" => positions.clone(),
-                    "points" => points.clone(),
-                    "cell" => cells().into_iter().flatten().flatten().collect(),
-                    "a" | "b" | "alpha" => (0..n).map(|_| r.between(0.6, 1.7)).collect(),
-                    _ => (0..n).map(|_| r.between(-1.2, 1.4)).collect(),
-                };
-                w.arrays.insert((p, Role::VALUE), data);
-            }
-            Kind::Ints { dim, components } => {
-                let range = if name == "kinds" { (0.0, 2.99) } else { (-2.0, 2.99) };
-                let n = w.dims[dim] * components;
-                w.ints.insert(p, (0..n).map(|_| r.between(range.0, range.1).floor() as i32).collect());
-            }
-            Kind::Integers { .. } => unreachable!("kernels with derivatives have none"),
-            Kind::Scalar => {
-                w.reals.insert(p, if name == "cutoff" { CUTOFF } else { r.between(0.5, 1.5) });
-            }
-            Kind::IntScalar => {
-                w.integers.insert(p, 3);
-            }
-            Kind::Batch { rows, .. } => {
-                w.batches.insert(p, system_of(&kernel.dims[rows]));
-            }
-            Kind::Pairs { .. } => {
-                let list = match name {
-                    "near" => near.clone(),
-                    // Each pair from one side only.
-                    "half" => half(&list),
-                    _ => list.clone(),
-                };
-                w.pairs.insert(p, list);
-            }
-            Kind::Map { rows, into } => {
-                let range = w.dims[into] as f64 - 0.01;
-                let of = (0..w.dims[rows]).map(|_| r.between(0.0, range) as usize).collect();
-                w.maps.insert(p, of);
-            }
-            Kind::Mesh { .. } => {
-                w.meshes.insert(p, (MESH, SPLINE_ORDER));
-            }
-            Kind::Output { .. } => {}
-        }
-    }
-    w
-}
-
-fn rms(x: &[f64]) -> f64 {
-    (x.iter().map(|x| x * x).sum::<f64>() / x.len().max(1) as f64).sqrt()
-}
 
 thread_local! {
     static WORST: RefCell<Vec<(&'static str, f64)>> = const { RefCell::new(vec![]) };
@@ -140,27 +35,15 @@ pub(crate) fn close(what: &'static str, detail: &str, got: &[f64], expected: &[f
     }
 }
 
-fn get(arrays: &Arrays, p: usize, role: Role, n: usize) -> Vec<f64> {
-    arrays.get(&(p, role)).cloned().unwrap_or_else(|| vec![0.0; n])
-}
-
-/// The derivative of `f` at 0, from four points.
-fn difference(f: &dyn Fn(f64) -> Vec<f64>) -> Vec<f64> {
-    difference_of(STEP, f)
-}
-
-fn difference_of(step: f64, f: &dyn Fn(f64) -> Vec<f64>) -> Vec<f64> {
-    let [a, b, c, d] = [-2.0, -1.0, 1.0, 2.0].map(|k| f(k * step));
-    (0..a.len()).map(|n| (a[n] - 8.0 * b[n] + 8.0 * c[n] - d[n]) / (12.0 * step)).collect()
-}
+/// The bounds for first and second derivatives by finite differences, and for two ways to compute the same.
+const FIRST: f64 = 1e-8;
+const SECOND: f64 = 1e-7;
+const SAME: f64 = 1e-13;
 
 /// What a kernel is checked for.
 pub(crate) struct Check {
     pub(crate) source: Source,
     pub(crate) world: World,
-    /// For derivatives by finite differences.
-    tolerance: f64,
-    by_chance: bool,
     /// Whether its pair lists are full.
     full: bool,
 }
@@ -169,22 +52,14 @@ impl Check {
     pub(crate) fn new(text: &str) -> Self {
         let source = source(text);
         let world = world(&source.kernel, 7);
-        Self { source, world, tolerance: 1e-8, by_chance: false, full: true }
+        Self { source, world, full: true }
     }
 
-    /// A kernel that nobody looked at. None where its numbers are too large for finite differences, or its arrays too
-    /// many for a launch.
-    pub(crate) fn by_chance(text: &str) -> Option<Self> {
-        let mut check = Self::new(text);
-        (check.tolerance, check.by_chance) = (1e-6, true);
-        let kernel = &check.source.kernel;
-        let values = run_body(kernel, &check.world, &kernel.body);
-        let wild = values.values().flatten().any(|x| x.is_nan() || x.abs() > 1e4);
-        let small = match forms(kernel, &check.source.fast, true) {
-            Err(e) if e.contains("a launch has room for 64") => false,
-            made => made.map(|_| true).unwrap_or_else(|e| panic!("{}: {e}", kernel.name)),
-        };
-        (small && !wild).then_some(check)
+    /// A kernel that nobody looked at.
+    pub(crate) fn by_chance(kernel: ByChance) -> Self {
+        let ByChance { source, world, .. } = kernel;
+        let full = source.kernel.params.iter().all(|p| p.name != "half");
+        Self { source, world, full }
     }
 
     fn forms(&self) -> Vec<Form> {
@@ -198,47 +73,13 @@ impl Check {
         let kernel = &self.source.kernel;
         let (ins, outs) = (inputs(kernel), outputs(kernel));
         let name = |p: usize| format!("{} by {}", kernel.name, kernel.params[p].name);
-        let mut r = Random::new(99);
-        let mut random =
-            |p: usize| (0..size(kernel, &self.world, p)).map(|_| r.between(-1.0, 1.0)).collect::<Vec<_>>();
-        // The value, two directions, cotangents and their direction.
-        let mut w = self.world.clone();
-        for p in &ins {
-            for role in [Role::FIRST, Role::SECOND] {
-                w.arrays.insert((*p, role), random(*p));
-            }
-        }
-        for p in &outs {
-            w.arrays.insert((*p, Role::COTANGENT), random(*p));
-            w.arrays.insert((*p, Role::COTANGENT.with(Role::FIRST)), random(*p));
-        }
+        let w = directed(kernel, &self.world);
         let value = |w: &World| run_body(kernel, w, &kernel.body);
-        let of_outputs = |a: &Arrays, role: Role| {
-            outs.iter().flat_map(|p| get(a, *p, role, size(kernel, &w, *p))).collect::<Vec<_>>()
-        };
-        // Moves the inputs (and cotangents) along a direction.
-        let moved = |t: f64, along: Role| {
-            let mut moved = w.clone();
-            for ((p, role), x) in &w.arrays {
-                if role.has(along) {
-                    let base = Role(role.0 & !along.0);
-                    let to = moved.arrays.get_mut(&(*p, base)).expect("a direction has a base");
-                    to.iter_mut().zip(x).for_each(|(y, x)| *y += t * x);
-                }
-            }
-            moved
-        };
+        let of_outputs = |a: &Arrays, role: Role| of_outputs(kernel, &w, a, role);
+        let moved = |t: f64, along: Role| moved(&w, t, along);
+        let difference = |f: &dyn Fn(f64) -> Vec<f64>| difference(STEP, f);
         let plain = value(&w);
         let first = difference(&|t| of_outputs(&value(&moved(t, Role::FIRST)), Role::VALUE));
-        if self.by_chance {
-            // Some kernels curve too much for finite differences.
-            let half =
-                difference_of(0.5 * STEP, &|t| of_outputs(&value(&moved(t, Role::FIRST)), Role::VALUE));
-            let errors = first.iter().zip(&half).map(|(x, y)| (x - y).abs());
-            if errors.fold(0.0, f64::max) > 0.01 * self.tolerance * rms(&first).max(0.1) {
-                return;
-            }
-        }
         let gradient: Vec<Vec<f64>> = ins
             .iter()
             .map(|p| {
@@ -261,7 +102,7 @@ impl Check {
         // The derived bodies as they are, before anything is specialised, straightened or transposed.
         let tangents = tangent(kernel, &kernel.body, Role::FIRST);
         let got = of_outputs(&run_body(kernel, &w, &tangents), Role::FIRST);
-        close("tangent", &kernel.name, &got, &first, self.tolerance);
+        close("tangent", &kernel.name, &got, &first, FIRST);
         let (both, apart) = (adjoint(kernel, &kernel.body), separate(kernel, &kernel.body));
         let (fused, separate) = (run_body(kernel, &w, &both), run_body(kernel, &w, &apart));
         close(
@@ -269,20 +110,20 @@ impl Check {
             &kernel.name,
             &of_outputs(&separate, Role::VALUE),
             &of_outputs(&plain, Role::VALUE),
-            1e-5 * self.tolerance,
+            SAME,
         );
         close(
             "values, in one pass",
             &kernel.name,
             &of_outputs(&fused, Role::VALUE),
             &of_outputs(&plain, Role::VALUE),
-            1e-5 * self.tolerance,
+            SAME,
         );
         for (p, expected) in ins.iter().zip(&gradient) {
             let [x, y] = [&separate, &fused].map(|a| get(a, *p, Role::COTANGENT, expected.len()));
-            close("gradient, apart", &name(*p), &x, expected, self.tolerance);
-            close("gradient, in one pass", &name(*p), &y, expected, self.tolerance);
-            close("one pass against apart", &name(*p), &y, &x, 1e-5 * self.tolerance);
+            close("gradient, apart", &name(*p), &x, expected, FIRST);
+            close("gradient, in one pass", &name(*p), &y, expected, FIRST);
+            close("one pass against apart", &name(*p), &y, &x, SAME);
         }
         let second =
             difference(&|t| of_outputs(&run_body(kernel, &moved(t, Role::SECOND), &tangents), Role::FIRST));
@@ -301,6 +142,7 @@ impl Check {
                 continue;
             }
             let got = run(kernel, &w, &form.parts);
+            self.in_clusters(&form, &w, &got);
             let label = format!("{} ({})", kernel.name, form.name);
             if form.member != Member::SecondTangent && form.member != Member::GradientTangent {
                 close(
@@ -308,39 +150,31 @@ impl Check {
                     &label,
                     &of_outputs(&got, Role::VALUE),
                     &of_outputs(&plain, Role::VALUE),
-                    1e-5 * self.tolerance,
+                    SAME,
                 );
             }
             match form.member {
                 Member::Value => {}
-                Member::Tangent => {
-                    close("tangent", &label, &of_outputs(&got, Role::FIRST), &first, self.tolerance)
-                }
+                Member::Tangent => close("tangent", &label, &of_outputs(&got, Role::FIRST), &first, FIRST),
                 Member::SecondTangent => {
-                    close("second tangent", &label, &of_outputs(&got, mixed), &second, 10.0 * self.tolerance)
+                    close("second tangent", &label, &of_outputs(&got, mixed), &second, SECOND)
                 }
                 Member::Gradient | Member::GradientTangent => {
                     for ((p, g), h) in ins.iter().zip(&gradient).zip(&hessian) {
-                        close(
-                            "gradient",
-                            &name(*p),
-                            &get(&got, *p, Role::COTANGENT, g.len()),
-                            g,
-                            self.tolerance,
-                        );
+                        close("gradient", &name(*p), &get(&got, *p, Role::COTANGENT, g.len()), g, FIRST);
                         if form.member == Member::GradientTangent {
                             close(
                                 "Hessian-vector product",
                                 &name(*p),
                                 &get(&got, *p, along, g.len()),
                                 h,
-                                10.0 * self.tolerance,
+                                SECOND,
                             );
                         }
                         if let Some((_, before)) = seen.iter().find(|(m, _)| *m == form.member) {
                             for role in [Role::COTANGENT, along] {
                                 let [x, y] = [before, &got].map(|a| get(a, *p, role, g.len()));
-                                close("gather against scatter", &name(*p), &x, &y, 1e-5 * self.tolerance);
+                                close("gather against scatter", &name(*p), &x, &y, SAME);
                             }
                         }
                     }
@@ -369,6 +203,26 @@ impl Check {
         }
     }
 
+    /// Parts that have a cluster form, each pair of a full list visited once, against the rows.
+    fn in_clusters(&self, form: &Form, world: &World, rows: &Arrays) {
+        let kernel = &self.source.kernel;
+        let of_part = |part| {
+            let found = clusters(kernel, part)?;
+            self.full.then_some(found)
+        };
+        let found: Vec<Option<Clusters>> = form.parts.iter().map(of_part).collect();
+        if found.iter().all(Option::is_none) {
+            return;
+        }
+        let parts: Vec<_> = form.parts.iter().zip(found.iter().map(Option::as_ref)).collect();
+        let got = run_in_clusters(kernel, world, &parts);
+        assert_eq!(got.len(), rows.len());
+        for ((key, x), y) in got.iter().zip(rows.values()) {
+            let label = format!("{} ({}), {key:?}", kernel.name, form.name);
+            close("clusters against rows", &label, x, y, SAME);
+        }
+    }
+
     /// The same cotangent for every row, and only some gradients.
     fn uniform(&self, form: &Form) {
         let kernel = &self.source.kernel;
@@ -385,7 +239,7 @@ impl Check {
         for p in form.gradients.iter().flatten() {
             let n = size(kernel, &self.world, *p);
             let [x, y] = [&got, &expected].map(|a| get(a, *p, Role::COTANGENT, n));
-            close("gradient, uniform", &kernel.name, &x, &y, 1e-5 * self.tolerance);
+            close("gradient, uniform", &kernel.name, &x, &y, SAME);
         }
     }
 
