@@ -1,4 +1,4 @@
-//! Holds every form of a kernel against finite differences of what its source says.
+//! Comparison of every form of a kernel with finite differences of the source.
 
 use crate::generator::Random;
 use crate::geometry::List;
@@ -123,7 +123,7 @@ thread_local! {
     static WORST: RefCell<Vec<(&'static str, f64)>> = const { RefCell::new(vec![]) };
 }
 
-/// Compares arrays relative to the root mean square of what is expected (and to 0.1, where all is near zero).
+/// Compares arrays relative to the root mean square of the expected one (and to 0.1, where all is near zero).
 pub(crate) fn close(what: &'static str, detail: &str, got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len(), "{what} of {detail}");
     let scale = rms(expected).max(0.1);
@@ -154,7 +154,7 @@ fn difference_of(step: f64, f: &dyn Fn(f64) -> Vec<f64>) -> Vec<f64> {
     (0..a.len()).map(|n| (a[n] - 8.0 * b[n] + 8.0 * c[n] - d[n]) / (12.0 * step)).collect()
 }
 
-/// What a kernel is checked for.
+/// A kernel under test, and its data.
 pub(crate) struct Check {
     pub(crate) source: Source,
     pub(crate) world: World,
@@ -172,8 +172,8 @@ impl Check {
         Self { source, world, tolerance: 1e-8, by_chance: false, full: true }
     }
 
-    /// A kernel that nobody looked at. None where its numbers are too large for finite differences, or its arrays too
-    /// many for a launch.
+    /// A random kernel. None where its numbers are too large for finite differences, or its arrays too many for a
+    /// launch.
     pub(crate) fn by_chance(text: &str) -> Option<Self> {
         let mut check = Self::new(text);
         (check.tolerance, check.by_chance) = (1e-6, true);
@@ -350,7 +350,8 @@ impl Check {
         }
     }
 
-    /// Forms for full lists write to nobody else; no part reads a pair's or member's side that it does not visit.
+    /// Access patterns: forms for full lists write to their own row alone; no part reads a pair's or member's side that
+    /// it does not visit.
     fn shape(&self, form: &Form) {
         use madelung_kernel::ir::{Op, Stmt};
         if form.lists == Lists::Full {
@@ -369,7 +370,7 @@ impl Check {
         }
     }
 
-    /// The same cotangent for every row, and only some gradients.
+    /// A cotangent that all rows share, and only some gradients.
     fn uniform(&self, form: &Form) {
         let kernel = &self.source.kernel;
         let (mut one, mut every) = (self.world.clone(), self.world.clone());
@@ -389,8 +390,7 @@ impl Check {
         }
     }
 
-    /// The value against another way to write it: `f(world, row)` gives what the row writes to its own element of
-    /// the only output.
+    /// The value against an independent formula: `f(world, row)` is the row's element of the only output.
     pub(crate) fn value(self, f: impl Fn(&Data<'_>, usize) -> Vec<f64>) -> Self {
         let kernel = &self.source.kernel;
         let data = Data { kernel, world: &self.world };
@@ -401,7 +401,7 @@ impl Check {
         self
     }
 
-    /// The same for outputs that rows share.
+    /// The value of an output that rows share, against an independent formula.
     pub(crate) fn total(self, f: impl Fn(&Data<'_>) -> Vec<f64>) -> Self {
         let kernel = &self.source.kernel;
         let expected = f(&Data { kernel, world: &self.world });
@@ -411,7 +411,7 @@ impl Check {
         self
     }
 
-    /// The list is not full, whatever forms there are.
+    /// A check with a list that is not full, regardless of the forms.
     pub(crate) fn without_full_lists(mut self) -> Self {
         self.full = false;
         self
@@ -464,7 +464,7 @@ impl Data<'_> {
         self.row("pairs", "positions", i)
     }
 
-    /// The same of the points near an atom.
+    /// The points near an atom.
     pub(crate) fn near(&self, i: usize) -> Vec<(usize, [i32; 3], f64)> {
         self.row("near", "points", i)
     }

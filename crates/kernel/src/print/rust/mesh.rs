@@ -1,4 +1,4 @@
-//! What loops over a mesh call: tables of splines, nodes, and which planes a call adds to.
+//! Code around loops over a mesh: tables of splines, nodes, and the planes that a call adds to.
 
 use super::Printer;
 use crate::ir::{LoopId, Op, Stmt, Val};
