@@ -21,7 +21,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T>, argument: &str, what: &str) {
     assert!(text.starts_with(&format!("`{argument}`")) && text.contains(what), "{text}");
 }
 
-/// Numbers that are well mixed, the same in every run.
+/// Reproducible pseudorandom numbers.
 fn mixed(n: usize) -> impl Iterator<Item = u64> {
     (0..n as u64).map(|i| {
         let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -14,7 +14,7 @@ pub struct LaunchAbi {
     pub ints: [i64; 4],
     /// Bit n: slot n is added to, not overwritten.
     pub adds: u64,
-    /// The sizes of the kernel's first dimensions: what computed indices are compared with, and widths of channels.
+    /// The sizes of the kernel's first dimensions: bounds of computed indices, and widths of channels.
     pub dims: [i64; 16],
     /// The status word.
     pub status: *mut u32,
@@ -104,7 +104,7 @@ macro_rules! entry_points {
     }};
 }
 
-/// The same with lanes for f64 alone: less to compile.
+/// Entry points with lanes for f64 alone: less to compile.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! small_entry_points {
