@@ -56,8 +56,7 @@ pub(crate) fn assemble(
     PairList::from_search(ptr, others, shifts, atoms, options.kind)
 }
 
-/// `len` elements, and whether they are zeros that nobody has touched: the system gives those for nothing until they
-/// are touched.
+/// `len` elements, and whether they are untouched zeros, which the system gives for free until they are touched.
 fn room<T: Copy + Default>(mut memory: Vec<T>, len: usize) -> (Vec<T>, bool) {
     if memory.capacity() < len {
         // A little more than is needed: the next list will be about as long.
@@ -119,7 +118,7 @@ struct PackedRows<'a> {
     rows: &'a Rows<'a, i32>,
     /// Whether rows are zeros before they are written.
     zero: bool,
-    /// What each candidate of the cell adds to a shift, and the bits of those that add anything.
+    /// The shift of each candidate of the cell, and the bits of those with a nonzero one.
     images: Vec<i32>,
     moved: Vec<u64>,
 }
