@@ -5,12 +5,12 @@ use serde_json::Value;
 use super::oracle::Reference;
 use super::systems::System;
 
-/// One periodic system and what an independent Ewald sum gave for it. See `tests/data/README.md`.
+/// One periodic system and the results of an independent Ewald sum. See `tests/data/README.md`.
 #[derive(Clone, Debug)]
 pub struct ReferenceCase {
     /// Such as `MgO` or `water_801`.
     pub name: String,
-    /// What is to be known about the case; mostly empty.
+    /// A remark on the case; mostly empty.
     pub note: String,
     /// Positions, charges and cell.
     pub system: System,

@@ -50,7 +50,7 @@ impl System {
         }
     }
 
-    /// The same crystal with each atom moved by its own lattice vector, up to `reach` cells away.
+    /// This crystal with each atom moved by its own lattice vector, up to `reach` cells away.
     pub fn unwrapped(&self, seed: u64, reach: u64) -> Self {
         let mut rng = SplitMix64(seed);
         let mut moved = self.clone();
@@ -178,7 +178,7 @@ pub struct Crystal {
     pub name: &'static str,
     /// The conventional cell, in f64-exact lattice positions.
     pub system: System,
-    /// What the constant refers to: the nearest-neighbour distance, or the lattice parameter for `Wigner`.
+    /// The length unit of the constant: the nearest-neighbour distance, or the lattice parameter for `Wigner`.
     pub distance: f64,
     /// Formula units in the cell.
     pub formula_units: f64,
