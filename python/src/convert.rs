@@ -50,7 +50,7 @@ pub(crate) fn given<'py, T: Element, D: Dimension>(
     PyArray::from_owned_array(py, array).into_any()
 }
 
-/// The same for an array of any dtype.
+/// An owned array of any dtype, handed to NumPy.
 pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
     match array {
         Array::F64(a) => given(py, ArrayD::from(a)),
@@ -63,7 +63,7 @@ pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
     }
 }
 
-/// Which system each atom belongs to: from `batch_idx`, from `batch_ptr`, or one system.
+/// The systems of the atoms: from `batch_idx`, from `batch_ptr`, or one system.
 #[derive(FromPyObject)]
 pub(crate) struct Groups<'py> {
     batch_idx: Option<PyReadonlyArray1<'py, i32>>,
