@@ -136,7 +136,7 @@ def _is_zero(tangents: Tangents) -> bool:
 
 
 def _spread(grads: list[Any], places: Sequence[int], wanted: Sequence[bool], call: Call, run: Run) -> None:
-    """Puts a gradient where it belongs, if anybody wants it."""
+    """Puts a gradient into its place, if it is wanted."""
     if any(wanted):
         for at, want, g in zip(places, wanted, replace(call, want=bits(wanted)).run(run)):
             if want:

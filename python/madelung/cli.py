@@ -281,7 +281,7 @@ def _line(name: str, text: str) -> None:
 
 
 def _rounded(x: float, digits: int) -> float:
-    """Without the sign that a rounded zero would keep."""
+    """A rounded number, without the sign of a negative zero."""
     return round(x, digits) + 0.0
 
 

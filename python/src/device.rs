@@ -116,9 +116,9 @@ pub(crate) struct DeviceArray {
     dtype: DType,
     shape: Vec<usize>,
     address: u64,
-    /// In whose order it was written; none where that was over when it came.
+    /// The stream in whose order the array was written; none if that was finished at its arrival.
     written: Option<Arc<Lane>>,
-    /// Whether the memory is somebody else's, who may have given it back.
+    /// Whether the memory is borrowed, and may have been freed by its owner.
     is_foreign: bool,
     /// Whether the memory is declared read-only.
     is_read_only: bool,
@@ -230,7 +230,7 @@ impl DeviceArray {
         self.device.ordinal()
     }
 
-    /// Of the first element; 0 where there is none.
+    /// The address of the first element; 0 where there is none.
     #[getter]
     fn address(&self) -> u64 {
         if self.len() == 0 { 0 } else { self.address }

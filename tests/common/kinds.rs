@@ -5,7 +5,7 @@ use madelung::op::{Constraint, Op, Registry};
 use std::sync::OnceLock;
 
 madelung::kernels! {
-    /// Between two sets of points, with an element per pair, types and attributes.
+    /// A kernel between two sets of points, with an element per pair, types and attributes.
     #[kernel]
     fn near(
         i: Atom,

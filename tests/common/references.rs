@@ -8,7 +8,7 @@ use super::systems::System;
 /// One periodic system and the results of an independent Ewald sum. See `tests/data/README.md`.
 #[derive(Clone, Debug)]
 pub struct ReferenceCase {
-    /// Such as `MgO` or `water_801`.
+    /// The name, such as `MgO` or `water_801`.
     pub name: String,
     /// A remark on the case; mostly empty.
     pub note: String,

@@ -174,7 +174,7 @@ pub fn rock_salt(repeats: usize, distance: f64, jitter: f64, seed: u64) -> Syste
 /// A crystal whose energy is known: E = −madelung_constant · formula_units / distance, in e²/L.
 #[derive(Clone, Debug)]
 pub struct Crystal {
-    /// Such as `NaCl`.
+    /// The name, such as `NaCl`.
     pub name: &'static str,
     /// The conventional cell, in f64-exact lattice positions.
     pub system: System,

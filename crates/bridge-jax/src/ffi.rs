@@ -219,7 +219,7 @@ impl<'a> Call<'a> {
         Ok(self.buffers(&self.0.operands)?.into_iter().map(read).collect())
     }
 
-    /// The results in order. To be asked for once.
+    /// The results in order; to be called once.
     pub(crate) fn outputs(&self) -> Result<Vec<Output<'a>>> {
         let read = |(dtype, data, shape): (u32, *mut u8, Vec<usize>)| Output {
             dtype,
@@ -319,7 +319,7 @@ impl Text {
 }
 
 impl<'a> Operand<'a> {
-    /// One without elements, for those who only ask for its type and shape.
+    /// An operand without elements, which has a type and a shape alone.
     pub(crate) fn nowhere(dtype: DType, shape: &[usize]) -> Self {
         Self {
             dtype: number_of(dtype),

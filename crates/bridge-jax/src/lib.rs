@@ -32,9 +32,9 @@ pub struct Pair {
 pub struct Handlers {
     /// JAX's name of the platform.
     pub platform: &'static str,
-    /// Of members of ops.
+    /// The handlers of members of ops.
     pub member: Pair,
-    /// Of the search for neighbours.
+    /// The handlers of the search for neighbours.
     pub search: Pair,
 }
 

@@ -72,8 +72,8 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     results(entry, evaluated, want, place)
 }
 
-/// Whether every call on a device is waited for and looked at, so that its error comes where it was made: as CUDA's own
-/// variable asks for, or one of ours.
+/// Whether every call on a device waits and checks for errors, so that an error is raised by its own call: set by
+/// CUDA's own variable, or by one of ours.
 fn is_blocking() -> bool {
     static BLOCKING: OnceLock<bool> = OnceLock::new();
     let asks = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");

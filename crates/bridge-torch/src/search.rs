@@ -12,9 +12,9 @@ use madelung_neighbors::{CooArrays, DeviceCoo, DeviceFrame, Periodic};
 
 /// The op's name in the dispatcher.
 pub(crate) const NAME: &str = "neighbor_search_v1";
-/// And its schema: positions (N, 3), cells (1 or B, 3, 3), the periodic axes, int32 (1, 3) on the host or (1 or B, 3) on
-/// the device, and the system of each atom, int32 (N,). Results: pairs (2, C), where the pairs of each atom begin (N + 1,),
-/// and images (C, 3), int32, C being `capacity`, or as many as there are where that is negative.
+/// The op's schema: positions (N, 3), cells (1 or B, 3, 3), the periodic axes, int32 (1, 3) on the host or (1 or B, 3)
+/// on the device, and the system of each atom, int32 (N,). Results: pairs (2, C), offsets of each atom's pairs (N +
+/// 1,), and images (C, 3), int32, C being `capacity`, or as many as there are where that is negative.
 pub(crate) const SCHEMA: &str = "neighbor_search_v1(Tensor positions, Tensor cell, Tensor pbc, Tensor batch_idx, \
      int systems, float cutoff, int half, int capacity) -> (Tensor, Tensor, Tensor)";
 /// The op's arguments: tensors, then numbers.

@@ -108,7 +108,7 @@ pub(crate) fn load(path: &str) -> Result<&'static Shim> {
     Ok(SHIM.get_or_init(|| found))
 }
 
-/// Beside the library that was found, in builds for CUDA.
+/// The CUDA library beside the one that was found, in builds for CUDA.
 static CUDA_LIBRARY: OnceLock<String> = OnceLock::new();
 
 type CurrentStream = unsafe extern "C-unwind" fn(i32, *mut *mut c_void) -> Code;

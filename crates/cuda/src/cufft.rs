@@ -18,7 +18,7 @@ const CUFFT: Wanted = Wanted {
 };
 
 library_functions! {
-    /// By cuFFT's own names.
+    /// Functions of cuFFT, by its own names.
     Functions {
         cufftCreate(*mut c_int);
         cufftDestroy(c_int);

@@ -36,7 +36,7 @@ pub struct Clusters {
 /// A sum of the part, and the accumulators of the pair that make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum {
-    /// In the part.
+    /// The accumulator of the part.
     pub of_part: Acc,
     /// The pair's contribution to the row.
     pub row: Acc,
@@ -364,9 +364,9 @@ fn without_factor(b: &mut Body, mine: Val, theirs: Val) -> (f64, Val, Val) {
 /// A term of a sum of coordinates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Term {
-    /// Of the row's own element.
+    /// A component of an array, at the row.
     Row(ParamId, usize),
-    /// Of the column's element.
+    /// A component of an array, at the column.
     Column(ParamId, usize),
     /// A component of the image times one of a 3×3 array of the system.
     Image(usize, ParamId, usize),

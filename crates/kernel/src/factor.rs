@@ -103,7 +103,7 @@ impl Factor {
     }
 }
 
-/// From the outermost block inwards; in a block, in the order in which the factors are known.
+/// The product, multiplied from the outermost block inwards; in a block, in the order in which the factors are known.
 fn multiplied(b: &mut Body, mut p: Product) -> Val {
     p.factors.sort_unstable_by_key(|v| (b.depth_of(*v), *v));
     let mut product = b.real(p.constant.abs());

@@ -163,7 +163,7 @@ enum Key {
 enum Keep {
     /// All accumulators.
     All,
-    /// Only accumulators that were declared inside.
+    /// Accumulators declared inside the block.
     Inner,
 }
 

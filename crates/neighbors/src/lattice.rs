@@ -31,7 +31,8 @@ impl Lattice {
         skew: 1.0,
     };
 
-    /// From a cell whose rows along open axes may be anything finite, zero included. `whose` is said in errors.
+    /// A lattice from a cell whose rows along open axes may be any finite numbers, zero included. `whose` names the
+    /// cell in errors.
     ///
     /// # Errors
     /// `cell`, where it is not finite or its periodic rows are not independent.

@@ -161,7 +161,7 @@ class Member:
         return jax.ffi.ffi_lowering(self.target)(ctx, *operands, **self._attributes(numbers, mask, want))
 
     def _lower_on_cuda(self, ctx: Any, *operands: Any, numbers: Any, mask: int, want: int, frozen: int) -> Any:
-        """With its scratch as one more result, so that XLA may capture the call in a graph."""
+        """The lowering with scratch as one more result, so that XLA may capture the call in a graph."""
         attributes = self._attributes(numbers, mask, want)
         bits = [int(attributes[self.op.inputs[n].name].view(np.int64)) for n in self.op.numbers]
         call = functools.partial(_native.jax_scratch, self.target, mask, want, bits)

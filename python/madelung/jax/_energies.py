@@ -17,7 +17,7 @@ from madelung.jax._ops import OPS
 
 
 class Energies:
-    """An op whose only output is energies, in all ways in which a public function may ask for it."""
+    """An op whose only output is energies, in all ways in which public functions call it."""
 
     def __init__(self, name: str) -> None:
         self.family = family = OPS[name]

@@ -195,7 +195,8 @@ class Forward:
         return self.module.results(key, lambda: self._looked(arrays))
 
     def _looked(self, arrays: Sequence[Any]) -> Any:
-        """By a call with tensors that have no memory; where the module looks at values, with those, or zeros."""
+        """The results of a call with tensors that have no memory; where the module reads values, with those, or
+        zeros."""
         module = self.module.module
         device = torch.device("cpu")
         if isinstance(module, torch.nn.Module):

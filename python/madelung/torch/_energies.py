@@ -24,7 +24,7 @@ _grad_enabled = torch.is_grad_enabled
 
 
 class Energies:
-    """An op whose only output is energies, in all ways in which a public function may ask for it."""
+    """An op whose only output is energies, in all ways in which public functions call it."""
 
     def __init__(self, name: str) -> None:
         self.op = op = _ops.OPS[name]

@@ -270,7 +270,7 @@ def _waves_on(
 
 
 def outside_graphs(like: Any) -> type[Eager] | type[Device]:
-    """By where the positions or the cell of a call lie."""
+    """The mode by the place of a call's positions or cell."""
     return Eager if like.is_cpu else Device
 
 

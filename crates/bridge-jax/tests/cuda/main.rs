@@ -38,7 +38,7 @@ fn some_reals(shape: &[usize], seed: u64) -> Array {
 }
 
 impl Input {
-    /// With room for `spare` pairs more than there are, or fewer.
+    /// Operands with room for `spare` pairs more than there are, or fewer.
     fn new(spare: isize) -> Self {
         let of = [0, 0, 0, 0, 1, 1];
         let atoms = of.len();

@@ -388,7 +388,7 @@ impl Number for i32 {
 }
 
 impl Xla {
-    /// On a stream of its own of a device.
+    /// XLA on a device, with a stream of its own.
     pub(crate) fn new(ordinal: usize) -> Self {
         let device = Device::get(ordinal).expect("a device");
         Self {

@@ -17,7 +17,7 @@ const NVRTC: Wanted = Wanted {
 type Handle = *mut c_void;
 
 library_functions! {
-    /// By NVRTC's own names.
+    /// Functions of NVRTC, by its own names.
     Functions {
         nvrtcVersion(*mut c_int, *mut c_int);
         nvrtcGetNumSupportedArchs(*mut c_int);

@@ -48,7 +48,7 @@ impl Function {
     }
 }
 
-/// A program that was loaded, or is about to be: who asks for another one does not wait.
+/// A program that was loaded, or is being loaded: requests for other programs do not wait.
 #[derive(Debug, Default)]
 struct Module {
     raw: Option<usize>,

@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 const MAX_THREADS_PER_BLOCK: c_int = 1;
 const MULTIPROCESSORS: c_int = 16;
 const CAPABILITY: [c_int; 2] = [75, 76];
-/// And of an address.
+/// The driver's numbers of an address's attributes.
 const MEMORY_TYPE: c_int = 2;
 const ORDINAL: c_int = 9;
 /// The type of memory that lies on a device.
@@ -211,7 +211,7 @@ impl Device {
         Ok(Current { driver: self.driver })
     }
 
-    /// Does work of somebody else's who needs this device to be the current one.
+    /// Runs a caller's work with this device as the current one.
     ///
     /// # Errors
     /// The driver refuses.

@@ -9,7 +9,7 @@ use madelung_core::{Error, Result};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// A stream that belongs to somebody else: never created, synchronised or destroyed here, but where a method says so.
+/// A borrowed stream: never created, synchronised or destroyed here, except where a method says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     device: &'static Device,

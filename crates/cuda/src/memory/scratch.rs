@@ -41,7 +41,7 @@ impl<'c> Rooms<'c> {
         Ok(at)
     }
 
-    /// So many bytes, aligned as allocators of devices align, to more than 16.
+    /// Scratch of `bytes` bytes, aligned as allocators of devices align, to more than 16.
     pub fn scratch(&mut self, bytes: usize) -> Result<Scratch> {
         if bytes == 0 {
             return Ok(Scratch::EMPTY);

@@ -70,7 +70,7 @@ impl Length {
         Ok(Self { capacity, count: count.1, wide })
     }
 
-    /// In the layout of the text's `Length`.
+    /// The layout of the text's `Length`.
     fn words(self) -> [u64; 3] {
         [self.capacity as u64, self.count, u64::from(self.wide)]
     }
@@ -209,7 +209,7 @@ impl Text {
         Self { name, pieces }
     }
 
-    /// With types in the place of names.
+    /// The text with types in the place of names.
     pub fn of(&self, types: &[(&'static str, &'static str)]) -> Compiled {
         Compiled {
             name: self.name,
@@ -241,7 +241,7 @@ type Known = HashMap<(usize, &'static str, Vec<(&'static str, &'static str)>, &'
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 impl Compiled {
-    /// With these functions.
+    /// The text with these functions.
     #[must_use]
     pub fn with(mut self, functions: &'static [&'static str]) -> Self {
         self.functions = functions;
@@ -253,7 +253,7 @@ impl Compiled {
         self.pieces.concat()
     }
 
-    /// A function of the text on a device, compiled when it is first asked for.
+    /// A function of the text on a device, compiled at first use.
     ///
     /// # Errors
     /// The compiler's, the driver's.

@@ -1,4 +1,4 @@
-//! Programs on disk: found again, broken, cut, not to be written, and asked for by two processes at once.
+//! Programs on disk: found again, broken, cut, not writable, and requested by two processes at once.
 
 use crate::support::{finish, start};
 use crate::{device, runs};

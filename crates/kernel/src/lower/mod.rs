@@ -226,7 +226,7 @@ struct Lower<'a> {
 #[derive(Clone, Copy)]
 struct Sought {
     best: Acc,
-    /// In the second run: where it is, and the sum.
+    /// In the second run: the place of the extremum, and the sum.
     at: Option<(Val, Acc)>,
 }
 

@@ -1,17 +1,17 @@
 //! From scatter to gather: the transposes of the access patterns.
 //!
-//! An adjoint adds to the arrays that its loop reads: to the partner `j` of a pair, or to the members of a system.
-//! Rows run at the same time, so such additions collide. But every pattern has a transpose:
+//! An adjoint adds to the arrays that its loop reads: to the partner `j` of a pair, or to the members of a system. Rows
+//! run at the same time, so such additions collide. But every pattern has a transpose:
 //!
-//! * **Pairs of a full list.** The pair (i, j, S) has its partner (j, i, −S), so what others add to row i is what
-//!   row i's own pairs give with i and j exchanged: the loop gathers it in the same pass.
+//! * **Pairs of a full list.** The pair (i, j, S) has its partner (j, i, −S), so contributions of other rows to
+//!   row i are those of its own pairs with i and j exchanged: the loop gathers them in one pass.
 //! * **Pairs of any list** (half, between two sets of points, with arrays of their own). The list's transpose tells
 //!   each column its pairs: a launch over the columns gathers.
 //! * **Rows × members of a system.** The loops are exchanged: each member visits all rows of its system.
 //! * **A system × its own members.** Each member has one row that visits it.
 //!
-//! Nodes of a mesh get what atoms add around them, forwards (spreading) and backwards (the transpose of gathering): that
-//! stays an addition to shared elements, which backends do in a fixed order.
+//! Nodes of a mesh get what atoms add around them, forwards (spreading) and backwards (the transpose of gathering):
+//! that stays an addition to shared elements, which backends do in a fixed order.
 
 mod columns;
 mod exchange;

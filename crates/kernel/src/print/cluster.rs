@@ -131,7 +131,7 @@ fn joined(p: &Printer<'_>, inner: &[Stmt]) -> BTreeMap<Val, Joined> {
     found
 }
 
-/// Some entries at once: their pairs, then their sums one after the other, since two may be of one cluster.
+/// A step over several entries: their pairs, then their sums one after the other, since two may be of one cluster.
 fn step(
     p: &mut Printer<'_>,
     clusters: &Clusters,

@@ -25,7 +25,7 @@ pub struct CooArrays {
 }
 
 impl CooArrays {
-    /// From the context's allocator.
+    /// Arrays from the context's allocator.
     ///
     /// # Errors
     /// Memory ran out.

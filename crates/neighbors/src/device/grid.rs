@@ -45,7 +45,7 @@ pub struct QueryPairs {
     ptr: Array,
     others: Array,
     shifts: Array,
-    /// Of the grid that was searched last.
+    /// The number of points of the grid that was searched last.
     points: usize,
 }
 

@@ -140,7 +140,7 @@ pub(super) fn integers(
 }
 
 impl Call {
-    /// Of a grid that was built, and is searched.
+    /// The parameters of a grid that is built, and of its searches.
     pub(super) fn of_grid(points: usize, systems: usize, cell_size: f64, capacity: usize, word: u64) -> Self {
         Self {
             cutoff: 0.0,

@@ -83,8 +83,8 @@ struct WrappedPoints {
 const MOST_CELLS: f64 = (1u32 << 30) as f64;
 
 impl HashGrid {
-    /// A grid over `points` (N, 3), f32 or f64, in cells of about `cell_size`: a good one is the radius that is asked for
-    /// most, or the distance to the k-th neighbour. `cell` (rows are lattice vectors) and `pbc` hold one entry for all
+    /// A grid over `points` (N, 3), f32 or f64, in cells of about `cell_size`: a good one is the most frequent radius,
+    /// or the distance to the k-th neighbour. `cell` (rows are lattice vectors) and `pbc` hold one entry for all
     /// systems of `batch` or one for each; without `pbc` all axes of a cell are periodic, without `cell` none are.
     ///
     /// # Errors

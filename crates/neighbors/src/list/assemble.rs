@@ -1,4 +1,4 @@
-//! From the rows that tasks found, in any order, to the list.
+//! Assembly of the list from the rows that tasks found, in any order.
 
 use madelung_core::backend::disjoint_rows::Rows;
 use madelung_core::backend::pool::Pool;

@@ -279,7 +279,7 @@ fn wrapped(lattice: &Lattice, r: [f64; 3]) -> WrappedAtom {
 enum Work {
     /// Small systems, one after the other.
     Small(Range<usize>),
-    /// Some blocks of cells of the grid of a large one.
+    /// A range of blocks of cells, of a large system's grid.
     Blocks { grid: usize, part: Range<usize> },
 }
 
@@ -360,7 +360,7 @@ fn find(
     Ok(work.len())
 }
 
-/// Whether a system is large enough for a grid, or one is asked for.
+/// Whether a system is large enough for a grid, or the options prescribe one.
 fn wants_grid(system: &System<'_>, search: &Search<'_>, options: &Options) -> bool {
     let images: f64 = (0..3)
         .filter(|&k| system.lattice.periodic[k])

@@ -159,7 +159,7 @@ fn arguments_that_do_not_fit() {
     named(other.search(&gpu.cuda, &context, &r, Some(&c), &all, &batch), "batch_idx");
 }
 
-/// Without a cell, and with the axes given by the host.
+/// A search without a cell, and one with the axes given by the host.
 #[test]
 fn one_answer_for_all_systems() {
     let gpu = Gpu::new();

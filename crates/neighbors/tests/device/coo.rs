@@ -69,7 +69,7 @@ impl Gpu {
         Coo { rows: narrow(rows), others: narrow(others), ptr: ints(&list.ptr), shifts }
     }
 
-    /// With room for so many pairs, or for those that there are.
+    /// The device's list, with room for so many pairs, or for exactly as many as there are.
     pub(crate) fn coo(&self, sent: &Sent, cutoff: f64, half: bool, capacity: Option<usize>) -> Coo {
         let context = self.context();
         let kind = if half { Kind::Half } else { Kind::Full };

@@ -31,7 +31,7 @@ pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {
     Read { ptr: csr.neighbor_ptr.to_vec(), others: csr.others.to_vec(), shifts: csr.shifts.to_vec() }
 }
 
-/// With both types, both kinds, both forms of shifts, and as arrays of its own.
+/// Asserts the CPU's lists with both types, both kinds, both forms of shifts, and as arrays of the caller.
 #[track_caller]
 fn agree(gpu: &Gpu, systems: &[System], cutoff: f64) -> usize {
     let mut most = 0;

@@ -179,7 +179,7 @@ fn a_query_is_the_loop_over_the_list_that_the_grid_gives() {
     }
 }
 
-/// So it is tested where those of lists are: by a C++ compiler, and on GPUs.
+/// The query's CUDA text equals that of a loop over a list, which other tests compile and run.
 #[test]
 fn its_cuda_text_is_that_of_the_loop_over_a_list() {
     assert_eq!(BLUR_GRID.forms.len(), BLUR_PAIRS.forms.len());
