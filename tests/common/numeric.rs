@@ -83,7 +83,7 @@ pub fn rms(values: &[f64]) -> f64 {
 /// Root mean square of a − b.
 ///
 /// # Panics
-/// Where the lengths differ.
+/// If the lengths differ.
 #[track_caller]
 pub fn rms_difference(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len(), "lengths differ");
@@ -94,7 +94,7 @@ pub fn rms_difference(a: &[f64], b: &[f64]) -> f64 {
 /// the RMS over components.
 ///
 /// # Panics
-/// Where the lengths differ.
+/// If the lengths differ.
 #[track_caller]
 pub fn rms_vector_difference(a: &[[f64; 3]], b: &[[f64; 3]]) -> f64 {
     3.0_f64.sqrt() * rms_difference(a.as_flattened(), b.as_flattened())

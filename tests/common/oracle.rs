@@ -33,7 +33,7 @@ pub struct Reference {
 /// [`balanced_alpha`].
 ///
 /// # Panics
-/// Where two charges coincide, or the arguments make no sense.
+/// If two charges coincide, or the arguments make no sense.
 pub fn ewald(positions: &[[f64; 3]], charges: &[f64], cell: &[[f64; 3]; 3], alpha: f64) -> Reference {
     ewald_truncated(positions, charges, cell, alpha, CONVERGED / alpha, 2.0 * alpha * CONVERGED)
 }

@@ -21,7 +21,7 @@ pub struct ReferenceCase {
 /// All stored cases, in the order of the file.
 ///
 /// # Panics
-/// Where the file does not have the expected form.
+/// If the file does not have the expected form.
 pub fn reference_cases() -> Vec<ReferenceCase> {
     let file: Value =
         serde_json::from_str(include_str!("../data/ewald_references.json")).expect("valid JSON");
@@ -31,7 +31,7 @@ pub fn reference_cases() -> Vec<ReferenceCase> {
 /// The stored case of that name.
 ///
 /// # Panics
-/// Where there is none.
+/// If there is none.
 pub fn reference_case(name: &str) -> ReferenceCase {
     let found = reference_cases().into_iter().find(|case| case.name == name);
     found.unwrap_or_else(|| panic!("no reference case `{name}`"))

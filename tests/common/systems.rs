@@ -116,7 +116,7 @@ fn scaled_to(shape: [[f64; 3]; 3], volume: f64) -> [[f64; 3]; 3] {
 /// are uniform in [−1, 1), then shifted to add up to `total_charge`.
 ///
 /// # Panics
-/// Where no room is found for an atom.
+/// If no room is found for an atom.
 pub fn random_system(
     seed: u64,
     natoms: usize,

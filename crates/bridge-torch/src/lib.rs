@@ -61,7 +61,7 @@ pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
 /// left out. Gives their description.
 ///
 /// # Errors
-/// Where that library is not loaded, is older than 2.7, or refuses a schema; as [`describe`].
+/// If that library is not loaded, is older than 2.7, or refuses a schema; as [`describe`].
 pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let shim = shim::load(path)?;

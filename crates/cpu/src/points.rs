@@ -53,7 +53,7 @@ impl Points {
     /// Takes those of `from` whose bit is set, in their order.
     ///
     /// # Panics
-    /// Where `bits` has not one word for each of `from`.
+    /// If `bits` has not one word for each of `from`.
     pub fn fill_picked(&mut self, cpu: &Cpu, from: &Points, bits: &[u64]) {
         assert_eq!(bits.len(), from.words(), "one word for 64 points");
         self.resize(bits.iter().map(|word| word.count_ones() as usize).sum());
@@ -77,7 +77,7 @@ impl Points {
     /// these is undecided: |p − centre|² ≥ `certain`.
     ///
     /// # Panics
-    /// Where `bits` has not one word for each word of points from `first` on.
+    /// If `bits` has not one word for each word of points from `first` on.
     pub fn near(
         &self,
         cpu: &Cpu,
@@ -104,7 +104,7 @@ impl Points {
     /// and reaches `half` to each side.
     ///
     /// # Panics
-    /// Where `bits` has not one word for each of the points.
+    /// If `bits` has not one word for each of the points.
     pub fn near_box(&self, cpu: &Cpu, centre: [f32; 3], half: [f32; 3], possible: f32, bits: &mut [u64]) {
         let words = self.coordinates.each_ref().map(|c| c.as_chunks().0);
         assert_eq!(bits.len(), words[0].len(), "one word for 64 points");
@@ -123,7 +123,7 @@ impl Points {
 /// Writes those of `from` whose bit is set to `into`, in their order.
 ///
 /// # Panics
-/// Where `from` has fewer than 64 numbers for each word, or `into` not one for each bit that is set.
+/// If `from` has fewer than 64 numbers for each word, or `into` not one for each bit that is set.
 pub fn pick(cpu: &Cpu, bits: &[u64], from: &[i32], into: &mut [i32]) {
     assert!(from.len() >= bits.len() * WORD, "64 numbers for each word of bits");
     // SAFETY: `from` is as long as the bits need, and `into` as long as is said.
@@ -137,7 +137,7 @@ pub fn pick(cpu: &Cpu, bits: &[u64], from: &[i32], into: &mut [i32]) {
 /// `from` is valid for reading 64 numbers for each word, `into` for writing `room` numbers.
 ///
 /// # Panics
-/// Where more than `room` bits are set.
+/// If more than `room` bits are set.
 unsafe fn pick_raw(cpu: &Cpu, bits: &[u64], from: *const i32, into: *mut i32, room: usize) -> usize {
     // SAFETY: `isa` has found the instructions; the pointers are the caller's.
     unsafe {

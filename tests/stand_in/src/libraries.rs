@@ -31,7 +31,7 @@ const LIBRARIES: [(&str, &str, &[&str]); 3] = [
 /// The folder of the stand-in libraries, for the `LD_LIBRARY_PATH` of other processes.
 ///
 /// # Panics
-/// Where there is no C++ compiler, or no temporary folder to write to.
+/// If there is no C++ compiler, or no temporary folder to write to.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -89,7 +89,7 @@ pub fn is_real() -> bool {
 /// Loads the stand-ins as the driver, NVRTC and cuFFT of this process; or leaves the real ones ([`is_real`]).
 ///
 /// # Panics
-/// Where they cannot be made.
+/// If they cannot be made.
 pub fn install() {
     if !is_real() {
         libraries();
@@ -99,7 +99,7 @@ pub fn install() {
 /// The number of calls of a function of the libraries: `cuMemAlloc_v2`, say.
 ///
 /// # Panics
-/// Where the libraries cannot be made.
+/// If the libraries cannot be made.
 pub fn calls(name: &str) -> u64 {
     if is_real() {
         return 0;
@@ -120,7 +120,7 @@ pub fn calls(name: &str) -> u64 {
 /// The order in which launches run from here on.
 ///
 /// # Panics
-/// Where the libraries cannot be made.
+/// If the libraries cannot be made.
 pub fn set_order(order: Order) {
     if is_real() {
         return;
@@ -136,7 +136,7 @@ pub fn set_order(order: Order) {
 /// Sets the bytes of memory of each device from here on.
 ///
 /// # Panics
-/// Where the libraries cannot be made.
+/// If the libraries cannot be made.
 pub fn set_memory(bytes: usize) {
     if is_real() {
         return;
@@ -151,7 +151,7 @@ pub fn set_memory(bytes: usize) {
 /// The message of the last kernel that failed.
 ///
 /// # Panics
-/// Where the libraries cannot be made.
+/// If the libraries cannot be made.
 pub fn message() -> String {
     // SAFETY: the function has this signature, and its text ends with a zero.
     unsafe {
@@ -164,7 +164,7 @@ pub fn message() -> String {
 /// whose threads race. On a GPU, and in that process, there is nothing to do.
 ///
 /// # Panics
-/// Where one of them fails, with its output.
+/// If one of them fails, with its output.
 pub fn look_for_races(tests: &[&str]) {
     if is_real() || std::env::var_os("STAND_IN_RACES").is_some() {
         return;
