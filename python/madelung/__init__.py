@@ -24,9 +24,10 @@ def ops() -> list[dict[str, Any]]:
 
 
 def devices() -> list[str]:
-    """What this build can compute on here: "cpu", and "cuda:0" and so on, where there are a driver and NVRTC.
+    """The devices that this build can compute on here: "cpu", and "cuda:0" and so on, where there are a driver and
+    NVRTC.
 
-    To ask initialises the NVIDIA driver, after which a forked process cannot use it; no device is opened.
+    The call initialises the NVIDIA driver, after which a forked process cannot use it; no device is opened.
     """
     _cuda.prepare()
     return ["cpu", *(f"cuda:{n}" for n in range(_native.cuda_devices()))]

@@ -1,6 +1,6 @@
-"""Checks of what users pass, once, at the edge: each message names the argument, what was expected and what came.
+"""Checks of arguments, once, at the edge: each message names the argument, the expected value and the one given.
 
-What passes is contiguous, aligned and in the machine's byte order, which is what the compiled part borrows.
+Checked arrays are contiguous, aligned and in the machine's byte order, so that the compiled part can borrow them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPARE_SYSTEMS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Which system each atom belongs to; all None for one system."""
+    """The systems of the atoms; all None for one system."""
 
     batch_idx: Ints | None = None
     batch_ptr: Ints | None = None
@@ -67,8 +67,8 @@ class Neighbors:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a call returns, and in which unit."""
+class Outputs:
+    """The results that a call returns, and their unit."""
 
     prefactor: float
     per_system: bool
@@ -79,7 +79,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an Ewald sum is split; what is None is chosen for the accuracy."""
+    """The parameters of an Ewald sum; each None is chosen for the accuracy."""
 
     alpha: list[float] | None
     cutoff: float | None
@@ -88,8 +88,8 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What kind of neighbour list, in which form, and how large it may be."""
+class ListOptions:
+    """The kind of a neighbour list, its form, and limits of its size."""
 
     half_fill: bool
     format: str
@@ -107,7 +107,7 @@ def refuse(name: str, expected: str, got: Any, kind: type[Exception] = ValueErro
 
 
 def described(x: Any) -> str:
-    """What `x` is, in few words."""
+    """A short description of `x`."""
     if isinstance(x, (np.ndarray, np.generic)):
         return f"{x.dtype} of shape {x.shape}"
     if isinstance(x, (bool, int, float, complex, str)) or x is None:
@@ -242,7 +242,7 @@ def word(name: str, x: Any, words: Sequence[str]) -> str:
 
 
 def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
-    """Which axes are periodic: (3,) or (B, 3), as (1, 3) or (B, 3)."""
+    """The periodic axes: (3,) or (B, 3), as (1, 3) or (B, 3)."""
     if pbc is None:
         return None
     array = _array("pbc", pbc)
@@ -254,14 +254,14 @@ def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
 
 
 def lattices(cells: int | None, axes: Any) -> int | None:
-    """How many systems there are as cells and periodic axes tell it; None where one of each is for all."""
+    """The number of systems by cells and periodic axes; None where one of each is for all."""
     found = [n for n in (cells, None if axes is None else len(axes)) if n not in (None, 1)]
     if len(set(found)) == 2:
         refuse("pbc", f"one row for all systems, or one for each of the {found[0]} cells", found[1])
     return found[0] if found else None
 
 
-def wish(
+def list_options(
     half_fill: Any,
     format: Any,
     method: Any,
@@ -270,13 +270,13 @@ def wish(
     fill_value: Any,
     return_distances: Any,
     return_vectors: Any,
-) -> Wish:
-    """What kind of neighbour list a call asks for."""
+) -> ListOptions:
+    """The options of a neighbour list, checked."""
     form = word("format", format, ("coo", "csr", "matrix"))
     fill = None if fill_value is None else integer("fill_value", fill_value)
     if fill is not None and form != "matrix":
         refuse("fill_value", "it with the format 'matrix' only", repr(form))
-    return Wish(
+    return ListOptions(
         half_fill=flag("half_fill", half_fill),
         format=form,
         method=None if method is None else word("method", method, ("cell_list", "brute_force")),
@@ -299,7 +299,7 @@ def fully_periodic(pbc: Any, systems: int) -> None:
 
 
 def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> Settings:
-    """How an Ewald sum is to be split."""
+    """The parameters of an Ewald sum, checked."""
     return Settings(
         alpha=None if alpha is None else per_system("alpha", alpha, systems),
         cutoff=None if cutoff is None else positive("cutoff", cutoff),
@@ -317,7 +317,7 @@ def cells(cell: Any, like: npt.NDArray) -> Floats:
 
 
 def groups(batch_idx: Any, batch_ptr: Any, atoms: int, systems: int | None) -> Groups:
-    """Which system each atom belongs to, of `systems` systems where their number is known."""
+    """The systems of the atoms, of `systems` systems where their number is known."""
     if batch_idx is None and batch_ptr is None:
         if systems not in (None, 1):
             refuse("batch_idx", f"the system of each atom, as there are {systems} cells", "None")

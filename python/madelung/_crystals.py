@@ -70,7 +70,7 @@ CRYSTALS = (
 
 
 def findings() -> Iterator[Finding]:
-    """Everything that is checked, one after the other."""
+    """All checks, one after the other."""
     for dtype, accuracy, tolerance in ((np.float64, 1e-13, 1e-12), (np.float32, 1e-8, 1e-5)):
         for crystal in CRYSTALS:
             found = _constant(crystal, dtype, accuracy)

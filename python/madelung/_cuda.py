@@ -1,4 +1,4 @@
-"""Where CUDA's libraries lie in Python's packages, and what went wrong on a device."""
+"""Folders of CUDA's libraries in Python packages, and errors of a device."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def prepare() -> None:
 def check_device(ordinal: int = 0) -> None:
     """Waits for a CUDA device, and raises the first error that a call on it has recorded since the last look.
 
-    Calls on a device wait for nothing: what only values show there (a list that has passed its capacity, two charges on
-    one point) makes their results NaN, and is told here.
+    Calls on a device wait for nothing: errors that only values show (a list that has passed its capacity, two charges
+    on one point) make their results NaN, and are raised here.
 
     Args:
         ordinal: which device, as CUDA counts those that are visible.

@@ -1,7 +1,6 @@
 """Arrays in the memory of CUDA devices, in and out, and the streams that work on them is put on.
 
-Nothing here needs an array library: what comes speaks DLPack or has a `__cuda_array_interface__`, and what goes has
-both.
+No array library is needed: arrays from outside speak DLPack or have a `__cuda_array_interface__`, and ours have both.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
 
 _DTYPES = tuple(np.dtype(t) for t in (np.float64, np.float32, np.int64, np.int32))
 
-# For errors: what arrays have to be.
+# For errors: the expected arrays.
 ON_DEVICE = "an array in the memory of a CUDA device (`madelung.cuda.asarray` copies NumPy's)"
 
 
@@ -32,10 +31,10 @@ class Array:
     """An array in the memory of a CUDA device, in row-major order, whose elements never change.
 
     It goes to CuPy (`cupy.asarray`), Numba (`numba.cuda.as_cuda_array`), PyTorch (`torch.from_dlpack`), JAX
-    (`jax.dlpack.from_dlpack`) and whoever else speaks DLPack or reads `__cuda_array_interface__`, without a copy, and
-    its memory stays as long as any of them has it. It was written in the order of a stream; both protocols let the
-    taker's stream wait for that. Memory that nobody has any more goes to later work of the same stream, so a taker that
-    works on another one keeps it until that stream has come so far.
+    (`jax.dlpack.from_dlpack`) and other libraries that speak DLPack or reads `__cuda_array_interface__`, without a
+    copy, and its memory stays as long as any of them has it. It was written in the order of a stream; both protocols
+    let the taker's stream wait for that. Memory without an owner goes to later work of its stream, so a taker that
+    works on another stream keeps the array until that stream is done with it.
     """
 
     __slots__ = ("__weakref__", "_native")
@@ -132,12 +131,12 @@ class Array:
 
 
 def part(array: Array, first: int, shape: Sequence[int]) -> Array:
-    """Elements from `first` on in a shape of their own, in the same memory."""
+    """Elements from `first` on in a shape of their own, in the array's memory."""
     return Array(array._native.part(first, list(shape)))
 
 
 def asarray(x: Any, device: int | None = None, stream: Any = None) -> Array:
-    """An array of a CUDA device: what lies on one as it is, without a copy; a copy of what NumPy takes.
+    """An array of a CUDA device: without a copy of one that lies there, and a copy of one that NumPy takes.
 
     Args:
         x: anything that has `__dlpack__` or `__cuda_array_interface__` and lies in the memory of a device, or what

@@ -50,7 +50,7 @@ def neighbor_list(
         capacity: the number of pairs that there is room for: then arrays have that length, with N, and zero in images,
             behind the last pair, whose number is the last of `neighbor_ptr`. A list of more has no pair at all;
             `madelung.check_device` raises that, and every function that is given the list makes NaN of it.
-        fill_value: what stands behind the neighbours of a row of a matrix. None: N.
+        fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
         method: there is one on a device, and the list is the same.
         stream: as for `ewald_summation`.

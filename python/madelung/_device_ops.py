@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from madelung import _native, _schema
+from madelung._derivative_rules import NEGATIVE_GRADIENTS
 from madelung._device_arrays import Array
-from madelung._family import NEGATIVE_GRADIENTS
 from madelung._schema import DIRECT, NEGATIVE, VALUE
 
 
@@ -46,7 +46,7 @@ class Op(_schema.Op):
         return [None if x is None else Array(x) for x in results]
 
     def energies(self, flat: Sequence[Any], want: int, stream: _native.DeviceStream) -> list[Any]:
-        """The energies, then minus the gradients by positions and strain, and those by what else is in `want`."""
+        """The energies, then minus the gradients by positions and strain, and those by other inputs in `want`."""
         if not want:
             return self.run(VALUE, flat, stream)
         if want & ~self.negative:

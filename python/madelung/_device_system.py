@@ -1,7 +1,7 @@
-"""The arguments of a call on a CUDA device: shapes and dtypes checked, what came from the host copied there.
+"""The arguments of a call on a CUDA device: shapes and dtypes checked, arrays of the host copied there.
 
-Values are not looked at, but where it is said: the ops look at them on the device, and what is wrong with them waits
-for `madelung.check_device`.
+Values are not read unless a docstring says so: the ops check them on the device, and errors wait for
+`madelung.check_device`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Arguments:
         self._given = {**given, **arrays}
 
     def __getitem__(self, name: str) -> Any:
-        """What was given, as an `Array` if it lies on the device."""
+        """The argument as given, as an `Array` if it lies on the device."""
         return self._given[name]
 
     def reals(self, name: str, shape: tuple[int | str, ...], like: Array | None = None) -> Array:
@@ -78,7 +78,7 @@ class Arguments:
         return idx, systems
 
     def value(self, name: str) -> Any:
-        """What was given, read where it lies on the device, for which it waits."""
+        """The argument as given, copied from the device if it lies there, for which the call waits."""
         x = self[name]
         return x.numpy() if isinstance(x, Array) else x
 
@@ -89,7 +89,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a search for neighbours is made in."""
+    """The input of a search for neighbours."""
 
     positions: Array
     cell: Array | None
@@ -134,7 +134,7 @@ class System:
         self.cell = part(h, 0, (self.count, 3, 3))
 
     def values(self) -> check.Charges:
-        """The same as NumPy arrays, values checked. Waits."""
+        """The charges as NumPy arrays, values checked. Waits."""
         return check.charged(*(self.given.value(name) for name in ("positions", "charges", "cell", "batch_idx")))
 
     def parameters(self, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> Any:

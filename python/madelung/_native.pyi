@@ -1,4 +1,4 @@
-"""The compiled part. Its functions take what `madelung._arguments` has checked."""
+"""The compiled part. Its functions take arguments that `madelung._arguments` has checked."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from madelung._arguments import Charges, Groups, Neighbors, Settings, Wanted, Wish
+from madelung._arguments import Charges, Groups, ListOptions, Neighbors, Outputs, Settings
 
 def version() -> str: ...
 def isa() -> str: ...
@@ -38,26 +38,26 @@ def neighbor_list(
     cell: npt.NDArray[np.float64] | None,
     pbc: Sequence[Sequence[bool]] | None,
     groups: Groups,
-    wish: Wish,
+    options: ListOptions,
 ) -> tuple[npt.NDArray, ...]: ...
 def ewald_real_space(
     charges: Charges,
     alpha: Sequence[float],
     cutoff: float,
     neighbors: Neighbors | None,
-    wanted: Wanted,
+    outputs: Outputs,
 ) -> tuple[npt.NDArray[np.floating], ...]: ...
 def ewald_reciprocal_space(
     charges: Charges,
     alpha: Sequence[float],
     k_cutoff: Sequence[float],
-    wanted: Wanted,
+    outputs: Outputs,
 ) -> tuple[npt.NDArray[np.floating], ...]: ...
 def ewald_summation(
     charges: Charges,
     settings: Settings,
     neighbors: Neighbors | None,
-    wanted: Wanted,
+    outputs: Outputs,
 ) -> tuple[npt.NDArray[np.floating], ...]: ...
 def ewald_parameters(charges: Charges, settings: Settings) -> list[tuple[float, float, float, float]]: ...
 def full_list(

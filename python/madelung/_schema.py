@@ -1,4 +1,4 @@
-"""The ops as frameworks have them, read from what the compiled part says when it registers them."""
+"""The ops as frameworks have them, read from the compiled part's description of their registration."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-# The members of an op's family, by the suffix of their names: values, values and what the gradient can use again,
-# values and the gradients of their sum, derivatives along one and two directions, the gradient, and its derivative
-# along a direction.
+# The members of an op's family, by the suffix of their names: values, values and residuals for the gradient, values and
+# the gradients of their sum, derivatives along one and two directions, the gradient, and its derivative along a
+# direction.
 VALUE, SAVING, DIRECT, TANGENT, SECOND = "", "_saving", "_direct", "_jvp", "_jvp2"
 GRADIENT, GRADIENT_TANGENT = "_vjp", "_vjp_jvp"
 
 # Among the gradients that are wanted of DIRECT: that all of them have the other sign.
 NEGATIVE = 1 << 32
 
-# The kinds of pair lists, by their numbers in a call; and what is added to that of a list that needs no check.
+# The kinds of pair lists, by their numbers in a call; and the bit of a list that needs no check.
 FULL, HALF, CHECKED = 0, 1, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of an op: a tensor, an integer or a float, and what it is of which argument."""
+    """An input of an op: a tensor, an integer or a float, and the part of its argument that it is."""
 
     name: str
     type: str
@@ -47,7 +47,7 @@ def _size(size: Any, dims: dict[str, Any], attrs: dict[str, Any]) -> Any:
 
 
 class Op:
-    """An op: the inputs of its call in order, and what comes out. Frameworks have their own dtypes."""
+    """An op: the inputs of its call in order, and its outputs. Frameworks have their own dtypes."""
 
     float32: Any
     float64: Any
@@ -75,11 +75,11 @@ class Op:
         return f"{self.namespace}::{self.name}"
 
     def extras(self, member: str) -> int:
-        """How many tensors follow the inputs."""
+        """The number of tensors that follow the inputs."""
         return len(self.extra_shapes(member))
 
     def extra_shapes(self, member: str) -> list[Any]:
-        """The shapes of what follows the inputs; None for what the op has saved."""
+        """The shapes of the tensors that follow the inputs; None for saved ones."""
         outputs, reals = (
             [o["shape"] for o in self.outputs],
             [self.args[self.inputs[n].arg]["shape"] for n in self.reals],
@@ -96,7 +96,8 @@ class Op:
 
     @cached_property
     def _order(self) -> list[tuple[int, str, int]]:
-        """Where the size of each dimension is found: (input, dimension, axis); −1: the number itself, −2: rows + 1."""
+        """The inputs that give the sizes of dimensions: (input, dimension, axis); −1: the number itself, −2: rows +
+        1."""
         places = []
         for n, i in enumerate(self.inputs):
             arg = self.args[i.arg]
@@ -137,7 +138,7 @@ class Op:
         return [_size(size, dims, attrs) for size in sizes]
 
     def dtype(self, flat: Sequence[Any]) -> Any:
-        """What kernels compute in: the dtype of the real arrays that are not stored in one of their own."""
+        """The dtype that kernels compute in: of the real arrays without a storage dtype of their own."""
         stored = []
         for n in self.reals:
             if not self.args[self.inputs[n].arg]["stored"]:
@@ -154,7 +155,7 @@ class Op:
         return self.dtype(flat)
 
     def check(self, flat: Sequence[Any]) -> None:
-        """Errors that tracing would otherwise bury: the kernel finds the same ones, and more, when it runs."""
+        """Errors that tracing would otherwise bury: the kernel finds these, and more, when it runs."""
         real = self.dtype(flat)
         for n in self.tensors:
             i, tensor = self.inputs[n], flat[n]

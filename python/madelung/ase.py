@@ -100,7 +100,7 @@ class Madelung(Calculator):
 
     @property
     def list_builds(self) -> int:
-        """How many neighbour lists were built for the present parameters."""
+        """The number of neighbour lists built for the present parameters."""
         return 0 if self._pairs is None else self._pairs.builds
 
     def set(self, **kwargs: Any) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class _SkinList:
         """The list as arguments of a sum, which makes its own where there are none."""
         if self._skin > 0.0 and not self._holds(positions, cell):
             matrix, _, shifts = neighbor_list(positions, self._cutoff + self._skin, cell, format="matrix")
-            # A matrix has its rows in place: to a sum it costs less than the same pairs one after the other.
+            # A matrix has its rows in place: a sum over them costs less than over pairs one after the other.
             self._list = {"neighbor_matrix": matrix, "neighbor_matrix_shifts": shifts}
             self._positions, self._cell = positions.copy(), cell.copy()
             self.builds += 1
@@ -224,7 +224,7 @@ def _checked_charges(charges: Any) -> dict[str, float] | Floats | None:
             if symbol not in atomic_numbers:
                 check.refuse("charges", "chemical symbols as keys", check.described(symbol))
         return {symbol: check.number(f"charges[{symbol!r}]", charge) for symbol, charge in charges.items()}
-    # A copy: what the caller does to the array later does not change the calculator.
+    # A copy: later changes of the caller's array do not change the calculator.
     return np.array(check.reals("charges", charges, ("N",)), dtype=np.float64)
 
 

@@ -25,7 +25,7 @@ _VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
 
 
 class Refusal(Exception):
-    """What the user is told instead of a traceback."""
+    """An error message for the user, without a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ def _line(name: str, text: str) -> None:
 
 
 def _rounded(x: float, digits: int) -> float:
-    """Without the sign that a rounded zero would keep."""
+    """A rounded number, without the sign of a negative zero."""
     return round(x, digits) + 0.0
 
 
@@ -297,7 +297,7 @@ def _duration(seconds: float) -> str:
 
 
 def _known(file: Path, energy: float, given: Path | None) -> None:
-    """What is known about the file, beside what came out."""
+    """Reference values of the file, beside the results."""
     source = given if given is not None else file.parent / "known.json"
     if given is None and not source.is_file():
         return

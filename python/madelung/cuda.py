@@ -1,6 +1,6 @@
 """Neighbour lists and Ewald sums of arrays in the memory of an NVIDIA GPU, from any library.
 
-The functions of `madelung.numpy` for CuPy, Numba, PyTorch, JAX, and whatever else speaks DLPack or has a
+The functions of `madelung.numpy` for CuPy, Numba, PyTorch, JAX, and other libraries that speak DLPack or has a
 `__cuda_array_interface__`, without PyTorch or JAX being there. Units, signs and words are those of `madelung.numpy`;
 results are `Array`s, which those libraries take without a copy.
 
@@ -10,8 +10,8 @@ positions, and of int32 or int64.
 
 A call is put on `stream` and waits for nothing but where its documentation says so. The stream waits for those that the
 arrays were written on; what is written to them later has to be on one of these streams, or behind a synchronisation.
-What only values show (two charges on one point, a list that has passed its capacity) makes results NaN or infinite, and
-`madelung.check_device` raises it.
+Errors that only values show (two charges on one point, a list that has passed its capacity) make results NaN or
+infinite, and `madelung.check_device` raises them.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets
-    and images nothing is waited for. What is left open of `alpha`, `cutoff` and `k_cutoff` is chosen for `accuracy`:
+    and images nothing is waited for. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`:
     then the call waits for charges and cell and reads them. Without `miller_indices` it reads the cell.
 
     Args:
@@ -211,7 +211,7 @@ def ewald_summation(
             as `generate_miller_indices` returns them.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
             the cutoff do not count, so a list with a skin does. Without a list the call makes one, for which it waits.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: the same as a matrix. It is read, and made a list on the
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: those pairs as a matrix. It is read, and made a list on the
             host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3).
@@ -225,7 +225,7 @@ def ewald_summation(
             the object, and the stream has to live as long as they do.
 
     Returns:
-        The energies, (N,) or (B,), followed by what was asked for of: forces (N, 3), charge gradients (N,) (the
+        The energies, (N,) or (B,), followed by the requested ones of: forces (N, 3), charge gradients (N,) (the
         potential at each charge), virial ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)). A single
         array comes unwrapped, several as a tuple.
 
@@ -282,8 +282,8 @@ def estimate_ewald_parameters(
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
 
-    As `madelung.numpy.estimate_ewald_parameters`, whose arguments it takes and whose numbers it returns. What lies on a
-    device is read, for which it waits.
+    Arguments and results are those of `madelung.numpy.estimate_ewald_parameters`. Arrays on a device are read, for
+    which the call waits.
     """
     names = ("positions", "charges", "cell", "alpha", "k_cutoff", "batch_idx")
     given = dict(zip(names, (positions, charges, cell, alpha, k_cutoff, batch_idx)))
@@ -364,7 +364,7 @@ def _number(name: str, kind: str, x: Any) -> float | int:
 
 
 class _Wanted:
-    """What a call returns, and in which unit."""
+    """The results that a call returns, and their unit."""
 
     def __init__(self, prefactor: Any, reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> None:
         self.prefactor = check.number("prefactor", prefactor)
@@ -377,7 +377,7 @@ class _Wanted:
         self.by = [name for name, wanted in flags.items() if wanted]
 
     def of(self, ops: tuple[Op, Op], flat: tuple[Any, ...], system: System) -> Result:
-        """It, from the op of atoms' or that of systems' energies."""
+        """The results, from the op of atoms' or that of systems' energies."""
         op = ops[self.per_system]
         results = op.energies(flat, sum(op.bit[name] for name in self.by), system.given.stream)
         if "strain" in self.by and system.is_single:

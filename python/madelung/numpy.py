@@ -39,7 +39,7 @@ Result = Any
 
 @dataclass(frozen=True, slots=True)
 class EwaldParameters:
-    """How an Ewald sum is split. For a batch, all but the cutoff are arrays (B,)."""
+    """The parameters of an Ewald sum. For a batch, all but the cutoff are arrays (B,)."""
 
     alpha: float | Floats
     """Splitting parameter, in 1/L."""
@@ -71,7 +71,7 @@ def neighbor_list(
     """All pairs of atoms and images closer than `cutoff` (strictly).
 
     The cell may have any shape and handedness and may be smaller than the cutoff. Rows are ordered by i, then j, then
-    S, and the list is the same whichever the method and the number of threads.
+    S, and the list depends neither on the method nor on the number of threads.
 
     Args:
         positions: (N, 3), anywhere: they need not lie inside the cell.
@@ -83,7 +83,7 @@ def neighbor_list(
         format: which arrays are returned, see below.
         max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has.
         capacity: the most pairs that the list may have. None: as many as it has.
-        fill_value: what stands behind the neighbours of a row of a matrix. None: N.
+        fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
         method: None chooses by the size of the system.
 
@@ -108,8 +108,10 @@ def neighbor_list(
     if lattice is None and axes is not None and axes.any():
         check.refuse("cell", "lattice vectors for the periodic axes", "None")
     groups = check.groups(batch_idx, batch_ptr, len(r), systems)
-    wish = check.wish(half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors)
-    return _native.neighbor_list(r, cutoff, lattice, None if axes is None else axes.tolist(), groups, wish)
+    options = check.list_options(
+        half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors
+    )
+    return _native.neighbor_list(r, cutoff, lattice, None if axes is None else axes.tolist(), groups, options)
 
 
 def ewald_real_space(
@@ -230,7 +232,7 @@ def ewald_summation(
 ) -> Result:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    A charged cell gets a uniform background. What is left open of `alpha`, `cutoff` and `k_cutoff` is chosen for
+    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
     `accuracy` (see `estimate_ewald_parameters`).
 
     Args:
@@ -243,7 +245,7 @@ def ewald_summation(
         cutoff: radius of the real-space sum, in L; needed with a neighbour list.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
             the cutoff do not count, so a list with a skin does. Without a list the call builds one.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: the same as a matrix.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: those pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3).
         pbc: (3,) or (B, 3) of bool; must be True everywhere.
@@ -253,7 +255,7 @@ def ewald_summation(
         compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
 
     Returns:
-        The energies, (N,) or (B,), followed by what was asked for of: forces (N, 3), charge gradients (N,) (the
+        The energies, (N,) or (B,), followed by the requested ones of: forces (N, 3), charge gradients (N,) (the
         potential at each charge), virial ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)). A single
         array comes unwrapped, several as a tuple.
 
@@ -298,7 +300,7 @@ def estimate_ewald_parameters(
     Args:
         positions, charges, cell, batch_idx: as for `ewald_summation`.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
-        cutoff, alpha, k_cutoff: what is given is kept; the predicted error is that of what results.
+        cutoff, alpha, k_cutoff: those given are kept; the predicted error is that of the result.
 
     Returns:
         Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,), but for the cutoff, which
@@ -313,8 +315,8 @@ def estimate_ewald_parameters(
     return EwaldParameters(split, float(reach[0]) if len(reach) else float("nan"), waves, error)
 
 
-def _wanted(prefactor: Any, reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> check.Wanted:
-    return check.Wanted(
+def _wanted(prefactor: Any, reduction: Any, forces: Any, charge_gradients: Any, virial: Any) -> check.Outputs:
+    return check.Outputs(
         prefactor=check.number("prefactor", prefactor),
         per_system=check.word("energy_reduction", reduction, ("atom", "system")) == "system",
         forces=check.flag("compute_forces", forces),
@@ -327,7 +329,7 @@ def _is_single(system: check.Charges) -> bool:
     return system.cell.ndim == 2 and system.groups.batch_idx is None
 
 
-def _unwrapped(arrays: tuple[Floats, ...], system: check.Charges, wanted: check.Wanted) -> Result:
+def _unwrapped(arrays: tuple[Floats, ...], system: check.Charges, wanted: check.Outputs) -> Result:
     if wanted.virial and _is_single(system):
         arrays = (*arrays[:-1], arrays[-1][0])
     return arrays[0] if len(arrays) == 1 else arrays

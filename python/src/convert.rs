@@ -83,7 +83,7 @@ pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
     }
 }
 
-/// Which system each atom belongs to: from `batch_idx`, from `batch_ptr`, or one system.
+/// The systems of the atoms: from `batch_idx`, from `batch_ptr`, or one system.
 #[derive(FromPyObject)]
 pub(crate) struct Groups<'py> {
     batch_idx: Option<PyReadonlyArray1<'py, i32>>,

@@ -20,7 +20,7 @@ pub(crate) fn check_device(py: Python<'_>, ordinal: usize) -> PyResult<()> {
     compute(py, || cuda::check(Device::get(ordinal)?))
 }
 
-/// How many CUDA devices there are for which kernels can be compiled; nothing but the driver itself is initialised.
+/// The number of CUDA devices for which kernels can be compiled; only the driver itself is initialised.
 #[pyfunction]
 pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<usize> {
     compute(py, || Ok(if cuda::has_compiler() { Device::count().unwrap_or(0) } else { 0 }))

@@ -1,8 +1,8 @@
 //! Streams and arrays of CUDA devices, for Python.
 //!
-//! An array is memory of ours, or somebody else's that is kept for as long as the array lives. It knows the stream in
-//! whose order it was written, and a call on another stream waits for that, and lets it wait in turn: what is written or
-//! given back there afterwards is so behind the call.
+//! An array is memory of ours, or borrowed memory whose owner is kept for as long as the array lives. The array knows
+//! the stream in whose order it was written. A call on another stream waits for that stream, and makes it wait in turn:
+//! later writes and frees there come after the call.
 #![expect(unsafe_code, reason = "streams and memory are taken on their owners' word")]
 
 use std::collections::HashMap;
@@ -23,17 +23,17 @@ use crate::call::{compute, exception};
 use crate::convert::{elements, given_any};
 use crate::dlpack::{capsule, taken};
 
-/// A stream of the caller's, and memory for what runs on it.
+/// A stream of the caller's, and memory for work on it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) stream: Stream,
     pub(crate) memory: Memory,
     id: u64,
-    /// What the caller has as the stream, which lives as long as it does.
+    /// The caller's object of the stream, which keeps the stream alive.
     _object: Option<Py<PyAny>>,
 }
 
-/// The memory of streams, by device and number: what one call has given back, the next one gets.
+/// The memory of streams, by device and number: blocks that one call frees, the next one gets.
 fn memories() -> &'static Mutex<HashMap<(usize, u64), Memory>> {
     static MEMORIES: OnceLock<Mutex<HashMap<(usize, u64), Memory>>> = OnceLock::new();
     MEMORIES.get_or_init(Mutex::default)
@@ -45,7 +45,7 @@ impl Lane {
         Cuda::new(self.stream)
     }
 
-    /// What calls on it are given.
+    /// The context of calls on the stream.
     pub(crate) fn context<'a>(&'a self, backend: &'a Cuda) -> Context<'a> {
         Context { allocator: &self.memory, ..Context::new(backend) }
     }
@@ -90,7 +90,7 @@ impl DeviceStream {
         self.0.device().within(|| function.call0()).map_err(exception)?
     }
 
-    /// Its number, which no other stream of the process gets.
+    /// The stream's number, unique in the process.
     #[getter]
     fn id(&self) -> u64 {
         self.0.id
@@ -110,22 +110,22 @@ pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
 #[pyclass(frozen, module = "madelung._native")]
 #[derive(Debug)]
 pub(crate) struct DeviceArray {
-    /// Whose memory it is.
+    /// The owner of the memory.
     kept: Arc<Array>,
     device: &'static Device,
     dtype: DType,
     shape: Vec<usize>,
     address: u64,
-    /// In whose order it was written; none where that was over when it came.
+    /// The stream in whose order the array was written; none if that was finished at its arrival.
     written: Option<Arc<Lane>>,
-    /// Whether the memory is somebody else's, who may have given it back.
+    /// Whether the memory is borrowed, and may have been freed by its owner.
     is_foreign: bool,
-    /// Whether they say that nobody may write to it.
+    /// Whether the memory is declared read-only.
     is_read_only: bool,
 }
 
 impl DeviceArray {
-    /// What work on a stream has made.
+    /// An array made by work on a stream.
     pub(crate) fn made(lane: &Arc<Lane>, array: Array) -> Self {
         Self::of(lane.device(), array, Some(lane.clone()), false)
     }
@@ -148,7 +148,7 @@ impl DeviceArray {
         }
     }
 
-    /// What somebody lends.
+    /// An array of borrowed memory.
     fn borrowed(name: &str, array: Array, written: Option<Arc<Lane>>, is_read_only: bool) -> Result<Self> {
         let Place::Cuda(ordinal) = array.place() else {
             return Err(Error::argument(name, "an array of a CUDA device", "one of the host"));
@@ -209,7 +209,7 @@ pub(crate) fn with_arrays<T>(
     others.dedup_by_key(|other| other.id);
     others.iter().try_for_each(|other| lane.stream.wait_for(other.stream))?;
     let done = work();
-    // What is written or given back there from now on is so behind the work.
+    // Later writes and frees on those streams come after the work.
     others.iter().try_for_each(|other| other.stream.wait_for(lane.stream)).and(done)
 }
 
@@ -230,13 +230,13 @@ impl DeviceArray {
         self.device.ordinal()
     }
 
-    /// Of the first element; 0 where there is none.
+    /// The address of the first element; 0 where there is none.
     #[getter]
     fn address(&self) -> u64 {
         if self.len() == 0 { 0 } else { self.address }
     }
 
-    /// Whether its owner says that nobody may write to it.
+    /// Whether the owner of the memory declares it read-only.
     #[getter]
     fn read_only(&self) -> bool {
         self.is_read_only
@@ -276,7 +276,7 @@ impl DeviceArray {
         })
     }
 
-    /// Elements from `first` on in a shape of their own, in the same memory.
+    /// Elements from `first` on in a shape of their own, in the array's memory.
     fn part(&self, first: usize, shape: Vec<usize>) -> PyResult<Self> {
         let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
         if len.and_then(|len| len.checked_add(first)).is_none_or(|end| end > self.len()) {
@@ -288,8 +288,8 @@ impl DeviceArray {
         Ok(Self { kept, written, shape, address, ..*self })
     }
 
-    /// A capsule of DLPack for whoever works on `stream`, which waits for the array; nobody waits without one. It has a
-    /// version if `copied` says whether this is a copy for the borrower.
+    /// A capsule of DLPack for work on `stream`, which waits for the array; without a stream there is no wait. The
+    /// capsule has a version if `copied` tells whether this is a copy for the borrower.
     fn lend<'py>(
         &self,
         py: Python<'py>,
@@ -309,7 +309,7 @@ impl DeviceArray {
     }
 }
 
-/// NumPy's arrays of what is computed with.
+/// NumPy arrays of the dtypes that calls compute with.
 #[derive(FromPyObject)]
 pub(crate) enum Numbers<'py> {
     F64(PyReadonlyArrayDyn<'py, f64>),
@@ -365,7 +365,7 @@ pub(crate) fn device_filled(
     })
 }
 
-/// What a capsule of DLPack has. Its lender was told of `stream`, which waits for it.
+/// The array in a capsule of DLPack. Its lender was told of `stream`, which waits for it.
 #[pyfunction]
 pub(crate) fn device_from_capsule(
     py: Python<'_>,
@@ -387,7 +387,7 @@ pub(crate) fn device_of_pointer(py: Python<'_>, name: &str, address: u64) -> PyR
     compute(py, || Ok(Device::of_pointer(name, address)?.ordinal()))
 }
 
-/// What an object says in its `__cuda_array_interface__`: elements in row-major order, which `owner` keeps.
+/// The array of an object's `__cuda_array_interface__`: elements in row-major order, which `owner` keeps.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "an interface has as many parts")]
 pub(crate) fn device_from_address(

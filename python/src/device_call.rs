@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::call::{compute, exception};
 use crate::device::{DeviceArray, DeviceStream, with_arrays};
 
-/// What calls by name know of all ops, as JSON.
+/// The descriptions of all ops, for calls by name, as JSON.
 #[pyfunction]
 pub(crate) fn described_ops() -> PyResult<String> {
     let described = describe(&madelung::registries()).map_err(exception)?;
@@ -20,7 +20,7 @@ pub(crate) fn described_ops() -> PyResult<String> {
 }
 
 /// Puts a member of an op on a stream. Bit `n` of `want` asks for the gradient by the n-th differentiable argument, bit
-/// `n` of `negate` for result `n` with the other sign. What nobody wants is none.
+/// `n` of `negate` for result `n` with the other sign. Unwanted results are none.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a call has as many parts")]
 pub(crate) fn device_call(

@@ -66,7 +66,7 @@ fn narrowed(context: &Context<'_>, idx: &View<'_>) -> Result<Option<Array>> {
         return Ok(None);
     }
     let mut narrow = context.allocator.room(DType::I32, idx.shape())?;
-    // What is no i32 is cut, and found out of range where indices are checked.
+    // Numbers that are no i32 are cut, and found out of range where indices are checked.
     context.cast_integers(idx, &mut narrow)?;
     Ok(Some(narrow))
 }

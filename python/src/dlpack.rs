@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use std::any::Any;
 use std::ffi::CStr;
 
-/// What a capsule is called, and what it is called once its content is taken: without a version, and with one.
+/// The names of a capsule, before and after its content is taken: without a version, and with one.
 const NAMES: [[&CStr; 2]; 2] =
     [[c"dltensor", c"used_dltensor"], [c"dltensor_versioned", c"used_dltensor_versioned"]];
 
@@ -47,7 +47,7 @@ pub(crate) fn capsule<'py>(
     unsafe { Bound::from_owned_ptr_or_err(py, PyCapsule_New(content, fresh.as_ptr(), Some(destroy))) }
 }
 
-/// Gives back what nobody has taken.
+/// Releases a capsule whose content was not taken.
 unsafe extern "C" fn destroy(capsule: *mut PyObject) {
     for (versioned, [fresh, _]) in [false, true].into_iter().zip(NAMES) {
         // SAFETY: the capsule is one of `capsule`, and its content is still its own under this name.

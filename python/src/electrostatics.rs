@@ -41,7 +41,7 @@ pub(crate) struct Neighbors<'py> {
     half_fill: bool,
 }
 
-/// What [`Neighbors`] borrows, without Python.
+/// The borrowed arrays of [`Neighbors`], without Python.
 #[derive(Clone, Copy)]
 struct Borrowed<'a> {
     list: Option<&'a [i32]>,
@@ -88,9 +88,9 @@ impl<'a> Borrowed<'a> {
     }
 }
 
-/// What a call returns.
+/// The results that a call returns.
 #[derive(FromPyObject)]
-pub(crate) struct Wanted {
+pub(crate) struct Outputs {
     prefactor: f64,
     per_system: bool,
     forces: bool,
@@ -98,7 +98,7 @@ pub(crate) struct Wanted {
     virial: bool,
 }
 
-impl Wanted {
+impl Outputs {
     fn options(&self) -> Options {
         Options {
             prefactor: self.prefactor,
@@ -110,7 +110,7 @@ impl Wanted {
     }
 }
 
-/// Energies, then what was asked for: forces, charge gradients, virial.
+/// Energies, then the results requested: forces, charge gradients, virial.
 fn results(py: Python<'_>, done: Energies) -> PyResult<Bound<'_, PyTuple>> {
     let others = [done.forces, done.charge_gradients, done.virial];
     PyTuple::new(
@@ -130,9 +130,9 @@ pub(crate) fn ewald_real_space<'py>(
     alpha: Vec<f64>,
     cutoff: f64,
     neighbors: Option<Neighbors<'py>>,
-    wanted: Wanted,
+    outputs: Outputs,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (system, options) = (charges.system()?, wanted.options());
+    let (system, options) = (charges.system()?, outputs.options());
     let neighbors = neighbors.as_ref().map(Neighbors::borrowed).transpose()?;
     let done = compute(py, || {
         let context = madelung::cpu::context();
@@ -152,16 +152,16 @@ pub(crate) fn ewald_reciprocal_space<'py>(
     charges: Charges<'py>,
     alpha: Vec<f64>,
     k_cutoff: Vec<f64>,
-    wanted: Wanted,
+    outputs: Outputs,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (system, options) = (charges.system()?, wanted.options());
+    let (system, options) = (charges.system()?, outputs.options());
     let done = compute(py, || {
         madelung::ewald_reciprocal_space(&madelung::cpu::context(), &system, &alpha, &k_cutoff, &options)
     })?;
     results(py, done)
 }
 
-/// How a sum is split; what is None is chosen for the accuracy.
+/// The parameters of an Ewald sum; each None is chosen for the accuracy.
 #[derive(FromPyObject)]
 pub(crate) struct Settings {
     alpha: Option<Vec<f64>>,
@@ -183,9 +183,9 @@ pub(crate) fn ewald_summation<'py>(
     charges: Charges<'py>,
     settings: Settings,
     neighbors: Option<Neighbors<'py>>,
-    wanted: Wanted,
+    outputs: Outputs,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (system, options, settings) = (charges.system()?, wanted.options(), settings.into());
+    let (system, options, settings) = (charges.system()?, outputs.options(), settings.into());
     let neighbors = neighbors.as_ref().map(Neighbors::borrowed).transpose()?;
     let done = compute(py, || {
         let pairs = neighbors.map(|given| given.pairs(system.batch().atoms())).transpose()?;

@@ -16,7 +16,7 @@ pub(crate) fn jax_handlers() -> Vec<(&'static str, [usize; 2], [usize; 2])> {
     HANDLERS.iter().map(|h| (h.platform, addresses(h.member), addresses(h.search))).collect()
 }
 
-/// The target of the search, and what follows the name of a target that has its scratch as a result.
+/// The target of the search, and the suffix of targets that have scratch as a result.
 #[pyfunction]
 pub(crate) fn jax_targets() -> (&'static str, &'static str) {
     (SEARCH, WITH_SCRATCH)
@@ -35,7 +35,7 @@ fn typed(arrays: Vec<Typed>) -> PyResult<Vec<(DType, Vec<usize>)>> {
     arrays.collect::<Result<_, Error>>().map_err(exception)
 }
 
-/// How many bytes of scratch a call needs as its last result. `numbers` are integers, or the bits of floats.
+/// The bytes of scratch that a call needs as its last result. `numbers` are integers, or the bits of floats.
 #[pyfunction]
 pub(crate) fn jax_scratch(
     target: &str,
@@ -56,7 +56,7 @@ pub(crate) fn jax_scratch(
     scratch(&outline).map_err(exception)
 }
 
-/// How many bytes of scratch a search needs as its last result.
+/// The bytes of scratch that a search needs as its last result.
 #[pyfunction]
 pub(crate) fn jax_search_scratch(
     systems: usize,

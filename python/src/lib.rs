@@ -1,5 +1,5 @@
-//! The extension module behind the Python package, typed and thin: what users see, and the checks of what they
-//! pass, is in `python/madelung`.
+//! The extension module behind the Python package, typed and thin: the public functions and the checks of their
+//! arguments are in `python/madelung`.
 
 mod call;
 mod convert;
@@ -56,7 +56,7 @@ fn isa() -> String {
     format!("{:?}", madelung_core::runtime::Isa::detect())
 }
 
-/// How many threads share the work of a call.
+/// The number of threads that share the work of a call.
 #[pyfunction]
 fn threads() -> usize {
     use madelung::backend::pool::{Pool, Threads};

@@ -21,9 +21,9 @@ pub(crate) enum Positions<'py> {
     F32(PyReadonlyArray2<'py, f32>),
 }
 
-/// Everything but the points and the cells.
+/// The options of a search: all arguments but the points and the cells.
 #[derive(FromPyObject)]
-pub(crate) struct Wish {
+pub(crate) struct ListOptions {
     half_fill: bool,
     format: String,
     method: Option<String>,
@@ -34,8 +34,8 @@ pub(crate) struct Wish {
     vectors: bool,
 }
 
-impl Wish {
-    fn options(&self) -> PyResult<Options> {
+impl ListOptions {
+    fn search(&self) -> PyResult<Options> {
         let mut options = if self.half_fill { Options::half() } else { Options::full() };
         options.max_neighbors = self.max_neighbors;
         options.capacity = self.capacity;
@@ -56,7 +56,7 @@ enum Arrays {
     Matrix(Array2<i32>, Array1<i32>, Array3<i32>),
 }
 
-/// What was asked for of lengths and vectors, per entry of the flat list or in rows of the matrix.
+/// The requested lengths and vectors, per entry of the flat list or in rows of the matrix.
 struct Measured<T> {
     distances: Option<Vec<T>>,
     vectors: Option<Vec<[T; 3]>>,
@@ -73,7 +73,7 @@ pub(crate) fn neighbor_list<'py>(
     cell: Option<PyReadonlyArray3<'py, f64>>,
     pbc: Option<Vec<[bool; 3]>>,
     groups: Groups<'py>,
-    wish: Wish,
+    options: ListOptions,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let cells: Option<Vec<[[f64; 3]; 3]>> = match &cell {
         None => None,
@@ -81,10 +81,10 @@ pub(crate) fn neighbor_list<'py>(
     };
     match positions {
         Positions::F64(r) => {
-            search(py, triples(&r)?, cutoff, cells.as_deref(), pbc.as_deref(), &groups, &wish)
+            search(py, triples(&r)?, cutoff, cells.as_deref(), pbc.as_deref(), &groups, &options)
         }
         Positions::F32(r) => {
-            search(py, triples(&r)?, cutoff, cells.as_deref(), pbc.as_deref(), &groups, &wish)
+            search(py, triples(&r)?, cutoff, cells.as_deref(), pbc.as_deref(), &groups, &options)
         }
     }
 }
@@ -96,19 +96,19 @@ fn search<'py, T: Coordinate + Element>(
     cells: Option<&[[[f64; 3]; 3]]>,
     pbc: Option<&[[bool; 3]]>,
     groups: &Groups<'py>,
-    wish: &Wish,
+    options: &ListOptions,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (batch, options) = (groups.batch(positions.len())?, wish.options()?);
+    let (batch, search) = (groups.batch(positions.len())?, options.search()?);
     let (arrays, measured) = compute(py, || {
         let pool = Threads::shared();
-        let pairs = madelung::neighbor_list(positions, cutoff, cells, pbc, &batch, &options, pool)?;
+        let pairs = madelung::neighbor_list(positions, cutoff, cells, pbc, &batch, &search, pool)?;
         // The matrix first: it is refused where it has more entries than can be addressed.
-        let matrix = (wish.format == "matrix").then(|| matrix(&pairs, wish)).transpose()?;
+        let matrix = (options.format == "matrix").then(|| matrix(&pairs, options)).transpose()?;
         let shape = matrix.as_ref().map(|m| (pairs.rows(), m.width));
-        let measured = measure(positions, cells, &batch, &pairs, shape, wish)?;
+        let measured = measure(positions, cells, &batch, &pairs, shape, options)?;
         let arrays = match matrix {
             Some(m) => in_rows(m, pairs.rows()),
-            None => flat(pairs, wish.format == "coo")?,
+            None => flat(pairs, options.format == "coo")?,
         };
         Ok((arrays, measured))
     })?;
@@ -138,16 +138,16 @@ fn measure<T: Coordinate>(
     batch: &Batch<'_>,
     pairs: &PairList<'_>,
     shape: Option<(usize, usize)>,
-    wish: &Wish,
+    options: &ListOptions,
 ) -> Result<Measured<T>> {
-    if !(wish.distances || wish.vectors) {
+    if !(options.distances || options.vectors) {
         return Ok(Measured { distances: None, vectors: None, shape });
     }
     let (distances, vectors) =
         madelung::neighbors::distances(positions, cells, batch, pairs, Threads::shared())?;
     let zero = T::narrow(0.0);
-    let distances = wish.distances.then(|| spread(pairs, shape, distances, zero));
-    let vectors = wish.vectors.then(|| spread(pairs, shape, vectors, [zero; 3]));
+    let distances = options.distances.then(|| spread(pairs, shape, distances, zero));
+    let vectors = options.vectors.then(|| spread(pairs, shape, vectors, [zero; 3]));
     Ok(Measured { distances, vectors, shape })
 }
 
@@ -162,8 +162,8 @@ fn spread<V: Copy>(pairs: &PairList<'_>, shape: Option<(usize, usize)>, flat: Ve
     out
 }
 
-fn matrix(pairs: &PairList<'_>, wish: &Wish) -> Result<Matrix> {
-    pairs.to_matrix(wish.max_neighbors, wish.fill_value.unwrap_or(pairs.rows() as i32))
+fn matrix(pairs: &PairList<'_>, options: &ListOptions) -> Result<Matrix> {
+    pairs.to_matrix(options.max_neighbors, options.fill_value.unwrap_or(pairs.rows() as i32))
 }
 
 fn in_rows(m: Matrix, rows: usize) -> Arrays {

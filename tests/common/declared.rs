@@ -11,7 +11,7 @@ use madelung::pairs::{Kind, PairList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An argument that owns what it is.
+/// An argument that owns its data.
 #[derive(Clone, Debug)]
 pub(crate) enum Given {
     Array(Array),
@@ -41,7 +41,7 @@ impl Given {
     }
 }
 
-/// What a call is made of, beyond the declaration.
+/// The parameters of a call, beyond the declaration.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The sizes of the dimensions.

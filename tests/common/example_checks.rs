@@ -1,6 +1,5 @@
-//! What `examples/data/known.json` says about each file, against the oracle at the digits of that file.
-//! A test binary takes it in with `mod common;` and
-//! `#[path = "common/example_checks.rs"] mod example_checks;`.
+//! The values of `examples/data/known.json` for each file, against the oracle at the digits of that file. A test binary
+//! takes it in with `mod common;` and `#[path = "common/example_checks.rs"] mod example_checks;`.
 
 use serde_json::Value;
 

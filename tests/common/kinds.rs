@@ -1,11 +1,11 @@
-//! Ops of every kind of argument and output, for what the library's own do not have (yet).
+//! Ops of every kind of argument and output, including kinds that the library's own ops do not (yet) have.
 
 use madelung::array::DType;
 use madelung::op::{Constraint, Op, Registry};
 use std::sync::OnceLock;
 
 madelung::kernels! {
-    /// Between two sets of points, with an element per pair, types and attributes.
+    /// A kernel between two sets of points, with an element per pair, types and attributes.
     #[kernel]
     fn near(
         i: Atom,
@@ -36,7 +36,7 @@ madelung::kernels! {
         sum[i] = e * types[i] * (terms as Real);
     }
 
-    /// What a grid finds around queries.
+    /// The points of a grid around queries.
     #[kernel]
     fn around(
         i: Query,

@@ -83,7 +83,7 @@ pub fn rms(values: &[f64]) -> f64 {
 /// Root mean square of a − b.
 ///
 /// # Panics
-/// Where the lengths differ.
+/// If the lengths differ.
 #[track_caller]
 pub fn rms_difference(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len(), "lengths differ");
@@ -94,13 +94,13 @@ pub fn rms_difference(a: &[f64], b: &[f64]) -> f64 {
 /// the RMS over components.
 ///
 /// # Panics
-/// Where the lengths differ.
+/// If the lengths differ.
 #[track_caller]
 pub fn rms_vector_difference(a: &[[f64; 3]], b: &[[f64; 3]]) -> f64 {
     3.0_f64.sqrt() * rms_difference(a.as_flattened(), b.as_flattened())
 }
 
-/// Asserts rms(a − b) ≤ tolerance · scale. The scale says what the error is relative to, often `rms(b)`.
+/// Asserts rms(a − b) ≤ tolerance · scale. The error is relative to the scale, often `rms(b)`.
 #[track_caller]
 pub fn assert_close_rms(a: &[f64], b: &[f64], tolerance: f64, scale: f64) {
     let error = rms_difference(a, b);

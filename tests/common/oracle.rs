@@ -33,12 +33,12 @@ pub struct Reference {
 /// [`balanced_alpha`].
 ///
 /// # Panics
-/// Where two charges coincide, or the arguments make no sense.
+/// If two charges coincide, or the arguments make no sense.
 pub fn ewald(positions: &[[f64; 3]], charges: &[f64], cell: &[[f64; 3]; 3], alpha: f64) -> Reference {
     ewald_truncated(positions, charges, cell, alpha, CONVERGED / alpha, 2.0 * alpha * CONVERGED)
 }
 
-/// As [`ewald`], with the sums ended at `cutoff` (L, pairs with r < cutoff) and `k_cutoff` (radians per L).
+/// [`ewald`] with the sums truncated at `cutoff` (L, pairs with r < cutoff) and `k_cutoff` (radians per L).
 pub fn ewald_truncated(
     positions: &[[f64; 3]],
     charges: &[f64],
@@ -98,7 +98,7 @@ pub fn dual_basis(cell: &[[f64; 3]; 3]) -> [[f64; 3]; 3] {
     [cross(b, c), cross(c, a), cross(a, b)].map(|row| row.map(|x| x / determinant))
 }
 
-/// A sum that keeps what rounding drops (Neumaier, ZAMM 54, 39 (1974)).
+/// A compensated sum (Neumaier, ZAMM 54, 39 (1974)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     sum: f64,
@@ -176,7 +176,7 @@ impl<'a> Totals<'a> {
         }
     }
 
-    /// What atom i receives from one image of atom j at `displacement` = r_j − r_i + S·cell.
+    /// The contribution to atom i of one image of atom j at `displacement` = r_j − r_i + S·cell.
     fn add_pair(&mut self, i: usize, j: usize, displacement: [f64; 3], alpha: f64, cutoff: f64) {
         let r = norm(displacement);
         if r >= cutoff {
@@ -302,9 +302,9 @@ pub fn exp_minus_square(x: f64) -> f64 {
 
 /// Complementary error function, to a few units in the last place for every x.
 ///
-/// For |x| < ½ the Taylor series of erf. Beyond, the trapezoidal rule for
-/// `erfc(x) = (2x/π) e^{−x²} ∫_0^∞ e^{−t²}/(t² + x²) dt` with step ½, and the residue of its pole (Chiarella
-/// and Reichel, Math. Comp. 22, 137 (1968)); what the rule leaves out is of order exp(−π²/h²) = 7e-18.
+/// For |x| < ½ the Taylor series of erf. Beyond, the trapezoidal rule for `erfc(x) = (2x/π) e^{−x²} ∫_0^∞ e^{−t²}/(t² +
+/// x²) dt` with step ½, and the residue of its pole (Chiarella and Reichel, Math. Comp. 22, 137 (1968)); the error of
+/// the rule is of order exp(−π²/h²) = 7e-18.
 pub fn erfc(x: f64) -> f64 {
     const STEP: f64 = 0.5;
     if x < 0.0 {

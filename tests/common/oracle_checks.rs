@@ -122,7 +122,7 @@ fn parts_add_up() {
     }
 }
 
-/// The reciprocal sum is smooth in the positions wherever it ends, so its own forces can be checked.
+/// The reciprocal sum is smooth in the positions for any k cutoff, so its own forces can be checked.
 #[test]
 fn truncated_reciprocal_forces() {
     let [_, _, system] = small_systems();

@@ -1,4 +1,4 @@
-//! Which parts of kernels calls of ops launch.
+//! The parts of kernels that calls of ops launch.
 
 use madelung::runtime::{Part, Role, SlotArray};
 

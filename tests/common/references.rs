@@ -5,12 +5,12 @@ use serde_json::Value;
 use super::oracle::Reference;
 use super::systems::System;
 
-/// One periodic system and what an independent Ewald sum gave for it. See `tests/data/README.md`.
+/// One periodic system and the results of an independent Ewald sum. See `tests/data/README.md`.
 #[derive(Clone, Debug)]
 pub struct ReferenceCase {
-    /// Such as `MgO` or `water_801`.
+    /// The name, such as `MgO` or `water_801`.
     pub name: String,
-    /// What is to be known about the case; mostly empty.
+    /// A remark on the case; mostly empty.
     pub note: String,
     /// Positions, charges and cell.
     pub system: System,
@@ -21,7 +21,7 @@ pub struct ReferenceCase {
 /// All stored cases, in the order of the file.
 ///
 /// # Panics
-/// Where the file does not have the expected form.
+/// If the file does not have the expected form.
 pub fn reference_cases() -> Vec<ReferenceCase> {
     let file: Value =
         serde_json::from_str(include_str!("../data/ewald_references.json")).expect("valid JSON");
@@ -31,7 +31,7 @@ pub fn reference_cases() -> Vec<ReferenceCase> {
 /// The stored case of that name.
 ///
 /// # Panics
-/// Where there is none.
+/// If there is none.
 pub fn reference_case(name: &str) -> ReferenceCase {
     let found = reference_cases().into_iter().find(|case| case.name == name);
     found.unwrap_or_else(|| panic!("no reference case `{name}`"))

@@ -50,7 +50,7 @@ impl System {
         }
     }
 
-    /// The same crystal with each atom moved by its own lattice vector, up to `reach` cells away.
+    /// This crystal with each atom moved by its own lattice vector, up to `reach` cells away.
     pub fn unwrapped(&self, seed: u64, reach: u64) -> Self {
         let mut rng = SplitMix64(seed);
         let mut moved = self.clone();
@@ -116,7 +116,7 @@ fn scaled_to(shape: [[f64; 3]; 3], volume: f64) -> [[f64; 3]; 3] {
 /// are uniform in [−1, 1), then shifted to add up to `total_charge`.
 ///
 /// # Panics
-/// Where no room is found for an atom.
+/// If no room is found for an atom.
 pub fn random_system(
     seed: u64,
     natoms: usize,
@@ -174,11 +174,11 @@ pub fn rock_salt(repeats: usize, distance: f64, jitter: f64, seed: u64) -> Syste
 /// A crystal whose energy is known: E = −madelung_constant · formula_units / distance, in e²/L.
 #[derive(Clone, Debug)]
 pub struct Crystal {
-    /// Such as `NaCl`.
+    /// The name, such as `NaCl`.
     pub name: &'static str,
     /// The conventional cell, in f64-exact lattice positions.
     pub system: System,
-    /// What the constant refers to: the nearest-neighbour distance, or the lattice parameter for `Wigner`.
+    /// The length unit of the constant: the nearest-neighbour distance, or the lattice parameter for `Wigner`.
     pub distance: f64,
     /// Formula units in the cell.
     pub formula_units: f64,

@@ -10,7 +10,7 @@ use crate::common::systems::{
     System, left_handed_cell, orthorhombic_cell, random_system, rock_salt, triclinic_cell,
 };
 
-/// RMS over atoms of the force error with estimated parameters, over what the estimate predicts.
+/// RMS over atoms of the force error with estimated parameters, over the predicted error.
 fn error_ratio(system: &System, exact: &Reference, accuracy: f64, cutoff: Option<f64>) -> f64 {
     let natoms = system.positions.len();
     let squares = system.sum_of_squared_charges();

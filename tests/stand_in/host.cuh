@@ -1,6 +1,6 @@
-// What CUDA text finds on a GPU, for a host's C++ compiler: this text goes before it. A launch runs block after block;
-// a thread is a fiber that is left only at a barrier or another collective operation, so kernels without them cost a
-// call per thread. The order of blocks and threads is chosen by the caller.
+// An emulation of CUDA for a host's C++ compiler: this text goes ahead of CUDA text. A launch runs block after block; a
+// thread is a fiber that is left only at a barrier or another collective operation, so kernels without them cost a call
+// per thread. The order of blocks and threads is chosen by the caller.
 #undef _FORTIFY_SOURCE  // its longjmp refuses to leave a fiber
 #include <csetjmp>
 #include <cmath>
@@ -76,7 +76,7 @@ struct Fiber {
   Fiber() {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    // What overflows a stack is a fault.
+    // A stack overflow faults.
     if (memory == MAP_FAILED || mprotect(memory, guard, PROT_NONE)) {
       std::perror("a fiber's stack");
       std::abort();
@@ -89,19 +89,19 @@ struct Fiber {
 struct Thread {
   enum State { fresh, ready, in_block, in_warp, left } state = fresh;
   Fiber* fiber = nullptr;
-  // The collective operation at which it waits: what it gives, where it takes from, and what it gets.
+  // The collective operation at which it waits: its name, the value given, the source, and the value received.
   const char* what = nullptr;
   int line = 0, source = 0;
   unsigned mask = 0;
   unsigned long long given = 0, got = 0;
-  // How many barriers of the block and exchanges of the warp it has come to.
+  // The number of barriers of the block and exchanges of the warp so far.
   unsigned barriers = 0, exchanges = 0;
 };
 
 // The block that runs on this thread of the host.
 class Block {
  public:
-  // Runs a launch; what went wrong, or null.
+  // Runs a launch; returns an error message, or null.
   const char* launch(dim3 grid, dim3 block, Order order, void (*kernel)(void*), void* arguments) {
     this->kernel = kernel;
     this->arguments = arguments;
@@ -139,14 +139,15 @@ class Block {
         t.state = Thread::ready;
         t.got = sum;
       }
-    // Who came last waits as well, or it would always be the first to go on.
+    // The last thread waits as well, or it would always be the first to go on.
     pause(threads[current].fiber);
     return threads[current].got;
   }
 
   enum class Gets { from_source, votes };
 
-  // The lanes of a warp that a mask names; what the source gave, or the lanes that gave something.
+  // An exchange among the lanes of a warp that a mask names; returns the source's value, or the lanes with a nonzero
+  // value.
   unsigned long long exchange(const char* what, int line, unsigned mask, Gets gets, int source, unsigned long long given) {
     const size_t first = current & ~size_t(31);
     if (!(mask >> (current - first) & 1)) fail("%s in line %d: the mask %08x leaves out its own lane", what, line, mask);
@@ -171,7 +172,7 @@ class Block {
         if (!(mask >> lane & 1)) continue;
         Thread& t = threads[first + lane];
         t.state = Thread::ready;
-        // What a lane gives that takes no part is undefined: bits that are not a number, nor a small one.
+        // The value of a lane outside of the mask is undefined: bits that are not a number, nor a small one.
         t.got = gets == Gets::votes ? votes : mask >> t.source & 1 ? threads[first + t.source].given : ~0ull - 2;
       }
     pause(threads[current].fiber);
@@ -236,7 +237,7 @@ class Block {
     }
   }
 
-  // Whatever stands on the stacks is forgotten.
+  // The contents of the stacks are discarded.
   void give_up() {
     idle.clear();
     for (auto& fiber : fibers) {
@@ -329,13 +330,14 @@ class Block {
   }
 };
 
-// One for each library: what several share would leave fibers in the code of another one.
+// One for each library: a shared one would leave fibers in the code of another library.
 static Block& block() {
   static thread_local Block block;
   return block;
 }
 
-// Runs a launch of what is called for every thread; what went wrong, or null. The message holds until the next launch.
+// Runs a launch of a function for every thread; returns an error message, or null. The message holds until the next
+// launch.
 template <class Body> const char* launch(dim3 grid, dim3 threads, Order order, Body body) {
   return block().launch(grid, threads, order, [](void* body) { (*static_cast<Body*>(body))(); }, &body);
 }

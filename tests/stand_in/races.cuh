@@ -1,12 +1,13 @@
-// Behind a text that the host's compiler has compiled with -fsanitize=thread: what it calls at each access to memory. Two
-// threads of a launch race where one writes what the other reads or writes, and neither a barrier lies between them nor the
-// end of the launch: they are of two blocks, or of two warps since the last barrier, or of one warp since its last exchange.
-// Then the launch fails. Atomic and volatile accesses do not count, and of memory only that of the device.
+// Behind a text that the host's compiler has compiled with -fsanitize=thread: the functions called at each access to
+// memory. Two threads of a launch race where one writes bytes that the other reads or writes, and neither a barrier
+// lies between them nor the end of the launch: they are of two blocks, or of two warps since the last barrier, or of
+// one warp since its last exchange. Then the launch fails. Atomic and volatile accesses do not count, and of memory
+// only that of the device.
 
 namespace stand_in {
 namespace {
 
-// Who has accessed some bytes last; `many`: of several blocks.
+// The last thread that accessed some bytes; `many`: several blocks did.
 struct Access {
   unsigned launch, block, thread;
   unsigned short barriers, exchanges : 15, many : 1;

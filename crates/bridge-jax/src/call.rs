@@ -1,10 +1,9 @@
 //! A frame as a call of a member of an op's family.
 //!
 //! Operands are the tensors of the op's inputs, then those of cotangents and directions that are there (`mask` says
-//! which); numbers are attributes of their names. Under jit a pair list has room for more pairs than it holds: what
-//! stands behind the last one is left out here, and results that have an element per pair are zero there. A list that
-//! has not enough room holds nothing that may be used, so that all results are NaN. On a device, where nothing is read, the
-//! op itself sees to both.
+//! which); numbers are attributes of their names. Under jit a pair list has room for more pairs than it holds: entries
+//! behind the last one are left out here, and results with an element per pair are zero there. A list that is too short
+//! is unusable, so that all results are NaN. On a device, where nothing is read, the op itself sees to both.
 
 use crate::ffi::{Call, Operand, Output};
 use madelung_bridge::layout::{Part, Type};
@@ -15,8 +14,8 @@ use madelung_core::op::{ArgKind, Size};
 use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
 
-/// What a frame asks for.
-pub(crate) struct Asked<'a> {
+/// A member's call, as read from a frame.
+pub(crate) struct MemberCall<'a> {
     pub(crate) entry: &'static Entry,
     pub(crate) mask: u64,
     pub(crate) want: u64,
@@ -25,7 +24,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) outputs: Vec<Output<'a>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> MemberCall<'a> {
     pub(crate) fn read(call: &Call<'a>) -> Result<Self> {
         let entry = find(call.text("target")?)?;
         let mask = if entry.member.has_mask() { call.integer("mask")? } else { 0 };
@@ -36,12 +35,13 @@ impl<'a> Asked<'a> {
             Type::Float => Some(call.real(&input.name)),
         });
         let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
-        let asked = Self { entry, mask, want, numbers, operands: call.operands()?, outputs: call.outputs()? };
-        asked.check()?;
-        Ok(asked)
+        let member =
+            Self { entry, mask, want, numbers, operands: call.operands()?, outputs: call.outputs()? };
+        member.check()?;
+        Ok(member)
     }
 
-    /// There are as many operands as the member takes.
+    /// Checks that there are as many operands as the member takes.
     pub(crate) fn check(&self) -> Result<()> {
         let expected = self.entry.tensors() + (0..self.extras()).filter(|n| self.there(*n)).count();
         if self.operands.len() == expected {
@@ -51,7 +51,7 @@ impl<'a> Asked<'a> {
         Err(Error::argument("operands", format!("{expected} arrays"), got))
     }
 
-    /// How many arrays may follow the op's.
+    /// The number of arrays that may follow the op's.
     fn extras(&self) -> usize {
         self.entry.member.extra_tensors(self.entry.counts)
     }
@@ -61,7 +61,7 @@ impl<'a> Asked<'a> {
         self.mask >> n & 1 != 0
     }
 
-    /// What the member computes of its operands as `view` sees them, each with its name.
+    /// The results of the member for its operands as `view` reads them, each with its name.
     pub(crate) fn evaluate<'v>(
         &'v self,
         context: &Context<'_>,
@@ -86,14 +86,14 @@ impl<'a> Asked<'a> {
 
 /// Runs a member on the CPU.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
-    let mut asked = Asked::read(call)?;
-    let mask = asked.mask;
-    let Some(cuts) = cut(asked.entry, &mut asked.operands, &|n| mask >> n & 1 != 0)? else {
-        return asked.outputs.iter_mut().try_for_each(Output::poison);
+    let mut member = MemberCall::read(call)?;
+    let mask = member.mask;
+    let Some(cuts) = cut(member.entry, &mut member.operands, &|n| mask >> n & 1 != 0)? else {
+        return member.outputs.iter_mut().try_for_each(Output::poison);
     };
     let context = madelung_cpu::context();
-    let arrays = asked.evaluate(&context, |operand, name| operand.view(name))?;
-    for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {
+    let arrays = member.evaluate(&context, |operand, name| operand.view(name))?;
+    for (array, output) in arrays.into_iter().zip(&mut member.outputs) {
         if cuts.is_empty() && array.shape() != output.shape {
             let got = format!("shape {:?}", output.shape);
             return Err(Error::argument("result", format!("shape {:?}", array.shape()), got));
@@ -111,8 +111,8 @@ fn name(entry: &Entry, n: usize, there: &dyn Fn(usize) -> bool) -> String {
     entry.name(extra.map_or(n, |k| count + k))
 }
 
-/// Takes what stands behind the pairs of lists out of the operands. The dimensions that got smaller, with their sizes;
-/// `None` where a list has not enough room.
+/// Cuts unused entries of pair lists off the operands. Returns the dimensions that got smaller, with their sizes;
+/// `None` if a list is too short for its pairs.
 fn cut<'e>(
     entry: &'e Entry,
     operands: &mut [Operand<'_>],

@@ -1,10 +1,10 @@
 //! A frame on the stream of a CUDA device.
 //!
-//! Scratch comes from XLA's allocator, and goes back to it when the handler returns, so that what was put on the stream must
-//! not run again. Or it is the last result of the call, which XLA keeps for whenever the call runs, also as a part of a
-//! graph: how many bytes that takes follows from the types and sizes of the arrays, before there is a device.
+//! Scratch comes from XLA's allocator, and goes back to it when the handler returns, so that a captured call must not
+//! run again. Or it is the last result of the call, which XLA keeps whenever the call runs, also as a part of a graph:
+//! its size follows from the types and sizes of the arrays, without a device.
 
-use crate::call::Asked;
+use crate::call::MemberCall;
 use crate::ffi::{Call, Operand, Output, unfit};
 use crate::runtime::{on_stream, scratch_of};
 use madelung_bridge::find;
@@ -20,24 +20,24 @@ use std::sync::{Mutex, PoisonError};
 pub struct Outline<'a> {
     /// The member's target.
     pub target: &'a str,
-    /// Which of the arrays that may follow the op's do.
+    /// Bits of the arrays that follow the op's, of those that may.
     pub mask: u64,
-    /// Whose gradients are wanted.
+    /// Bits of the inputs whose gradients are wanted.
     pub want: u64,
     /// The numbers among the op's inputs: integers, or the bits of floats.
     pub numbers: Vec<u64>,
     /// The types and shapes of operands.
     pub operands: Vec<(DType, Vec<usize>)>,
-    /// Those of results, without the scratch.
+    /// The types and shapes of results, without the scratch.
     pub results: Vec<(DType, Vec<usize>)>,
 }
 
-/// How many bytes of scratch a call needs as its last result.
+/// The bytes of scratch that a call needs as its last result.
 ///
 /// # Errors
-/// There is no such member, the arrays are not what it takes, or only a device knows.
+/// There is no such member, the arrays do not fit the member, or only a device knows.
 pub fn scratch(outline: &Outline<'_>) -> Result<usize> {
-    let mut asked = Asked {
+    let mut member = MemberCall {
         entry: find(outline.target)?,
         mask: outline.mask,
         want: outline.want,
@@ -45,37 +45,37 @@ pub fn scratch(outline: &Outline<'_>) -> Result<usize> {
         operands: outline.operands.iter().map(|(dtype, shape)| Operand::nowhere(*dtype, shape)).collect(),
         outputs: outline.results.iter().map(|(dtype, shape)| Output::nowhere(*dtype, shape)).collect(),
     };
-    asked.check()?;
-    measure(|context, stream| put(&mut asked, context, stream))
+    member.check()?;
+    measure(|context, stream| put(&mut member, context, stream))
 }
 
 /// Puts a member on XLA's stream, with scratch of XLA's allocator.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
-    let mut asked = Asked::read(call)?;
-    on_stream(call, None, |context, stream| put(&mut asked, context, stream))
+    let mut member = MemberCall::read(call)?;
+    on_stream(call, None, |context, stream| put(&mut member, context, stream))
 }
 
-/// The same with the last result as scratch.
+/// Puts a member on XLA's stream, with the last result as scratch.
 pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
-    let mut asked = Asked::read(call)?;
-    let scratch = scratch_of(&mut asked.outputs)?;
-    on_stream(call, Some(&scratch), |context, stream| put(&mut asked, context, stream))
+    let mut member = MemberCall::read(call)?;
+    let scratch = scratch_of(&mut member.outputs)?;
+    on_stream(call, Some(&scratch), |context, stream| put(&mut member, context, stream))
 }
 
-fn put(asked: &mut Asked<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {
+fn put(member: &mut MemberCall<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {
     let place = context.backend.place();
-    let results = asked.outputs.iter().map(|output| Ok(Mutex::new(Some(output.array_on(place)?))));
+    let results = member.outputs.iter().map(|output| Ok(Mutex::new(Some(output.array_on(place)?))));
     let allocator = InPlace { scratch: context.allocator, results: results.collect::<Result<_>>()? };
     let context = Context { allocator: &allocator, ..*context };
-    let arrays = asked.evaluate(&context, |operand, name| operand.view_on(place, name))?;
-    for (array, output) in arrays.into_iter().zip(&mut asked.outputs) {
+    let arrays = member.evaluate(&context, |operand, name| operand.view_on(place, name))?;
+    for (array, output) in arrays.into_iter().zip(&mut member.outputs) {
         output.write_on(stream, &array.view())?;
         context.allocator.recycle(array);
     }
     Ok(())
 }
 
-/// Scratch, and the frame's results for what is to be returned.
+/// An allocator of scratch that places results in the frame's own.
 struct InPlace<'a> {
     scratch: &'a dyn Allocator,
     results: Vec<Mutex<Option<Array>>>,

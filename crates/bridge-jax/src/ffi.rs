@@ -1,8 +1,9 @@
 //! XLA's typed FFI: the C structs of `xla/ffi/api/c_api.h`, and a frame as safe views.
 //!
-//! The structs are the part that every runtime from 0.1 (jaxlib 0.4.35) to 0.3 lays out alike; what later ones added
-//! stands behind it and is not touched. XLA calls a handler with a frame that stays whole for the call, whose operand
-//! buffers nobody writes to meanwhile and whose result buffers nobody else has. Nothing unwinds out of a handler.
+//! The structs are the part that every runtime from 0.1 (jaxlib 0.4.35) to 0.3 lays out alike; fields that later ones
+//! added come behind it and are not touched. XLA calls a handler with a frame that stays valid for the call; meanwhile
+//! its operand buffers are not written, and its result buffers belong to the handler. No panic unwinds out of a
+//! handler.
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
 use madelung_core::array::{Array, DType, Data, Place, View};
@@ -15,7 +16,7 @@ use std::ptr::null_mut;
 
 /// The version of the header that these declarations were read from.
 const HEADER: (c_int, c_int) = (0, 3);
-/// What every runtime since the first that asks accepts.
+/// The version that every runtime since the first to ask accepts.
 const OLDEST: (c_int, c_int) = (0, 1);
 
 const EXTENSION_METADATA: u32 = 1;
@@ -79,7 +80,7 @@ struct ErrorCreate {
     code: u32,
 }
 
-/// Functions of XLA's. What one answers is an error, or null.
+/// A function of XLA's. It returns an error, or null.
 #[repr(C)]
 pub(crate) struct Api {
     size: usize,
@@ -87,28 +88,28 @@ pub(crate) struct Api {
     version: Version,
     internal: *const c_void,
     error_create: unsafe extern "C" fn(*mut ErrorCreate) -> *mut c_void,
-    pub(crate) error_message: Option<unsafe extern "C" fn(*mut Asked<1>)>,
-    pub(crate) error_destroy: Option<unsafe extern "C" fn(*mut Asked<0>)>,
+    pub(crate) error_message: Option<unsafe extern "C" fn(*mut ApiArguments<1>)>,
+    pub(crate) error_destroy: Option<unsafe extern "C" fn(*mut ApiArguments<0>)>,
     _handler_register: *const c_void,
-    pub(crate) stream_get: Option<unsafe extern "C" fn(*mut Asked<1>) -> *mut c_void>,
+    pub(crate) stream_get: Option<unsafe extern "C" fn(*mut ApiArguments<1>) -> *mut c_void>,
     _type_register: *const c_void,
     _context_get: *const c_void,
     _state: [*const c_void; 2],
-    pub(crate) memory_allocate: Option<unsafe extern "C" fn(*mut Asked<3>) -> *mut c_void>,
-    pub(crate) memory_free: Option<unsafe extern "C" fn(*mut Asked<2>) -> *mut c_void>,
+    pub(crate) memory_allocate: Option<unsafe extern "C" fn(*mut ApiArguments<3>) -> *mut c_void>,
+    pub(crate) memory_free: Option<unsafe extern "C" fn(*mut ApiArguments<2>) -> *mut c_void>,
 }
 
-/// The arguments of a function of XLA's: what it is about (the execution's context, an error), and words that it reads or
+/// The arguments of a function of XLA's: its subject (the execution's context, an error), and words that it reads or
 /// writes.
 #[repr(C)]
-pub(crate) struct Asked<const WORDS: usize> {
+pub(crate) struct ApiArguments<const WORDS: usize> {
     size: usize,
     extension: *mut Extension,
     pub(crate) of: *mut c_void,
     pub(crate) words: [usize; WORDS],
 }
 
-impl<const WORDS: usize> Asked<WORDS> {
+impl<const WORDS: usize> ApiArguments<WORDS> {
     pub(crate) fn new(of: *mut c_void, words: [usize; WORDS]) -> Self {
         Self { size: size_of::<Self>(), extension: null_mut(), of, words }
     }
@@ -218,7 +219,7 @@ impl<'a> Call<'a> {
         Ok(self.buffers(&self.0.operands)?.into_iter().map(read).collect())
     }
 
-    /// The results in order. To be asked for once.
+    /// The results in order; to be called once.
     pub(crate) fn outputs(&self) -> Result<Vec<Output<'a>>> {
         let read = |(dtype, data, shape): (u32, *mut u8, Vec<usize>)| Output {
             dtype,
@@ -318,7 +319,7 @@ impl Text {
 }
 
 impl<'a> Operand<'a> {
-    /// One without elements, for those who only ask for its type and shape.
+    /// An operand without elements, which has a type and a shape alone.
     pub(crate) fn nowhere(dtype: DType, shape: &[usize]) -> Self {
         Self {
             dtype: number_of(dtype),
@@ -343,7 +344,7 @@ impl<'a> Operand<'a> {
         View::new(data, &self.shape)
     }
 
-    /// The same of an array in that of a device.
+    /// A view of an operand in the memory of a device.
     pub(crate) fn view_on(&self, place: Place, name: &dyn Fn() -> String) -> Result<View<'a>> {
         let dtype = self.known(name)?;
         // SAFETY: XLA has as many elements there, in row-major order, and keeps what writes to them in the order of the
@@ -369,7 +370,7 @@ impl<'a> Operand<'a> {
 }
 
 impl Output<'_> {
-    /// As [`Operand::nowhere`].
+    /// An output without memory, like [`Operand::nowhere`].
     pub(crate) fn nowhere(dtype: DType, shape: &[usize]) -> Self {
         Self {
             dtype: number_of(dtype),
@@ -458,13 +459,13 @@ fn unknown() -> Error {
     Error::Unsupported("JAX: a result of a dtype that no op has".into())
 }
 
-/// What is said where a result is not what the frame has room for.
+/// The error of a result that does not fit the frame's buffer.
 pub(crate) fn unfit(dtype: DType, shape: &[usize], room: &[usize]) -> Error {
     let got = format!("{dtype} of shape {shape:?} for one of shape {room:?}");
     Error::argument("result", "the array that tracing has promised", got)
 }
 
-/// Answers what XLA asks when a handler is registered, and runs `work` in the frames of calls.
+/// Answers XLA's query of a handler's metadata at its registration, and runs `work` in the frames of calls.
 ///
 /// # Safety
 /// The frame is one that XLA calls a handler with.
@@ -540,8 +541,8 @@ pub(crate) unsafe extern "C" fn search(frame: *mut CallFrame) -> *mut c_void {
 
 /// Runs a member of an op's family on a CUDA device.
 ///
-/// It does not say that it may be captured: scratch memory goes back to XLA when the handler returns, and who runs a graph
-/// again would write to what others have got since.
+/// The handler is not declared capturable: scratch goes back to XLA when it returns, so that a replayed graph would
+/// write to memory that others have got since.
 ///
 /// # Safety
 /// XLA calls it, as a handler.
@@ -550,7 +551,7 @@ pub(crate) unsafe extern "C" fn member_on_cuda(frame: *mut CallFrame) -> *mut c_
     unsafe { enter(frame, 0, crate::cuda::run) }
 }
 
-/// The same with its scratch memory as the last result, so that XLA may capture it.
+/// Runs a member of an op's family on a CUDA device with the last result as scratch, so that XLA may capture it.
 ///
 /// # Safety
 /// XLA calls it, as a handler.
@@ -568,7 +569,7 @@ pub(crate) unsafe extern "C" fn search_on_cuda(frame: *mut CallFrame) -> *mut c_
     unsafe { enter(frame, 0, crate::search::run_on_cuda) }
 }
 
-/// The same as [`member_with_scratch`].
+/// Runs a search on a CUDA device, with scratch like [`member_with_scratch`].
 ///
 /// # Safety
 /// XLA calls it, as a handler.

@@ -1,10 +1,10 @@
 //! The op list as typed XLA FFI handlers.
 //!
-//! Nothing here links to jaxlib or needs C++: the C structs of the FFI are declared by hand, and one binary serves
-//! every jaxlib from 0.6 on. For each platform there is one handler for all members of all ops, and one for the search of
-//! neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a call runs on XLA's
-//! stream, with scratch of XLA's, and nothing waits for it. Handlers keep nothing between
-//! calls. What JAX takes from Python (primitives and their rules) is made in `madelung.jax` from the [`describe`]d ops.
+//! The bridge links to no jaxlib and needs no C++: the C structs of the FFI are declared by hand, and one binary serves
+//! every jaxlib from 0.6 on. For each platform there is one handler for all members of all ops, and one for the search
+//! of neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a call runs on
+//! XLA's stream, with scratch of XLA's, and without waiting for it. Handlers keep no state between calls. What JAX
+//! takes from Python (primitives and their rules) is made in `madelung.jax` from the [`describe`]d ops.
 
 mod call;
 mod cuda;
@@ -17,7 +17,7 @@ pub use ffi::{CallFrame, Handler};
 pub use madelung_bridge::{Described, describe};
 pub use search::search_scratch;
 
-/// The handlers of what has a target.
+/// The handlers of a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     /// The one of the target's name.
@@ -32,9 +32,9 @@ pub struct Pair {
 pub struct Handlers {
     /// JAX's name of the platform.
     pub platform: &'static str,
-    /// Of members of ops.
+    /// The handlers of members of ops.
     pub member: Pair,
-    /// Of the search for neighbours.
+    /// The handlers of the search for neighbours.
     pub search: Pair,
 }
 
@@ -52,7 +52,7 @@ pub const HANDLERS: [Handlers; 2] = [
     },
 ];
 
-/// What follows the name of a target whose last result is scratch.
+/// The suffix of a target whose last result is scratch.
 pub const WITH_SCRATCH: &str = "_with_scratch";
 
 /// The target of the search for neighbours.

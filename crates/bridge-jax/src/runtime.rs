@@ -1,10 +1,10 @@
-//! What XLA lends a call on a CUDA device: its stream, and scratch memory.
+//! Resources that XLA lends a call on a CUDA device: its stream, and scratch memory.
 //!
-//! XLA's functions may be called while the frame is executed, from any thread. An array of this memory is gone before the
-//! handler returns; what is given back goes to later work of the same stream.
+//! XLA's functions may be called while the frame is executed, from any thread. An array of this memory is gone before
+//! the handler returns; freed memory goes to later work of the stream.
 #![expect(unsafe_code, reason = "foreign functions, and memory that they hand out")]
 
-use crate::ffi::{Api, Asked, Call, Output};
+use crate::ffi::{Api, ApiArguments, Call, Output};
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::Allocator;
@@ -12,7 +12,7 @@ use madelung_core::{Error, Result};
 use madelung_cuda::{Cuda, Stream};
 use std::ffi::{CStr, c_char, c_void};
 
-/// What XLA takes at most; its blocks begin at multiples of 256.
+/// The largest alignment that XLA takes; its blocks begin at multiples of 256.
 const ALIGNMENT: usize = 16;
 
 /// XLA's functions in an execution.
@@ -27,7 +27,7 @@ unsafe impl Send for Xla {}
 // SAFETY: as above.
 unsafe impl Sync for Xla {}
 
-/// The stream of a call, and an allocator of XLA's memory for what runs on it.
+/// The stream of a call, and an allocator of XLA's memory for work on that stream.
 struct Runtime {
     xla: Xla,
     stream: Stream,
@@ -41,16 +41,16 @@ struct Block {
 }
 
 impl Runtime {
-    /// What a call is lent.
+    /// The runtime of a call.
     fn of(call: &Call<'_>) -> Result<Self> {
         let (api, context) = call.runtime();
         let xla = Xla { api, context };
         let get = xla.has(api.stream_get)?;
-        let mut asked = Asked::new(context, [0]);
+        let mut arguments = ApiArguments::new(context, [0]);
         // SAFETY: these are the arguments of this function.
-        xla.check(unsafe { get(&raw mut asked) }, "asking XLA for its stream")?;
+        xla.check(unsafe { get(&raw mut arguments) }, "asking XLA for its stream")?;
         // SAFETY: XLA's stream lives for longer than the call.
-        let stream = unsafe { Stream::of(asked.words[0]) }?;
+        let stream = unsafe { Stream::of(arguments.words[0]) }?;
         Ok(Self { xla, stream })
     }
 }
@@ -90,11 +90,11 @@ impl Xla {
         }
         let mut text = "no reason is given".to_string();
         if let (Some(message), Some(destroy)) = (self.api.error_message, self.api.error_destroy) {
-            let (mut asked, mut over) = (Asked::new(error, [0]), Asked::new(error, []));
+            let (mut arguments, mut over) = (ApiArguments::new(error, [0]), ApiArguments::new(error, []));
             // SAFETY: the error is ours, its text lives as it does, and it is destroyed once.
             unsafe {
-                message(&raw mut asked);
-                let said = std::ptr::with_exposed_provenance::<c_char>(asked.words[0]);
+                message(&raw mut arguments);
+                let said = std::ptr::with_exposed_provenance::<c_char>(arguments.words[0]);
                 if !said.is_null() {
                     text = CStr::from_ptr(said).to_string_lossy().into_owned();
                 }
@@ -109,19 +109,19 @@ impl Xla {
             return Ok(Block { xla: self, address: 0, bytes });
         }
         let allocate = self.has(self.api.memory_allocate)?;
-        let mut asked = Asked::new(self.context, [bytes, ALIGNMENT, 0]);
+        let mut arguments = ApiArguments::new(self.context, [bytes, ALIGNMENT, 0]);
         // SAFETY: these are the arguments of this function.
-        self.check(unsafe { allocate(&raw mut asked) }, &format!("asking XLA for {bytes} bytes"))?;
-        Ok(Block { xla: self, address: asked.words[2], bytes })
+        self.check(unsafe { allocate(&raw mut arguments) }, &format!("asking XLA for {bytes} bytes"))?;
+        Ok(Block { xla: self, address: arguments.words[2], bytes })
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
         if let (Some(free), true) = (self.xla.api.memory_free, self.bytes > 0) {
-            let mut asked = Asked::new(self.xla.context, [self.bytes, self.address]);
+            let mut arguments = ApiArguments::new(self.xla.context, [self.bytes, self.address]);
             // SAFETY: the block came from this execution, and nobody has it any more.
-            let error = unsafe { free(&raw mut asked) };
+            let error = unsafe { free(&raw mut arguments) };
             // A block that XLA does not take back is lost, and nothing else depends on it.
             let _ = self.xla.check(error, "giving memory back to XLA");
         }

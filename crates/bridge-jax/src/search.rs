@@ -24,8 +24,8 @@ pub(crate) const TARGET: &str = "madelung.neighbor_search_v1";
 
 const OPERANDS: [&str; 4] = ["positions", "cell", "pbc", "batch_idx"];
 
-/// What a frame asks for.
-struct Asked<'a> {
+/// A search, as read from a frame.
+struct SearchCall<'a> {
     cutoff: f64,
     half: bool,
     systems: usize,
@@ -33,7 +33,7 @@ struct Asked<'a> {
     outputs: Vec<Output<'a>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> SearchCall<'a> {
     fn read(call: &Call<'a>) -> Result<Self> {
         let cutoff = f64::from_bits(call.real("cutoff")?);
         let (half, systems) = (call.integer("half")? != 0, call.integer("systems")? as usize);
@@ -62,11 +62,11 @@ fn three<'o, 'a>(outputs: &'o mut [Output<'a>]) -> Result<&'o mut [Output<'a>; 3
 
 /// Searches on the CPU.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
-    let mut asked = Asked::read(call)?;
-    let (cutoff, systems) = (asked.cutoff, asked.systems);
-    let views = asked.views(Operand::view)?;
+    let mut query = SearchCall::read(call)?;
+    let (cutoff, systems) = (query.cutoff, query.systems);
+    let views = query.views(Operand::view)?;
     let batch = Batch::from_idx_array(&views[3], Some(systems))?;
-    let options = if asked.half { Options::half() } else { Options::full() };
+    let options = if query.half { Options::half() } else { Options::full() };
     let cells = views[1].to_f64();
     let cells: Vec<[[f64; 3]; 3]> = cells.as_chunks::<3>().0.as_chunks::<3>().0.to_vec();
     let axes: Vec<[bool; 3]> =
@@ -77,7 +77,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         _ => Err(Error::argument("positions", "float32 or float64", views[0].dtype().to_string())),
     }?;
     let (atoms, pairs) = (batch.atoms(), found.len());
-    let outputs = three(&mut asked.outputs)?;
+    let outputs = three(&mut query.outputs)?;
     let room = outputs[2].shape.first().copied().unwrap_or(0);
     let mut list = vec![narrow(atoms as i64)?; 2 * room];
     let mut shifts = vec![0i32; 3 * room];
@@ -95,22 +95,22 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
 
 /// Puts a search on XLA's stream, with scratch of XLA's allocator.
 pub(crate) fn run_on_cuda(call: &Call<'_>) -> Result<()> {
-    let mut asked = Asked::read(call)?;
-    on_stream(call, None, |context, stream| put(&mut asked, context, stream))
+    let mut query = SearchCall::read(call)?;
+    on_stream(call, None, |context, stream| put(&mut query, context, stream))
 }
 
-/// The same with the last result as scratch.
+/// Puts a search on XLA's stream, with the last result as scratch.
 pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
-    let mut asked = Asked::read(call)?;
-    let scratch = scratch_of(&mut asked.outputs)?;
-    on_stream(call, Some(&scratch), |context, stream| put(&mut asked, context, stream))
+    let mut query = SearchCall::read(call)?;
+    let scratch = scratch_of(&mut query.outputs)?;
+    on_stream(call, Some(&scratch), |context, stream| put(&mut query, context, stream))
 }
 
-/// How many bytes of scratch a search among `systems` systems needs as its last result, for operands and results of these
-/// types and shapes.
+/// The bytes of scratch that a search among `systems` systems needs as its last result, for operands and results of
+/// these types and shapes.
 ///
 /// # Errors
-/// The arrays are not what a search takes.
+/// The arrays do not fit a search.
 pub fn search_scratch(
     systems: usize,
     operands: &[(DType, Vec<usize>)],
@@ -119,29 +119,29 @@ pub fn search_scratch(
     let operands = operands.iter().map(|(dtype, shape)| Operand::nowhere(*dtype, shape)).collect();
     let outputs = results.iter().map(|(dtype, shape)| Output::nowhere(*dtype, shape)).collect();
     // No memory is a matter of how far a search goes, and of its kind.
-    let mut asked = Asked { cutoff: 1.0, half: false, systems, operands: four(operands)?, outputs };
-    measure(|context, stream| put(&mut asked, context, stream))
+    let mut query = SearchCall { cutoff: 1.0, half: false, systems, operands: four(operands)?, outputs };
+    measure(|context, stream| put(&mut query, context, stream))
 }
 
-fn put(asked: &mut Asked<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {
+fn put(query: &mut SearchCall<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {
     let place = context.backend.place();
-    let [positions, cell, pbc, of] = asked.views(|operand, name| operand.view_on(place, name))?;
-    let mut ptr = context.allocator.room(DType::I32, &[asked.systems + 1])?;
+    let [positions, cell, pbc, of] = query.views(|operand, name| operand.view_on(place, name))?;
+    let mut ptr = context.allocator.room(DType::I32, &[query.systems + 1])?;
     let batch = DeviceBatch::derived(of, &mut ptr)?;
     let cell = (cell.shape().first() != Some(&0)).then_some(&cell);
     let pbc = match pbc.shape().first() {
         Some(0) => Periodic::All([cell.is_some(); 3]),
         _ => Periodic::Each(pbc),
     };
-    let kind = if asked.half { Kind::Half } else { Kind::Full };
+    let kind = if query.half { Kind::Half } else { Kind::Full };
     let frame = DeviceFrame { positions: &positions, cell, pbc: &pbc, batch: &batch };
-    let [list, offsets, shifts] = three(&mut asked.outputs)?;
+    let [list, offsets, shifts] = three(&mut query.outputs)?;
     let mut into = CooArrays {
         list: list.array_on(place)?,
         ptr: offsets.array_on(place)?,
         shifts: shifts.array_on(place)?,
     };
-    neighbor_coo(&Cuda::new(stream), context, &frame, (asked.cutoff, kind), &mut into)?;
+    neighbor_coo(&Cuda::new(stream), context, &frame, (query.cutoff, kind), &mut into)?;
     context.allocator.recycle(ptr);
     Ok(())
 }

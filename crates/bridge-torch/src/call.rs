@@ -1,7 +1,7 @@
 //! A call of the dispatcher as a call of an op.
 
 use crate::shim::shim;
-use crate::tensor::{Looked, Tensor, TorchCudaMemory, TorchMemory, stream};
+use crate::tensor::{InputTensor, Tensor, TorchCudaMemory, TorchMemory, stream};
 use madelung_bridge::{Flat, Member};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, Place};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) of: madelung_bridge::Entry,
-    /// Whether what nobody wants comes back as an empty tensor, as graphs need it, and not as none.
+    /// Whether unwanted results come back as empty tensors, as graphs need them, and not as none.
     empties: bool,
 }
 
@@ -41,17 +41,17 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
         if n < count {
             given.push(tensor.look(place, &|| entry.of.name(n))?);
         } else {
-            // What stands for zero is not looked at.
+            // A placeholder for zero is not examined.
             let there = mask >> (n - count) & 1 != 0;
             extra.push(there.then(|| tensor.look(place, &|| entry.of.name(n))).transpose()?);
         }
     }
     let (mut views, mut others) = (Vec::with_capacity(given.len()), Vec::with_capacity(extra.len()));
-    for looked in &given {
-        views.push(looked.view()?);
+    for input in &given {
+        views.push(input.view()?);
     }
-    for looked in &extra {
-        others.push(looked.as_ref().map(Looked::view).transpose()?);
+    for input in &extra {
+        others.push(input.as_ref().map(InputTensor::view).transpose()?);
     }
     let evaluated = match place {
         Place::Host => {
@@ -72,15 +72,15 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     results(entry, evaluated, want, place)
 }
 
-/// Whether every call on a device is waited for and looked at, so that its error comes where it was made: as CUDA's own
-/// variable asks for, or one of ours.
+/// Whether every call on a device waits and checks for errors, so that an error is raised by its own call: set by
+/// CUDA's own variable, or by one of ours.
 fn is_blocking() -> bool {
     static BLOCKING: OnceLock<bool> = OnceLock::new();
     let asks = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     *BLOCKING.get_or_init(|| ["MADELUNG_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"].into_iter().any(asks))
 }
 
-/// What the calls on a device have found so far, where that was asked for and nothing is captured.
+/// The errors of a device's calls so far, if blocking checks are on and no capture is in progress.
 pub(crate) fn checked(stream: Stream) -> Result<()> {
     if is_blocking() && !stream.is_capturing()? { check(stream.device()) } else { Ok(()) }
 }

@@ -5,9 +5,9 @@
 //! newer. What PyTorch takes from Python (fake kernels, autograd, rules for `vmap` and forward mode) is made in
 //! `madelung.torch` from the [`description`].
 //!
-//! Each op has two faces: a private one, `_name_vN`, which autograd does not see (what nobody wants of it comes back as
+//! Each op has two faces: a private one, `_name_vN`, which autograd does not see (its unwanted results come back as
 //! `None`), and `name_vN`, to which `madelung.torch` gives a formula for autograd, for graphs that are compiled and
-//! exported (what nobody wants comes back as an empty tensor).
+//! exported (its unwanted results come back as empty tensors).
 
 mod call;
 mod kernel;
@@ -37,7 +37,7 @@ pub struct Described {
     pub inputs: Arc<[Input]>,
     /// The schemas of its members without the namespace, by suffix.
     pub schemas: Vec<(&'static str, String)>,
-    /// What F₀ can save, by name.
+    /// The arrays that F₀ can save, by name.
     pub saves: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
 /// left out. Gives their description.
 ///
 /// # Errors
-/// Where that library is not loaded, is older than 2.7, or refuses a schema; as [`describe`].
+/// If that library is not loaded, is older than 2.7, or refuses a schema; as [`describe`].
 pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let shim = shim::load(path)?;
@@ -138,7 +138,7 @@ mod library {
     pub(super) fn add(shim: &Shim, described: &Described) -> Result<()> {
         let op = &described.op;
         let flat = Flat { op: op.clone(), inputs: described.inputs.clone() };
-        // Other devices get the same function, which says what it can do.
+        // Other devices get this function, too, whose error lists the supported ones.
         let namespace = Namespace::open(shim, &op.namespace, &[c"CPU", c"CUDA"])?;
         for member in Member::ALL.into_iter().filter(|m| m.is_of(op)) {
             for prefix in ["", "_"] {

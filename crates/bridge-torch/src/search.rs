@@ -1,7 +1,7 @@
 //! The search for the pairs of a neighbour list, in the memory of a CUDA device.
 
 use crate::call::checked;
-use crate::tensor::{Looked, Tensor, TorchCudaMemory, stream};
+use crate::tensor::{InputTensor, Tensor, TorchCudaMemory, stream};
 use madelung_core::array::{DType, Data, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::device::DeviceBatch;
@@ -10,14 +10,14 @@ use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use madelung_neighbors::{CooArrays, DeviceCoo, DeviceFrame, Periodic};
 
-/// Its name in the dispatcher.
+/// The op's name in the dispatcher.
 pub(crate) const NAME: &str = "neighbor_search_v1";
-/// And its schema: positions (N, 3), cells (1 or B, 3, 3), the periodic axes, int32 (1, 3) on the host or (1 or B, 3) on
-/// the device, and the system of each atom, int32 (N,). Results: pairs (2, C), where the pairs of each atom begin (N + 1,),
-/// and images (C, 3), int32, C being `capacity`, or as many as there are where that is negative.
+/// The op's schema: positions (N, 3), cells (1 or B, 3, 3), the periodic axes, int32 (1, 3) on the host or (1 or B, 3)
+/// on the device, and the system of each atom, int32 (N,). Results: pairs (2, C), offsets of each atom's pairs (N +
+/// 1,), and images (C, 3), int32, C being `capacity`, or as many as there are where that is negative.
 pub(crate) const SCHEMA: &str = "neighbor_search_v1(Tensor positions, Tensor cell, Tensor pbc, Tensor batch_idx, \
      int systems, float cutoff, int half, int capacity) -> (Tensor, Tensor, Tensor)";
-/// Its arguments: tensors, then numbers.
+/// The op's arguments: tensors, then numbers.
 pub(crate) const TENSORS: usize = 4;
 pub(crate) const NUMBERS: usize = 4;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> 
         let host = name == "pbc" && tensor.place()? == Some(Place::Host);
         given.push(tensor.look(if host { Place::Host } else { place }, &|| name.into())?);
     }
-    let views: Vec<View<'_>> = given.iter().map(Looked::view).collect::<Result<_>>()?;
+    let views: Vec<View<'_>> = given.iter().map(InputTensor::view).collect::<Result<_>>()?;
     let [positions, cell, pbc, of] = &views[..] else {
         return Err(Error::argument("tensors", format!("{TENSORS} of them"), views.len().to_string()));
     };
@@ -61,7 +61,7 @@ pub(crate) fn run(tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> 
     [list.list, list.ptr, list.shifts].into_iter().map(Tensor::from_array).collect()
 }
 
-/// The periodic axes, as whoever has them knows them.
+/// The periodic axes, on the host or on the device.
 fn axes<'a>(view: &View<'a>) -> Result<Periodic<'a>> {
     if view.place() != Place::Host {
         return Ok(Periodic::Each(view.clone()));

@@ -102,13 +102,13 @@ pub(crate) fn load(path: &str) -> Result<&'static Shim> {
         Error::argument("path", "a libtorch that is loaded (`import torch` loads it)", format!("`{path}`"))
     })?;
     let found = Shim::find(&library)?;
-    // Its functions are kept, so it has to stay.
+    // The library stays loaded, because its functions are kept.
     std::mem::forget(library);
     _ = CUDA_LIBRARY.set(path.replace("torch_cpu", "torch_cuda"));
     Ok(SHIM.get_or_init(|| found))
 }
 
-/// Beside the library that was found, in builds for CUDA.
+/// The CUDA library beside the one that was found, in builds for CUDA.
 static CUDA_LIBRARY: OnceLock<String> = OnceLock::new();
 
 type CurrentStream = unsafe extern "C-unwind" fn(i32, *mut *mut c_void) -> Code;
@@ -148,7 +148,7 @@ fn loaded(path: &str) -> Option<Library> {
 }
 
 impl Shim {
-    /// What torch says about a call that failed.
+    /// torch's error for a call that failed.
     pub(crate) fn done(&self, code: Code, what: impl Display) -> Result<()> {
         if code == 0 {
             return Ok(());

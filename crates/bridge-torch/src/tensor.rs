@@ -1,8 +1,8 @@
 //! Tensors: owned handles of the shim, and views of their memory, on the CPU or on a CUDA device.
 //!
-//! A handle counts as one reference to the tensor, so its memory stays while the handle does. What a view borrows is
-//! read only; as with every operator of torch, nobody may write to an operator's inputs while it runs. What an op makes
-//! lies in tensors of its own, which are its results' owners.
+//! A handle counts as one reference to the tensor, so its memory stays while the handle does. Views are read only; as
+//! with every operator of torch, an operator's inputs must not be written while it runs. Results of an op lie in
+//! tensors of their own.
 #![expect(unsafe_code, reason = "memory behind foreign handles")]
 
 use crate::shim::{Handle, current_stream, shim};
@@ -52,7 +52,7 @@ pub(crate) fn stream(ordinal: usize) -> Result<Stream> {
     unsafe { device.stream(raw) }
 }
 
-/// The same on a CUDA device: torch's caching allocator, for the stream that torch works on.
+/// torch's caching allocator on a CUDA device, for the stream that torch works on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TorchCudaMemory {
     pub(crate) stream: Stream,
@@ -118,9 +118,9 @@ fn devices() -> [i32; 2] {
     })
 }
 
-/// What is known about a tensor once it has been looked at: it is where the call runs, contiguous, and of a dtype of ours.
+/// An input tensor after its checks: on the call's device, contiguous, and of a supported dtype.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct InputTensor {
     _tensor: Tensor,
     place: Place,
     data: *const u8,
@@ -222,7 +222,7 @@ impl Tensor {
         Ok(value)
     }
 
-    /// Where the tensor lies; none where that is neither the CPU nor a CUDA device.
+    /// The place of the tensor; none if that is neither the CPU nor a CUDA device.
     pub(crate) fn place(&self) -> Result<Option<Place>> {
         let (s, [cpu, cuda]) = (shim(), devices());
         Ok(match self.read(s.aoti_torch_get_device_type, 0)? {
@@ -236,7 +236,7 @@ impl Tensor {
 
     /// Checks that the tensor is one that a call at `place` can read, and makes it contiguous. `name` is that of the
     /// argument.
-    pub(crate) fn look(mut self, place: Place, name: &dyn Fn() -> String) -> Result<Looked> {
+    pub(crate) fn look(mut self, place: Place, name: &dyn Fn() -> String) -> Result<InputTensor> {
         let s = shim();
         let number = self.read(s.aoti_torch_get_dtype, 0)?;
         let Some((_, dtype)) = dtypes().iter().find(|d| d.0 == number) else {
@@ -244,7 +244,7 @@ impl Tensor {
             return Err(Error::argument(name(), expected, "one of another dtype"));
         };
         let (mut sizes, axes) = self.sizes(name)?;
-        // What has no elements lies nowhere.
+        // A tensor without elements has no place.
         let elements: usize = sizes[..axes].iter().product();
         let at = self.place()?;
         if elements > 0 && at != Some(place) {
@@ -270,7 +270,7 @@ impl Tensor {
         if layout == Layout::Repeated && place == Place::Host {
             (self, data) = self.filled(data, *dtype, &sizes[..axes])?;
         }
-        Ok(Looked { _tensor: self, place, data, sizes, axes, dtype: *dtype })
+        Ok(InputTensor { _tensor: self, place, data, sizes, axes, dtype: *dtype })
     }
 
     fn sizes(&self, name: &dyn Fn() -> String) -> Result<([usize; AXES], usize)> {
@@ -354,7 +354,7 @@ impl Tensor {
     }
 }
 
-/// How the elements of a tensor lie.
+/// The memory layout of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Contiguous,
@@ -363,7 +363,7 @@ enum Layout {
     Other,
 }
 
-impl Looked {
+impl InputTensor {
     fn shape(&self) -> &[usize] {
         &self.sizes[..self.axes]
     }
@@ -387,7 +387,7 @@ impl Looked {
         View::new(data, self.shape())
     }
 
-    /// The elements as what the dtype says they are.
+    /// The elements, of the type that the dtype names.
     fn elements<T>(&self) -> &[T] {
         debug_assert_eq!(size_of::<T>(), self.dtype.size());
         match self.shape().iter().product() {

@@ -1,4 +1,4 @@
-//! What the dispatcher is told, without one.
+//! Registrations in the dispatcher, without a dispatcher.
 
 use madelung_bridge_torch::layout::{Part, Type};
 use madelung_bridge_torch::{Counts, Member, describe, register};
@@ -74,7 +74,7 @@ fn schemas() {
             "everything_v3_vjp({INPUTS}, {cotangents}, int mask, int want) -> (Tensor, Tensor, Tensor, Tensor)"
         )
     );
-    // Nothing is saved, so there is no op that saves.
+    // An op without saved arrays has no member that saves.
     assert!(described.schemas.iter().all(|(suffix, _)| *suffix != "_saving"));
 }
 
@@ -99,7 +99,7 @@ fn numbers_stand_for_what_no_array_has() {
     );
 }
 
-/// The parts of a schema are as many as what a call brings and takes.
+/// A schema has as many parts as a call has arguments and results.
 #[test]
 fn counts_fit_the_schemas() {
     let own = registry();

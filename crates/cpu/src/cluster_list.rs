@@ -3,8 +3,8 @@
 //! A cluster is as many atoms as a register has lanes. A full list becomes *runs*, each of one atom against the
 //! clusters that hold its neighbours at one image; which lanes of a cluster are neighbours is a mask. Of the two pairs
 //! (i, j, S) and (j, i, −S) one is kept: that of the atom in the earlier cluster or lane, and for an atom and its own
-//! image that of the positive S. So exactly the list's pairs count, whatever they are (skins, exclusions, several
-//! images), and whatever the order of the atoms: it decides how full the clusters are, not what is right.
+//! image that of the positive S. So exactly the list's pairs count, with skins, exclusions or several images, and in
+//! any order of the atoms: the order decides how full the clusters are, not the result.
 
 use madelung_core::array::Buffer;
 use madelung_core::backend::pool::{Pool, map_tasks};
@@ -38,7 +38,7 @@ pub(crate) struct Piece {
     pub(crate) clusters: Vec<u32>,
     pub(crate) runs: Buffer<ClusterRun>,
     pub(crate) entries: Buffer<ClusterEntry>,
-    /// Where each block of [`BLOCK`] runs begins in `touched`, and one more.
+    /// The offset in `touched` of each block of [`BLOCK`] runs, and the total.
     pub(crate) blocks: Vec<u32>,
     /// The clusters that each block adds to as columns.
     pub(crate) touched: Vec<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct ClusterList {
     /// The system of each cluster.
     pub(crate) systems: Vec<u32>,
     pub(crate) pieces: Vec<Piece>,
-    /// Where each cluster begins in `shares`, and one more.
+    /// The offset in `shares` of each cluster, and the total.
     pub(crate) share_ptr: Vec<u32>,
     /// (piece, cluster there), in the order of the pieces.
     pub(crate) shares: Vec<(u32, u32)>,

@@ -1,8 +1,8 @@
 //! The first phase of cluster forms: atoms are packed, pieces of the list run over copies of the clusters that they
-//! touch, and what they leave is added in their order.
+//! touch, and their sums are added in the order of the pieces.
 //!
-//! Pieces belong to one system and are cut by its pairs alone, so the bits depend neither on threads nor on the rest
-//! of the batch.
+//! Pieces belong to one system and are cut by its pairs alone, so the bits depend neither on threads nor on the rest of
+//! the batch.
 #![expect(unsafe_code, reason = "generated code is called here, and its arrays are made for it")]
 
 use crate::cluster_list::{BLOCK, ClusterList, Piece, clusters};
@@ -246,7 +246,7 @@ impl Work<'_> {
         result
     }
 
-    /// For each row, what the pieces have left for it, in their order.
+    /// The sums of each row over the pieces, in their order.
     fn collect(&self, pieces: &[Buffer<Line>]) -> Buffer<f64> {
         let (list, sums, width) = (self.list, self.form.sums, self.list.width);
         let mut rows = Buffer::zeros(self.launch.rows() * sums);

@@ -27,7 +27,7 @@ pub(crate) struct Planners<T: FftNum> {
 
 /// A number with plans.
 pub(crate) trait Float: FftNum {
-    /// Its type.
+    /// The element type.
     const DTYPE: DType;
     /// Calls `f` with this thread's plans.
     fn planners<R>(f: impl FnOnce(&mut Planners<Self>) -> R) -> R;
@@ -301,7 +301,7 @@ fn split_columns<'d, T>(
     parts
 }
 
-/// Gives neighbouring items to the same task.
+/// Runs `task` on chunks of neighbouring items.
 fn each<I: Send>(pool: &dyn Pool, items: Vec<I>, task: impl Fn(Vec<I>) + Sync) {
     let tasks = items.len().min(4 * pool.threads()).max(1);
     let mut groups: Vec<Mutex<Vec<I>>> = (0..tasks).map(|_| Mutex::default()).collect();

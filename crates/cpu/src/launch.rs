@@ -1,8 +1,8 @@
 //! Launches on the CPU: rows in chunks over a pool, every sum in an order that depends neither on the number of threads
-//! nor on what else is in the batch.
+//! nor on other systems in the batch.
 //!
-//! Chunks never cross the border of a system and start anew at each, so a system gives the same bits alone and in a
-//! batch. What chunks add to shared elements is kept apart per chunk and added in their order.
+//! Chunks never cross the border of a system and start anew at each, so a system gives equal bits alone and in a batch.
+//! Each chunk has buffers of its own for additions to shared elements, which are added in the order of the chunks.
 #![expect(unsafe_code, reason = "generated code is called here, and pointers are made for it")]
 
 use crate::cluster_loop;
@@ -24,11 +24,11 @@ pub(crate) struct Shared(pub(crate) LaunchAbi);
 // SAFETY: threads read inputs, and write disjoint rows of outputs or buffers of their own.
 unsafe impl Sync for Shared {}
 
-/// The room for sums over channels that every task needs: slots and sizes in eights of bytes, which is enough for
+/// Scratch of each task for sums over channels: slots and sizes in units of eight bytes, which is enough for
 /// either element type.
-struct Room(Vec<(usize, usize)>);
+struct Scratch(Vec<(usize, usize)>);
 
-impl Room {
+impl Scratch {
     fn of(launch: &LaunchArgs<'_>) -> Self {
         let slots = launch.part.slots.iter().enumerate();
         Self(
@@ -41,7 +41,7 @@ impl Room {
         )
     }
 
-    /// Room for one task, to which the launch points as long as what is given back lives.
+    /// Scratch of one task, to which the launch points: valid as long as the returned buffers live.
     fn open(&self, launch: &mut LaunchAbi) -> Vec<Buffer<f64>> {
         let mut rooms: Vec<Buffer<f64>> = self.0.iter().map(|(_, size)| Buffer::zeros(*size)).collect();
         for ((slot, _), room) in self.0.iter().zip(&mut rooms) {
@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut LaunchArgs<'_>, isa: Isa) 
         _ => part.run.f64[isa as usize],
     };
     let mut shared = Shared(pointers(launch));
-    let room = Room::of(launch);
+    let scratch = Scratch::of(launch);
     let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {
         Some(batch) => (0..batch.systems()).map(|s| (s, batch.members(s))).collect(),
         None => vec![(0, 0..launch.rows())],
@@ -74,12 +74,12 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut LaunchArgs<'_>, isa: Isa) 
         let of =
             |system: usize| if clusters.as_ref().is_some_and(|c| c.systems[system]) { rows } else { entry };
         let chunks = cut(&segments, CHUNK[usize::from(part.loops)]);
-        let partials = chunked(pool, &shared, &room, &of, &chunks, part.reductions.len());
+        let partials = chunked(pool, &shared, &scratch, &of, &chunks, part.reductions.len());
         reduce(launch, &chunks, &partials);
     } else if let Some((slot, mesh)) = planes(launch) {
-        by_planes(pool, launch, &shared, &room, entry, slot, &mesh);
+        by_planes(pool, launch, &shared, &scratch, entry, slot, &mesh);
     } else {
-        scattered(pool, launch, &shared, &room, entry, &segments);
+        scattered(pool, launch, &shared, &scratch, entry, &segments);
     }
 }
 
@@ -123,7 +123,7 @@ fn cut(segments: &[(usize, std::ops::Range<usize>)], size: usize) -> Vec<Chunk> 
 fn chunked(
     pool: &dyn Pool,
     shared: &Shared,
-    room: &Room,
+    scratch: &Scratch,
     entry: &(dyn Fn(usize) -> Run + Sync),
     chunks: &[Chunk],
     sums: usize,
@@ -134,7 +134,7 @@ fn chunked(
     let task = |t: usize| {
         let mine = &chunks[of_task(t)];
         let mut launch = shared.0;
-        let _scratch = room.open(&mut launch);
+        let _scratch = scratch.open(&mut launch);
         let mut partials = vec![0.0; mine.len() * sums];
         for (n, (system, lo, hi)) in mine.iter().enumerate() {
             let at = partials[n * sums..].as_mut_ptr();
@@ -270,13 +270,13 @@ fn planes(launch: &LaunchArgs<'_>) -> Option<(usize, madelung_core::mesh::Mesh)>
     Some((slot, *launch.mesh(param)?))
 }
 
-/// Planes of the mesh are shared out, and each task visits all rows for its own: every node gets what rows add in the
-/// order of the rows, however many tasks there are.
+/// A launch by planes of the mesh: each task visits all rows for its own planes, so every node sums in the order of the
+/// rows, for any number of tasks.
 fn by_planes(
     pool: &dyn Pool,
     launch: &mut LaunchArgs<'_>,
     shared: &Shared,
-    room: &Room,
+    scratch: &Scratch,
     entry: Run,
     mesh_slot: usize,
     mesh: &madelung_core::mesh::Mesh,
@@ -309,9 +309,9 @@ fn by_planes(
     let all = &all;
     pool.run(tasks, &|t| {
         let mut mine = all.0;
-        let _scratch = room.open(&mut mine);
+        let _scratch = scratch.open(&mut mine);
         let mut shape = *mesh.shape();
-        // There are no more planes than nodes, and an i32 numbers these.
+        // The number of planes is at most that of nodes, which fits an i32.
         [shape[4], shape[5]] = [planes * t / tasks, planes * (t + 1) / tasks].map(|plane| plane as i32);
         mine.pointers[mesh_slot] = shape.as_mut_ptr().cast();
         // SAFETY: the launch was checked; this call adds to nodes in planes that no other task has, and has no sums.
@@ -343,7 +343,7 @@ fn scattered(
     pool: &dyn Pool,
     launch: &mut LaunchArgs<'_>,
     shared: &Shared,
-    room: &Room,
+    scratch: &Scratch,
     entry: Run,
     segments: &[(usize, std::ops::Range<usize>)],
 ) {
@@ -353,7 +353,7 @@ fn scattered(
     let pieces = map_tasks(pool, PIECES, |p| {
         let mut buffers: Vec<Buffer<f64>> = lens.iter().map(|n| Buffer::zeros(n.unwrap_or(0))).collect();
         let mut mine = shared.0;
-        let _scratch = room.open(&mut mine);
+        let _scratch = scratch.open(&mut mine);
         for ((buffer, len), slot) in buffers.iter_mut().zip(&lens).zip(part.scattered) {
             mine.pointers[*slot] = len.map_or(std::ptr::null_mut(), |_| buffer.as_mut_ptr().cast());
         }
@@ -364,7 +364,7 @@ fn scattered(
         let mut partials = vec![0.0; chunks.len() * sums];
         for (n, (_, lo, hi)) in chunks.iter().enumerate() {
             let at = partials[n * sums..].as_mut_ptr();
-            // SAFETY: as in `chunked`; what is scattered goes to this piece's own buffers.
+            // SAFETY: as in `chunked`; scattered sums go to this piece's own buffers.
             unsafe { entry(&mine, *lo, *hi, at) };
         }
         (buffers, chunks, partials)

@@ -1,6 +1,7 @@
-//! The CPU backend of Madelung: launches, cluster loops over full pair lists, Fourier transforms, sums, scans and sorts.
+//! The CPU backend of Madelung: launches, cluster loops over full pair lists, Fourier transforms, sums, scans and
+//! sorts.
 //!
-//! Results have the same bits for any number of threads, and a system has the same bits alone and in a batch.
+//! Results are bitwise equal for any number of threads, and for a system alone and in a batch.
 
 mod backend;
 mod cluster_list;
@@ -30,7 +31,7 @@ impl Cpu {
         Self { isa: None }
     }
 
-    /// The same with no wider instructions than these (and none that it does not have).
+    /// A CPU limited to the instructions of `isa`, of those that it has.
     pub const fn at_most(isa: Isa) -> Self {
         Self { isa: Some(isa) }
     }

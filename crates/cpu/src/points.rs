@@ -1,7 +1,7 @@
-//! Points tested many at a time: which are near a point or a box, and the picking of those that are.
+//! Vectorised tests of points near a point or a box, and selection of the points found.
 //!
-//! The answer is one bit per point, in words of 64, lowest bit first. Every form (portable, AVX2, AVX-512) does the
-//! same operations in the same order without fusing any, so all of them give the same bits.
+//! The answer is one bit per point, in words of 64, lowest bit first. Every form (portable, AVX2, AVX-512) does equal
+//! operations in equal order without fusing any, so all of them give equal bits.
 #![expect(unsafe_code, reason = "processor intrinsics on checked slices")]
 // Sound because a form is only entered where `Cpu::isa` has found its instructions, and because every load and store
 // stays inside slices whose lengths were checked at the entry, or next to the store.
@@ -53,7 +53,7 @@ impl Points {
     /// Takes those of `from` whose bit is set, in their order.
     ///
     /// # Panics
-    /// Where `bits` has not one word for each of `from`.
+    /// If `bits` has not one word for each of `from`.
     pub fn fill_picked(&mut self, cpu: &Cpu, from: &Points, bits: &[u64]) {
         assert_eq!(bits.len(), from.words(), "one word for 64 points");
         self.resize(bits.iter().map(|word| word.count_ones() as usize).sum());
@@ -73,18 +73,18 @@ impl Points {
         }
     }
 
-    /// Sets the bits of the points p with |p − centre|² < `hit`, for the points from word `first` on, and says whether
-    /// any of them has |p − centre|² ≥ `sure`.
+    /// Sets the bits of points p with |p − centre|² < `possible`, from word `first` on, and returns whether any of
+    /// these is undecided: |p − centre|² ≥ `certain`.
     ///
     /// # Panics
-    /// Where `bits` has not one word for each word of points from `first` on.
+    /// If `bits` has not one word for each word of points from `first` on.
     pub fn near(
         &self,
         cpu: &Cpu,
         first: usize,
         centre: [f32; 3],
-        sure: f32,
-        hit: f32,
+        certain: f32,
+        possible: f32,
         bits: &mut [u64],
     ) -> bool {
         let words = self.coordinates.each_ref().map(|c| &c.as_chunks().0[first..]);
@@ -92,30 +92,30 @@ impl Points {
         match cpu.isa() {
             // SAFETY: `isa` has found the instructions.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { avx512::near(words, centre, sure, hit, bits) },
+            Isa::Avx512 => unsafe { avx512::near(words, centre, certain, possible, bits) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { avx2::near(words, centre, sure, hit, bits) },
-            _ => portable::near(words, centre, sure, hit, bits),
+            Isa::Avx2 => unsafe { avx2::near(words, centre, certain, possible, bits) },
+            _ => portable::near(words, centre, certain, possible, bits),
         }
     }
 
-    /// Sets the bits of the points whose squared distance from a box is below `hit`. The box is around `centre` and
-    /// reaches `half` to each side.
+    /// Sets the bits of the points whose squared distance from a box is below `possible`. The box is around `centre`
+    /// and reaches `half` to each side.
     ///
     /// # Panics
-    /// Where `bits` has not one word for each of the points.
-    pub fn near_box(&self, cpu: &Cpu, centre: [f32; 3], half: [f32; 3], hit: f32, bits: &mut [u64]) {
+    /// If `bits` has not one word for each of the points.
+    pub fn near_box(&self, cpu: &Cpu, centre: [f32; 3], half: [f32; 3], possible: f32, bits: &mut [u64]) {
         let words = self.coordinates.each_ref().map(|c| c.as_chunks().0);
         assert_eq!(bits.len(), words[0].len(), "one word for 64 points");
         match cpu.isa() {
             // SAFETY: `isa` has found the instructions.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { avx512::near_box(words, centre, half, hit, bits) },
+            Isa::Avx512 => unsafe { avx512::near_box(words, centre, half, possible, bits) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { avx2::near_box(words, centre, half, hit, bits) },
-            _ => portable::near_box(words, centre, half, hit, bits),
+            Isa::Avx2 => unsafe { avx2::near_box(words, centre, half, possible, bits) },
+            _ => portable::near_box(words, centre, half, possible, bits),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Points {
 /// Writes those of `from` whose bit is set to `into`, in their order.
 ///
 /// # Panics
-/// Where `from` has fewer than 64 numbers for each word, or `into` not one for each bit that is set.
+/// If `from` has fewer than 64 numbers for each word, or `into` not one for each bit that is set.
 pub fn pick(cpu: &Cpu, bits: &[u64], from: &[i32], into: &mut [i32]) {
     assert!(from.len() >= bits.len() * WORD, "64 numbers for each word of bits");
     // SAFETY: `from` is as long as the bits need, and `into` as long as is said.
@@ -137,7 +137,7 @@ pub fn pick(cpu: &Cpu, bits: &[u64], from: &[i32], into: &mut [i32]) {
 /// `from` is valid for reading 64 numbers for each word, `into` for writing `room` numbers.
 ///
 /// # Panics
-/// Where more than `room` bits are set.
+/// If more than `room` bits are set.
 unsafe fn pick_raw(cpu: &Cpu, bits: &[u64], from: *const i32, into: *mut i32, room: usize) -> usize {
     // SAFETY: `isa` has found the instructions; the pointers are the caller's.
     unsafe {
@@ -165,25 +165,31 @@ fn each<'a>([x, y, z]: Words<'a>, bits: &mut [u64], mut word: impl FnMut([&'a [f
 mod portable {
     use super::{WORD, Words, each};
 
-    pub(crate) fn near(words: Words<'_>, [x, y, z]: [f32; 3], sure: f32, hit: f32, bits: &mut [u64]) -> bool {
-        let mut doubt = false;
+    pub(crate) fn near(
+        words: Words<'_>,
+        [x, y, z]: [f32; 3],
+        certain: f32,
+        possible: f32,
+        bits: &mut [u64],
+    ) -> bool {
+        let mut undecided = false;
         each(words, bits, |[px, py, pz]| {
             let r2: [f32; WORD] = std::array::from_fn(|p| {
                 let (dx, dy, dz) = (px[p] - x, py[p] - y, pz[p] - z);
                 dx * dx + dy * dy + dz * dz
             });
-            let near = below(&r2, hit);
-            doubt |= near & !below(&r2, sure) != 0;
+            let near = below(&r2, possible);
+            undecided |= near & !below(&r2, certain) != 0;
             near
         });
-        doubt
+        undecided
     }
 
     pub(crate) fn near_box(
         words: Words<'_>,
         [x, y, z]: [f32; 3],
         half: [f32; 3],
-        hit: f32,
+        possible: f32,
         bits: &mut [u64],
     ) {
         each(words, bits, |[px, py, pz]| {
@@ -193,7 +199,7 @@ mod portable {
                     (out(px[p] - x, half[0]), out(py[p] - y, half[1]), out(pz[p] - z, half[2]));
                 dx * dx + dy * dy + dz * dz
             });
-            below(&r2, hit)
+            below(&r2, possible)
         });
     }
 
@@ -206,7 +212,7 @@ mod portable {
         })
     }
 
-    /// As [`super::pick_raw`].
+    /// [`super::pick_raw`] with AVX-512.
     pub(crate) unsafe fn pick(bits: &[u64], from: *const i32, into: *mut i32, room: usize) -> usize {
         let mut count = 0;
         for (w, &word) in bits.iter().enumerate() {
@@ -232,10 +238,16 @@ mod avx512 {
     const LANES: usize = 16;
 
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
-    pub(crate) fn near(words: Words<'_>, centre: [f32; 3], sure: f32, hit: f32, bits: &mut [u64]) -> bool {
+    pub(crate) fn near(
+        words: Words<'_>,
+        centre: [f32; 3],
+        certain: f32,
+        possible: f32,
+        bits: &mut [u64],
+    ) -> bool {
         let [x, y, z] = [centre[0], centre[1], centre[2]].map(|c| _mm512_set1_ps(c));
-        let (sure, hit) = (_mm512_set1_ps(sure), _mm512_set1_ps(hit));
-        let mut doubt = 0;
+        let (certain, possible) = (_mm512_set1_ps(certain), _mm512_set1_ps(possible));
+        let mut undecided = 0;
         each(words, bits, |[px, py, pz]| {
             let mut word = 0;
             for q in 0..WORD / LANES {
@@ -244,20 +256,26 @@ mod avx512 {
                 let dz = _mm512_sub_ps(load(pz, q), z);
                 let xy = _mm512_add_ps(_mm512_mul_ps(dx, dx), _mm512_mul_ps(dy, dy));
                 let r2 = _mm512_add_ps(xy, _mm512_mul_ps(dz, dz));
-                let near = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(r2, hit);
-                doubt |= _mm512_mask_cmp_ps_mask::<_CMP_GE_OQ>(near, r2, sure);
+                let near = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(r2, possible);
+                undecided |= _mm512_mask_cmp_ps_mask::<_CMP_GE_OQ>(near, r2, certain);
                 word |= u64::from(near) << (q * LANES);
             }
             word
         });
-        doubt != 0
+        undecided != 0
     }
 
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
-    pub(crate) fn near_box(words: Words<'_>, centre: [f32; 3], half: [f32; 3], hit: f32, bits: &mut [u64]) {
+    pub(crate) fn near_box(
+        words: Words<'_>,
+        centre: [f32; 3],
+        half: [f32; 3],
+        possible: f32,
+        bits: &mut [u64],
+    ) {
         let [x, y, z] = centre.map(|c| _mm512_set1_ps(c));
         let half = half.map(|h| _mm512_set1_ps(h));
-        let hit = _mm512_set1_ps(hit);
+        let possible = _mm512_set1_ps(possible);
         each(words, bits, |[px, py, pz]| {
             let mut word = 0;
             for q in 0..WORD / LANES {
@@ -266,13 +284,13 @@ mod avx512 {
                 let dz = out(_mm512_sub_ps(load(pz, q), z), half[2]);
                 let xy = _mm512_add_ps(_mm512_mul_ps(dx, dx), _mm512_mul_ps(dy, dy));
                 let r2 = _mm512_add_ps(xy, _mm512_mul_ps(dz, dz));
-                word |= u64::from(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(r2, hit)) << (q * LANES);
+                word |= u64::from(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(r2, possible)) << (q * LANES);
             }
             word
         });
     }
 
-    /// How far |d| passes `half`.
+    /// The distance by which |d| passes `half`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
     fn out(d: __m512, half: __m512) -> __m512 {
@@ -287,7 +305,7 @@ mod avx512 {
         unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
     }
 
-    /// As [`super::pick_raw`].
+    /// [`super::pick_raw`] with AVX-512.
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,popcnt")]
     pub(crate) unsafe fn pick(bits: &[u64], from: *const i32, into: *mut i32, room: usize) -> usize {
         let mut count = 0;
@@ -347,10 +365,16 @@ mod avx2 {
     };
 
     #[target_feature(enable = "avx2,fma")]
-    pub(crate) fn near(words: Words<'_>, centre: [f32; 3], sure: f32, hit: f32, bits: &mut [u64]) -> bool {
+    pub(crate) fn near(
+        words: Words<'_>,
+        centre: [f32; 3],
+        certain: f32,
+        possible: f32,
+        bits: &mut [u64],
+    ) -> bool {
         let [x, y, z] = centre.map(|c| _mm256_set1_ps(c));
-        let (sure, hit) = (_mm256_set1_ps(sure), _mm256_set1_ps(hit));
-        let mut doubt = _mm256_setzero_ps();
+        let (certain, possible) = (_mm256_set1_ps(certain), _mm256_set1_ps(possible));
+        let mut undecided = _mm256_setzero_ps();
         each(words, bits, |[px, py, pz]| {
             let mut word = 0;
             for q in 0..WORD / LANES {
@@ -359,20 +383,27 @@ mod avx2 {
                 let dz = _mm256_sub_ps(load(pz, q), z);
                 let xy = _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
                 let r2 = _mm256_add_ps(xy, _mm256_mul_ps(dz, dz));
-                let near = _mm256_cmp_ps::<_CMP_LT_OQ>(r2, hit);
-                doubt = _mm256_or_ps(doubt, _mm256_and_ps(near, _mm256_cmp_ps::<_CMP_GE_OQ>(r2, sure)));
+                let near = _mm256_cmp_ps::<_CMP_LT_OQ>(r2, possible);
+                undecided =
+                    _mm256_or_ps(undecided, _mm256_and_ps(near, _mm256_cmp_ps::<_CMP_GE_OQ>(r2, certain)));
                 word |= u64::from(_mm256_movemask_ps(near) as u8) << (q * LANES);
             }
             word
         });
-        _mm256_movemask_ps(doubt) != 0
+        _mm256_movemask_ps(undecided) != 0
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(crate) fn near_box(words: Words<'_>, centre: [f32; 3], half: [f32; 3], hit: f32, bits: &mut [u64]) {
+    pub(crate) fn near_box(
+        words: Words<'_>,
+        centre: [f32; 3],
+        half: [f32; 3],
+        possible: f32,
+        bits: &mut [u64],
+    ) {
         let [x, y, z] = centre.map(|c| _mm256_set1_ps(c));
         let half = half.map(|h| _mm256_set1_ps(h));
-        let hit = _mm256_set1_ps(hit);
+        let possible = _mm256_set1_ps(possible);
         each(words, bits, |[px, py, pz]| {
             let mut word = 0;
             for q in 0..WORD / LANES {
@@ -381,14 +412,14 @@ mod avx2 {
                 let dz = out(_mm256_sub_ps(load(pz, q), z), half[2]);
                 let xy = _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
                 let r2 = _mm256_add_ps(xy, _mm256_mul_ps(dz, dz));
-                let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(r2, hit));
+                let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(r2, possible));
                 word |= u64::from(near as u8) << (q * LANES);
             }
             word
         });
     }
 
-    /// How far |d| passes `half`.
+    /// The distance by which |d| passes `half`.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn out(d: __m256, half: __m256) -> __m256 {
@@ -404,7 +435,7 @@ mod avx2 {
         unsafe { _mm256_loadu_ps(lanes.as_ptr()) }
     }
 
-    /// As [`super::pick_raw`].
+    /// [`super::pick_raw`] with AVX2.
     #[target_feature(enable = "avx2,fma,popcnt")]
     pub(crate) unsafe fn pick(bits: &[u64], from: *const i32, into: *mut i32, room: usize) -> usize {
         let mut count = 0;
@@ -462,7 +493,7 @@ mod tests {
             for _ in 0..20 {
                 let centre: [f32; 3] = std::array::from_fn(|_| random(&mut seed));
                 let half: [f32; 3] = std::array::from_fn(|_| random(&mut seed).abs() * 0.5);
-                let (sure, hit) = (0.6, 0.6 + 0.02 * random(&mut seed).abs());
+                let (certain, possible) = (0.6, 0.6 + 0.02 * random(&mut seed).abs());
                 let square = |d: [f32; 3]| d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
                 let from = |at: &[f32; 3]| square(std::array::from_fn(|k| at[k] - centre[k]));
                 let from_box = |at: &[f32; 3]| {
@@ -471,16 +502,16 @@ mod tests {
                 for isa in ISAS {
                     let cpu = Cpu::at_most(isa);
                     let mut bits = vec![!0; points.words()];
-                    let doubt = points.near(&cpu, 0, centre, sure, hit, &mut bits);
+                    let undecided = points.near(&cpu, 0, centre, certain, possible, &mut bits);
                     let is_set = |bits: &[u64], p: usize| bits[p / WORD] >> (p % WORD) & 1 == 1;
                     for p in 0..points.words() * WORD {
-                        let near = list.get(p).is_some_and(|at| from(at) < hit);
+                        let near = list.get(p).is_some_and(|at| from(at) < possible);
                         assert_eq!(is_set(&bits, p), near, "{isa:?}: point {p} of {count}");
                     }
-                    assert_eq!(doubt, list.iter().any(|at| (sure..hit).contains(&from(at))));
+                    assert_eq!(undecided, list.iter().any(|at| (certain..possible).contains(&from(at))));
                     if points.words() > 1 {
                         let mut rest = vec![0; points.words() - 1];
-                        points.near(&cpu, 1, centre, sure, hit, &mut rest);
+                        points.near(&cpu, 1, centre, certain, possible, &mut rest);
                         assert_eq!(rest, bits[1..]);
                     }
                     points.near_box(&cpu, centre, half, 0.1, &mut bits);

@@ -9,9 +9,9 @@ use madelung_core::{Error, Result};
 
 /// Unsigned key of a sort.
 pub trait Key: Copy + Ord + Send + Sync + std::fmt::Display + 'static {
-    /// Its size.
+    /// The size in bytes.
     const BYTES: usize;
-    /// As the widest one.
+    /// The key as a u64.
     fn wide(self) -> u64;
     /// Room for `n` of them.
     fn room(context: &Context<'_>, n: usize) -> Result<Array>;
@@ -75,9 +75,9 @@ pub fn sort_by_key<K: Key>(context: &Context<'_>, keys: &mut [K], payload: &mut 
     Ok(())
 }
 
-/// Where tasks write, each at places of its own.
+/// An output that tasks share, each at elements of its own.
 struct Shared<T>(*mut T);
-// SAFETY: see `pass`: no two tasks write to one place, and nobody reads meanwhile.
+// SAFETY: see `pass`: no two tasks write to one place, and none reads meanwhile.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 fn radix<K: Key>(
@@ -180,7 +180,7 @@ pub fn segment_bounds<K: Key>(keys: &[K], offsets: &mut [i32]) -> Result<()> {
         while at < keys.len() && keys[at].wide() < s as u64 {
             at += 1;
         }
-        // There are no more keys than an i32 counts, as seen above.
+        // The number of keys fits an i32, as checked above.
         *offset = at as i32;
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 static THREADS: LazyLock<[Threads; 3]> = LazyLock::new(|| [2, 3, 7].map(Threads::new));
 
-/// On one thread, and on several.
+/// Contexts with one thread, and with several.
 fn contexts() -> Vec<Context<'static>> {
     let pools = THREADS.iter().map(|t| t as &dyn Pool);
     std::iter::once(&Serial as &dyn Pool).chain(pools).map(|p| madelung_cpu::context().with_pool(p)).collect()
@@ -21,7 +21,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T>, argument: &str, what: &str) {
     assert!(text.starts_with(&format!("`{argument}`")) && text.contains(what), "{text}");
 }
 
-/// Numbers that are well mixed, the same in every run.
+/// Reproducible pseudorandom numbers.
 fn mixed(n: usize) -> impl Iterator<Item = u64> {
     (0..n as u64).map(|i| {
         let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -29,7 +29,7 @@ fn mixed(n: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Between −1 and 1.
+/// Reproducible reals between −1 and 1.
 fn reals(n: usize) -> Vec<f64> {
     mixed(n).map(|x| (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0).collect()
 }

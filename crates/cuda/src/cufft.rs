@@ -18,7 +18,7 @@ const CUFFT: Wanted = Wanted {
 };
 
 library_functions! {
-    /// By cuFFT's own names.
+    /// Functions of cuFFT, by its own names.
     Functions {
         cufftCreate(*mut c_int);
         cufftDestroy(c_int);
@@ -35,7 +35,7 @@ library_functions! {
     }
 }
 
-/// What is transformed to what; the numbers are cuFFT's.
+/// The kind of a transform; the numbers are cuFFT's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transform {
     /// Reals to half a spectrum, in 32 bits.
@@ -122,19 +122,19 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How many bytes of the device it works in.
+    /// The bytes of device memory that the transform works in.
     pub fn work_bytes(&self) -> usize {
         self.work_bytes
     }
 
-    /// Transforms `from` to `to`, which do not overlap. Reals to be made from a spectrum destroy it.
+    /// Transforms `from` to `to`, which do not overlap. A transform to reals destroys the spectrum.
     ///
     /// # Errors
     /// The stream is of another device; cuFFT's.
     ///
     /// # Safety
     /// These are addresses on the device of as many elements as the plan is for, and of [`Plan::work_bytes`] bytes
-    /// aligned to 256, which nobody else uses until the stream has come so far.
+    /// aligned to 256, which nothing else uses until the stream has finished the transform.
     pub unsafe fn run(&self, stream: Stream, from: u64, to: u64, work: u64) -> Result<()> {
         if !std::ptr::eq(stream.device(), self.device) {
             let expected = format!("a stream of device {}", self.device.ordinal());

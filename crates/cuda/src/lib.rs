@@ -1,6 +1,6 @@
-//! NVIDIA GPUs: the driver, the compiler and the transforms, found when they are asked for.
+//! NVIDIA GPUs: the driver, the compiler and the transforms, loaded at first use.
 //!
-//! Nothing here is linked: a process without a GPU loads nothing, and a missing library is an error that says what to
+//! Nothing here is linked: a process without a GPU loads nothing, and a missing library is an error with the package to
 //! install. Streams, memory and the current context belong to the caller and are left as they were.
 
 mod backend;

@@ -1,10 +1,10 @@
-// What has to hold before kernels read an argument, and what becomes of a call in which it did not. The words are those
-// of status.rs; reasons are numbered as there.
+// Checks of arguments ahead of kernels, and the end of a call whose arguments failed them. Status words are those of
+// status.rs; reasons are numbered as there.
 
 struct Item {
   const void* data;
   long long count;
-  // What has to hold: see `Rule` in checks.rs.
+  // The check: see `Rule` in checks.rs.
   int rule;
   // Bytes of an element, 3 for bfloat16.
   int type;
@@ -19,7 +19,7 @@ struct Item {
 };
 struct Items { Item of[16]; };
 
-// What a list has from one side only: the sum over its pairs that a full list has from both sides is zero.
+// The sum over a list's pairs in which a full list's pairs cancel: the rest is one-sided pairs.
 struct Surplus {
   unsigned long long sum;
   unsigned long long param;
@@ -89,7 +89,7 @@ __device__ inline void check_batch(const Item& item, long long i, unsigned* word
   else if (i < item.ptr[b] || i >= item.ptr[b + 1]) raise_in(word, 9, item.param);
 }
 
-// The same, but where systems begin is written. Whatever the systems of the atoms are, it lies within the atoms.
+// `check_batch` with offsets of systems that are written first: for any systems of the atoms they lie within the atoms.
 __device__ inline void derive_batch(const Item& item, long long i, unsigned* word) {
   const int* of = (const int*)item.data;
   const long long systems = item.limit;
@@ -143,7 +143,7 @@ __device__ inline unsigned long long mixed(unsigned long long code) {
 // A row of a list, by a warp.
 __device__ inline void check_row(const List& list, long long i, unsigned* word, unsigned param) {
   const unsigned long long FIRST = 0x9e3779b97f4a7c15ull, LAST = 0xa0761d6478bd642full, IMAGE = 0xd6e8feb86659fd93ull;
-  // What else this launch writes is not to be read: not the offsets in 64 bits of those in 32.
+  // Other outputs of this launch must not be read, such as the 64-bit copy of 32-bit offsets.
   const int* narrow = list.narrow;
   const long long first = narrow ? narrow[i] : list.start[i], last = narrow ? narrow[i + 1] : list.end[i];
   if (last > list.capacity) {

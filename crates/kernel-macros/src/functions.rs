@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use syn::{Item, UseTree, Visibility};
 
-/// What stands between the name of an imported function and that of one that it calls.
+/// The separator between the name of an imported function and that of a function it calls.
 const CALLED: &str = "__calls__";
 
 /// An import: the path, and the name that the function has in the block.
@@ -66,7 +66,8 @@ fn flatten(tree: &UseTree, path: &TokenStream, found: &mut Vec<Import>) -> syn::
     Ok(())
 }
 
-/// A block with imports is what the first one's macro makes of it: the same block, with one import less.
+/// The expansion of a block with imports: a call of the first import's macro, which returns the block with one import
+/// less.
 pub(crate) fn expand(runtime: &TokenStream, mut imports: Vec<Import>, file: &syn::File) -> TokenStream {
     let Import { path, name } = imports.remove(0);
     let rest = imports.iter().map(|Import { path, name }| quote!((#name #path)));
@@ -74,7 +75,7 @@ pub(crate) fn expand(runtime: &TokenStream, mut imports: Vec<Import>, file: &syn
     quote! { #path! { { #runtime::__kernels } { (#runtime) @ (#name) [ #(#rest)* ] { #(#items)* } } } }
 }
 
-/// What an import's macro hands back, after the runtime: the block and the source.
+/// The output of an import's macro, after the runtime: the block and the source.
 pub(crate) struct Expanded {
     pub(crate) imports: Vec<Import>,
     pub(crate) file: syn::File,
@@ -100,7 +101,7 @@ impl syn::parse::Parse for Expanded {
             let rest = called.strip_prefix(&original.to_string())?;
             (rest.is_empty() || rest.starts_with(CALLED)).then(|| format!("{name}{rest}"))
         };
-        // What is wrong with an imported function is shown at its import.
+        // Errors of an imported function are shown at its import.
         let source = rename(source.parse()?, &renamed, Some(name.span()));
         let imported: syn::File = syn::parse2(source)?;
         let items = imported.items.into_iter().chain(file.items).collect();
@@ -108,7 +109,7 @@ impl syn::parse::Parse for Expanded {
     }
 }
 
-/// What makes the functions of a block that are not private usable in others.
+/// Macros that export the non-private functions of a block.
 pub(crate) fn exports(functions: &[Function<'_>]) -> TokenStream {
     let mut items = TokenStream::new();
     for f in functions.iter().filter(|f| !matches!(f.value.vis, Visibility::Inherited)) {

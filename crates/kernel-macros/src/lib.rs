@@ -10,7 +10,7 @@ use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use syn::parse::{Parse, ParseStream};
 
-/// `(path of madelung-core) items…`; what comes back from an import has `@` after the path.
+/// `(path of madelung-core) items…`; the output of an import's macro has `@` after the path.
 struct Input {
     runtime: Tokens,
     imports: Vec<Import>,

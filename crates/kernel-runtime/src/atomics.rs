@@ -1,8 +1,8 @@
-//! How kernels that are not differentiated touch what rows share: outputs, and the status word.
+//! Access of kernels without adjoint to shared memory: outputs, and the status word.
 //!
 //! Sound because every access to an output of such a kernel, the row's own element included, is one of the relaxed
-//! atomic operations below, for as long as the launch has the array to itself; so two rows that meet at an element
-//! are no data race, and one of the values that were written stays. Relaxed loads and stores are plain moves on the
+//! atomic operations below, for as long as the launch has the array to itself; so two rows that meet at an element are
+//! no data race, and one of the values that were written stays. Relaxed loads and stores are plain moves on the
 //! processors there are.
 #![expect(unsafe_code, reason = "elements are reached through a launch's pointers")]
 

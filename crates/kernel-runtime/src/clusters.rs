@@ -14,7 +14,7 @@ pub struct ClusterForm {
     pub positions: usize,
     /// The cell; `None` where images play no part.
     pub cell: Option<usize>,
-    /// What a pair needs to know of its two atoms, in order.
+    /// The components of its two atoms that a pair reads, in order.
     pub packed: &'static [Packed],
     /// Sums per atom.
     pub sums: usize,
@@ -29,7 +29,7 @@ pub struct ClusterForm {
 pub struct Packed {
     /// The parameter.
     pub param: usize,
-    /// Which of its arrays.
+    /// The role of the array: its values, or a derivative.
     pub role: Role,
     /// The component.
     pub component: usize,
@@ -41,13 +41,13 @@ pub struct Packed {
 pub struct ClusterRun {
     /// The atom.
     pub row: i32,
-    /// Its cluster.
+    /// The cluster of the atom.
     pub cluster: u32,
-    /// Its lane there.
+    /// The lane of the atom in its cluster.
     pub lane: u32,
     /// The image.
     pub shift: [i32; 3],
-    /// Its first entry.
+    /// The run's first entry.
     pub start: u32,
     /// The one after its last.
     pub end: u32,
@@ -57,7 +57,7 @@ pub struct ClusterRun {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ClusterEntry {
-    /// Its number.
+    /// The number of the cluster.
     pub cluster: u32,
     /// The lanes that are neighbours: a bit each.
     pub mask: u32,
@@ -70,15 +70,15 @@ unsafe impl Plain for ClusterRun {}
 #[expect(unsafe_code, reason = "declared to be plain numbers")]
 unsafe impl Plain for ClusterEntry {}
 
-/// What the first phase works on: part of a system's runs, and copies of the clusters that they touch, numbered by
+/// The input of the first phase: part of a system's runs, and copies of the clusters that they touch, numbered by
 /// themselves. Arrays over clusters hold, for each cluster, each component (or sum) for all its lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterPiece {
     /// Components of the atoms, in the element type of the launch.
     pub packed: *const u8,
-    /// Where columns add, in that type.
+    /// Sums of the columns, in that type.
     pub columns: *mut u8,
-    /// Where rows add. For f64 the same as `columns`.
+    /// Sums of the rows: for f64 the array `columns`.
     pub sums: *mut f64,
     /// Runs.
     pub runs: *const ClusterRun,

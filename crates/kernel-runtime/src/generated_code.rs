@@ -1,4 +1,4 @@
-//! What generated code calls for single elements and lanes of them.
+//! Functions that generated code calls, for single elements and for lanes.
 #![expect(unsafe_code, reason = "the helpers of generated code read and write through a launch's pointers")]
 
 use crate::lanes::packed::unpack;
@@ -14,7 +14,7 @@ pub unsafe fn get<E: Elem>(p: *mut E, i: usize) -> f64 {
     unsafe { (*p.add(i)).to_f64() }
 }
 
-/// Writes or adds to element `i`; a null array is one that nobody wants.
+/// Writes or adds to element `i`; a null array is skipped.
 ///
 /// # Safety
 /// `p` is null or valid for writing element `i`, which no other thread touches.
@@ -42,7 +42,7 @@ pub unsafe fn clear<E: Elem>(p: *mut E, n: usize) {
     }
 }
 
-/// Writes or adds the first `n` lanes to elements `i, i + 1, …`; a null array is one that nobody wants.
+/// Writes or adds the first `n` lanes to elements `i, i + 1, …`; a null array is skipped.
 ///
 /// # Safety
 /// `p` is null or valid for reading and writing these elements, which no other thread touches.
@@ -179,7 +179,7 @@ pub unsafe fn places_in<L: Lane>(starts: *const i64, rows: L::Index, entries: L:
     unsafe { L::load(at.as_ptr()) }
 }
 
-/// The largest of what was known and what the lanes found, and its place: the first one where several are largest.
+/// The larger of the earlier maximum and the lanes' values, and its place: the first one where several are largest.
 #[inline(always)]
 pub fn best<L: Lane>(mut best: f64, mut place: f64, lanes: L, places: L) -> (f64, f64) {
     for l in 0..L::N {

@@ -7,22 +7,22 @@ use madelung_kernel_abi::{Division, Lists, Member, ParamKind, Query, Reduction, 
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Kernel {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// Names of its dimensions.
     pub dims: &'static [&'static str],
     /// The dimension it runs over.
     pub index: usize,
-    /// Its parameters.
+    /// The parameters.
     pub params: &'static [Param],
     /// The searches that come before it runs, one for each grid among its parameters.
     pub queries: &'static [Query],
-    /// Its forms.
+    /// The forms.
     pub forms: &'static [Form],
 }
 
 impl Kernel {
-    /// What `kernels!` calls.
+    /// The constructor that `kernels!` calls.
     ///
     /// # Safety
     /// The code of every part uses no pointer beyond its slots, writes only where it says so, and indexes arrays by
@@ -53,24 +53,24 @@ impl Kernel {
 /// A parameter of a kernel.
 #[derive(Debug)]
 pub struct Param {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its kind.
+    /// The kind.
     pub kind: ParamKind,
 }
 
 /// One form of a kernel.
 #[derive(Debug)]
 pub struct Form {
-    /// What it computes.
+    /// The output of the form: values, gradients or tangents.
     pub member: Member,
     /// The lists it is for.
     pub lists: Lists,
-    /// Whether cotangents of outputs are one element, the same for every row.
+    /// Whether cotangents of outputs are one element for all rows.
     pub uniform: bool,
     /// The inputs whose gradients it gives; `None`: all.
     pub gradients: Option<&'static [usize]>,
-    /// Its launches, in order.
+    /// The launches, in order.
     pub parts: &'static [Part],
 }
 
@@ -81,7 +81,7 @@ pub struct Part {
     pub index: usize,
     /// The batch of its rows, if there is one.
     pub batch: Option<usize>,
-    /// What each pointer of the launch is.
+    /// The array behind each pointer of the launch.
     pub slots: &'static [Slot],
     /// The sums over rows it leaves to the backend.
     pub reductions: &'static [Reduction],
@@ -98,11 +98,11 @@ pub struct Part {
     /// The mesh, where all that rows do is add to its nodes: a call then adds only to those in the planes that its shape
     /// says.
     pub planes: Option<usize>,
-    /// Whether cotangents of outputs are one element, the same for every row.
+    /// Whether cotangents of outputs are one element for all rows.
     pub uniform: bool,
     /// The CPU code.
     pub run: EntryPoints,
-    /// The same for full lists in clusters, if the part has this form.
+    /// The CPU code for full lists in clusters, if the part has this form.
     pub clusters: Option<ClusterForm>,
     /// The CUDA text.
     pub cuda: Cuda,
@@ -113,15 +113,15 @@ pub struct Part {
 pub struct Cuda {
     /// The name of the function.
     pub name: &'static str,
-    /// Its text, to be read after [`PRELUDE`].
+    /// The text of the part, to be read after [`PRELUDE`].
     pub text: &'static str,
-    /// What several threads of a row would divide.
+    /// The division of work among several threads of a row.
     pub lanes: Division,
-    /// What rows gather at their partners, if it is more than one number.
+    /// The records of partners' data, if rows gather more than one number.
     pub records: Option<Records>,
 }
 
-/// What rows gather at their partners: side by side in records of `REAL`, where `PACKED`, so that a few wide loads get it.
+/// Records of partners' data in `REAL`, where `PACKED`: rows gather them with a few wide loads.
 #[derive(Clone, Copy, Debug)]
 pub struct Records {
     /// The function of the text that makes them, with a thread for each.
@@ -132,7 +132,8 @@ pub struct Records {
     pub width: usize,
 }
 
-/// What every CUDA text needs before it. Macros that are defined before say what for:
+/// The CUDA text that comes before every part's text. Macros defined ahead of it are: Macros that are defined before
+/// say what for:
 ///
 /// * `REAL`: `float` or `double`, the type of what is computed; there is no default.
 /// * `ACC`: the type of sums; `double`.
@@ -153,6 +154,6 @@ pub const PRELUDE: &str = include_str!("prelude.cuh");
 /// The bytes of an element that rows add to in fixed point.
 pub const SCATTERED_BYTES: usize = 24;
 
-/// `madelung_scattered(sums, to, n, adds)`, to be read after [`PRELUDE`]: the numbers that n elements in fixed point stand
-/// for are put into an array of `REAL` (or `T0`), or added to what it has. A thread per element.
+/// `madelung_scattered(sums, to, n, adds)`, to be read after [`PRELUDE`]: converts n elements in fixed point to `REAL`
+/// (or `T0`), and writes them to an array or adds them to its elements. A thread per element.
 pub const FINISH_SCATTERED: &str = include_str!("scattered.cuh");

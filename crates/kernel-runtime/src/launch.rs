@@ -14,7 +14,7 @@ pub struct LaunchAbi {
     pub ints: [i64; 4],
     /// Bit n: slot n is added to, not overwritten.
     pub adds: u64,
-    /// The sizes of the kernel's first dimensions: what computed indices are compared with, and widths of channels.
+    /// The sizes of the kernel's first dimensions: bounds of computed indices, and widths of channels.
     pub dims: [i64; 16],
     /// The status word.
     pub status: *mut u32,
@@ -101,8 +101,8 @@ macro_rules! entry_points {
     }};
 }
 
-/// Instantiates a generated function for lanes of one, and of four f64: less to compile. The widths share one text; the
-/// other lane types run the kernels that are not small.
+/// Entry points of a generated function for lanes of one, and of four f64: less to compile. The widths share one text;
+/// the other lane types run the kernels that are not small.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! small_entry_points {

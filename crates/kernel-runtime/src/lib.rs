@@ -1,4 +1,4 @@
-//! What the code that `kernels!` generates calls: SIMD lanes, special functions, atomics, splines, and the layout of a
+//! Runtime of the code that `kernels!` generates: SIMD lanes, special functions, atomics, splines, and the layout of a
 //! launch. Generated code knows this crate as `rt`.
 
 mod atomics;

@@ -1,20 +1,21 @@
-// What the printed kernels call. A host compiler reads it behind text that has the rest of what a GPU offers, so that the
-// very text that runs on a GPU can be checked where there is none.
+// Runtime of printed kernels. A host compiler reads it after a text that emulates the rest of CUDA, so that machines
+// without a GPU can check the text that runs on a GPU.
 
-// What sums are carried in.
+// The type of sums.
 #ifndef ACC
 #define ACC double
 #endif
-// How many threads share a row, in kernels whose rows may be shared: 1, 2, 4, 8, 16 or 32; so many divide a block's.
+// The number of threads per row, in kernels whose rows may be shared: 1, 2, 4, 8, 16 or 32, a divisor of the block
+// size.
 #ifndef LANES
 #define LANES 1
 #endif
-// What becomes of what rows add to elements they share: 0: it is added as it comes, in any order; 1, then 2: the two
-// passes of sums in fixed point (see Scattered).
+// The mode of additions to shared elements: 0: as they come, in any order; 1, then 2: the two passes of sums in fixed
+// point (see Scattered).
 #ifndef SCATTER
 #define SCATTER 0
 #endif
-// Whether what rows gather at their partners comes from records.
+// Whether partners' data are loaded from records.
 #ifndef PACKED
 #define PACKED 0
 #endif
@@ -79,7 +80,7 @@ template <class T> __device__ inline Both<T> sin_cos(T x) {
   sincos(x, &both.first, &both.second);
   return both;
 }
-// Those of 2 pi x. The period is taken off exactly, so there is no branch for large numbers that a loop would carry.
+// Sine and cosine of 2 pi x. The period is taken off exactly, so a loop carries no branch for large numbers.
 template <class T> __device__ inline Both<T> sin_cos_turns(T x) {
   Both<T> both;
   sincospi(T(2) * x, &both.first, &both.second);
@@ -102,7 +103,7 @@ __device__ inline unsigned lanes_of_row() { return ~0u >> (32 - LANES) << (threa
 __device__ inline void wait_for_lanes() {
   if (LANES > 1) __syncwarp(lanes_of_row());
 }
-// A sum in a fixed order: the same bits in every lane, and in every run.
+// A sum in a fixed order: equal bits in every lane, and in every run.
 template <class T> __device__ inline T sum_of_lanes(T x) {
   for (int n = LANES / 2; n > 0; n /= 2) x += __shfl_xor_sync(lanes_of_row(), x, n);
   return x;
@@ -124,12 +125,11 @@ __device__ inline Shift shift(const int* triples, const int* packed, long long e
   const int biased = packed[entry] + (1024 << 11 | 1024);
   return {{biased >> 22, (biased >> 11 & 2047) - 1024, (biased & 2047) - 1024}};
 }
-// What an element is that rows add to in fixed point, so that the order does not matter; all of it begins as zeros. The
-// kernel runs twice: SCATTER 1 finds the exponent of the largest addend of every element and writes nothing else, and
-// SCATTER 2 adds. With 2^E the power of two above the largest addend, `high` counts units of 2^(E-31) and `low` those of
-// 2^(E-63): an addend is off by 2^(E-64) at most, 2^-63 of the largest one, and 2^31 of them fit. What becomes of an
-// element depends on its own addends alone. One that is infinite or NaN has the largest exponent that there is, and makes
-// its element NaN.
+// A sum in fixed point, independent of the order of addends; all fields begin as zeros. The kernel runs twice: SCATTER
+// 1 finds the exponent of the largest addend of every element and writes nothing else, and SCATTER 2 adds. With 2^E the
+// power of two above the largest addend, `high` counts units of 2^(E-31) and `low` those of 2^(E-63): an addend is off
+// by 2^(E-64) at most, 2^-63 of the largest one, and 2^31 of them fit. The sum depends on the element's own addends
+// alone. An addend that is infinite or NaN has the largest exponent, and makes its element NaN.
 struct Scattered {
   long long high, low;
   int exponent;  // That of a double, with its bias
@@ -142,7 +142,7 @@ __device__ inline double power_of_two(int n) { return __longlong_as_double((long
 __device__ inline int unit_of(int exponent) { return (exponent < 31 ? 31 : exponent) - 1022 - 31; }
 __device__ inline void find_exponent(Scattered* p, double v) {
   const int exponent = exponent_of(v);
-  // It only grows, so an old value asks for one addition too many at most.
+  // The exponent only grows, so an old value causes one more atomic operation at most.
   if (exponent > *(volatile int*)&p->exponent) atomicMax(&p->exponent, exponent);
 }
 __device__ inline void add_fixed(Scattered* p, double v) {
@@ -163,7 +163,7 @@ __device__ inline double sum_of(const Scattered& s) {
 #else
 #define SCATTERED(T) Scattered
 #endif
-// A null array is one that nobody wants.
+// A null array is skipped.
 template <class T> __device__ inline void put(T* p, long long i, double v, bool adds) {
   if (p && SCATTER != 1) p[i] = T(adds ? double(p[i]) + v : v);
 }
@@ -174,15 +174,15 @@ __device__ inline void scatter(Scattered* p, long long i, double v) {
   if (!p) return;
   if (SCATTER == 1) find_exponent(p + i, v); else add_fixed(p + i, v);
 }
-// Its own element of an array that others add to as well.
+// The row's own element of an array that other rows add to as well.
 __device__ inline void put(Scattered* p, long long i, double v, bool) { scatter(p, i, v); }
-// What a row gives to a sum over rows.
+// The row's term of a sum over rows.
 __device__ inline void leave(double* partials, long long i, double sum) {
   if (SCATTER != 1) partials[i] = sum;
 }
 
-// What kernels that are not differentiated call. Their rows share outputs, so these are read and written as they are
-// in memory; integers are 64-bit and wrap, which signed ones do not do by themselves.
+// Functions of kernels without adjoint. Their rows share outputs, so loads and stores are volatile; integers are 64-bit
+// and wrap, which needs unsigned arithmetic.
 template <class T> __device__ inline T load(T* p) { return *(volatile T*)p; }
 template <class T> __device__ inline void store(T* p, T v) { *(volatile T*)p = v; }
 __device__ inline void raise(const Launch& a, int reason, unsigned param) {

@@ -1,4 +1,4 @@
-// The sums in fixed point of n elements, put into an array of REAL (or T0) or added to what it has.
+// Conversion of n sums in fixed point to REAL (or T0), written to an array or added to its elements.
 #ifndef T0
 #define T0 REAL
 #endif

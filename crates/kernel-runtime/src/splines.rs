@@ -21,7 +21,7 @@ impl<const N: usize> Splines<N> {
         let floor = x.floor();
         let fraction = x - floor;
         let mut s = Self { weights: [[0.0; MAX_SPLINE_ORDER]; N], indices: [0; MAX_SPLINE_ORDER] };
-        // Whatever the number, the first index is one of the mesh, and the others follow.
+        // For any number the first index is one of the mesh, and the others follow.
         let cells = (floor / size as f64).floor();
         let mut index = ((-cells).mul_add(size as f64, floor) as usize).min(size - 1);
         for out in &mut s.indices[..order] {

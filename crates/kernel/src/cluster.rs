@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub struct Clusters {
     /// A loop over pairs that adds to the sums of the row and of the column.
     pub pair: Part,
-    /// That loop.
+    /// The loop over pairs in `pair`.
     pub loop_id: LoopId,
-    /// Its list.
+    /// The list of that loop.
     pub list: ParamId,
     /// The sums, in order.
     pub sums: Vec<Sum>,
-    /// What a pair needs to know of its column, in order.
+    /// The components of the column's atom that a pair reads, in order.
     pub packed: Vec<Packed>,
     /// The positions: a pair depends on them by r_j − r_i + S · cell alone, so atoms may be moved by lattice vectors.
     pub positions: ParamId,
@@ -36,13 +36,13 @@ pub struct Clusters {
 /// A sum of the part, and the accumulators of the pair that make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum {
-    /// In the part.
+    /// The accumulator of the part.
     pub of_part: Acc,
-    /// What the row gets.
+    /// The pair's contribution to the row.
     pub row: Acc,
-    /// What the column gets; None where it makes no difference which of the two does.
+    /// The pair's contribution to the column; None where either of the two atoms may have it.
     pub column: Option<Acc>,
-    /// What both are to be multiplied by.
+    /// A factor on both contributions.
     pub factor: f64,
 }
 
@@ -51,7 +51,7 @@ pub struct Sum {
 pub struct Packed {
     /// The parameter.
     pub param: ParamId,
-    /// Which of its arrays.
+    /// The role of the array: its values, or a derivative.
     pub role: Role,
     /// The component.
     pub component: usize,
@@ -159,8 +159,8 @@ fn only_loop<'a>(kernel: &Kernel, part: &'a Part) -> Option<(LoopId, ParamId, &'
     (loops == 1 && !scatters && sums_only && square && !kernel.is_queried(list)).then_some((id, list, body))
 }
 
-/// Whether a sum ends in sums over all rows of the system alone, each row's counting the same: then the row may as
-/// well be given what belongs to the column.
+/// Whether a sum ends in sums over all rows of the system alone, with equal weights: then the row may have the column's
+/// contribution, too.
 fn is_pooled(src: &Body, m: Acc) -> bool {
     let mut depends = HashSet::new();
     for s in src.stmts() {
@@ -236,7 +236,7 @@ fn reads_any(src: &Body, stmts: &[Stmt], m: Acc, values: &HashSet<Val>) -> bool 
     any
 }
 
-/// Whether a value is the same for all rows of a system.
+/// Whether a value is equal in all rows of a system.
 fn is_same_for_rows(src: &Body, v: Val) -> bool {
     match src.op(v) {
         Op::Row | Op::PlaceIn { .. } | Op::MapOf { .. } => false,
@@ -250,7 +250,7 @@ fn is_same_for_rows(src: &Body, v: Val) -> bool {
     }
 }
 
-/// Copies what a pair adds, as it is or with its two sides exchanged.
+/// A copy of a pair's contributions, as they are or with the pair's two sides exchanged.
 struct Pair<'a> {
     src: &'a Body,
     b: Body,
@@ -266,7 +266,7 @@ impl<'a> Pair<'a> {
         Self { src, b, index, id, known: [HashMap::new(), HashMap::new()] }
     }
 
-    /// None where the value is not one of the row, the column, their system and the image.
+    /// A value of the row, the column, their system or the image; None for any other.
     fn value(&mut self, v: Val, exchanged: bool) -> Option<Val> {
         if let Some(n) = self.known[usize::from(exchanged)].get(&v) {
             return Some(*n);
@@ -364,9 +364,9 @@ fn without_factor(b: &mut Body, mine: Val, theirs: Val) -> (f64, Val, Val) {
 /// A term of a sum of coordinates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Term {
-    /// Of the row's own element.
+    /// A component of an array, at the row.
     Row(ParamId, usize),
-    /// Of the column's element.
+    /// A component of an array, at the column.
     Column(ParamId, usize),
     /// A component of the image times one of a 3×3 array of the system.
     Image(usize, ParamId, usize),
@@ -416,7 +416,7 @@ fn pair_vector(
     b: &Body,
     used: &BTreeSet<Val>,
 ) -> Option<(ParamId, Option<ParamId>)> {
-    // What enters anything but a sum of coordinates.
+    // Values that enter anything but a sum of coordinates.
     let mut ends = BTreeSet::new();
     for v in used {
         if linear(kernel, b, *v).is_none() {
@@ -449,7 +449,7 @@ fn pair_vector(
     };
     let is_vector =
         |end: &Linear, p: ParamId| (0..3).any(|c| *end == vector(p, c, 1.0) || *end == vector(p, c, -1.0));
-    // Where coordinates of several kinds differ by i and j, the first that a pair vector is made of.
+    // The first vector field whose coordinates form a pair vector, of several that differ between i and j.
     let over_atoms =
         |p: ParamId| matches!(kernel.params[p].kind, Kind::Real { dim: Some(d), .. } if d == index);
     let positions = ends.iter().find_map(|end| {

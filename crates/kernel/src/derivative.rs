@@ -46,7 +46,7 @@ pub(crate) fn partials(b: &mut Body, op: &Op, v: Val) -> Vec<(Val, Val)> {
             let s = b.real_op(Sin(x));
             vec![(x, b.real_op(Neg(s)))]
         }
-        // M_p'(x) = M_{p−1}(x) − M_{p−1}(x − 1), left to whoever tabulates them.
+        // M_p'(x) = M_{p−1}(x) − M_{p−1}(x − 1), left to the code that tabulates splines.
         Spline { mesh, axis, at, node, derivative } => {
             let derivative = derivative + 1;
             vec![(at, b.real_op(Spline { mesh, axis, at, node, derivative }))]
@@ -96,8 +96,8 @@ struct Tangent<'a> {
     src: &'a Body,
     b: Body,
     map: Map,
-    /// Derivatives of the new values, by the block that they were formed in: what was formed in a branch is not there
-    /// after it, although the value may be. A value that is not here has none.
+    /// Derivatives of the new values, by the block that formed them: a derivative that was formed in a branch does not
+    /// exist after the branch, although the value may. Values without an entry have none.
     dot: Vec<HashMap<Val, Val>>,
     acc_dot: HashMap<usize, usize>,
     direction: Role,

@@ -1,7 +1,8 @@
-//! Products and sums of products arranged so that they cost least: what does not change in a loop is multiplied outside
-//! of it, and a factor that both terms of a sum have is taken out. What several expressions share stays whole.
+//! Products and sums of products arranged so that they cost least: loop-invariant factors are multiplied outside of the
+//! loop, and a factor that both terms of a sum have is taken out. Shared subexpressions stay whole.
 //!
-//! It comes last, when a form is about to be printed: derivatives and transposes see the formula as it was written.
+//! This pass comes last, when a form is about to be printed: derivatives and transposes see the formula as it was
+//! written.
 
 use crate::ir::{Body, Op, Val};
 use crate::rewrite::rewrite;
@@ -82,7 +83,7 @@ impl Factor {
         Some(multiplied(b, Product { constant: 1.0, factors: common }))
     }
 
-    /// What a value is a product of, as far as nobody else needs the parts and they stand in the open block.
+    /// The factors of a value, as far as they have no other use and stand in the open block.
     fn factors(&self, b: &Body, v: Val) -> Product {
         let whole = self.shared.contains(&v) || b.depth_of(v) < b.depth();
         match *b.op(v) {
@@ -102,7 +103,7 @@ impl Factor {
     }
 }
 
-/// From the outermost block inwards; in a block, in the order in which the factors are known.
+/// The product, multiplied from the outermost block inwards; in a block, in the order in which the factors are known.
 fn multiplied(b: &mut Body, mut p: Product) -> Val {
     p.factors.sort_unstable_by_key(|v| (b.depth_of(*v), *v));
     let mut product = b.real(p.constant.abs());

@@ -1,8 +1,8 @@
 //! Straightens the bodies of data loops: branches become selections of what is added, and sums that live within one
-//! iteration become values. What is left is what lanes run, and what the mirror can exchange and share.
+//! iteration become values. The result can run on lanes, and the mirror can exchange and share it.
 //!
-//! This comes after differentiation on purpose: a selection of finished terms discards whatever the branch not taken
-//! computed, infinities and NaN included, whereas the derivative of a selection would multiply them by zero.
+//! This comes after differentiation on purpose: a selection of finished terms discards all results of the branch not
+//! taken, infinities and NaN included, whereas the derivative of a selection would multiply them by zero.
 
 use crate::ir::{Acc, Body, Map, Op, Stmt, Val, accumulators};
 use crate::rewrite::mapped;

@@ -14,23 +14,23 @@ use crate::rewrite::specialise;
 /// A form of a kernel, ready to be printed.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// What it computes.
+    /// The output of the form: values, gradients or tangents.
     pub member: Member,
     /// The lists it is for.
     pub lists: Lists,
-    /// Whether the cotangents of the outputs are one element, the same for every row.
+    /// Whether the cotangents of the outputs are one element for all rows.
     pub uniform: bool,
     /// The inputs whose gradients it gives; None for all.
     pub gradients: Option<Vec<ParamId>>,
     /// A name that tells it from the kernel's other forms.
     pub name: String,
-    /// Its launches, in order.
+    /// The launches, in order.
     pub parts: Vec<Part>,
 }
 
-/// All forms of a kernel, cheapest first among those that compute the same. `fast`: sets of inputs that get a
-/// gradient form of their own, for direct outputs (uniform cotangent). `scatter`: gradients that add to partners' elements
-/// are wanted as well.
+/// All forms of a kernel, cheapest first among those of equal results. `fast`: sets of inputs that get a gradient form
+/// of their own, for direct outputs (uniform cotangent). `scatter`: gradients that add to partners' elements are wanted
+/// as well.
 pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Vec<Form>, String> {
     let gradient = adjoint(kernel, &kernel.body);
     let gradient_tangent = tangent(kernel, &gradient, Role::FIRST);
@@ -66,7 +66,7 @@ pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Ve
     Ok(made)
 }
 
-/// What is known put in, what is not wanted cut away, and the bodies of loops straightened.
+/// The specialised body: known arguments put in, unwanted outputs cut away, the bodies of loops straightened.
 fn straight(kernel: &Kernel, body: &Body, gradients: Option<&[ParamId]>) -> Body {
     let mut body = specialise(kernel, body, gradients.is_some());
     match gradients {
@@ -79,7 +79,7 @@ fn straight(kernel: &Kernel, body: &Body, gradients: Option<&[ParamId]>) -> Body
     flatten(&body)
 }
 
-/// `gradients`: those that are wanted, for a cotangent that is the same for every row; None: all, for any.
+/// A form. `gradients`: the wanted ones, for a cotangent that all rows share; None: all, for any cotangent.
 fn form(
     kernel: &Kernel,
     body: &Body,

@@ -92,7 +92,7 @@ pub enum Binary {
     Ne,
 }
 
-/// What an atomic operation does.
+/// An atomic operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atomic {
     /// Adds.
@@ -103,7 +103,7 @@ pub enum Atomic {
     Min,
 }
 
-/// What a statement computes.
+/// An expression: the right-hand side of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
     /// A constant.
@@ -135,7 +135,7 @@ pub enum Expr {
     },
     /// An atomic change of an integer output; gives the value before.
     Atomic {
-        /// What it does.
+        /// The operation.
         op: Atomic,
         /// The parameter.
         param: ParamId,
@@ -148,7 +148,7 @@ pub enum Expr {
     Entry {
         /// The parameter.
         param: ParamId,
-        /// Which of its arrays.
+        /// The array of the parameter.
         array: Array,
         /// The row, system or pair.
         at: Var,
@@ -168,9 +168,9 @@ pub enum Stmt {
     If {
         /// The condition.
         condition: Var,
-        /// Where it holds.
+        /// The statements if the condition holds.
         then: Vec<Stmt>,
-        /// Where it does not.
+        /// The statements if it does not.
         otherwise: Vec<Stmt>,
     },
     /// A loop without an end of its own.
@@ -198,7 +198,7 @@ pub enum Stmt {
         row: Option<Var>,
         /// The component.
         component: usize,
-        /// What is written.
+        /// The value.
         value: Var,
     },
     /// Raises a bit of the status word, for an array or for none.
@@ -210,16 +210,16 @@ pub enum Stmt {
 pub struct Body {
     /// The types of its variables.
     pub types: Vec<Type>,
-    /// What it does.
+    /// The statements.
     pub stmts: Vec<Stmt>,
 }
 
-/// What a launch of a body is given.
+/// The arguments of a body's launch.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Pointers, in order.
     pub slots: Vec<Slot>,
-    /// Those of outputs.
+    /// The positions of outputs among the slots.
     pub written: Vec<usize>,
     /// Whether rows loop.
     pub loops: bool,

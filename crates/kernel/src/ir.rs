@@ -37,7 +37,7 @@ pub enum Type {
     Index(Dim),
 }
 
-/// What a loop visits.
+/// The range of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Range {
     /// `lo..hi`, integers.
@@ -105,7 +105,7 @@ pub enum Stmt {
     Accumulate(Acc, Val),
     /// Declares an accumulator that keeps the largest value, with its initial one.
     DeclareBest(Acc, Val),
-    /// Replaces what it keeps by a larger value.
+    /// A running maximum: replaces the kept value by a larger one.
     Raise {
         /// The accumulator.
         acc: Acc,
@@ -122,27 +122,27 @@ pub enum Stmt {
         sum: Acc,
         /// The channel.
         channel: Val,
-        /// What is added.
+        /// The term.
         value: Val,
     },
     /// Writes one component of the row's own element of an array.
     Store {
         /// The parameter.
         param: ParamId,
-        /// Which of its arrays.
+        /// The role of the array: its values, or a derivative.
         role: Role,
         /// The component.
         component: usize,
         /// The channel, of an array that has them.
         channel: Option<Val>,
-        /// What is written.
+        /// The value.
         value: Val,
     },
     /// Adds to one component of an element that other rows may add to as well.
     Contribute {
         /// The parameter.
         param: ParamId,
-        /// Which of its arrays.
+        /// The role of the array: its values, or a derivative.
         role: Role,
         /// The element; `None` for an array of one element.
         row: Option<Val>,
@@ -150,25 +150,25 @@ pub enum Stmt {
         component: usize,
         /// The channel, of an array that has them.
         channel: Option<Val>,
-        /// What is added.
+        /// The term.
         value: Val,
     },
     /// A loop.
     For {
-        /// Its number.
+        /// The number of the loop.
         id: LoopId,
-        /// What it visits.
+        /// The range.
         range: Range,
-        /// Its body.
+        /// The body.
         body: Vec<Stmt>,
     },
     /// A branch.
     If {
         /// The condition.
         condition: Val,
-        /// Where it holds.
+        /// The statements if the condition holds.
         then: Vec<Stmt>,
-        /// Where it does not.
+        /// The statements if it does not.
         otherwise: Vec<Stmt>,
     },
 }
@@ -176,16 +176,16 @@ pub enum Stmt {
 /// A parameter.
 #[derive(Clone, Debug)]
 pub struct Param {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
 }
 
 /// A kernel as written: its parameters and its value form.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Names of the dimensions.
     pub dims: Vec<String>,
@@ -245,7 +245,7 @@ impl Kernel {
 pub struct Template {
     /// Values; the first ones are the arguments (their op is not looked at).
     pub values: Vec<Op>,
-    /// How many arguments.
+    /// The number of arguments.
     pub args: usize,
     /// The partial derivative by each argument.
     pub partials: Vec<Val>,

@@ -46,20 +46,20 @@ fn fused(kernel: &Kernel, src: &Body) -> Option<Body> {
     Some(b)
 }
 
-/// Moves what uses the loop's sums behind the loop, among the statements that the source has there: those from
-/// `before` on. None where the loop itself needs it.
+/// Moves the uses of the loop's sums behind the loop, among the statements of the source from `before` on. None if the
+/// loop itself needs one of them.
 fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
     let stmts = b.stmts();
     let at = stmts.iter().position(|s| matches!(s, Stmt::For { .. }))?;
     let Stmt::For { body, .. } = &stmts[at] else { return None };
     let mut late_values: HashSet<Val> = HashSet::new();
-    // Sums that are used behind the loop: whoever uses them later stays there, too.
+    // Sums that are used behind the loop: their later uses stay there, too.
     let mut late_sums: HashSet<Acc> = accumulators(body).into_iter().collect();
     let (mut early, mut late) = (stmts[..before].to_vec(), vec![]);
     for s in &stmts[before..at] {
         let one = std::slice::from_ref(s);
         let values = values_used(b, one);
-        // Nobody uses a sum before its declaration; the loop's own (adjoint) sums are declared here, too.
+        // A sum has no use before its declaration; the loop's own (adjoint) sums are declared here, too.
         let declares =
             matches!(s, Stmt::Declare(..) | Stmt::DeclareChannels(..)) && values.is_disjoint(&late_values);
         let sums = if declares { HashSet::new() } else { sums_used(b, one) };
@@ -151,19 +151,19 @@ fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {
     used
 }
 
-/// What has an adjoint: a value, or an accumulator's final sum.
+/// A holder of an adjoint: a value, or an accumulator's final sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Value(Val),
     Sum(Acc),
 }
 
-/// What a replay keeps beside values.
+/// The accumulators that a replay keeps beside values.
 #[derive(Clone, Copy, PartialEq)]
 enum Keep {
-    /// Everything.
+    /// All accumulators.
     All,
-    /// Only accumulators that were declared inside.
+    /// Accumulators declared inside the block.
     Inner,
 }
 
@@ -175,8 +175,8 @@ struct Reverse<'a> {
     adjoints: Vec<BTreeMap<Key, Val>>,
     loops: HashMap<usize, usize>,
     accs: HashMap<Acc, Acc>,
-    /// The adjoints of sums over channels: as the sums, whole before they are read, since whoever read the sum comes
-    /// after whoever added to it.
+    /// The adjoints of sums over channels. Each is complete before it is read, because the forward pass completes a sum
+    /// before it reads it.
     channel_adjoints: HashMap<Acc, Acc>,
     /// The dimensions of sums over channels.
     channels: HashMap<Acc, Dim>,
@@ -367,9 +367,9 @@ impl<'a> Reverse<'a> {
                         self.add(Key::Value(*v), a);
                     }
                 }
-                // What is largest, and where, has no derivative: it is found again in a loop of its own.
+                // A maximum and its place have no derivative: a loop of its own finds them again.
                 Stmt::DeclareBest(..) | Stmt::Raise { .. } => {}
-                // It began at 0, and whoever asks for its adjoint stands behind.
+                // Sums over channels begin at 0, and all reads of the adjoint come later.
                 Stmt::DeclareChannels(..) => {}
                 Stmt::AccumulateChannel { sum, channel, value } => {
                     if let Some(adjoint) = self.channel_adjoints.get(sum).copied() {
@@ -410,7 +410,7 @@ impl<'a> Reverse<'a> {
                     self.declare(&if_so);
                     self.declare(&if_not);
                     self.b.push(Stmt::If { condition, then, otherwise });
-                    // Selected, so that products with what the branch guarded against are 0, too.
+                    // Selected, so that products with values that the branch guarded against are 0, too.
                     let zero = self.b.real(0.0);
                     self.collect(if_so, |b, a| b.real_op(Op::Select(condition, a, zero)));
                     self.collect(if_not, |b, a| b.real_op(Op::Select(condition, zero, a)));
@@ -450,7 +450,7 @@ impl<'a> Reverse<'a> {
         }
     }
 
-    /// Replays and reverses a block; adjoints of what was defined outside of it come back as accumulators.
+    /// Replays and reverses a block; adjoints of values from outside of the block come back as accumulators.
     fn block(
         &mut self,
         stmts: &[Stmt],

@@ -1,9 +1,9 @@
-//! Copies a body with some of its ops replaced: what is known before a form is printed.
+//! Copies a body with some of its ops replaced: specialisation, before a form is printed.
 
 use crate::ir::{Body, Kernel, Kind, Map, Op, Role, Stmt, Type, Val};
 
-/// Puts in what is known: an argument declared `Zero` is 0 (its derivatives are not), a function with its own
-/// derivative is its value, and, where `uniform`, cotangents of outputs are the same for every row.
+/// Specialisation: an argument declared `Zero` becomes 0 (its derivatives do not), a function with its own derivative
+/// becomes its value, and, where `uniform`, all rows share one cotangent of each output.
 pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
     rewrite(src, &mut |b, _, op, ty| match op {
         Op::Load { param, role, .. }
@@ -21,7 +21,7 @@ pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
     })
 }
 
-/// A copy in which `f` says what becomes of each value, given its op with arguments that are in the copy already.
+/// A copy of a body in which `f` replaces each value, given its op with arguments that are in the copy already.
 pub(crate) fn rewrite(src: &Body, f: &mut dyn FnMut(&mut Body, Val, Op, Type) -> Val) -> Body {
     let mut b = Body::new(Some(src));
     block(src, src.stmts(), &mut b, &mut Map::new(), f);

@@ -1,8 +1,8 @@
 //! Algebra on the way in: constants folded, signs collected, products by one and zero dropped.
 //!
 //! `0 · x` becomes 0 for every x: a kernel's arrays hold finite numbers (checked at the edge of a call), and an
-//! argument declared `Zero` must cost nothing. That holds for what a condition makes 0, too: its product with what may
-//! be infinite or NaN is selected once more.
+//! argument declared `Zero` must cost nothing. A value that a condition makes 0 is treated alike: its product with a
+//! value that may be infinite or NaN is selected once more.
 
 use crate::ir::{Body, Op, Type, Val};
 
@@ -139,7 +139,7 @@ fn power_of_two_outward(b: &mut Body, x: Val, y: Val) -> Option<Val> {
     for (c, z) in [(x, y), (y, x)] {
         if let Op::Mul(p, q) = *b.op(c)
             && b.constant(p).is_some_and(|p| p == 0.5 || p == 2.0)
-            // What was computed outside the loop stays there.
+            // A product from outside of the loop stays there.
             && b.depth_of(c) == b.depth()
         {
             let product = real_op(b, Op::Mul(q, z));

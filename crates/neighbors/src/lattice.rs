@@ -8,7 +8,7 @@ use madelung_core::{Error, Result};
 pub(crate) struct Lattice {
     /// Lattice vectors (rows); zero along open axes, which no image ever moves along.
     pub rows: [[f64; 3]; 3],
-    /// Which axes are periodic.
+    /// The periodic axes.
     pub periodic: [bool; 3],
     /// Rows: the periodic vectors as they are, and unit vectors perpendicular to them for the open axes.
     pub frame: [[f64; 3]; 3],
@@ -16,7 +16,7 @@ pub(crate) struct Lattice {
     pub inverse: [[f64; 3]; 3],
     /// Thickness of the frame along each axis; 1 for open axes.
     pub heights: [f64; 3],
-    /// How much larger than the point itself its parts along the frame may be.
+    /// The largest ratio of a point's components along the frame to its length.
     pub skew: f64,
 }
 
@@ -31,7 +31,8 @@ impl Lattice {
         skew: 1.0,
     };
 
-    /// From a cell whose rows along open axes may be anything finite, zero included. `whose` is said in errors.
+    /// A lattice from a cell whose rows along open axes may be any finite numbers, zero included. `whose` names the
+    /// cell in errors.
     ///
     /// # Errors
     /// `cell`, where it is not finite or its periodic rows are not independent.
@@ -82,8 +83,8 @@ impl Lattice {
         translation(&self.rows, s)
     }
 
-    /// How far a length computed from wrapped coordinates can be from the one computed from the coordinates given,
-    /// where none of these passes `largest` and nothing farther than `cutoff` matters.
+    /// The largest error of a length computed from wrapped coordinates against that from the coordinates given, where
+    /// none of these passes `largest` and lengths beyond `cutoff` do not matter.
     pub(crate) fn slack(&self, largest: f64, cutoff: f64) -> f64 {
         let lengths: f64 = self.rows.iter().map(|&a| norm(a)).sum();
         (0.5f64).powi(43) * self.skew * (largest + cutoff + lengths)

@@ -1,4 +1,4 @@
-//! What is refused, and that the message names the argument; and the edges that are not errors.
+//! Rejected arguments, and the names of the arguments in messages; and the edges that are not errors.
 
 use madelung_core::backend::pool::Serial;
 use madelung_core::batch::Batch;
@@ -18,7 +18,7 @@ fn search(
     neighbor_list(positions, cutoff, Some(&[cell]), Some(&[pbc]), &batch, options, &Serial)
 }
 
-/// Asserts that `result` is an error about `argument` that says `what`.
+/// Asserts that `result` is an error about `argument` with the text `what`.
 fn refused<T>(result: Result<T>, argument: &str, what: &str) {
     match result.err() {
         Some(error @ Error::Argument { .. }) => {

@@ -1,4 +1,4 @@
-//! A search that keeps its memory gives the lists of one that has none, whatever it was used for before.
+//! A search that keeps its memory gives the lists of a fresh one, after any earlier use.
 
 use madelung_core::backend::pool::Threads;
 use madelung_core::batch::Batch;

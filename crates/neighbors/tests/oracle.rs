@@ -1,4 +1,4 @@
-//! Every method against the oracle, on whatever cells, atoms and batches chance brings.
+//! Every method against the oracle, on random cells, atoms and batches.
 
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::batch::Batch;
@@ -93,7 +93,7 @@ fn agree(systems: &[System], cutoff: f64, half: bool) -> Result<(), TestCaseErro
         let options = options.clone().maybe(method).with_cpu(Cpu::at_most(isa));
         let list = search::<f64>(systems, cutoff, &options, 1);
         prop_assert_eq!(&list.iter().collect::<Vec<_>>(), &expected, "{:?}", method);
-        // Lists from outside are checked: ours pass as what they are, and not as the other kind.
+        // Lists from outside are checked: ours pass as their own kind, and not as the other one.
         let csr = list.to_csr();
         let check =
             |kind| PairList::from_csr(&*csr.neighbor_ptr, &*csr.others, &*csr.shifts, list.columns(), kind);

@@ -1,8 +1,8 @@
 """Neighbour lists and Ewald sums of JAX arrays, with all their derivatives.
 
-The functions of `madelung.numpy`, with the same names, arguments, units and signs, as JAX primitives: under `jit`,
-`vmap`, `scan` and `shard_map`, with every derivative to second order in every mode. No switch of JAX is flipped: arrays
-are float32 unless you turn x64 on.
+The functions of `madelung.numpy`, with its names, arguments, units and signs, as JAX primitives: under `jit`, `vmap`,
+`scan` and `shard_map`, with every derivative to second order in every mode. No switch of JAX is flipped: arrays are
+float32 unless you turn x64 on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from madelung.jax._torch_module import TorchDtypeSpec as TorchDtypeSpec
     from madelung.jax._torch_module import TorchModule as TorchModule
 
-# Without what needs PyTorch, so that all of it can be imported without.
+# Without names that need PyTorch, so that `import *` works without it.
 __all__ = [
     "EwaldParameters",
     "NeighborList",
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs PyTorch, which is imported when it is asked for."""
+    """Names that need PyTorch, imported at first use."""
     if name not in ("ScalarSpec", "TorchDtypeSpec", "TorchModule"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if importlib.util.find_spec("torch") is None:

@@ -1,4 +1,4 @@
-"""Where JAX releases differ. Nothing here is private to JAX, but these names have moved between 0.6 and 0.10."""
+"""Differences between releases of JAX. No name here is private to JAX, but these have moved between 0.6 and 0.10."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def manual_axes(x: Any) -> frozenset[str]:
 
 
 def vary(operands: Sequence[Any]) -> list[Any]:
-    """The operands, differing along the same mesh axes.
+    """The operands, all varying along a common set of mesh axes.
 
-    Results do so then too, and the transpose sums over devices what belongs to an operand that they share: without it
-    gradients within `shard_map` would miss that sum.
+    Results then vary, too, and the transpose sums the cotangents of a shared operand over devices: without it gradients
+    within `shard_map` would miss that sum.
     """
     axes = [manual_axes(x) for x in operands]
     union = frozenset().union(*axes)

@@ -13,8 +13,8 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import numpy as _numpy
 from madelung._schema import FULL
-from madelung.jax import _arrays as given
-from madelung.jax._direct import Energies
+from madelung.jax import _inputs as given
+from madelung.jax._energies import Energies
 from madelung.numpy import EwaldParameters
 
 __all__ = [
@@ -34,7 +34,7 @@ _REAL = (Energies("ewald_real_space"), Energies("ewald_real_space_total"))
 _RECIPROCAL = (Energies("ewald_reciprocal_space"), Energies("ewald_reciprocal_space_total"))
 _SUM = (Energies("ewald_summation"), Energies("ewald_summation_total"))
 
-# The same for all six: their arguments that have derivatives are the same.
+# Bits of the first op, for all six: their differentiable arguments are common.
 _FORCES, _CHARGE_GRADIENTS, _VIRIAL = (_REAL[0].bit[name] for name in ("positions", "charges", "strain"))
 
 
@@ -166,7 +166,7 @@ def ewald_summation(
 ) -> Result:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    A charged cell gets a uniform background. What is left open of `alpha`, `cutoff` and `k_cutoff` is chosen for
+    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
     `accuracy` (see `estimate_ewald_parameters`).
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
@@ -187,7 +187,7 @@ def ewald_summation(
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
             the cutoff do not count, so a list with a skin does. Without a list the call builds one. A list that has
             overflown its capacity makes every result NaN.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: the same as a matrix; not under `jit`.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: those pairs as a matrix; not under `jit`.
         half_fill: whether the list that is given has every pair once; not under `jit`.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3).
         pbc: (3,) or (B, 3) of bool; must be True everywhere.
@@ -200,7 +200,7 @@ def ewald_summation(
             the total force. Nothing is detached: second derivatives are those of the true function.
 
     Returns:
-        The energies, (N,) or (B,), followed by what was asked for of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
         (N,), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), where E is the sum of the
         energies. A single array comes unwrapped, several as a tuple.
 
@@ -257,7 +257,7 @@ def estimate_ewald_parameters(
     Args:
         positions, charges, cell, batch_idx: as for `ewald_summation`.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
-        cutoff, alpha, k_cutoff: what is given is kept; the predicted error is that of what results.
+        cutoff, alpha, k_cutoff: those given are kept; the predicted error is that of the result.
 
     Raises:
         TypeError, ValueError: As `ewald_summation`.
@@ -304,7 +304,7 @@ class _System:
         self.idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))
         self.is_single = h.ndim == 2 and batch_idx is None
         self.is_traced = given.is_traced(r, charges, h, self.idx)
-        # On a device the op looks at values, and records what is wrong with them: `madelung.check_device`.
+        # On a device the op checks values, and records errors: `madelung.check_device`.
         if not self.is_traced and not given.is_remote(r, charges, h, self.idx):
             self.values()
         if h.ndim == 3:
@@ -320,7 +320,7 @@ class _System:
             self.count = int(last[0]) + 1 if len(last) else 0
 
     def values(self) -> check.Charges:
-        """The same as NumPy arrays, values checked."""
+        """The charges as NumPy arrays, values checked."""
         return given.charged(self.positions, self.charges, self.cell, self.idx)
 
     def parameters(self, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> Any:
@@ -369,8 +369,8 @@ class _System:
             check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
         system = self.values()
         h = np.require(system.cell.reshape(-1, 3, 3), np.float64, ["C", "A"])
-        wish = check.Wish(False, "csr", None, None, None, None, False, False)
-        return tuple(map(jnp.asarray, _native.neighbor_list(system.positions, cutoff, h, None, system.groups, wish)))
+        options = check.ListOptions(False, "csr", None, None, None, None, False, False)
+        return tuple(map(jnp.asarray, _native.neighbor_list(system.positions, cutoff, h, None, system.groups, options)))
 
     def waves(self, k_cutoff: Any, miller: Any, of: Any) -> tuple[Any, Any]:
         """Miller indices and the system of each."""
@@ -394,7 +394,7 @@ class _System:
 
 
 def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:
-    """The first row of a list and its offsets say the same; what else may be wrong with either the op finds."""
+    """Checks that the first row of a list agrees with its offsets; the op finds other errors of either."""
     needed, counts = int(ptr[-1]), np.diff(ptr)
     if needed > len(rows):
         expected = f"room for {needed} pairs (`capacity`), which is what `neighbor_ptr` says"

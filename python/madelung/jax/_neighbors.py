@@ -17,9 +17,9 @@ from jax.interpreters import batching, mlir
 from madelung import _arguments as check
 from madelung import _native
 from madelung import numpy as _numpy
-from madelung.jax import _arrays as given
 from madelung.jax import _compat, _ops
-from madelung.jax._primitives import with_scratch
+from madelung.jax import _inputs as given
+from madelung.jax._autodiff import with_scratch
 
 __all__ = ["NeighborList", "Neighbors", "neighbor_list"]
 
@@ -113,7 +113,7 @@ def neighbor_list(
         format: which arrays are returned, see below; with a capacity "coo" or "csr".
         max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has.
         capacity: None: as many as there are pairs.
-        fill_value: what stands behind the neighbours of a row of a matrix. None: N.
+        fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
         method: None chooses by the size of the system.
 
@@ -291,7 +291,7 @@ class Neighbors:
 
     @property
     def lists(self) -> dict[str, jax.Array]:
-        """What the functions take: `ewald_summation(…, **neighbors.lists)`."""
+        """The list as arguments of the functions: `ewald_summation(…, **neighbors.lists)`."""
         return {
             "neighbor_list": self.neighbor_list,
             "neighbor_ptr": self.neighbor_ptr,
@@ -351,13 +351,13 @@ class NeighborList:
     def update(
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
     ) -> Neighbors:
-        """The list for where the atoms are now: the same one, where it is still good."""
+        """The list for the atoms' present positions: the given one, while it is still good."""
         r = lax.stop_gradient(given.reals("positions", positions, neighbors.reference_positions.shape))
         h = None if cell is None else lax.stop_gradient(given.cells(cell, r))
         if (h is None) != (neighbors.reference_cell is None):
             check.refuse("cell", "a cell if the list was allocated with one, else None", "the other")
         moved = jnp.max(jnp.sum((r - neighbors.reference_positions) ** 2, -1), initial=0.0)
-        # True for what is no number, which the search refuses.
+        # True for NaN, which the search refuses.
         stale = ~(4.0 * moved <= self.skin**2)
         if h is not None:
             stale = stale | jnp.any(h != neighbors.reference_cell)
@@ -367,7 +367,7 @@ class NeighborList:
             fresh = self.allocate(r, h, pbc, batch_idx)
             if fresh.num_pairs > neighbors.capacity or neighbors.did_overflow:
                 return fresh
-        # What a list without enough room has led to is NaN: it is not searched in.
+        # An overflowed list has made results NaN, and positions may follow them: no search.
         again = stale & ~neighbors.did_overflow
         idx, systems = _systems(len(r), h, batch_idx, None)
 

@@ -10,7 +10,7 @@ import ctypes
 import jax
 
 from madelung import _cuda, _native
-from madelung.jax._primitives import Family
+from madelung.jax._autodiff import Family
 from madelung.jax._schema import parse
 
 OPS: dict[str, Family] = {op.short: Family(op) for op in parse(_native.described_ops())}

@@ -27,8 +27,8 @@ from jax.interpreters import ad, batching, mlir
 from torch._subclasses import FakeTensor, FakeTensorMode
 
 from madelung import _arguments as check
-from madelung.jax import _arrays as given
 from madelung.jax import _compat
+from madelung.jax import _inputs as given
 
 __all__ = ["ScalarSpec", "TorchDtypeSpec", "TorchModule"]
 
@@ -151,7 +151,7 @@ class TorchModule:
             return self._modules[key]
 
     def results(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """What comes out of calls of a kind, kept."""
+        """The results of calls of a kind, cached."""
         with self._lock:
             known = self._results.get(key)
         if known is None:
@@ -180,22 +180,23 @@ class Forward:
 
     @property
     def count(self) -> int:
-        """How many arrays it takes."""
+        """The number of arrays that the module takes."""
         return sum(not isinstance(s, ScalarSpec) for s in self.spec)
 
     linear = 0
 
     def types(self, avals: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype]]:
-        """Shapes and dtypes of what comes out."""
+        """Shapes and dtypes of the results."""
         return self.results(avals)[0]
 
     def results(self, arrays: Sequence[Any]) -> Any:
-        """The same, and the structure of it."""
+        """Shapes and dtypes of the results, and their tree."""
         key = (self.tree, self.spec, self.scalars, tuple((a.shape, a.dtype) for a in arrays))
         return self.module.results(key, lambda: self._looked(arrays))
 
     def _looked(self, arrays: Sequence[Any]) -> Any:
-        """By a call with tensors that have no memory; where the module looks at values, with those, or zeros."""
+        """The results of a call with tensors that have no memory; where the module reads values, with those, or
+        zeros."""
         module = self.module.module
         device = torch.device("cpu")
         if isinstance(module, torch.nn.Module):
@@ -271,7 +272,7 @@ class Derivative:
 
     @property
     def count(self) -> int:
-        """How many arrays it takes."""
+        """The number of arrays that the derivative takes."""
         return self.of.count + self.linear
 
 
@@ -284,14 +285,14 @@ class Jvp(Derivative):
 
     @property
     def linear(self) -> int:
-        """How many of the last inputs it is linear in."""
+        """The number of the last inputs that the derivative is linear in."""
         return len(self.wrt)
 
     def types(self, avals: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype]]:
         return [t for t in self.of.types(avals[: self.of.count]) if _is_real(t[1])]
 
     def along(self, places: Sequence[int]) -> Jvp:
-        """The same, of some of its linear inputs."""
+        """The derivative along some of its linear inputs."""
         return Jvp(self.of, tuple(self.wrt[k] for k in places))
 
     def transpose(self, undefined: Sequence[int], cotangents: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
 """`vmap` over a call: one call of a larger batch where the declaration allows, else a loop.
 
-Lists may have more room than pairs. Those of a batch are put one behind the other without the gaps, which is what the
-larger call takes; what has an element per pair goes the same way, and back.
+Lists may have more room than pairs. Those of a batch are concatenated without the gaps, as the larger call takes them;
+arrays with an element per pair are packed and unpacked alike.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax import lax
 from madelung._schema import SAVING
 
 if TYPE_CHECKING:
-    from madelung.jax._primitives import Member
+    from madelung.jax._autodiff import Member
 
 _LARGEST = np.iinfo(np.int32).max
 
@@ -43,12 +43,12 @@ def _loop(member: Member, operands: Sequence[Any], mapped: Sequence[bool], param
 
 
 class Gaps:
-    """Where the pairs of stacked lists go."""
+    """Packing of stacked lists without the unused entries between them."""
 
     def __init__(self, ptr: Any, room: int) -> None:
         self.size, self.room = ptr.shape[0], room
         counts = ptr[:, -1]
-        # A list without enough room counts as empty; what comes of it is made NaN.
+        # A list that is too short counts as empty; its results are made NaN.
         self.short = counts > room
         counts = jnp.where(self.short, 0, counts)
         ends = jnp.cumsum(counts, dtype=counts.dtype)

@@ -1,6 +1,6 @@
 """Neighbour lists and Ewald sums of PyTorch tensors, with all their derivatives.
 
-The functions of `madelung.numpy`, with the same names, arguments, units and signs; results are in the graph of their
+The functions of `madelung.numpy`, with its names, arguments, units and signs; results are in the graph of their
 arguments, on the CPU or on the CUDA device where these are. The ops behind them are registered with PyTorch's
 dispatcher when this package is imported.
 """

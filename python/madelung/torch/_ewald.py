@@ -12,10 +12,10 @@ from madelung import _native
 from madelung import numpy as _numpy
 from madelung._schema import FULL
 from madelung.numpy import EwaldParameters
-from madelung.torch import _how
-from madelung.torch import _tensors as given
-from madelung.torch._direct import Energies
-from madelung.torch._how import How
+from madelung.torch import _inputs as given
+from madelung.torch import _mode
+from madelung.torch._energies import Energies
+from madelung.torch._mode import Mode
 
 __all__ = [
     "EwaldParameters",
@@ -36,7 +36,7 @@ _REAL = (Energies("ewald_real_space"), Energies("ewald_real_space_total"))
 _RECIPROCAL = (Energies("ewald_reciprocal_space"), Energies("ewald_reciprocal_space_total"))
 _SUM = (Energies("ewald_summation"), Energies("ewald_summation_total"))
 
-# The same for all six: their arguments that have derivatives are the same.
+# Bits of the first op, for all six: their differentiable arguments are common.
 _FORCES, _CHARGE_GRADIENTS, _VIRIAL = (_REAL[0].bit[name] for name in ("positions", "charges", "strain"))
 
 
@@ -97,29 +97,37 @@ def ewald_real_space(
         hybrid_forces,
     )
     if _is_compiling():
-        return _real_space(_how.Graph, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
+        return _real_space(_mode.Graph, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
     try:
-        how = _how.Eager if positions.is_cpu else _how.Device
-        return _real_space(how, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
+        mode = _mode.Eager if positions.is_cpu else _mode.Device
+        return _real_space(mode, positions, charges, cell, alpha, lists, cutoff, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     raise _explained(failure, positions, charges, cell, batch_idx, outputs, lists, alpha=alpha, cutoff=cutoff)
 
 
 def _real_space(
-    how: How, positions: Any, charges: Any, cell: Any, alpha: Any, lists: Any, cutoff: Any, batch_idx: Any, outputs: Any
+    mode: Mode,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    lists: Any,
+    cutoff: Any,
+    batch_idx: Any,
+    outputs: Any,
 ) -> Result:
-    lattice, atoms, systems, single = _system(how, positions, charges, cell, batch_idx)
-    ptr, columns, shifts = _pairs(how, positions, charges, cell, batch_idx, lists, cutoff)
+    lattice, atoms, systems, single = _system(mode, positions, charges, cell, batch_idx)
+    ptr, columns, shifts = _pairs(mode, positions, charges, cell, batch_idx, lists, cutoff)
     if cutoff is None:
         cutoff = check.UNBOUNDED
     elif type(cutoff) is not float:
         cutoff = check.positive("cutoff", cutoff)
-    split = given.splitting(how, alpha, positions, systems)
+    split = given.splitting(mode, alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    strain = how.no_strain(positions)
+    strain = mode.no_strain(positions)
     flat = (positions, charges, lattice, split, strain, atoms, prefactor, ptr, columns, shifts, FULL, cutoff)
-    return _run(how, _REAL[per_system], flat, want, hybrid, single)
+    return _run(mode, _REAL[per_system], flat, want, hybrid, single)
 
 
 def ewald_reciprocal_space(
@@ -167,10 +175,10 @@ def ewald_reciprocal_space(
     )
     miller = (miller_indices, miller_batch_idx)
     if _is_compiling():
-        return _reciprocal_space(_how.Graph, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
+        return _reciprocal_space(_mode.Graph, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
     try:
-        how = _how.Eager if positions.is_cpu else _how.Device
-        return _reciprocal_space(how, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
+        mode = _mode.Eager if positions.is_cpu else _mode.Device
+        return _reciprocal_space(mode, positions, charges, cell, alpha, k_cutoff, miller, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     waves = {"k_cutoff": k_cutoff, "miller": miller}
@@ -178,7 +186,7 @@ def ewald_reciprocal_space(
 
 
 def _reciprocal_space(
-    how: How,
+    mode: Mode,
     positions: Any,
     charges: Any,
     cell: Any,
@@ -188,12 +196,12 @@ def _reciprocal_space(
     batch_idx: Any,
     outputs: Any,
 ) -> Result:
-    lattice, atoms, systems, single = _system(how, positions, charges, cell, batch_idx)
-    split = given.splitting(how, alpha, positions, systems)
-    indices, of = _waves(how, positions, cell, k_cutoff, miller, systems)
+    lattice, atoms, systems, single = _system(mode, positions, charges, cell, batch_idx)
+    split = given.splitting(mode, alpha, positions, systems)
+    indices, of = _waves(mode, positions, cell, k_cutoff, miller, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    flat = (positions, charges, lattice, split, how.no_strain(positions), atoms, prefactor, indices, of)
-    return _run(how, _RECIPROCAL[per_system], flat, want, hybrid, single)
+    flat = (positions, charges, lattice, split, mode.no_strain(positions), atoms, prefactor, indices, of)
+    return _run(mode, _RECIPROCAL[per_system], flat, want, hybrid, single)
 
 
 def ewald_summation(
@@ -225,7 +233,7 @@ def ewald_summation(
 ) -> Result:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    A charged cell gets a uniform background. What is left open of `alpha`, `cutoff` and `k_cutoff` is chosen for
+    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
     `accuracy` (see `estimate_ewald_parameters`).
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
@@ -249,7 +257,7 @@ def ewald_summation(
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
             the cutoff do not count, so a list with a skin does. Without a list the call builds one.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: the same as a matrix.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: those pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3).
         pbc: (3,) or (B, 3) of bool; must be True everywhere.
@@ -262,7 +270,7 @@ def ewald_summation(
             to the total force. Nothing is detached: second derivatives are those of the true function.
 
     Returns:
-        The energies, (N,) or (B,), followed by what was asked for of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
         (N,), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), where E is the sum of the
         energies. A single tensor comes unwrapped, several as a tuple.
 
@@ -289,10 +297,10 @@ def ewald_summation(
     )
     split = (alpha, cutoff, k_cutoff, (miller_indices, miller_batch_idx), accuracy)
     if _is_compiling():
-        return _summation(_how.Graph, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
+        return _summation(_mode.Graph, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
     try:
-        how = _how.Eager if positions.is_cpu else _how.Device
-        return _summation(how, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
+        mode = _mode.Eager if positions.is_cpu else _mode.Device
+        return _summation(mode, positions, charges, cell, split, lists, pbc, batch_idx, outputs)
     except _FAILURES as error:
         failure = error
     settings = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "miller": split[3], "accuracy": accuracy}
@@ -300,12 +308,12 @@ def ewald_summation(
 
 
 def _summation(
-    how: How, positions: Any, charges: Any, cell: Any, split: Any, lists: Any, pbc: Any, batch_idx: Any, outputs: Any
+    mode: Mode, positions: Any, charges: Any, cell: Any, split: Any, lists: Any, pbc: Any, batch_idx: Any, outputs: Any
 ) -> Result:
     alpha, cutoff, k_cutoff, miller, accuracy = split
     if cutoff is None and (lists[0] is not None or lists[3] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    lattice, atoms, systems, single = _system(how, positions, charges, cell, batch_idx)
+    lattice, atoms, systems, single = _system(mode, positions, charges, cell, batch_idx)
     if pbc is not None:
         _check_periodic(pbc, systems)
     if alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None):
@@ -317,14 +325,14 @@ def _summation(
             k_cutoff = [row[2] for row in rows]
     if type(cutoff) is not float:
         cutoff = check.positive("cutoff", cutoff)
-    ptr, columns, shifts = _pairs(how, positions, charges, cell, batch_idx, lists, cutoff)
-    indices, of = _waves(how, positions, cell, k_cutoff, miller, systems)
-    alphas = given.splitting(how, alpha, positions, systems)
+    ptr, columns, shifts = _pairs(mode, positions, charges, cell, batch_idx, lists, cutoff)
+    indices, of = _waves(mode, positions, cell, k_cutoff, miller, systems)
+    alphas = given.splitting(mode, alpha, positions, systems)
     prefactor, per_system, want, hybrid = _wanted(outputs)
-    strain = how.no_strain(positions)
+    strain = mode.no_strain(positions)
     reals = (positions, charges, lattice, alphas, strain, atoms, prefactor)
     flat = (*reals, ptr, columns, shifts, FULL, cutoff, indices, of)
-    return _run(how, _SUM[per_system], flat, want, hybrid, single)
+    return _run(mode, _SUM[per_system], flat, want, hybrid, single)
 
 
 def estimate_ewald_parameters(
@@ -345,7 +353,7 @@ def estimate_ewald_parameters(
     Args:
         positions, charges, cell, batch_idx: as for `ewald_summation`.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
-        cutoff, alpha, k_cutoff: what is given is kept; the predicted error is that of what results.
+        cutoff, alpha, k_cutoff: those given are kept; the predicted error is that of the result.
 
     Returns:
         Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) tensors (B,) of float64, but for the
@@ -394,20 +402,20 @@ def generate_miller_indices(cell: Tensor, k_cutoff: float | Tensor) -> tuple[Ten
     if h is None:
         check.refuse("cell", "a tensor", "None", TypeError)
     systems = len(check.reals("cell", h, (3, 3) if h.ndim == 2 else ("B", 3, 3)).reshape(-1, 3, 3))
-    how = _how.Graph if _is_compiling() else _how.outside_graphs(cell)
-    indices, of = how.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
-    # What is kept for later calls is not given away.
+    mode = _mode.Graph if _is_compiling() else _mode.outside_graphs(cell)
+    indices, of = mode.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
+    # Copies, since the tensors are kept for later calls.
     return indices.clone(), of.clone()
 
 
-# What an op, the checks before it, or a call of a tensor's method on something else may raise.
+# Errors that an op, the checks before it, or a tensor's method called on another object may raise.
 _FAILURES = (AttributeError, IndexError, TypeError, ValueError, RuntimeError)
 
 
 # The tensors of a list among the arguments.
 _LISTS = ("neighbor_list", "neighbor_ptr", "neighbor_shifts", "neighbor_matrix", "neighbor_matrix_shifts")
 
-# The names of an op's arguments in its messages, and what they are called here.
+# The names of an op's arguments in its messages, and those of the functions here.
 _NAMES = {
     "`atoms: batch_idx`": "`batch_idx`",
     "`waves: batch_idx`": "`miller_batch_idx`",
@@ -418,38 +426,38 @@ _NAMES = {
 }
 
 
-def _system(how: How, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> tuple[Any, Any, Any, bool]:
+def _system(mode: Mode, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> tuple[Any, Any, Any, bool]:
     """The cells (B, 3, 3), the system of each atom, the number of systems, and whether there is but one, unbatched."""
     if batch_idx is None:
         if cell.dim() == 2:
-            return cell.unsqueeze(0), how.one_system(positions, positions.shape[0]), 1, True
+            return cell.unsqueeze(0), mode.one_system(positions, positions.shape[0]), 1, True
         if cell.shape[0] != 1:
             check.refuse("batch_idx", f"the system of each atom, as there are {cell.shape[0]} cells", "None")
-        return cell, how.one_system(positions, positions.shape[0]), 1, False
+        return cell, mode.one_system(positions, positions.shape[0]), 1, False
     if cell.dim() == 3:
         return cell, batch_idx, cell.shape[0], False
-    systems = how.systems(positions, charges, cell, batch_idx)
+    systems = mode.systems(positions, charges, cell, batch_idx)
     return cell.expand(systems, 3, 3), batch_idx, systems, False
 
 
 def _pairs(
-    how: How, positions: Any, charges: Any, cell: Any, batch_idx: Any, lists: Any, cutoff: Any
+    mode: Mode, positions: Any, charges: Any, cell: Any, batch_idx: Any, lists: Any, cutoff: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Offsets, columns and images of a full list: the one that is given, or a new one."""
     neighbor_list, neighbor_ptr, neighbor_shifts, *others = lists
     if neighbor_list is not None and neighbor_ptr is not None and neighbor_shifts is not None:
         matrix, matrix_shifts, fill_value, half_fill = others
         if matrix is None and matrix_shifts is None and fill_value is None and half_fill is False:
-            return how.coo(neighbor_list, neighbor_ptr, neighbor_shifts, positions)
-    full = how.converted(positions, *lists)
+            return mode.coo(neighbor_list, neighbor_ptr, neighbor_shifts, positions)
+    full = mode.converted(positions, *lists)
     if full is not None:
         return full
     if cutoff is None:
         check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
-    return how.searched(positions, charges, cell, batch_idx, cutoff)
+    return mode.searched(positions, charges, cell, batch_idx, cutoff)
 
 
-def _waves(how: How, positions: Any, cell: Any, k_cutoff: Any, miller: Any, systems: Any) -> tuple[Tensor, Tensor]:
+def _waves(mode: Mode, positions: Any, cell: Any, k_cutoff: Any, miller: Any, systems: Any) -> tuple[Tensor, Tensor]:
     """Miller indices and the system of each."""
     indices, of = miller
     if indices is None:
@@ -457,13 +465,13 @@ def _waves(how: How, positions: Any, cell: Any, k_cutoff: Any, miller: Any, syst
             check.refuse("miller_batch_idx", "it with `miller_indices`", "it without")
         if k_cutoff is None:
             check.refuse("k_cutoff", "the radius of the sum, as no `miller_indices` are given", "None")
-        return how.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
+        return mode.waves(cell, given.numbers("k_cutoff", k_cutoff, systems), systems)
     if k_cutoff is not None:
         check.refuse("k_cutoff", "it or `miller_indices`", "both")
     if of is None:
         if systems != 1:
             check.refuse("miller_batch_idx", f"the system of each index, as there are {systems} systems", "None")
-        of = how.one_system(positions, indices.shape[0])
+        of = mode.one_system(positions, indices.shape[0])
     return indices, of
 
 
@@ -483,10 +491,10 @@ def _wanted(outputs: Any) -> tuple[float, bool, int, bool]:
     return prefactor, per_system, want, check.flag("hybrid_forces", hybrid)
 
 
-def _run(how: How, energies: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Result:
+def _run(mode: Mode, energies: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Result:
     if not (want or hybrid):
-        return energies.public(*flat) if how is _how.Graph else energies.value(*flat)
-    results = energies.in_graph(flat, want, hybrid) if how is _how.Graph else energies.eager(flat, want, hybrid)
+        return energies.public(*flat) if mode is _mode.Graph else energies.value(*flat)
+    results = energies.in_graph(flat, want, hybrid) if mode is _mode.Graph else energies.eager(flat, want, hybrid)
     if want & _VIRIAL and single:
         results = (*results[:-1], results[-1][0])
     return results[0] if len(results) == 1 else tuple(results)
@@ -523,7 +531,7 @@ def _explained(
     miller: Any = (None, None),
     accuracy: Any = None,
 ) -> Exception:
-    """What was wrong with a call that failed, in the words of every error of this library: raised, or returned."""
+    """The error of a call that failed, in the words of this library: raised, or returned."""
     if any(isinstance(x, Tensor) and given.is_transformed(x) for x in (positions, charges, cell)):
         return error
     tensors = {"charges": charges, "cell": cell, "batch_idx": batch_idx, "alpha": alpha}

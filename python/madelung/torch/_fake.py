@@ -1,4 +1,4 @@
-"""What comes out of a call, without computing it: for tracing, with symbolic sizes."""
+"""The shapes and dtypes of a call's results, without computing them: for tracing, with symbolic sizes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from madelung.torch._schema import Op
 # launches.
 MANY = 4096
 
-# For each list that was checked what it was, by the identity of its columns. Tensors are held weakly.
+# For each list that was checked its state, by the identity of its columns.
 _checked: dict[int, tuple[tuple[weakref.ref[Any], ...], Any]] = {}
 
 
@@ -33,7 +33,8 @@ class Lists:
         self.op = op
 
     def mark(self, args: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
-        """The arguments with lists that were checked before marked so; and what to `remember` if the call ends well."""
+        """The arguments with lists that were checked before marked so; and the lists to `remember` if the call
+        succeeds."""
         marked, pending, dims = list(args), [], self.op.dims(args)
         for n, columns in zip(self.starts, self.columns):
             arrays, kind = args[n : n + 3], args[n + 3]
@@ -46,7 +47,7 @@ class Lists:
             if before == state and all(ref() is x for ref, x in zip(refs, arrays)):
                 marked[n + 3] = kind | CHECKED
             elif arrays[1].is_cpu:
-                # What a call on a device has found is not known when it ends.
+                # Errors on a device are not known when a call ends.
                 pending.append((arrays, state))
         return marked, pending
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from madelung import _arguments as check
 from madelung import numpy as _numpy
 from madelung._schema import CHECKED, FULL, HALF
-from madelung.torch import _how, _ops, _search
-from madelung.torch import _tensors as given
+from madelung.torch import _inputs as given
+from madelung.torch import _mode, _ops, _search
 
 __all__ = ["neighbor_list"]
 
@@ -54,7 +54,7 @@ def neighbor_list(
 ) -> tuple[Tensor, ...]:
     """All pairs of atoms and images closer than `cutoff` (strictly).
 
-    As `madelung.numpy.neighbor_list`, with the same pairs in the same order. Distances and vectors are differentiable
+    The list of `madelung.numpy.neighbor_list`, with its pairs in its order. Distances and vectors are differentiable
     twice in positions and cell; which pairs there are is not. The number of pairs depends on values, so a compiled
     graph breaks here (an error with `fullgraph=True` and in exported graphs): make the list outside of it.
 
@@ -75,7 +75,7 @@ def neighbor_list(
             CUDA device it goes with `capacity` for a matrix alone, which has −1 everywhere (N + 1 where that is the
             `fill_value`) if it does not fit.
         capacity: the most pairs that the list may have. None: as many as it has.
-        fill_value: what stands behind the neighbours of a row of a matrix. None: N.
+        fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
         method: None chooses by the size of the system.
 
@@ -91,10 +91,10 @@ def neighbor_list(
             needed. A list is never cut short.
     """
     if isinstance(positions, Tensor) and positions.is_cuda:
-        wish = check.wish(
+        options = check.list_options(
             half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors
         )
-        return _search.neighbor_list(positions, cutoff, cell, pbc, batch_idx, batch_ptr, wish)
+        return _search.neighbor_list(positions, cutoff, cell, pbc, batch_idx, batch_ptr, options)
     r, _, h = given.reals(positions, None, cell)
     if r is None:
         check.refuse("positions", "a tensor", "None", TypeError)
@@ -150,8 +150,8 @@ def _measured(
         cell = torch.eye(3, dtype=positions.dtype, device="cpu")
     if cell.dim() == 2:
         cell = cell.expand(systems, 3, 3)
-    atoms = _how.Eager.one_system(positions, len(positions)) if idx is None else torch.from_numpy(idx)
-    # The search has made it, so it is what it says.
+    atoms = _mode.Eager.one_system(positions, len(positions)) if idx is None else torch.from_numpy(idx)
+    # Made by the search, so it needs no check.
     kind = (HALF if half_fill else FULL) + CHECKED
     lists = [torch.from_numpy(np.ascontiguousarray(x)) for x in (ptr, columns, shifts)]
     vectors, distances = _ops.pair_vectors(positions, cell, atoms, *lists, kind)

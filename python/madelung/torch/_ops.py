@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from madelung import _cuda, _native
-from madelung.torch import _fake, _functions
+from madelung.torch import _autograd, _fake
 from madelung.torch._schema import Op, parse
 
 
@@ -34,11 +34,11 @@ def _register(op: Op) -> Callable[..., Any]:
             if private:
                 # Autograd passes by: it is done with where a private op is called.
                 fragment.impl(name, torch.library.fallthrough_kernel, "Autograd")
-    return _functions.callable_of(op, fragment)
+    return _autograd.callable_of(op, fragment)
 
 
 _cuda.prepare()
-# Without these objects torch would forget what was registered through them.
+# Without these objects torch would forget the registrations made through them.
 _KEPT: list[torch.library.Library] = []
 OPS: dict[str, Op] = {op.short: op for op in parse(_native.torch_init(_libtorch()))}
 __all__ = list(OPS)

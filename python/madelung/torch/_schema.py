@@ -42,7 +42,7 @@ class Op(_schema.Op):
                 raise TypeError(f"`{names[n]}`: expected a tensor, got {type(args[n]).__name__}")
 
     def check(self, flat: Sequence[Any]) -> None:
-        """As for every framework, and devices."""
+        """The checks of every framework, and of devices."""
         first = self.reals[0] if self.reals else self.tensors[0]
         for n in self.tensors:
             if flat[n].device != flat[first].device:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from madelung import _arguments as check
 from madelung._schema import CHECKED, FULL, HALF
+from madelung.torch import _inputs as given
 from madelung.torch import _ops
-from madelung.torch import _tensors as given
-from madelung.torch._functions import _transforms_active
+from madelung.torch._autograd import _transforms_active
 from madelung.torch._lists import remember
 
 # A capacity of as many as there are.
@@ -36,14 +36,14 @@ def _fake(
     half: int,
     capacity: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What comes out of a search, for tracing."""
+    """The shapes and dtypes of a search's results, for tracing."""
     room = torch.library.get_ctx().new_dynamic_size() if capacity < 0 else capacity
     shapes = ((2, room), (positions.shape[0] + 1,), (room, 3))
     pairs, ptr, shifts = (positions.new_empty(shape, dtype=torch.int32) for shape in shapes)
     return pairs, ptr, shifts
 
 
-# Without this object torch would forget what is registered through it.
+# Without this object torch would forget the registrations made through it.
 _KEPT = torch.library.Library("madelung", "FRAGMENT")
 torch.library.register_fake(_NAME, _fake, lib=_KEPT)
 # Lists have no derivatives.
@@ -63,8 +63,8 @@ class Found:
     cell: Tensor
 
 
-# The columns of lists that were found here, by the identity of the list, which is held weakly: a view of them that
-# stays the same, so that calls know them as checked.
+# The columns of lists that were found here, by the identity of the list, which is held weakly: one view of them for all
+# calls, so that calls know them as checked.
 _columns: dict[int, tuple[Any, Tensor]] = {}
 
 
@@ -102,7 +102,7 @@ def search(
 
 
 def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
-    """Full lists are what they are said to be, while nobody changes them."""
+    """Remembers full lists as checked, while they stay unchanged."""
     key = id(pairs)
     # Of an alias: a view would keep its base, and with it this entry, alive.
     columns = pairs.detach()[1]
@@ -135,7 +135,8 @@ def _periodic(pbc: Any, cell: Any, positions: Tensor) -> Tensor:
 
 
 def _batch(positions: Tensor, systems: int | None, batch_idx: Any, batch_ptr: Any) -> tuple[Tensor, int]:
-    """The system of each atom, int32, and how many there are. What does not fit is −1, which the search refuses."""
+    """The system of each atom, int32, and how many there are. Numbers that do not fit become −1, which the search
+    refuses."""
     atoms = len(positions)
     if batch_idx is None and batch_ptr is None:
         if systems not in (None, 1):
@@ -156,7 +157,7 @@ def _batch(positions: Tensor, systems: int | None, batch_idx: Any, batch_ptr: An
         if systems is None:
             values = check.integers("batch_idx", given.view("batch_idx", idx), (atoms,))
             systems = int(values[-1]) + 1 if atoms else 0
-        # What no i32 holds is no number of a system either.
+        # Numbers beyond i32 are no system either.
         idx = idx.clamp(-1, torch.iinfo(torch.int32).max).to(torch.int32) if idx.dtype == torch.int64 else idx
         of = idx if of is None else torch.where(idx == of, of, -1)
     assert of is not None and systems is not None
@@ -164,48 +165,48 @@ def _batch(positions: Tensor, systems: int | None, batch_idx: Any, batch_ptr: An
 
 
 def neighbor_list(
-    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, wish: check.Wish
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
 ) -> tuple[Tensor, ...]:
-    """The list in the form that is asked for, and what its pairs measure."""
-    most, capacity = wish.max_neighbors, wish.capacity
-    if capacity is not None and (most is None) == (wish.format == "matrix"):
+    """The list in the requested form, and the lengths and vectors of its pairs."""
+    most, capacity = options.max_neighbors, options.capacity
+    if capacity is not None and (most is None) == (options.format == "matrix"):
         expected = "the width of the matrix" if most is None else "None"
-        expected += f" with `capacity` and the format {wish.format!r}, as nothing is read from the device"
+        expected += f" with `capacity` and the format {options.format!r}, as nothing is read from the device"
         check.refuse("max_neighbors", expected, most)
-    if wish.fill_value is not None and 0 <= wish.fill_value < len(positions):
+    if options.fill_value is not None and 0 <= options.fill_value < len(positions):
         expected = f"a number that is not one of the {len(positions)} indices"
-        check.refuse("fill_value", expected, wish.fill_value)
+        check.refuse("fill_value", expected, options.fill_value)
     cutoff = check.positive("cutoff", cutoff)
-    found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, wish.half_fill, capacity)
+    found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, options.half_fill, capacity)
     atoms = len(positions)
-    if capacity is None and (most is not None or wish.format == "matrix"):
+    if capacity is None and (most is not None or options.format == "matrix"):
         longest = int(found.ptr.diff().max()) if atoms else 0
         if most is not None and longest > most:
             check.refuse("max_neighbors", f"at least {longest}", most)
         most = longest if most is None else most
     measured: list[Tensor] = []
-    if wish.distances or wish.vectors:
-        # The search has made it, so it is what it says.
-        kind = (HALF if wish.half_fill else FULL) + CHECKED
+    if options.distances or options.vectors:
+        # Made by the search, so it needs no check.
+        kind = (HALF if options.half_fill else FULL) + CHECKED
         of_list = (found.ptr, columns_of(found.pairs), found.shifts, kind)
         vectors, distances = _ops.pair_vectors(positions, found.cell, found.of, *of_list)
-        measured = [x for x, asked in ((distances, wish.distances), (vectors, wish.vectors)) if asked]
-    if wish.format == "coo":
+        measured = [x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked]
+    if options.format == "coo":
         return found.pairs, found.ptr, found.shifts, *measured
-    if wish.format == "csr":
+    if options.format == "csr":
         return found.ptr, found.pairs[1], found.shifts, *measured
     assert most is not None
     counts = found.ptr.diff()
     rows, columns = found.pairs
     slots = torch.arange(len(rows), device=rows.device) - found.ptr[rows.long()]
-    # What has no place goes behind the last one.
+    # Entries without a place go behind the last one.
     at = torch.where((rows < atoms) & (slots < most), rows.long() * most + slots, atoms * most)
 
     def spread(x: Tensor, fill: int = 0) -> Tensor:
         full = x.new_full((atoms * most + 1, *x.shape[1:]), fill)
         return full.index_copy(0, at, x)[:-1].reshape(atoms, most, *x.shape[1:])
 
-    fill = atoms if wish.fill_value is None else wish.fill_value
+    fill = atoms if options.fill_value is None else options.fill_value
     matrix = spread(columns, fill)
     if capacity is not None and atoms:
         # A matrix that would not have all pairs has none, but an index that every function refuses.

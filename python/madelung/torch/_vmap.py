@@ -27,7 +27,7 @@ def batched(
 
 
 def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> list[Any] | None:
-    """The arguments of one call with the systems of all; None where an i32 cannot number what is in them."""
+    """The arguments of one call with the systems of all; None where an i32 cannot number their elements."""
     n = len(op.inputs)
     dims = op.dims(args[:n], lambda k, x: x.shape[1:] if mapped[k] else x.shape)
     if any(size * dim > _LARGEST for dim in dims.values()):
@@ -64,7 +64,7 @@ def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> li
 
 
 def _offsets(ptr: Any, mapped: bool, size: int, pairs: int) -> Any:
-    """Where rows begin in lists that lie one behind the other."""
+    """The offsets of rows in concatenated lists."""
     starts = ptr[:, :-1] if mapped else ptr[:-1].unsqueeze(0).expand(size, -1)
     begin = pairs * torch.arange(size, device=ptr.device, dtype=torch.int64)
     return torch.cat([(starts + begin[:, None]).reshape(-1), begin.new_full((1,), pairs * size)])

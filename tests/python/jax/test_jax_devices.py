@@ -12,7 +12,7 @@ from jax_cases import ALPHA as SPLITTING
 from jax_cases import close, listed, system
 
 import madelung.jax as mj
-from madelung.jax import _arrays as given
+from madelung.jax import _inputs as given
 
 ALPHA, CUTOFF, K_CUTOFF = 0.8, 2.4, 4.0
 

@@ -8,7 +8,7 @@ use std::process::Command;
 /// Compiles a source to a library, with options behind the others.
 ///
 /// # Panics
-/// Where there is no C++ compiler, or it refuses the text.
+/// If there is no C++ compiler, or it refuses the text.
 pub(crate) fn compile(source: &Path, made: &Path, options: &[&str]) {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let mut words = compiler.split_whitespace();
@@ -29,7 +29,7 @@ pub(crate) fn compile(source: &Path, made: &Path, options: &[&str]) {
 /// would differ between processors.
 ///
 /// # Panics
-/// Where there is no C++ compiler, or it refuses the text.
+/// If there is no C++ compiler, or it refuses the text.
 pub fn compiled(text: &str) -> Library {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (source, made) = (folder.path().join("texts.cpp"), folder.path().join("texts.so"));

@@ -1,11 +1,11 @@
-//! Stand-ins for what CUDA programs find on a machine with a GPU, compiled by the host's C++ compiler.
+//! Stand-ins for CUDA's libraries and devices, compiled by the host's C++ compiler.
 //!
-//! [`HOST`] makes CUDA text run on the host. The three libraries make programs run that load the driver, NVRTC and cuFFT:
-//! [`install`] loads them into this process, ahead of any real ones; other processes find them in [`folder`] by
-//! `LD_LIBRARY_PATH`. The environment of a process says what its GPUs are like: `STAND_IN_DEVICES` (2),
-//! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (bytes of each, 2^30), `STAND_IN_NVRTC_HIGHEST` (the newest architecture
-//! that NVRTC knows). With `STAND_IN_RACES`, launches whose threads race fail (`races.cuh`). With
-//! `MADELUNG_TEST_DEVICE=cuda` there are no stand-ins: the same tests run on a GPU.
+//! [`HOST`] makes CUDA text run on the host. The three libraries make programs run that load the driver, NVRTC and
+//! cuFFT: [`install`] loads them into this process, ahead of any real ones; other processes find them in [`folder`] by
+//! `LD_LIBRARY_PATH`. The environment of a process configures its GPUs: `STAND_IN_DEVICES` (2), `STAND_IN_CAPABILITY`
+//! (90), `STAND_IN_MEMORY` (bytes of each, 2^30), `STAND_IN_NVRTC_HIGHEST` (the newest architecture that NVRTC knows).
+//! With `STAND_IN_RACES`, launches whose threads race fail (`races.cuh`). With `MADELUNG_TEST_DEVICE=cuda` there are no
+//! stand-ins: the tests run on a GPU.
 
 mod compile;
 mod launches;
@@ -16,12 +16,13 @@ pub use libraries::{calls, folder, install, is_real, look_for_races, message, se
 #[doc(hidden)]
 pub use {madelung_core as core, madelung_cpu as cpu};
 
-/// What goes before CUDA text for a host's compiler: blocks, threads, barriers, shuffles, atomics and functions.
+/// The text ahead of CUDA text for a host's compiler: blocks, threads, barriers, shuffles, atomics and functions.
 ///
-/// A launch is `stand_in::launch(grid, threads, order, body)`, which answers what went wrong, or null.
+/// A launch is `stand_in::launch(grid, threads, order, body)`, which returns an error message, or null.
 pub const HOST: &str = include_str!("../host.cuh");
 
-/// What no call may ask of the driver whose caller lends it a stream and memory: counts of them stay as they were.
+/// Functions of the driver that no call may use if its caller lends it a stream and memory: their counts must not
+/// change.
 pub const UNASKED: [&str; 20] = [
     "cuMemAlloc_v2",
     "cuMemAllocAsync",
@@ -61,7 +62,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// As the C++ text has it: `Order::Kind`, and the seed.
+    /// The order in C++: `Order::Kind`, and the seed.
     pub fn as_cxx(self) -> (i32, u64) {
         match self {
             Self::Forwards => (0, 0),

@@ -31,11 +31,11 @@ const LIBRARIES: [(&str, &str, &[&str]); 3] = [
 /// The folder of the stand-in libraries, for the `LD_LIBRARY_PATH` of other processes.
 ///
 /// # Panics
-/// Where there is no C++ compiler, or no temporary folder to write to.
+/// If there is no C++ compiler, or no temporary folder to write to.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        // They take seconds to make, and many test programs want them: kept by what they are made of.
+        // The libraries take seconds to compile, and many test programs use them: kept by the hash of their sources.
         let mut hash = DefaultHasher::new();
         (TEXTS, std::env::var_os("CXX"), std::env::var_os("USER")).hash(&mut hash);
         let folder = std::env::temp_dir().join(format!("madelung-stand-in-{:016x}", hash.finish()));
@@ -46,7 +46,7 @@ pub fn folder() -> &'static Path {
     })
 }
 
-/// Makes the libraries in a folder of their own, which then gets its name: nobody sees half of them.
+/// Makes the libraries in a folder of their own, which is then renamed, so that processes never see half of them.
 fn make(folder: &Path) {
     let parent = folder.parent().expect("a folder in another one");
     let made = tempfile::tempdir_in(parent).expect("a temporary folder");
@@ -79,28 +79,27 @@ fn libraries() -> &'static [Library; 3] {
     })
 }
 
-/// Whether the machine's own GPU is tested, and nothing stands in for it: with `MADELUNG_TEST_DEVICE=cuda`. Then calls
-/// are not counted, and what the stand-ins are told is told nobody.
+/// Whether the machine's own GPU is tested, without stand-ins: with `MADELUNG_TEST_DEVICE=cuda`. Then calls are not
+/// counted, and settings of the stand-ins have no effect.
 pub fn is_real() -> bool {
     static REAL: OnceLock<bool> = OnceLock::new();
     *REAL.get_or_init(|| std::env::var_os("MADELUNG_TEST_DEVICE").is_some_and(|device| device == "cuda"))
 }
 
-/// Loads the stand-ins, so that whoever asks for the driver, NVRTC or cuFFT in this process finds them; or leaves the real
-/// ones to be found ([`is_real`]).
+/// Loads the stand-ins as the driver, NVRTC and cuFFT of this process; or leaves the real ones ([`is_real`]).
 ///
 /// # Panics
-/// Where they cannot be made.
+/// If they cannot be made.
 pub fn install() {
     if !is_real() {
         libraries();
     }
 }
 
-/// How often a function of the libraries was called: `cuMemAlloc_v2`, say.
+/// The number of calls of a function of the libraries: `cuMemAlloc_v2`, say.
 ///
 /// # Panics
-/// Where they cannot be made.
+/// If the libraries cannot be made.
 pub fn calls(name: &str) -> u64 {
     if is_real() {
         return 0;
@@ -121,7 +120,7 @@ pub fn calls(name: &str) -> u64 {
 /// The order in which launches run from here on.
 ///
 /// # Panics
-/// Where the libraries cannot be made.
+/// If the libraries cannot be made.
 pub fn set_order(order: Order) {
     if is_real() {
         return;
@@ -134,10 +133,10 @@ pub fn set_order(order: Order) {
     }
 }
 
-/// How many bytes each device has from here on.
+/// Sets the bytes of memory of each device from here on.
 ///
 /// # Panics
-/// Where the libraries cannot be made.
+/// If the libraries cannot be made.
 pub fn set_memory(bytes: usize) {
     if is_real() {
         return;
@@ -149,10 +148,10 @@ pub fn set_memory(bytes: usize) {
     }
 }
 
-/// What the last kernel that failed said.
+/// The message of the last kernel that failed.
 ///
 /// # Panics
-/// Where the libraries cannot be made.
+/// If the libraries cannot be made.
 pub fn message() -> String {
     // SAFETY: the function has this signature, and its text ends with a zero.
     unsafe {
@@ -161,11 +160,11 @@ pub fn message() -> String {
     }
 }
 
-/// Runs the tests of this program whose names begin with these once more, in another process, in which launches fail whose
-/// threads race. On a GPU, and in that process, there is nothing to do.
+/// Runs the tests of this program whose names begin with these once more, in another process, in which launches fail
+/// whose threads race. On a GPU, and in that process, there is nothing to do.
 ///
 /// # Panics
-/// Where one of them fails, with what it says.
+/// If one of them fails, with its output.
 pub fn look_for_races(tests: &[&str]) {
     if is_real() || std::env::var_os("STAND_IN_RACES").is_some() {
         return;

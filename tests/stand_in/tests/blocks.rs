@@ -1,5 +1,5 @@
-//! The emulation of blocks: sums by barriers and shuffles against their closed forms, in every order, and what it says
-//! of texts that a GPU would hang on.
+//! The emulation of blocks: sums by barriers and shuffles against their closed forms, in every order, and its errors
+//! for texts that a GPU would hang on.
 #![expect(unsafe_code, reason = "what the C++ compiler made is called here")]
 
 use libloading::Library;
@@ -42,7 +42,7 @@ __global__ void counts(long long* out) {
   const int odd = __syncthreads_count(threadIdx.x % 2), none = __syncthreads_or(0), all = __syncthreads_and(1);
   if (threadIdx.x == 0) out[0] = odd + 1000 * none + 100000 * all;
 }
-// What waits for the thread before it sees the order.
+// Threads that wait for others see the order.
 __global__ void turns(long long* out) {
   __shared__ int next;
   if (threadIdx.x == 0) next = 0;
@@ -178,6 +178,6 @@ fn what_would_hang_is_said() {
             assert!(fits, "{name} {order:?}: {said}");
         }
     }
-    // What was given up does not disturb the next launch.
+    // An aborted launch does not disturb the next one.
     assert_eq!(launch("counts", Order::Forwards).expect("a launch")[0], 100_050);
 }

@@ -1,4 +1,4 @@
-//! What handlers answer a runtime, and what becomes of errors.
+//! Metadata of handlers, and their errors.
 
 use super::*;
 use std::ffi::CStr;
@@ -58,7 +58,7 @@ fn frame(api: *const Api, stage: u32, extension: *mut Extension) -> CallFrame {
     }
 }
 
-/// What a handler answers a runtime of some version that registers it, or one that does not say.
+/// The metadata that a handler reports at its registration to a runtime of some version, or of none.
 fn answer(runtime: Option<(c_int, c_int)>, handler: Handler) -> ((c_int, c_int), u32) {
     let api = runtime.map(api);
     let mut metadata = Metadata { size: size_of::<Metadata>(), version: version((7, 7)), traits: 7 };
@@ -110,6 +110,6 @@ fn errors_and_panics_become_errors_of_xla() {
     assert_eq!(error, Some((UNIMPLEMENTED, "with a null".into())));
     let error = run(STAGE_EXECUTE, |_| panic!("on purpose"));
     assert_eq!(error, Some((INTERNAL, "a defect in Madelung, please report it: on purpose".into())));
-    // Only what is executed does something.
+    // Only the stage of execution does something.
     assert_eq!(run(0, |_| panic!("not called")), None);
 }

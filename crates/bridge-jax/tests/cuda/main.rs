@@ -38,7 +38,7 @@ fn some_reals(shape: &[usize], seed: u64) -> Array {
 }
 
 impl Input {
-    /// With room for `spare` pairs more than there are, or fewer.
+    /// Operands with room for `spare` pairs more than there are, or fewer.
     fn new(spare: isize) -> Self {
         let of = [0, 0, 0, 0, 1, 1];
         let atoms = of.len();
@@ -59,7 +59,7 @@ impl Input {
         }
         let pairs = others.len();
         let room = pairs.checked_add_signed(spare).expect("room");
-        // What stands behind the last pair is nothing that may be followed.
+        // Entries behind the last pair are no valid indices.
         others.resize(room, i32::MAX);
         shifts.resize(3 * room, i32::MAX);
         let miller = [1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0, -1, 0, 1, 1, 0, 0, 0, 2, 0];
@@ -135,7 +135,7 @@ impl Input {
             }
             other => panic!("no member: {other}"),
         };
-        // All that may follow is there, but for what an earlier call has saved.
+        // All arrays that may follow are given, except for those that an earlier call has saved.
         attributes.insert("mask".into(), Attribute::Int((1 << extra.len()) - 1));
         attributes.entry("want".into()).or_insert(Attribute::Int((1 << reals.len()) - 1));
         operands.extend(extra.iter().zip(2..).map(|(shape, seed)| some_reals(shape, seed)));
@@ -266,7 +266,7 @@ fn with_scratch() -> Handler {
     CUDA.member.with_scratch.expect("a handler")
 }
 
-/// How much of it.
+/// The bytes of that scratch.
 fn bytes_of(described: &Described, target: &str, q: &Question) -> usize {
     let typed = |view: &View<'_>| (view.dtype(), view.shape().to_vec());
     let integer = |name: &str| match q.attributes.get(name) {
@@ -306,7 +306,7 @@ fn scratch_of_the_size_that_was_measured_is_all_that_a_call_asks_for() {
         call(bytes).unwrap_or_else(|e| panic!("{target}: {e:?}"));
         assert_eq!(calls("cuMemcpyDtoDAsync_v2"), copies, "{target}: results are made where they are wanted");
         assert_eq!(xla.read(&got), xla.read(&want), "{target}");
-        // Whatever is less by more than what aligning may take is too little.
+        // Scratch is too small if less by more than alignment may take.
         let (code, text) = call(bytes - 512).expect_err(target);
         assert!(code == 13 && text.contains("scratch memory"), "{target}: {code}: {text}");
         xla.exhausted.store(false, Ordering::Relaxed);
@@ -326,7 +326,7 @@ fn a_call_with_scratch_can_be_captured_and_run_again_on_other_numbers() {
                 .unwrap_or_else(|e| panic!("{target}: {e:?}"));
         });
         for factor in [1.0, 0.97] {
-            // Everything that is no integer, and so every argument of physics.
+            // All operands that are no integers, and so every argument of physics.
             let others: Vec<Array> = q.operands.iter().map(|array| scaled(array, factor)).collect();
             xla.overwrite(&operands, &others);
             // Scratch may be anybody's between two runs.
@@ -345,7 +345,7 @@ fn a_call_with_scratch_can_be_captured_and_run_again_on_other_numbers() {
     check(device()).expect("nothing went wrong");
 }
 
-/// The same array with its reals times a factor.
+/// The array with its reals times a factor.
 fn scaled(array: &Array, factor: f64) -> Array {
     if !array.dtype().is_real() {
         return array.view().to_array();
@@ -354,7 +354,7 @@ fn scaled(array: &Array, factor: f64) -> Array {
     Array::from_f64(array.dtype(), array.shape(), &data).expect("a shape that fits")
 }
 
-/// What nobody takes for numbers.
+/// An array of NaN.
 fn filled_like(array: &Array) -> Array {
     Array::filled(array.dtype(), array.shape(), f64::NAN)
 }

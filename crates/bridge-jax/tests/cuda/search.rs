@@ -8,7 +8,7 @@ use madelung_cuda::check;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// What a search is given.
+/// The input of a search.
 #[derive(Clone)]
 struct Question {
     operands: Vec<Array>,
@@ -68,7 +68,7 @@ fn pairs_of(q: &Question) -> usize {
     on_cpu(q, 0)[1].last().copied().expect("offsets") as usize
 }
 
-/// Results that hold what looks like none.
+/// Buffers of results, filled with fill values.
 fn room(xla: &Xla, q: &Question, capacity: usize) -> Vec<Array> {
     let filled = shapes(q, capacity).map(|shape| integers(&shape, &vec![-7; shape.iter().product()]));
     xla.send(&filled)

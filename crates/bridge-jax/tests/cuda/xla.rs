@@ -1,5 +1,5 @@
-//! A little XLA: call frames, and what a handler may ask for while it has one. Declared from jaxlib's `c_api.h`, apart from
-//! the crate's own declarations.
+//! A little XLA: call frames, and the functions that a handler may call with one. Declared from jaxlib's `c_api.h`,
+//! apart from the crate's own declarations.
 #![expect(unsafe_code, reason = "a foreign calling convention, spoken from the other side")]
 
 use libloading::Library;
@@ -153,7 +153,7 @@ pub(crate) enum Attribute {
     Text(String),
 }
 
-/// XLA on a device: its stream, its memory, and what of it a handler has.
+/// XLA on a device: its stream and its memory, with the blocks that a handler holds.
 pub(crate) struct Xla {
     pub(crate) memory: Memory,
     given: Mutex<BTreeMap<usize, Block>>,
@@ -354,7 +354,7 @@ pub(crate) fn call_on_cpu(
     call_on_cpu_with(handler, operands, results, attributes, -7.0)
 }
 
-/// The same with results of another type, which hold `none` before.
+/// A call on the CPU with results of type T, which hold `none` before.
 pub(crate) fn call_on_cpu_with<T: Number>(
     handler: Handler,
     operands: &[Array],
@@ -388,7 +388,7 @@ impl Number for i32 {
 }
 
 impl Xla {
-    /// On a stream of its own of a device.
+    /// XLA on a device, with a stream of its own.
     pub(crate) fn new(ordinal: usize) -> Self {
         let device = Device::get(ordinal).expect("a device");
         Self {
@@ -404,7 +404,7 @@ impl Xla {
         arrays.iter().map(|array| self.memory.upload(&array.view()).expect("a copy")).collect()
     }
 
-    /// Memory for results of f64, which holds what looks like none.
+    /// Memory for results of f64, filled with fill values.
     pub(crate) fn results(&self, shapes: &[Vec<usize>]) -> Vec<Array> {
         let filled: Vec<Array> = shapes.iter().map(|shape| Array::filled(DType::F64, shape, -7.0)).collect();
         self.send(&filled)
@@ -421,7 +421,7 @@ impl Xla {
         self.call_with(handler, operands, results, None, attributes)
     }
 
-    /// The same with memory for scratch, and how many bytes of it, as the last result.
+    /// A call with memory for scratch, and its number of bytes, as the last result.
     pub(crate) fn call_with(
         &self,
         handler: Handler,
@@ -453,7 +453,7 @@ impl Xla {
         }
     }
 
-    /// What a call puts on the stream, as a graph.
+    /// The work of a call on the stream, as a graph.
     pub(crate) fn capture(&self, mut call: impl FnMut()) -> Graph {
         Graph::capture(self.memory.stream(), |_| {
             call();
@@ -473,7 +473,7 @@ impl Xla {
         self.send(&[Array::zeros(DType::F16, &[bytes.div_ceil(2)])]).remove(0)
     }
 
-    /// What is in arrays there.
+    /// The elements of arrays on the device.
     pub(crate) fn read(&self, arrays: &[Array]) -> Vec<Vec<f64>> {
         let stream = self.memory.stream();
         arrays.iter().map(|array| stream.read(&array.view()).expect("a copy").to_f64()).collect()

@@ -1,7 +1,7 @@
 //! Compiled programs on disk.
 //!
-//! A file is written under a name of its own and renamed, so that processes that start together see whole files. Whatever
-//! does not work is as if there were no cache: compiling again costs time and nothing else.
+//! A file is written under a name of its own and renamed, so that processes that start together see whole files. All
+//! errors are ignored: compiling again costs time and nothing else.
 
 use crate::compile::hash::Hash;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const MAGIC: &[u8; 16] = b"madelung cubin 1";
 /// The magic bytes, a length of 8 bytes, a hash of 16.
 const HEAD: usize = 40;
 
-/// Where compiled programs are kept: `$MADELUNG_CACHE`, or `madelung` in the user's folder for caches.
+/// The folder of compiled programs: `$MADELUNG_CACHE`, or `madelung` in the user's folder for caches.
 fn folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("MADELUNG_CACHE")
@@ -31,14 +31,14 @@ fn head(bytes: &[u8]) -> Vec<u8> {
     head
 }
 
-/// What was kept under a key, if it is whole.
+/// The bytes kept under a key, if the file is whole.
 pub(crate) fn get(key: u128) -> Option<Vec<u8>> {
     let file = std::fs::read(path(key)?).ok()?;
     let (found, bytes) = file.split_at_checked(HEAD)?;
     (found == head(bytes)).then(|| bytes.to_vec())
 }
 
-/// Keeps bytes under a key, in the place of what was there.
+/// Keeps bytes under a key, replacing earlier ones.
 pub(crate) fn put(key: u128, bytes: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let Some(path) = path(key) else { return };
@@ -56,7 +56,7 @@ pub(crate) fn put(key: u128, bytes: &[u8]) {
     }
 }
 
-/// Throws away what is kept under a key.
+/// Removes the file of a key.
 pub(crate) fn discard(key: u128) {
     if let Some(path) = path(key) {
         remove(&path);
@@ -64,6 +64,6 @@ pub(crate) fn discard(key: u128) {
 }
 
 fn remove(path: &Path) {
-    // It may never have been there.
+    // The file may never have existed.
     let _ = std::fs::remove_file(path);
 }

@@ -12,7 +12,8 @@ impl Hash {
         Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
     }
 
-    /// With these bytes; their number goes in too, so that what follows cannot be taken for a part of them.
+    /// The hash continued with these bytes; their number is hashed too, so that later bytes cannot be taken for a part
+    /// of them.
     pub(crate) fn with(mut self, bytes: &[u8]) -> Self {
         for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);

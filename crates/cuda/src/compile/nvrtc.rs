@@ -1,4 +1,4 @@
-//! NVRTC: CUDA text becomes what the driver loads.
+//! NVRTC: compiles CUDA text for the driver.
 #![expect(unsafe_code, reason = "foreign functions are called here")]
 
 use crate::driver::libraries::{Wanted, library_functions};
@@ -17,7 +17,7 @@ const NVRTC: Wanted = Wanted {
 type Handle = *mut c_void;
 
 library_functions! {
-    /// By NVRTC's own names.
+    /// Functions of NVRTC, by its own names.
     Functions {
         nvrtcVersion(*mut c_int, *mut c_int);
         nvrtcGetNumSupportedArchs(*mut c_int);
@@ -44,7 +44,7 @@ pub(crate) struct Nvrtc {
     known: Vec<i32>,
 }
 
-/// What is compiled for.
+/// The target of a compilation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
     /// Code for one architecture.
@@ -54,7 +54,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// As an option.
+    /// The compiler option.
     pub(crate) fn option(self) -> String {
         match self {
             Self::Real(n) => format!("--gpu-architecture=sm_{n}"),
@@ -69,10 +69,10 @@ pub fn has_compiler() -> bool {
 }
 
 impl Nvrtc {
-    /// The compiler. It is looked for again as long as there is none.
+    /// The compiler, searched again until it is found. It is looked for again as long as there is none.
     ///
     /// # Errors
-    /// There is none; the error says where it was looked for and what to install.
+    /// There is none; the error has the places searched and the package to install.
     pub(crate) fn get() -> Result<&'static Self> {
         static FOUND: OnceLock<Nvrtc> = OnceLock::new();
         if let Some(found) = FOUND.get() {
@@ -95,7 +95,7 @@ impl Nvrtc {
         Ok(FOUND.get_or_init(|| Self { functions, version: (major, minor), known }))
     }
 
-    /// What to compile for, for an architecture: itself, or the newest older one that is known.
+    /// The target for an architecture: itself, or the newest older one that NVRTC knows.
     ///
     /// # Errors
     /// This NVRTC knows newer ones only.

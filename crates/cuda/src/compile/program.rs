@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Code that no driver takes for another device, or that is broken.
 const REFUSED: [u32; 4] = [200, 209, 218, 222];
 
-/// CUDA text with what is defined ahead of it.
+/// CUDA text with macros that are defined ahead of it.
 #[derive(Clone, Debug)]
 pub struct Program<'a> {
-    /// What the compiler's messages call it.
+    /// The name in the compiler's messages.
     pub name: &'a str,
     /// The text.
     pub text: Cow<'a, str>,
-    /// Macros and what they stand for.
+    /// Macros and their definitions.
     pub defines: &'a [(&'a str, &'a str)],
     /// Whether a product and a sum may be rounded once, as the compiler likes.
     pub contracts: bool,
@@ -48,7 +48,7 @@ impl Function {
     }
 }
 
-/// A program that was loaded, or is about to be: who asks for another one does not wait.
+/// A program that was loaded, or is being loaded: requests for other programs do not wait.
 #[derive(Debug, Default)]
 struct Module {
     raw: Option<usize>,
@@ -71,7 +71,7 @@ impl Program<'_> {
 
 impl Device {
     /// A function of a program, which is compiled for this device if neither this process nor the cache on disk has it.
-    /// Finding a known one costs a hash of the text: whoever launches often keeps the `Function`.
+    /// Looking one up costs a hash of the text: keep the `Function` for frequent launches.
     ///
     /// # Errors
     /// There is no NVRTC, or none for this architecture; the compiler refuses the text (the error has its log); the
@@ -142,7 +142,7 @@ impl Device {
     }
 
     fn load_image(&self, image: &[u8]) -> std::result::Result<usize, u32> {
-        // A capture that is under way on some stream does not concern what is loaded here.
+        // A capture in progress on another stream does not affect the loading.
         let _relaxed = Relaxed::new(self);
         let mut module = null_mut();
         // SAFETY: the image is whole, as the compiler made it, and the place is writable.

@@ -9,17 +9,17 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The driver's numbers for what is asked of a device.
+/// The driver's numbers of a device's attributes.
 const MAX_THREADS_PER_BLOCK: c_int = 1;
 const MULTIPROCESSORS: c_int = 16;
 const CAPABILITY: [c_int; 2] = [75, 76];
-/// And of an address.
+/// The driver's numbers of an address's attributes.
 const MEMORY_TYPE: c_int = 2;
 const ORDINAL: c_int = 9;
 /// The type of memory that lies on a device.
 const ON_DEVICE: u32 = 2;
 
-/// What an address is that is no device's.
+/// The description of an address that is no device's.
 const ELSEWHERE: &str = "an address of the host's memory, or of memory that was given back";
 
 /// A GPU, with its primary context, which all libraries of a process share. Made once per ordinal and kept.
@@ -33,16 +33,16 @@ pub struct Device {
     multiprocessors: usize,
     max_threads: usize,
     pub(crate) modules: Modules,
-    /// Where its record lies: see `record.rs`.
+    /// The address of the device's record: see `record.rs`.
     pub(crate) record: OnceLock<u64>,
     /// Whether nothing happens on it.
     is_still: bool,
 }
 
-/// Those that were asked for.
+/// Devices that are open.
 static FOUND: Mutex<Vec<&'static Device>> = Mutex::new(Vec::new());
 
-/// The device's context is current while this lives, and what was current before is so again afterwards.
+/// A scope in which the device's context is current; the end restores the previous context.
 pub(crate) struct Current {
     driver: &'static Driver,
 }
@@ -106,7 +106,7 @@ impl Device {
         })
     }
 
-    /// A device on which nothing happens, for those who only ask what a call needs. There always is one.
+    /// A virtual device without hardware, which runs nothing: for measuring the needs of a call.
     pub(crate) fn still() -> &'static Self {
         static STILL: OnceLock<Device> = OnceLock::new();
         static DRIVER: OnceLock<Driver> = OnceLock::new();
@@ -154,7 +154,7 @@ impl Device {
         Self::get(usize::try_from(ordinal).unwrap_or(usize::MAX))
     }
 
-    /// How many devices the driver has.
+    /// The number of devices of the driver.
     ///
     /// # Errors
     /// There is no driver.
@@ -166,17 +166,17 @@ impl Device {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// Its number, as the driver counts devices.
+    /// The ordinal of the device, as the driver counts.
     pub fn ordinal(&self) -> usize {
         self.ordinal
     }
 
-    /// Its compute capability, major and minor.
+    /// The compute capability, major and minor.
     pub fn architecture(&self) -> (i32, i32) {
         self.architecture
     }
 
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub fn multiprocessors(&self) -> usize {
         self.multiprocessors
     }
@@ -186,7 +186,7 @@ impl Device {
         self.max_threads
     }
 
-    /// Its memory in bytes: what is free, and all.
+    /// The device's memory in bytes: free, and total.
     ///
     /// # Errors
     /// The driver's.
@@ -211,7 +211,7 @@ impl Device {
         Ok(Current { driver: self.driver })
     }
 
-    /// Does work of somebody else's who needs this device to be the current one.
+    /// Runs a caller's work with this device as the current one.
     ///
     /// # Errors
     /// The driver refuses.
@@ -220,12 +220,12 @@ impl Device {
         Ok(work())
     }
 
-    /// Checks that an address is that of memory of this device which has not been given back, with one call of the driver.
-    /// Nothing is needed of an empty range. How far the memory reaches is not asked: of what is mapped in pieces, as
-    /// PyTorch may do, the driver tells the piece.
+    /// Checks that an address is that of memory of this device which has not been given back, with one call of the
+    /// driver. An empty range passes. The length is not checked: for memory that is mapped in pieces, as PyTorch may
+    /// do, the driver knows only the piece.
     ///
     /// # Errors
-    /// They are not; `name` is that of the argument.
+    /// The address is not; `name` is that of the argument.
     pub fn check_pointer(&self, name: &str, address: u64, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Graphs: what was put on a stream once, to be run again with one call.
+//! Graphs: work that was captured on a stream once, and can be run again with one call.
 #![expect(unsafe_code, reason = "foreign functions are called here")]
 
 use crate::driver::stream::Stream;
@@ -15,10 +15,10 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Captures what `work` puts on a stream, which does not run before [`Graph::replay`].
+    /// Captures the work that `work` queues on a stream, which does not run before [`Graph::replay`].
     ///
     /// # Errors
-    /// Those of `work`; it waits or allocates; the stream is the legacy default stream, or captures already.
+    /// Those of `work`; the work waits or allocates; the stream is the legacy default stream, or captures already.
     pub fn capture(stream: Stream, work: impl FnOnce(Stream) -> Result<()>) -> Result<Self> {
         /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads may do as they like.
         const THREAD_LOCAL: i32 = 1;
@@ -43,13 +43,13 @@ impl Graph {
         Ok(Self { stream, made: made as usize })
     }
 
-    /// Puts the work on its stream again.
+    /// Queues the captured work on its stream again.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// What the captured work reads and writes is still there.
+    /// The memory that the captured work reads and writes is still allocated.
     pub unsafe fn replay(&self) -> Result<()> {
         let driver = self.stream.device().driver;
         let _current = self.stream.device().enter()?;
@@ -94,7 +94,7 @@ impl Drop for Ending {
     }
 }
 
-/// What was captured, until it is dropped.
+/// A captured graph, destroyed on drop.
 struct Captured {
     stream: Stream,
     graph: sys::CUgraph,

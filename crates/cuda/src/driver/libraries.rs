@@ -1,4 +1,4 @@
-//! Where CUDA's libraries are looked for.
+//! Search for CUDA's libraries.
 #![expect(unsafe_code, reason = "libraries are loaded, and functions looked up in them")]
 
 use libloading::Library;
@@ -16,11 +16,11 @@ pub fn set_library_folders(folders: Vec<PathBuf>) {
 
 /// A library of CUDA's.
 pub(crate) struct Wanted {
-    /// As in `lib<stem>.so.<major>`.
+    /// The stem in `lib<stem>.so.<major>`.
     pub(crate) stem: &'static str,
     /// The major versions that are known, newest first, with the CUDA that each belongs to.
     pub(crate) majors: &'static [(u32, i32)],
-    /// What to install.
+    /// The package to install.
     pub(crate) install: &'static str,
 }
 
@@ -32,11 +32,11 @@ impl Wanted {
         majors.iter().map(|(major, _)| format!("lib{}.so.{major}", self.stem)).collect()
     }
 
-    /// The library: what the process has already, then the folders given, CUDA_PATH and CUDA_HOME, the system's loader, and
-    /// where CUDA is installed by default.
+    /// The library: one that the process has loaded, else from the folders given, CUDA_PATH and CUDA_HOME, the system's
+    /// loader, and CUDA's default folders.
     ///
     /// # Errors
-    /// It is nowhere.
+    /// The library is nowhere.
     pub(crate) fn load(&self, cuda: i32) -> Result<Library> {
         let names = self.names(cuda);
         if let Some(found) = names.iter().find_map(|name| loaded(name)) {
@@ -70,7 +70,7 @@ impl Wanted {
     }
 }
 
-/// Where CUDA's own installers put libraries, the newest first.
+/// The default folders of CUDA's own installers, the newest first.
 fn default_folders() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir("/usr/local") else { return vec![] };
     let mut found: Vec<_> = entries
@@ -110,7 +110,7 @@ macro_rules! library_functions {
         #[expect(non_snake_case, reason = "the library's names")]
         struct $table {
             $($name: unsafe extern "C" fn($($argument),*) -> std::ffi::c_int,)*
-            // What the functions are in.
+            // Keeps the library loaded.
             _library: libloading::Library,
         }
 

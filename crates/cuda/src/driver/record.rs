@@ -9,11 +9,11 @@ use madelung_core::backend::status::Word;
 /// The number of a call, and a word.
 pub(crate) const LEN: usize = 1 + Word::LEN;
 
-/// Nothing was raised.
+/// An empty record.
 const ZEROS: [u32; LEN] = [0; LEN];
 
 impl Device {
-    /// Where kernels write the record.
+    /// The address of the record, to which kernels write.
     pub(crate) fn record(&self) -> Result<u64> {
         if let Some(address) = self.record.get() {
             return Ok(*address);
@@ -33,7 +33,7 @@ impl Device {
         Ok(*self.record.get_or_init(|| address))
     }
 
-    /// Waits for the device, and takes what is in its record: zeros if nothing was raised.
+    /// Waits for the device, and takes its record: zeros if nothing was raised.
     pub(crate) fn take_record(&self) -> Result<[u32; LEN]> {
         let mut record = ZEROS;
         let Some(address) = self.record.get() else { return Ok(record) };

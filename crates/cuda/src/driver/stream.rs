@@ -1,4 +1,4 @@
-//! Streams of the caller, and what is put on them.
+//! Streams of the caller, and operations on them.
 #![expect(unsafe_code, reason = "foreign functions are called here")]
 
 use crate::compile::program::Function;
@@ -9,7 +9,7 @@ use madelung_core::{Error, Result};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// A stream that belongs to somebody else: never created, synchronised or destroyed here, but where a method says so.
+/// A borrowed stream: never created, synchronised or destroyed here, except where a method says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     device: &'static Device,
@@ -24,7 +24,7 @@ impl Device {
     /// It is a stream of another device, or none.
     ///
     /// # Safety
-    /// What is above 2 is a stream, which lives as long as this is used.
+    /// A number above 2 is a stream, which lives as long as this is used.
     pub unsafe fn stream(&'static self, raw: usize) -> Result<Stream> {
         let stream = Stream { device: self, raw };
         let _current = self.enter()?;
@@ -47,10 +47,10 @@ impl Stream {
     /// There is no driver; it is no stream of a device's primary context, or a default one.
     ///
     /// # Safety
-    /// What is above 2 is a stream, which lives as long as this is used.
+    /// A number above 2 is a stream, which lives as long as this is used.
     pub unsafe fn of(raw: usize) -> Result<Self> {
         if raw <= 2 {
-            // The driver would answer for whatever context is current on this thread.
+            // The driver would answer for the context that is current on this thread.
             return Err(Error::argument("stream", "a stream that belongs to a device", "a default stream"));
         }
         /// The driver answers only where some context is current.
@@ -90,8 +90,8 @@ impl Stream {
         self.raw as sys::CUstream
     }
 
-    /// Its number, which no other stream of the process gets, though its address may go to one that is made after it is
-    /// gone. That of the thread's default stream is the calling thread's.
+    /// The stream's number, unique in the process, whereas its address may be reused after its end. The number of the
+    /// thread's default stream is the calling thread's.
     ///
     /// # Errors
     /// The driver's.
@@ -104,8 +104,8 @@ impl Stream {
         Ok(id)
     }
 
-    /// Lets what is put on this stream from now on wait for what is on another one now, which may be of another device.
-    /// The host waits for neither.
+    /// Makes later work on this stream wait for the present work on another one, which may be of another device. The
+    /// host waits for neither.
     ///
     /// # Errors
     /// The driver's.
@@ -141,7 +141,7 @@ impl Stream {
     /// The function is of another device, or the driver refuses.
     ///
     /// # Safety
-    /// There is an address for every parameter, of its type, and what the function does with them is sound.
+    /// There is an address for every parameter, of its type, and the function's use of them is sound.
     pub unsafe fn launch(
         &self,
         function: Function,
@@ -184,7 +184,7 @@ impl Stream {
     /// The driver's.
     ///
     /// # Safety
-    /// They are the device's memory, and nobody else uses it until the stream has come so far.
+    /// They are the device's memory, and nothing else uses it until the stream has done so.
     pub unsafe fn zero(&self, address: u64, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -277,7 +277,7 @@ impl Stream {
     /// Waits for everything on the stream.
     ///
     /// # Errors
-    /// What went wrong on it since; the stream captures.
+    /// An error of earlier work on the stream; the stream captures.
     pub fn synchronize(&self) -> Result<()> {
         self.must_not_capture("waiting for the stream")?;
         let _current = self.device.enter()?;
@@ -286,7 +286,7 @@ impl Stream {
         self.device.driver.check(code, "waiting for the stream")
     }
 
-    /// Whether what is put on the stream goes into a graph.
+    /// Whether the stream is capturing its work in a graph.
     ///
     /// # Errors
     /// The driver's.

@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::ptr::null;
 use std::sync::OnceLock;
 
-/// What every function of the driver answers.
+/// The result of every function of the driver.
 pub(crate) type Code = c_uint;
 
 const OUT_OF_MEMORY: Code = 2;
@@ -134,7 +134,7 @@ pub(crate) fn driver() -> Result<&'static Driver> {
 }
 
 impl Driver {
-    /// An error for everything but success; `doing` says what was asked for.
+    /// An error for every code but success; `doing` describes the call.
     pub(crate) fn check(&self, code: Code, doing: impl Display) -> Result<()> {
         if code == 0 {
             return Ok(());

@@ -10,11 +10,11 @@ use madelung_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The smallest block, in bytes: what the driver aligns to.
+/// The smallest block, in bytes: the driver's alignment.
 const SMALLEST: usize = 512;
 
-/// Memory for the work of one stream. What is given back is handed out again to the same stream without a question to
-/// the driver, so a step that was run once allocates nothing and can be captured.
+/// Memory for the work of one stream. Freed blocks are reused by the stream without a call of the driver, so a step
+/// that was run once allocates nothing and can be captured.
 #[derive(Clone, Debug)]
 pub struct Memory {
     shared: Arc<Shared>,
@@ -23,7 +23,7 @@ pub struct Memory {
 #[derive(Debug)]
 struct Shared {
     stream: Stream,
-    /// What was given back, by size.
+    /// Freed blocks, by size.
     free: Mutex<HashMap<usize, Vec<u64>>>,
 }
 
@@ -47,7 +47,7 @@ impl Memory {
         self.shared.stream
     }
 
-    /// Bytes, with whatever was left in them. None of them are at the address 0.
+    /// A block of uninitialised memory, never at the address 0.
     ///
     /// # Errors
     /// Memory ran out: the error has the sizes. The stream captures, and nothing of that size was given back before.
@@ -55,7 +55,7 @@ impl Memory {
         if bytes == 0 {
             return Ok(self.block(0, 0, 0));
         }
-        // Powers of two and what is halfway: sizes that change a little from step to step meet again.
+        // Powers of two and their midpoints: sizes that change a little from step to step share blocks.
         let whole = bytes.checked_next_power_of_two().unwrap_or(bytes).max(SMALLEST);
         let room = if bytes <= whole / 4 * 3 && whole > SMALLEST { whole / 4 * 3 } else { whole };
         if let Some(address) = self.shared.lock().get_mut(&room).and_then(Vec::pop) {
@@ -93,7 +93,7 @@ impl Memory {
         Block { shared: Arc::clone(&self.shared), address, bytes, room }
     }
 
-    /// Gives what is free back to the driver, which waits for the device; whether there was something.
+    /// Returns free blocks to the driver, which waits for the device; whether there were any.
     ///
     /// # Errors
     /// The driver's.
@@ -151,12 +151,12 @@ impl Drop for Shared {
 }
 
 impl Block {
-    /// Where it begins; 0 if it is empty.
+    /// The address of the block; 0 if it is empty.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// How many bytes were asked for.
+    /// The number of bytes requested.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

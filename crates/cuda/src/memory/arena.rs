@@ -9,11 +9,11 @@ use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What blocks begin at multiples of, more than any kernel asks for.
+/// The alignment of blocks, more than any kernel needs.
 const ALIGNED: usize = 256;
 
-/// An allocator of blocks of one piece of memory. What is given back is handed out again, to later work of the same stream.
-/// The same requests in the same order get the same places.
+/// An allocator of blocks of one piece of memory. Freed blocks are reused by later work of the stream. Equal requests
+/// in equal order get equal places.
 #[derive(Debug)]
 pub struct Arena {
     stream: Stream,
@@ -22,10 +22,10 @@ pub struct Arena {
     used: Arc<Mutex<Used>>,
 }
 
-/// What is handed out, in bytes from the beginning.
+/// The blocks in use, in bytes from the beginning.
 #[derive(Debug, Default)]
 struct Used {
-    /// Where blocks begin, and their sizes.
+    /// The size of each block, by its offset.
     blocks: BTreeMap<usize, usize>,
     /// The furthest end of any block so far.
     most: usize,
@@ -62,10 +62,10 @@ impl Drop for Block {
 }
 
 impl Arena {
-    /// Of `bytes` bytes at an address.
+    /// An arena of `bytes` bytes at an address.
     ///
     /// # Safety
-    /// They are memory of the stream's device, and nobody else uses them while the arena or an array of it lives but in the
+    /// They are memory of the stream's device, and while the arena or an array of it lives, other users keep to the
     /// order of the stream.
     pub unsafe fn new(stream: Stream, address: u64, bytes: usize) -> Self {
         let begin = address.next_multiple_of(ALIGNED as u64);
@@ -114,12 +114,12 @@ impl Allocator for Arena {
     }
 }
 
-/// How many bytes an [`Arena`] must have for `work`, which gets a context and the stream of a device on which nothing
-/// happens. No driver is needed for it. What a call asks for depends on types and sizes alone, so that the answer is that
-/// of every call with the same.
+/// The bytes that an [`Arena`] must have for `work`, which gets a context and the stream of a virtual device without
+/// hardware. No driver is needed. A call's requests depend on types and sizes alone, so the number holds for every call
+/// with equal ones.
 ///
 /// # Errors
-/// Those of `work`. Fourier transforms are one: what they need only their device knows.
+/// Those of `work`. A Fourier transform is one: only its device knows the memory it needs.
 pub fn measure(work: impl FnOnce(&Context<'_>, Stream) -> Result<()>) -> Result<usize> {
     let stream = Stream::still();
     // SAFETY: nothing is read or written on this device.

@@ -5,10 +5,10 @@ use madelung_core::Result;
 use madelung_core::array::{Array, DType, Data, View};
 use madelung_core::backend::Context;
 
-/// Where an array begins.
+/// The address of an array.
 ///
 /// # Panics
-/// Where it lies on the host, which the checks of a launch rule out.
+/// If the array lies on the host, which the checks of a launch rule out.
 pub fn address(view: &View<'_>) -> u64 {
     match view.data() {
         Data::Device(remote) => remote.address(),
@@ -16,7 +16,7 @@ pub fn address(view: &View<'_>) -> u64 {
     }
 }
 
-/// Arrays that last as long as a launch: what runs on the stream after it may have their memory.
+/// Temporary arrays of a launch: later work of the stream may reuse their memory.
 pub struct Rooms<'c> {
     context: &'c Context<'c>,
     arrays: Vec<Array>,
@@ -28,7 +28,7 @@ impl<'c> Rooms<'c> {
         Self { context, arrays: vec![] }
     }
 
-    /// Whose allocator it is.
+    /// The context of the allocator.
     pub fn context(&self) -> &'c Context<'c> {
         self.context
     }
@@ -41,7 +41,7 @@ impl<'c> Rooms<'c> {
         Ok(at)
     }
 
-    /// So many bytes, aligned as allocators of devices align, to more than 16.
+    /// Scratch of `bytes` bytes, aligned as allocators of devices align, to more than 16.
     pub fn scratch(&mut self, bytes: usize) -> Result<Scratch> {
         if bytes == 0 {
             return Ok(Scratch::EMPTY);

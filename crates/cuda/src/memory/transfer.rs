@@ -34,7 +34,7 @@ impl Stream {
     /// A copy of an array of this stream's device in the memory of the host.
     ///
     /// # Errors
-    /// What went wrong on the stream; the stream captures; `array`, where it lies elsewhere.
+    /// An error of earlier work on the stream; the stream captures; `array`, where it lies elsewhere.
     pub fn read(&self, array: &View<'_>) -> Result<Array> {
         let place = Place::Cuda(self.device().ordinal());
         if array.place() != place {

@@ -1,4 +1,4 @@
-// Where segments begin among sorted KEYs, as OFFSETs. The first threads look for an offset each; all see whether the keys
+// Offsets of segments among sorted KEYs, as OFFSETs. The first threads compute an offset each; all check that the keys
 // are sorted and below the number of segments.
 FUNCTION bounds(const KEY* keys, Length n, OFFSET* offsets, i64 segments, Status status) {
   const i64 all = length(n), i = i64(blockIdx.x) * THREADS + threadIdx.x;

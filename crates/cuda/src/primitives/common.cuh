@@ -1,5 +1,5 @@
-// What the texts of the primitives share. A block has 256 threads everywhere. Types are defined ahead of a text, one program
-// for each: what is not used need not be compiled.
+// Common code of the primitives. A block has 256 threads everywhere. Types are defined ahead of a text, one program for
+// each combination, so only those in use are compiled.
 typedef unsigned short u16;
 typedef int i32;
 typedef unsigned u32;
@@ -13,7 +13,7 @@ constexpr u32 ALL = 0xffffffffu;
 
 #define FUNCTION extern "C" __global__ void __launch_bounds__(THREADS)
 
-// How many elements there are: what memory has room for, and where the true number lies, if only the device knows it.
+// The number of elements: the capacity of memory, and the address of the true number, if only the device knows it.
 struct Length {
   i64 capacity;
   const void* count;
@@ -59,7 +59,7 @@ __device__ inline i64 quotient(i64 x, i64 by) {
   return (x | by) >> 32 ? x / by : i64(u32(x) / u32(by));
 }
 
-// How many of the sorted numbers lo..hi are at most x (UP_TO) or below it.
+// The number of the sorted numbers lo..hi that are at most x (UP_TO) or below it.
 template <bool UP_TO, class T, class X> __device__ inline i64 rank_of(const T* sorted, i64 lo, i64 hi, X x) {
   while (lo < hi) {
     const i64 mid = lo + (hi - lo) / 2;

@@ -71,7 +71,7 @@ pub fn cast(queue: &Queue, from: (DType, u64), to: (DType, u64), n: Length, stat
     }
 }
 
-/// Adds `n` real numbers at `from` to those at `to`, of the same type.
+/// Adds `n` real numbers at `from` to those at `to`, both of type `dtype`.
 ///
 /// # Errors
 /// `dtype`, where it is not real; those of the driver.
@@ -101,31 +101,31 @@ pub fn check_finite(queue: &Queue, dtype: DType, from: u64, n: Length, status: S
     program.launch(queue, "check_finite", tiles(n.capacity), arguments)
 }
 
-/// What rows are multiplied by.
+/// The factors of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights {
-    /// Their type, f32 or f64.
+    /// The type of the weights, f32 or f64.
     pub dtype: DType,
-    /// Where they are.
+    /// The address of the weights.
     pub values: u64,
-    /// Which one is a row's.
+    /// The weight of each row.
     pub of: WeightOf,
 }
 
-/// Which weight is a row's.
+/// The assignment of weights to rows.
 #[derive(Clone, Copy, Debug)]
 pub enum WeightOf {
     /// The only one that there is.
     All,
-    /// Its own.
+    /// A weight per row.
     Row,
-    /// That of its system, NaN where there is no such one: the address of the system of each row, i32, and how many there
-    /// are.
+    /// A weight per system, NaN for a row of no system: the address of the system of each row, i32, and the number of
+    /// systems.
     System(u64, usize),
 }
 
-/// Multiplies `rows` rows of `width` real numbers at `unit` by a weight each, in f64 rounded once, and puts them at `to`,
-/// which may be the same place.
+/// Multiplies `rows` rows of `width` real numbers at `unit` by a weight each, in f64 rounded once, and puts them at
+/// `to`, which may be `unit`.
 ///
 /// # Errors
 /// `dtype`, where it is not real; `weights`, where their type is neither f32 nor f64; those of the driver.

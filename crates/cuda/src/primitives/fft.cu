@@ -1,6 +1,6 @@
 // Between the interleaved half spectra of cuFFT and real and imaginary parts in arrays of their own.
 
-// As cuFFT has it.
+// cuFFT's layout.
 struct alignas(2 * sizeof(ELEMENT)) Complex {
   ELEMENT re, im;
 };
@@ -18,8 +18,8 @@ FUNCTION fft_split(const Complex* spectrum, ELEMENT* re, ELEMENT* im, i64 waves,
   });
 }
 
-// A real mesh comes of what its waves with k3 = 0 and k3 = K3/2 have in common with those at -k: the rest is left out,
-// since what cuFFT makes of it is not defined.
+// A real mesh depends, of its waves with k3 = 0 and k3 = K3/2, on the part in common with those at -k alone: the rest
+// is dropped, since cuFFT's result is undefined for it.
 FUNCTION fft_join(const ELEMENT* re, const ELEMENT* im, Complex* spectrum, i64 waves, i64 k1, i64 k2, i64 k3, f64 weight) {
   const i64 half = k3 / 2 + 1;
   const ELEMENT factor = ELEMENT(weight);

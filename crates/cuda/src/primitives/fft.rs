@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 const FFT: Text = Text::new("fft", &[include_str!("common.cuh"), include_str!("fft.cu")]);
 
-/// What a plan is for: device, stream, transform, mesh, number of meshes.
+/// The key of a plan: device, stream, transform, mesh, number of meshes.
 type Key = (usize, usize, Transform, [usize; 3], usize);
 static PLANS: LazyLock<Mutex<HashMap<Key, Arc<Plan>>>> = LazyLock::new(Mutex::default);
 
@@ -49,7 +49,7 @@ impl Meshes {
     fn plan(&self, queue: &Queue) -> Result<Arc<Plan>> {
         let stream = queue.stream;
         let key = (stream.device().ordinal(), stream.as_raw(), self.transform, self.mesh, self.systems);
-        // Two that need the same plan at once make it once.
+        // Concurrent calls that need one plan make it once.
         let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plans.get(&key) {
             return Ok(Arc::clone(plan));
@@ -84,7 +84,7 @@ impl Meshes {
         Ok((plan, spectrum, spectrum + self.spectrum_bytes as u64))
     }
 
-    /// With what it takes to align it.
+    /// The bytes of scratch, with those for alignment.
     fn scratch(&self, plan: &Plan) -> usize {
         self.spectrum_bytes + plan.work_bytes() + ALIGNED
     }
@@ -94,7 +94,7 @@ impl Meshes {
     }
 }
 
-/// What cuFFT's work area is aligned to.
+/// The alignment of cuFFT's work area.
 const ALIGNED: usize = 256;
 
 /// The bytes of scratch for [`real_fft`] and [`inverse_real_fft`] of `systems` meshes. Their plans are made here if they

@@ -1,8 +1,8 @@
-// What is made of the rows of each segment.
+// Reductions over the rows of each segment.
 //
 // A segment of up to TINY rows is added up by one thread; one of more by a warp, whose lanes take rows in turn and then
-// meet in a tree; one of more than CHUNK rows by blocks, a chunk each from the segment's first row on, and its chunks by a
-// warp as if they were rows. So what is added in which order depends on the number of the segment's rows and on their
+// meet in a tree; one of more than CHUNK rows by blocks, a chunk each from the segment's first row on, and its chunks
+// by a warp as if they were rows. So the order of additions depends on the number of the segment's rows and on their
 // width alone.
 //
 // Neighbouring threads take `across` (1, 2, 4 or 8) neighbouring components; a group is as many.

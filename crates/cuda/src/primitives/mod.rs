@@ -1,10 +1,10 @@
-//! What a device does besides launching kernels of the language: scans, sorts, reductions over segments, Fourier
-//! transforms, and what is done to arrays element by element.
+//! Primitives of a device besides kernels of the language: scans, sorts, reductions over segments, Fourier transforms,
+//! and elementwise operations.
 //!
-//! Everything here is given device addresses and queued on a stream. Nothing allocates, waits or is read back, so that a
-//! graph can capture it: what memory a call needs besides is scratch, whose size a function says before. Lengths are known
-//! to the host, at least as capacities ([`Length`]). Results have the same bits every time, and are those of the CPU
-//! ([`madelung_core::backend::primitives`]) but for the order in which sums are added.
+//! Each primitive takes device addresses and is queued on a stream. None allocates, waits or reads back, so that a
+//! graph can capture it: memory for its own use is scratch, whose size a function gives ahead of the call. Lengths are
+//! known to the host, at least as capacities ([`Length`]). Results are bitwise reproducible, and equal the CPU's
+//! ([`madelung_core::backend::primitives`]) except for the order of additions in sums.
 //!
 //! Calls are those of a [`Queue`], which is made with a promise that all addresses are good.
 #![expect(
@@ -42,7 +42,7 @@ const THREADS: usize = 256;
 /// Elements of a block, where each is treated by itself: EACH_TILE in common.cuh.
 const EACH_TILE: usize = 4 * THREADS;
 
-/// How many elements there are.
+/// A number of elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     capacity: usize,
@@ -51,7 +51,7 @@ pub struct Length {
 }
 
 impl Length {
-    /// As many.
+    /// A length that the host knows.
     pub fn new(n: usize) -> Self {
         Self { capacity: n, count: 0, wide: false }
     }
@@ -70,7 +70,7 @@ impl Length {
         Ok(Self { capacity, count: count.1, wide })
     }
 
-    /// In the layout of the text's `Length`.
+    /// The layout of the text's `Length`.
     fn words(self) -> [u64; 3] {
         [self.capacity as u64, self.count, u64::from(self.wide)]
     }
@@ -113,7 +113,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Of a call whose reasons nobody asks for.
+    /// The status of a call whose errors are ignored.
     pub const IGNORED: Self = Self { word: 0, param: 0 };
 
     /// The word ([`madelung_core::backend::status::Word`]) at an address, to be raised for a parameter if there is one.
@@ -125,14 +125,14 @@ impl Status {
 /// Memory that a call may use as it likes, aligned to 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Scratch {
-    /// Where it is; any number if it is empty.
+    /// The address; any number if it is empty.
     pub address: u64,
-    /// Its size.
+    /// The size.
     pub bytes: usize,
 }
 
 impl Scratch {
-    /// None.
+    /// No scratch.
     pub const EMPTY: Self = Self { address: 0, bytes: 0 };
 
     fn check(self, needed: usize) -> Result<()> {
@@ -147,7 +147,7 @@ impl Scratch {
     }
 }
 
-/// The bytes of scratch for what has as many, so that what comes next is aligned.
+/// The bytes of scratch for an array of `bytes` bytes, so that the next array is aligned.
 fn room(bytes: usize) -> usize {
     bytes.next_multiple_of(16)
 }
@@ -175,12 +175,12 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Of a stream.
+    /// The queue of a stream.
     ///
     /// # Safety
-    /// The addresses in every call are those of the device's memory, aligned to its elements, with as many of them as the
-    /// call says, and nobody else uses them until the stream has come so far. Numbers in it are what the call says of
-    /// them: offsets do not fall and lie in their range, systems exist.
+    /// The addresses in every call are those of the device's memory, aligned to its elements, with as many of them as
+    /// the call says, and nothing else uses them until the stream has finished the call. The data satisfy the call's
+    /// requirements: offsets do not fall and lie in their range, systems exist.
     pub unsafe fn new(stream: Stream) -> Self {
         Self { stream }
     }
@@ -209,7 +209,7 @@ impl Text {
         Self { name, pieces }
     }
 
-    /// With types in the place of names.
+    /// The text with types in the place of names.
     pub fn of(&self, types: &[(&'static str, &'static str)]) -> Compiled {
         Compiled {
             name: self.name,
@@ -224,15 +224,15 @@ impl Text {
 /// A text with its types.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// The CUDA text, in pieces.
     pub pieces: &'static [&'static str],
-    /// What is defined ahead of it.
+    /// The macros that are defined ahead of the text.
     pub types: Vec<(&'static str, &'static str)>,
-    /// Its functions.
+    /// The functions.
     pub functions: &'static [&'static str],
-    /// As [`Program::contracts`].
+    /// See [`Program::contracts`].
     pub contracts: bool,
 }
 
@@ -241,7 +241,7 @@ type Known = HashMap<(usize, &'static str, Vec<(&'static str, &'static str)>, &'
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 impl Compiled {
-    /// With these functions.
+    /// The text with these functions.
     #[must_use]
     pub fn with(mut self, functions: &'static [&'static str]) -> Self {
         self.functions = functions;
@@ -253,7 +253,7 @@ impl Compiled {
         self.pieces.concat()
     }
 
-    /// A function of the text on a device, compiled when it is first asked for.
+    /// A function of the text on a device, compiled at first use.
     ///
     /// # Errors
     /// The compiler's, the driver's.

@@ -1,6 +1,6 @@
 // Sums over the rows of a kernel, which it has left row by row.
 
-// Where a sum goes: element segment * stride + component of an array.
+// The destination of a sum: element segment * stride + component of an array.
 struct Target {
   void* array;
   i64 stride, component;

@@ -25,8 +25,8 @@ __device__ inline f32 get(f16 x) {
   return of_bits(sign | bits);
 }
 
-// Rounded to odd: cut where it is no f32, with the last bit set to say so. Rounding that to a type with two bits less or
-// fewer gives what rounding x would; rounding to nearest twice does not.
+// Rounding to odd: a number that is no f32 is truncated, with the last bit set. Rounding the result to a type with two
+// bits less or fewer gives the rounding of x; rounding to nearest twice does not.
 __device__ inline f32 odd(f64 x) {
   const f32 near = f32(x);
   if (f64(near) == x || x != x) return near;

@@ -31,9 +31,9 @@ pub const TARGETS: usize = 32;
 pub enum Segments {
     /// Segment s is rows `offsets[s]..offsets[s + 1]`.
     Offsets {
-        /// Where `count + 1` offsets are, i32: they never fall, and begin with 0.
+        /// The address of `count + 1` offsets, i32, which never fall and begin with 0.
         offsets: u64,
-        /// How many segments there are.
+        /// The number of segments.
         count: usize,
         /// The largest number of rows that there may be.
         rows: usize,
@@ -81,7 +81,7 @@ pub fn reduce_scratch(rows: usize, width: usize) -> usize {
     if rows <= CHUNK { 0 } else { 2 * rows.div_ceil(CHUNK) * width * 16 }
 }
 
-/// How a row's components are shared among threads and warps.
+/// The division of a row's components among threads and warps.
 struct Shares {
     /// Neighbouring components that neighbouring threads take: whole sectors of memory.
     across: usize,
@@ -100,7 +100,7 @@ impl Shares {
     }
 }
 
-/// What the two launches share. `values` are their arguments ahead of the width; those behind the scratch are each
+/// Common arguments of the two launches. `values` are those ahead of the width; those after the scratch are each
 /// launch's own.
 struct Fold<'a> {
     program: &'a Compiled,
@@ -138,8 +138,8 @@ impl Fold<'_> {
     }
 }
 
-/// The sum of each segment's rows, added in f64 and rounded once: `width` components of f32 or f64 a row, from `values` to
-/// `sums`. A segment gives the same bits whichever others there are.
+/// The sum of each segment's rows, added in f64 and rounded once: `width` components of f32 or f64 a row, from `values`
+/// to `sums`. A segment's bits do not depend on other segments.
 ///
 /// # Errors
 /// `dtype`, where it is neither f32 nor f64; `rows`, where there may be more than an i32 counts; `scratch`, where it is
@@ -182,20 +182,20 @@ pub fn segmented_broadcast(
     broadcast(float(dtype)?).launch(queue, "broadcast", blocks, arguments)
 }
 
-/// Where a sum over the rows of a kernel goes: element `segment * stride + component` of an array.
+/// The destination of a sum over the rows of a kernel: element `segment * stride + component` of an array.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The array.
     pub array: u64,
-    /// Its type, f32 or f64.
+    /// The type of the array, f32 or f64.
     pub dtype: DType,
     /// Elements from one segment to the next.
     pub stride: usize,
-    /// Which of these it is.
+    /// The element's position after `segment * stride`.
     pub component: usize,
     /// The column of the partial sums.
     pub column: usize,
-    /// Whether it is added to what is there, in f64 and rounded once.
+    /// Whether the sum is added to the element, in f64 and rounded once.
     pub adds: bool,
 }
 

@@ -12,7 +12,7 @@ const TILE: usize = 2048;
 /// More blocks would be busy with each other's sums.
 const BLOCKS: usize = 1024;
 
-/// Which sums of which numbers there are.
+/// The types of numbers and of their sums.
 const TYPES: [(Integer, Integer); 4] = [
     (Integer::I32, Integer::I32),
     (Integer::U32, Integer::U32),
@@ -29,8 +29,8 @@ pub fn scan_scratch(n: usize) -> usize {
     n.div_ceil(each_block(n)) * size_of::<u64>()
 }
 
-/// Sums of the `n` numbers before each one (n + 1 of them, the last the sum of all), or up to each one (n), in the same
-/// type, or in i64 of i32. Where both types are one, `sums` may be the place of `counts`. A negative number, or a sum
+/// Sums of the `n` numbers before each one (n + 1 of them, the last the sum of all), or up to each one (n), in the type
+/// of the numbers, or in i64 for i32. Where both types are one, `sums` may be `counts`. A negative number, or a sum
 /// that does not fit its type, raises the status word ([`Reason::Overflow`]), and sums are then without meaning.
 ///
 /// # Errors

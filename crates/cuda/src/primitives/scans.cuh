@@ -3,7 +3,7 @@
 __device__ inline int lane() { return threadIdx.x % WARP; }
 __device__ inline int warp() { return threadIdx.x / WARP; }
 
-// The sum of what the lanes up to this one have, and with it the warp's in its last lane.
+// The sum over the lanes up to this one; in the last lane it is the warp's.
 template <class T, class Plus> __device__ inline T warp_scan(T x, Plus plus) {
 #pragma unroll
   for (int d = 1; d < WARP; d *= 2) {
@@ -13,8 +13,7 @@ template <class T, class Plus> __device__ inline T warp_scan(T x, Plus plus) {
   return x;
 }
 
-// The sum of what the threads before this one have; `sum` becomes the block's. `room` may be used again after the next
-// barrier.
+// The sum over the threads before this one; `sum` becomes the block's. `room` may be used again after the next barrier.
 template <class T, class Plus> __device__ inline T block_scan(T x, T* room, T& sum, Plus plus) {
   const T up_to = warp_scan(x, plus);
   if (lane() == WARP - 1) room[warp()] = up_to;

@@ -1,6 +1,6 @@
 // A stable radix sort, eight bits of the keys at a time from the lowest, after Merrill and Grimshaw. A few blocks share
 // the keys: each counts its digits, the counts are added up digit by digit and block by block, and each block takes its
-// keys, tile by tile, to their places: within the tile through shared memory, so that what is written lies together.
+// keys, tile by tile, to their places: within the tile through shared memory, so that writes are contiguous.
 
 constexpr int DIGITS = 256, ITEMS = 64 / sizeof(KEY), TILE = THREADS * ITEMS;
 static_assert(DIGITS == THREADS, "a thread for each digit");
@@ -13,9 +13,9 @@ struct Tile {
   // In their order within the tile.
   KEY keys[TILE];
   u32 payload[TILE];
-  // How many keys of each digit the lanes of a warp have so far, and then the number of those in the warps before.
+  // Counts of each digit among the keys of each warp so far, later those of the warps before.
   u32 counts[WARPS][DIGITS];
-  // Where each digit begins.
+  // The offset of each digit.
   u32 first[DIGITS];
   u32 room[WARPS];
 };
@@ -26,8 +26,8 @@ __device__ inline u32 digit_of(KEY key, i64 shift, u32 mask) { return u32(key >>
 // Thread t's k-th key.
 __device__ inline int place_in_tile(int k) { return (warp() * ITEMS + k) * WARP + lane(); }
 
-// Where each key of this thread goes within the tile; the number of keys with this thread's digit is the result. Keys
-// that are not there are the largest, and come after all others.
+// Computes the places of this thread's keys within the tile; the result is the number of keys with this thread's digit.
+// Missing keys are the largest, and come after all others.
 __device__ inline u32 rank_tile(const KEY (&keys)[ITEMS], u32 (&places)[ITEMS], Tile& tile, i64 shift, u32 mask) {
   for (int d = lane(); d < DIGITS; d += WARP) tile.counts[warp()][d] = 0;
   __syncwarp();
@@ -121,7 +121,7 @@ FUNCTION sort_count(const KEY* keys, Length n, i64 each_block, i64 shift, i64 bi
 FUNCTION sort_place(const KEY* keys, const u32* payload, KEY* to_keys, u32* to_payload, Length n, i64 each_block, i64 shift,
                     i64 bits, const u32* counts, const u32* totals) {
   __shared__ Tile tile;
-  // Where the block's next key of each digit goes.
+  // The place of the block's next key of each digit.
   __shared__ u32 next[DIGITS];
   const u32 mask = mask_of(int(bits));
   i64 lo, hi;
@@ -162,7 +162,7 @@ FUNCTION sort_place(const KEY* keys, const u32* payload, KEY* to_keys, u32* to_p
   }
 }
 
-// A block for each digit: what comes before each of its blocks, and all of them.
+// Prefix sums of a digit's counts over blocks, and their total: a block for each digit.
 FUNCTION sort_starts(u32* counts, i64 blocks, u32* totals) {
   __shared__ u32 room[WARPS];
   u32* const own = counts + blockIdx.x * blocks;

@@ -46,7 +46,7 @@ impl Key {
     }
 }
 
-/// Where the parts of the scratch begin: keys, payload, counts, totals, and the end.
+/// The parts of the scratch: offsets of keys, payload, counts, totals, and the end.
 fn parts(key: Key, n: usize) -> [usize; 4] {
     let blocks = n.div_ceil(key.each_block(n));
     let payload = room(n * key.size());
@@ -60,8 +60,8 @@ pub fn sort_scratch(key: Key, n: usize) -> usize {
     if n <= key.tile() { 0 } else { parts(key, n)[3] }
 }
 
-/// Sorts `n` keys by their lowest `bits` bits, and a payload of as many u32 with them; what has equal keys keeps its
-/// order. Higher bits are zero. Where the true number is less than the capacity, what lies behind it is lost.
+/// Sorts `n` keys by their lowest `bits` bits, and a payload of as many u32 with them; equal keys keep their order.
+/// Higher bits are zero. Where the true number is less than the capacity, elements behind it are lost.
 ///
 /// # Errors
 /// `keys`, where there is room for more than 2³¹; `bits`, where a key has less; `scratch`, where it is smaller than
@@ -112,8 +112,8 @@ pub fn sort_by_key(
     Ok(())
 }
 
-/// Where each of `segments` segments begins among `n` sorted keys, and one more, in i32 or i64: offset s is the number of
-/// keys below s. A key that is below the one before it, or is no segment, raises the status word ([`Reason::Index`]).
+/// The `segments + 1` offsets of segments among `n` sorted keys, in i32 or i64: offset s is the number of keys below s.
+/// A key that is below the one before it, or is no segment, raises the status word ([`Reason::Index`]).
 ///
 /// # Errors
 /// `keys`, where there is room for more than the offsets count; `offsets`, where they are u32; those of the driver.

@@ -9,7 +9,7 @@ FUNCTION transpose_keys(const i64* starts, const i64* ends, i64 rows, const i32*
   if (first >= all) return;
   if (threadIdx.x < 2) {
     const i64 last = (first + EACH_TILE < all ? first + EACH_TILE : all) - 1;
-    // How many rows begin at it or before.
+    // The number of rows that begin at the entry or before.
     between[threadIdx.x] = rank_of<true>(starts, 0, rows, threadIdx.x == 0 ? first : last);
   }
   __syncthreads();

@@ -9,30 +9,30 @@ const TRANSPOSE: Text = Text::new("transpose", &[include_str!("common.cuh"), inc
 /// A pair list on the device: entries `starts[i]..ends[i]` are those of row i. The ranges rise and never overlap.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
-    /// Where each row's entries begin, i64.
+    /// The start of each row's entries, i64.
     pub starts: u64,
-    /// Where they end, i64.
+    /// The end of each row's entries, i64.
     pub ends: u64,
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: usize,
     /// The column of each entry, i32.
     pub others: u64,
-    /// How many columns there are.
+    /// The number of columns.
     pub columns: usize,
-    /// How many entries there are, with those that belong to no row.
+    /// The number of entries, including those that belong to no row.
     pub entries: Length,
 }
 
-/// Where its transpose goes: see [`madelung_core::pairs::Transpose`].
+/// The arrays of a list's transpose: see [`madelung_core::pairs::Transpose`].
 #[derive(Clone, Copy, Debug)]
 pub struct Transposed {
-    /// Where the pairs of each column begin, and one more: columns + 1 numbers, i64.
+    /// The offsets of each column's pairs: columns + 1 numbers, i64.
     pub starts: u64,
     /// The row of each pair, i32.
     pub rows: u64,
     /// The entry of each pair, i32.
     pub entries: u64,
-    /// How many pairs `rows` and `entries` have room for.
+    /// The number of pairs that `rows` and `entries` have room for.
     pub capacity: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Programs on disk: found again, broken, cut, not to be written, and asked for by two processes at once.
+//! Programs on disk: found again, broken, cut, not writable, and requested by two processes at once.
 
 use crate::support::{finish, start};
 use crate::{device, runs};
@@ -6,7 +6,8 @@ use madelung_stand_in::calls;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a process of the tests below does: runs a program and tells how often it was compiled.
+/// The process that the tests below start: runs a program and compares the number of compilations with the expected
+/// one.
 #[test]
 #[ignore = "a part of the tests below, which start it"]
 fn part() {

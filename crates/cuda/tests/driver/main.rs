@@ -1,4 +1,5 @@
-//! The CUDA driver layer on the stand-in libraries: what is there, what is missing, what belongs to the caller.
+//! The CUDA driver layer on the stand-in libraries: present and missing libraries, and state that belongs to the
+//! caller.
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "addresses and streams are handed over here")]
 
@@ -89,7 +90,7 @@ fn an_architecture_too_new() {
     runs(device(0));
 }
 
-/// NVIDIA's own compiler, where Python has it. The stand-in driver cannot load what it makes, and says so.
+/// NVIDIA's own compiler, where Python has it. The stand-in driver cannot load its output, and says so.
 #[test]
 fn the_real_nvrtc() {
     let ask = "import nvidia.cuda_nvrtc as found; print(next(iter(found.__path__)), end='/lib')";
@@ -117,7 +118,7 @@ fn the_real_nvrtc() {
     assert!(said.contains("bad.cu(1): error: identifier \"undeclared\" is undefined"), "{said}");
 }
 
-/// What is forgotten to be copied shows in tests as it would with a GPU.
+/// A missing copy from the device fails in tests, as it would with a GPU.
 #[test]
 fn the_host_reads_no_device_memory() {
     if std::env::var_os("MADELUNG_TEST_APART").is_none() {
@@ -192,7 +193,7 @@ fn graphs_are_replayed() {
         add(stream, plus, x.address(), 500, 0.7)?;
         sum(stream, total, x.address(), out.address(), 500)
     };
-    // What a stream's memory is: the same blocks come again, in the order in which they were given back.
+    // The memory of a stream: freed blocks are reused, in the order in which they were given back.
     let (x, out) = (memory.allocate(4000).expect("memory"), memory.allocate(8).expect("memory"));
     let (x_at, out_at) = (x.address(), out.address());
     drop((x, out));
@@ -214,7 +215,7 @@ fn graphs_are_replayed() {
     assert!(results.iter().all(|result| *result == results[0]));
     let expected: f64 = numbers.iter().map(|x| x + 0.8).sum();
     assert!((results[0].1[0] - expected).abs() < 1e-12 * 500.0);
-    // What cannot be in a graph is said, and ends the capture.
+    // An operation that no graph can hold is an error, and ends the capture.
     let refused = Graph::capture(stream, |stream| stream.synchronize()).expect_err("an error");
     assert!(refused.to_string().contains("captures"), "{refused}");
     let refused = Graph::capture(stream, |_| memory.allocate(1 << 20).map(drop)).expect_err("an error");
@@ -309,7 +310,7 @@ fn streams_of_others() {
     }
     let e = add(theirs, function(first, "add"), 0, 1, 0.0).expect_err("an error").to_string();
     assert!(e.starts_with("`function`"), "{e}");
-    // Both devices run, each with a module of its own.
+    // Devices run side by side, each with a module of its own.
     runs(first);
     runs(second);
 }
@@ -326,12 +327,12 @@ fn streams_wait_for_each_other() {
     upload(first, x.address(), &[1.0, 2.0, 3.0]);
     let plus = function(device, "add");
     let work = || add(first, plus, x.address(), 3, 0.5).expect("a launch");
-    // Nothing runs before somebody waits for it, and each of these streams is read alone.
+    // The stand-in runs work only when it is waited for, and each of these streams is read alone.
     work();
     assert_eq!(download(third, x.address(), 3), [1.0, 2.0, 3.0]);
     let waited = calls("cuStreamSynchronize");
     second.wait_for(first).expect("a wait");
-    // What comes later is not waited for.
+    // Later work is not waited for.
     work();
     assert_eq!(calls("cuStreamSynchronize"), waited, "the host does not wait");
     assert_eq!(download(second, x.address(), 3), [1.5, 2.5, 3.5]);
@@ -359,7 +360,7 @@ fn memory_runs_out() {
     let memory = Memory::new(Raw::new().stream(device));
     let e = memory.allocate(2 << 20).expect_err("an error").to_string();
     assert!(e.contains("2097152 bytes are wanted") && e.contains("of 1048576"), "{e}");
-    // What was given back is used before giving up.
+    // Freed memory is reused before an allocation fails.
     drop(memory.allocate(700_000).expect("memory"));
     let last = memory.allocate(900_000).expect("memory");
     assert_eq!((last.bytes(), last.address() % 256), (900_000, 0));

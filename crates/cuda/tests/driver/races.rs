@@ -1,4 +1,4 @@
-//! The stand-in finds races, where it is asked to: what this library launches can then be looked at.
+//! The stand-in's race detector, on kernels with and without races.
 
 use crate::device;
 use crate::support::{Raw, apart, launch};
@@ -31,7 +31,7 @@ KERNEL ordered(int* x) {
 }
 "#;
 
-/// What a launch of two blocks with two warps each comes to.
+/// The result of a launch of two blocks with two warps each.
 fn launched(name: &str) -> Result<(), String> {
     let (device, program) =
         (device(0), Program { name: "races.cu", text: TEXT.into(), defines: &[], contracts: true });

@@ -1,4 +1,4 @@
-//! Processes apart, programs to run, and what the driver's caller does.
+//! Separate processes, programs to run, and the driver calls of a caller.
 #![expect(unsafe_code, reason = "streams are made here, as a framework makes them")]
 
 use libloading::Library;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
 /// Whether this is the process in which a test runs. If not, that one is started, with an empty cache and this
-/// environment, and has to succeed: what is loaded, logged or lost in one test does not reach another one.
+/// environment, and has to succeed: libraries loaded and memory lost in one test do not affect another one.
 pub(crate) fn apart(test: &str, environment: &[(&str, &str)]) -> bool {
     if std::env::var_os("MADELUNG_TEST_APART").is_some() {
         return true;

@@ -106,7 +106,7 @@ impl Room {
     }
 }
 
-/// Calls with the blocks and threads in several orders, and captured in a graph: the results must be the same each time,
+/// Calls with the blocks and threads in several orders, and captured in a graph: the results must be equal each time,
 /// and no call may wait, allocate or read.
 #[track_caller]
 pub(crate) fn same_each_time<C, R: PartialEq + Debug>(

@@ -25,8 +25,7 @@ fn array(dtype: DType, x: &[f64]) -> Array {
     Array::from_f64(DType::F64, &[x.len()], x).unwrap().cast(dtype)
 }
 
-/// Numbers at which rounding is decided: what two halves of a step lie beside, the ends of each type's range, and what is
-/// no number.
+/// Numbers at which rounding is decided: neighbours of midpoints, the ends of each type's range, and NaN.
 fn awkward() -> Vec<f64> {
     let mut all = vec![0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, f64::MIN_POSITIVE];
     for bits in (0..0x7c00u16).step_by(37).chain([0x3ff, 0x400, 0x7bff]) {
@@ -34,7 +33,7 @@ fn awkward() -> Vec<f64> {
         let high = if high.is_finite() { high } else { 65536.0 };
         let middle = 0.5 * (low + high);
         all.extend([low, middle, middle.next_down(), -middle.next_up()]);
-        // As no f32 has them.
+        // Numbers that are no f32.
         all.extend([middle * (1.0 + 1e-12), middle * (1.0 - 1e-12)]);
     }
     for bits in (0..0x7f80u16).step_by(173).chain([0x7f7f]) {
@@ -163,7 +162,7 @@ fn rows_are_multiplied_by_their_weights() {
     }
 }
 
-/// Nobody reads beyond the weights that there are.
+/// Weights are not read beyond their number.
 #[test]
 fn rows_of_systems_that_are_not_there_have_no_weight() {
     let unit = array(DType::F64, &[1.0; 5]);

@@ -70,7 +70,7 @@ fn transforms_are_those_of_the_cpu() {
     }
 }
 
-/// Of any numbers: the waves that stand for themselves alone need not have partners that fit.
+/// Arbitrary spectra: the waves that stand for themselves alone need not be consistent.
 #[test]
 fn inverses_are_those_of_the_cpu() {
     for mesh in MESHES {

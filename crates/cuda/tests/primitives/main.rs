@@ -9,7 +9,7 @@ mod scan;
 mod sort;
 mod transpose;
 
-/// Numbers that are well mixed, the same in every run.
+/// Reproducible pseudorandom numbers.
 fn mixed(n: usize) -> impl Iterator<Item = u64> {
     (0..n as u64).map(|i| {
         let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -17,12 +17,12 @@ fn mixed(n: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Multiples of 1/8 between −100 and 100: their sums are exact, whatever the order.
+/// Multiples of 1/8 between −100 and 100: their sums are exact, in any order.
 fn eighths(n: usize) -> Vec<f64> {
     mixed(n).map(|x| (x >> 40) as f64 % 1601.0 / 8.0 - 100.0).collect()
 }
 
-/// Between −1 and 1.
+/// Reproducible reals between −1 and 1.
 fn reals(n: usize) -> Vec<f64> {
     mixed(n).map(|x| (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0).collect()
 }
@@ -33,7 +33,7 @@ fn refused<T: std::fmt::Debug>(result: madelung_core::Result<T>, argument: &str)
     assert!(text.starts_with(&format!("`{argument}`")), "{text}");
 }
 
-/// Some tests of this program once more, in another process that looks for races of threads.
+/// A second run of some tests, in another process that detects races of threads.
 #[test]
 fn no_two_threads_race() {
     madelung_stand_in::look_for_races(&[

@@ -240,7 +240,7 @@ fn what_does_not_fit_is_refused() {
     });
 }
 
-/// Offsets that are none (their call has raised that) make wrong sums, of nothing but what is there.
+/// Invalid offsets (which their call has raised) make wrong sums, but read nothing out of bounds.
 #[test]
 fn offsets_that_are_none_lead_nowhere_else() {
     let rows = 3000;

@@ -21,7 +21,7 @@ macro_rules! numbers {
 }
 numbers!(i32: I32, u32: U32, i64: I64);
 
-/// What comes out, and the bits that were raised; the true number may be one that only the device knows.
+/// The sums, and the bits that were raised; the true number may be one that only the device knows.
 fn sums<A: Number, B: Number>(kind: Scan, counts: &[A], n: Option<i64>) -> (Vec<B>, u32) {
     let len = counts.len() + usize::from(kind == Scan::Exclusive);
     same_each_time(
@@ -85,7 +85,7 @@ fn sums_that_do_not_fit_are_raised() {
     assert_eq!(bits(&[u32::MAX - 1, 1, 1]), overflow);
     assert_eq!(bits(&[i64::MAX - 1, 1]), 0);
     assert_eq!(bits(&[i64::MAX - 1, 1, 1]), overflow);
-    // As unsigned numbers the sum would come round to where it began.
+    // In unsigned arithmetic the sum would wrap around to its start.
     assert_eq!(bits(&vec![i64::MAX; 4099]), overflow);
     let mut counts = vec![1; 3000];
     counts[2999] = -1;
@@ -121,7 +121,7 @@ fn the_true_number_may_be_on_the_device() {
         madelung_cpu::scan(&madelung_cpu::context(), Scan::Exclusive, &counts[..n], &mut expected).unwrap();
         let (got, bits) = sums::<i32, i32>(Scan::Exclusive, &counts, Some(count));
         assert_eq!((&got[..=n], bits), (&expected[..], 0));
-        // What lies behind is left alone.
+        // Elements behind the sums stay unchanged.
         assert!(got[n + 1..].iter().all(|x| *x == 0));
     }
 }

@@ -7,7 +7,7 @@ use madelung_cuda::primitives::{Integer, Length, List, Transposed, transpose, tr
 /// Starts, rows and entries, and the bits that were raised, of a list whose arrays have room for `spare` more entries.
 fn transposed(list: &PairList<'_>, others: &[i32], spare: usize) -> (Vec<i64>, Vec<i32>, Vec<i32>, u32) {
     let entries = others.len();
-    // What lies behind the last entry is nobody's.
+    // Entries behind the last one are unused.
     let mut others = others.to_vec();
     others.resize(entries + spare, 0);
     same_each_time(

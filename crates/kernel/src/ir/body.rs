@@ -22,9 +22,9 @@ struct Value {
     ty: Type,
     /// The block it was defined in.
     depth: usize,
-    /// It may be infinite or NaN where the arrays are finite.
+    /// Whether the value may be infinite or NaN for finite arrays.
     wild: bool,
-    /// It is 0 unless each of these conditions is as it says.
+    /// Conditions, each with the outcome that a nonzero value needs.
     unless: Vec<(Val, bool)>,
 }
 
@@ -36,7 +36,7 @@ struct Scope {
     is_loop: bool,
 }
 
-/// A product whatever the order of its factors: the constant, by its bits, and the others, sorted.
+/// A product regardless of the order of its factors: the constant, by its bits, and the other factors, sorted.
 type Product = (u64, Vec<Val>);
 
 impl Body {
@@ -61,7 +61,7 @@ impl Body {
         self.scopes[0].stmts = stmts;
     }
 
-    /// What a value is.
+    /// The op of a value.
     pub fn op(&self, v: Val) -> &Op {
         &self.values[v].op
     }
@@ -142,7 +142,7 @@ impl Body {
         self.scopes.last().into_iter().flat_map(|s| &s.stmts)
     }
 
-    /// How many blocks are open.
+    /// The number of open blocks.
     pub fn depth(&self) -> usize {
         self.scopes.len() - 1
     }
@@ -225,10 +225,10 @@ impl Body {
         }
     }
 
-    /// Emits an op as it stands: found if it is known, else placed in the outermost block where it may stand.
-    /// Loads go as far out as their row allows (rows are always valid), arithmetic leaves loops it does not
-    /// depend on but stays inside branches. What may be infinite, or have an infinite derivative, stays in loops
-    /// too: outside, the adjoint 0 that a loop over nothing leaves would meet it.
+    /// Emits an op as it stands: found if it is known, else placed in the outermost block where it may stand. Loads go
+    /// as far out as their row allows (rows are always valid), arithmetic leaves loops it does not depend on but stays
+    /// inside branches. Values that may be infinite, or have an infinite derivative, stay in loops, too: outside, the
+    /// adjoint 0 that a loop over nothing leaves would meet it.
     pub fn emit(&mut self, op: Op, ty: Type) -> Val {
         let is_const = matches!(op, Op::Const(_) | Op::Int(_));
         let is_read = op.of_acc().is_some();
@@ -272,7 +272,7 @@ impl Body {
         v
     }
 
-    /// x · y, found if a product of the same factors is known, in whichever order it was formed.
+    /// x · y: an earlier product of these factors, in any order, or a new one.
     pub(crate) fn product(&mut self, x: Val, y: Val) -> Val {
         let mut factors = (1.0, vec![]);
         self.collect_factors(x, &mut factors);
@@ -299,7 +299,7 @@ impl Body {
         }
     }
 
-    /// How often each value is used.
+    /// The number of uses of each value.
     pub(crate) fn uses(&self) -> HashMap<Val, usize> {
         let mut uses = HashMap::new();
         let mut use_of = |v: Val| *uses.entry(v).or_insert(0) += 1;
@@ -323,7 +323,7 @@ impl Body {
         uses
     }
 
-    /// Removes what no store and no contribution needs.
+    /// Removes statements that no store and no contribution depends on.
     pub fn remove_unused(&mut self) {
         let body = std::mem::take(&mut self.scopes[0].stmts);
         let mut live = Live::default();
@@ -391,7 +391,7 @@ impl Body {
         }
     }
 
-    /// Keeps the stores and contributions that `keep` names, and what they need.
+    /// Keeps the stores and contributions that `keep` selects, and their dependencies.
     pub fn retain(&mut self, keep: &dyn Fn(ParamId, Role) -> bool) {
         fn walk(stmts: Vec<Stmt>, keep: &dyn Fn(ParamId, Role) -> bool) -> Vec<Stmt> {
             stmts
@@ -415,7 +415,7 @@ impl Body {
         self.remove_unused();
     }
 
-    /// Every statement, blocks before what they hold.
+    /// Visits every statement, blocks before their contents.
     pub fn for_each_stmt<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
         for_each(self.stmts(), f);
     }

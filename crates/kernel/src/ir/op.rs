@@ -1,8 +1,8 @@
-//! What values are.
+//! Operations: the definitions of values.
 
 use super::*;
 
-/// What a value is.
+/// An operation, which defines a value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// A real constant, by its bits.
@@ -21,9 +21,9 @@ pub enum Op {
     PairRow(LoopId),
     /// The entry of that pair in arrays that have an element per pair.
     PairEntry(LoopId),
-    /// How many pairs of the same row, or members of the same system, come before the one that a loop visits.
+    /// The ordinal of a loop's pair within its row, or of a loop's member within its system, from 0.
     Place(LoopId),
-    /// How many members of the same system come before a row.
+    /// The ordinal of a row within its system, from 0.
     PlaceIn {
         /// The batch.
         batch: ParamId,
@@ -57,11 +57,11 @@ pub enum Op {
     Spline {
         /// The mesh.
         mesh: ParamId,
-        /// Its axis.
+        /// The axis.
         axis: usize,
         /// The coordinate.
         at: Val,
-        /// Which of the p nodes.
+        /// The node, of the spline's p.
         node: Val,
         /// d
         derivative: usize,
@@ -74,14 +74,14 @@ pub enum Op {
         system: Val,
         /// The coordinates, by axis.
         at: [Val; 3],
-        /// Which of the p nodes of each axis.
+        /// The node on each axis, of the spline's p.
         node: [Val; 3],
     },
     /// One component of one element of a real array; `row` is `None` for an array of one element.
     Load {
         /// The parameter.
         param: ParamId,
-        /// Which of its arrays.
+        /// The role of the array: its values, or a derivative.
         role: Role,
         /// The element.
         row: Option<Val>,
@@ -90,7 +90,7 @@ pub enum Op {
         /// The channel, of an array that has them.
         channel: Option<Val>,
     },
-    /// The same of an integer array, as a real.
+    /// One component of one element of an integer array, as a real.
     LoadInt {
         /// The parameter.
         param: ParamId,
@@ -101,7 +101,7 @@ pub enum Op {
     },
     /// The accumulator's sum so far.
     Read(Acc),
-    /// The same of one channel.
+    /// One channel of a sum over channels.
     ReadChannel(Acc, Val),
     /// The largest of the values that a loop has seen ([`Stmt::Raise`]); no derivative.
     Best(Acc),
@@ -111,7 +111,7 @@ pub enum Op {
     Stop(Val),
     /// `value`, whose partial derivatives are given by a template and not by its own expression.
     Own {
-        /// What it evaluates to.
+        /// The result of the function's body.
         value: Val,
         /// The template in [`Body::templates`].
         template: usize,
@@ -188,7 +188,7 @@ impl Op {
         }
     }
 
-    /// The same of another loop.
+    /// A copy of the op with another loop.
     #[must_use]
     pub fn with_loop(&self, l: LoopId) -> Op {
         match *self {
@@ -210,7 +210,7 @@ impl Op {
         }
     }
 
-    /// The same of another accumulator.
+    /// A copy of the op with another accumulator.
     #[must_use]
     pub fn with_acc(&self, m: Acc) -> Op {
         match *self {

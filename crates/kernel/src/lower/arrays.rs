@@ -63,7 +63,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What an expression names that begins with a local array: the array, an element of it, or a sum.
+    /// The value of an expression that begins with a local array: the array, an element of it, or a sum.
     pub(super) fn element(&mut self, e: &Expr) -> Result<Option<Value>> {
         match e {
             Expr::Path(p) => {
@@ -93,7 +93,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The value of what has been named: sums are read.
+    /// The value of an element: sums are read.
     pub(super) fn read(&mut self, v: Value, at: &Expr) -> Value {
         match v {
             Value::Sum(first, n) => {

@@ -6,7 +6,7 @@ use quote::ToTokens;
 use std::collections::HashMap;
 use syn::{BinOp, Expr, ExprLit, FnArg, ItemFn, Lit, Pat, Result, UnOp};
 
-/// What a function gives back.
+/// The result of a function.
 pub(super) enum Returned {
     One(Value),
     Tuple(Vec<Val>),
@@ -457,7 +457,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A value that nobody differentiates. What a loop has found is there without the loop that adds it up.
+    /// A value without derivative. An extremum that a loop has found is available without the loop that adds it up.
     fn stop_gradient(&mut self, x: &Expr) -> Result<Value> {
         let found = match x {
             Expr::Path(p) => p.path.get_ident().and_then(|name| match self.lookup(&name.to_string()) {

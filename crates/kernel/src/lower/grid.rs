@@ -34,7 +34,7 @@ impl Grids {
         self.0.iter().any(|g| g.param == param)
     }
 
-    /// Notes a query. `names`: what the loop binds; `entries`: whether the grid names its pairs.
+    /// Notes a query. `names`: the loop's variables; `entries`: whether the grid names its pairs.
     pub(super) fn query(&mut self, query: Query, at: &ExprMethodCall) -> Result<()> {
         let grid = self.0.iter_mut().find(|g| g.param == query.grid).expect("seen to be a grid");
         if *grid.query.get_or_insert(query) == query {
@@ -115,7 +115,7 @@ pub(super) fn arguments<'e>(
     Ok([position, radius])
 }
 
-/// What a loop over a grid's rows is told.
+/// The error of a loop over a grid's rows.
 pub(super) fn no_rows<T>(m: &ExprMethodCall) -> Result<T> {
     err(m, "a grid has no pairs before it is queried: `grid.query(x[i], radius)`")
 }

@@ -1,4 +1,4 @@
-//! Loops, and what they look for.
+//! Loops, and searches for extrema within them.
 
 use super::grid::no_rows;
 use super::*;
@@ -134,7 +134,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// `searching`: only what is sought has an effect.
+    /// Lowers one loop. `searching`: of its statements only searches for extrema have an effect.
     fn one_loop(&mut self, f: &syn::ExprForLoop, searching: bool) -> Result<()> {
         let id = self.b.new_loop();
         let (range, names) = self.range(f)?;
@@ -314,7 +314,7 @@ pub(super) fn extreme(a: &syn::ExprAssign) -> Option<(String, bool, &Expr)> {
     }
 }
 
-/// What the statements of a loop's body look for; loops within it look for their own.
+/// The extrema that a loop's own statements search for, without those of inner loops.
 fn find_extremes(stmts: &[syn::Stmt], found: &mut Vec<(String, bool, proc_macro2::Span)>) {
     for s in stmts {
         match s {
@@ -342,7 +342,7 @@ fn find_extremes(stmts: &[syn::Stmt], found: &mut Vec<(String, bool, proc_macro2
     }
 }
 
-/// A loop's body that changes nothing outside but what it looks for.
+/// A loop's body without effects other than its searches for extrema.
 fn without_effects(body: Vec<Stmt>) -> Vec<Stmt> {
     let mut inner = HashSet::new();
     crate::ir::for_each(&body, &mut |s| {

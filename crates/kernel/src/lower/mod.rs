@@ -1,5 +1,4 @@
-//! The typed front end: `kernels! { … }` source to SSA, with an error at the right place for whatever the language
-//! does not have.
+//! The typed front end: `kernels! { … }` source to SSA, with errors at the source position of unsupported syntax.
 
 mod arrays;
 mod expr;
@@ -15,12 +14,12 @@ use quote::ToTokens;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use syn::{Error, FnArg, Item, ItemFn, Pat, Result, ReturnType};
 
-/// A kernel and what its attribute asked for.
+/// A kernel and the options of its attribute.
 #[derive(Debug)]
 pub struct Source {
     /// The kernel.
     pub kernel: Kernel,
-    /// What it does, where it is not to be differentiated: then the kernel's own body is empty.
+    /// The body of a kernel without adjoint; the kernel's own body is then empty.
     pub imperative: Option<crate::imperative::Body>,
     /// Sets of inputs whose gradients get a form of their own, with a uniform cotangent: `fast(a, b)`.
     pub fast: Vec<Vec<ParamId>>,
@@ -31,7 +30,7 @@ pub struct Source {
     pub small: bool,
     /// The doc comments.
     pub docs: Vec<String>,
-    /// Its visibility.
+    /// The visibility.
     pub visibility: syn::Visibility,
     /// Its name as written: the kernel's own may have a prefix.
     pub ident: syn::Ident,
@@ -49,12 +48,12 @@ pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
 pub struct Function<'a> {
     /// The function.
     pub value: &'a ItemFn,
-    /// Its partial derivatives, where they are given.
+    /// The partial derivatives, if given.
     pub derivative: Option<&'a ItemFn>,
 }
 
 impl Function<'_> {
-    /// Its source, as private items of a block.
+    /// The function's source, as private items of a block.
     pub fn source(&self) -> proc_macro2::TokenStream {
         let item = |f: &ItemFn| {
             let attrs = f.attrs.iter().filter(|a| !a.path().is_ident("doc"));
@@ -68,7 +67,7 @@ impl Function<'_> {
     }
 }
 
-/// The functions of a block that others may import, each lowered once, alone: whoever imports one finds no error in it.
+/// The functions of a block that other blocks may import, each lowered once, alone: so an import finds no error in it.
 pub fn lower_functions(file: &syn::File) -> Result<Vec<Function<'_>>> {
     let (funcs, _) = functions(file)?;
     funcs
@@ -76,7 +75,7 @@ pub fn lower_functions(file: &syn::File) -> Result<Vec<Function<'_>>> {
         .iter()
         .map(|(name, value)| {
             let derivative = funcs.derivatives.get(name).copied();
-            // What only kernels without adjoint can compute is for these alone; they have no use for a derivative.
+            // Functions that only kernels without adjoint can compute are for these alone, and need no derivative.
             check_function(value, &funcs).or_else(|e| match derivative {
                 None => imperative::check_function(value, &funcs).map_err(|_| e),
                 Some(_) => Err(e),
@@ -176,7 +175,7 @@ fn err<T>(at: &impl ToTokens, message: impl std::fmt::Display) -> Result<T> {
     Err(Error::new_spanned(at, message))
 }
 
-/// What an expression is.
+/// The value of an expression.
 #[derive(Clone, Debug)]
 enum Value {
     Scalar(Val),
@@ -203,7 +202,7 @@ struct Lower<'a> {
     /// Open loops, outermost first, and the sums read and changed in each.
     loops: Vec<Loop>,
     branches: usize,
-    /// How many loops were open where a sum was declared.
+    /// The number of open loops at a sum's declaration.
     declared_in: HashMap<Acc, usize>,
     /// Open blocks, as in the body.
     blocks: Vec<Block>,
@@ -212,13 +211,13 @@ struct Lower<'a> {
     templates: HashMap<String, usize>,
     /// The batch and system that a loop over members visits.
     member_of: HashMap<LoopId, (ParamId, Val)>,
-    /// How often the statement at hand is written out by the loops around it.
+    /// The number of copies of the current statement that unrolled loops around it make.
     unrolled: i64,
     /// The sums over channels that have been read.
     channels_read: HashSet<Acc>,
-    /// What the open loops look for: largest and smallest values, by the sum that stands for them.
+    /// The extrema that the open loops search for, by the sum that stands for each.
     sought: HashMap<Acc, Sought>,
-    /// Sums that hold what a loop found, and the same without its derivative.
+    /// Extrema that loops have found: the sum that holds each, and its value without derivative.
     found: HashMap<Acc, Val>,
     grids: grid::Grids,
 }
@@ -228,7 +227,7 @@ struct Lower<'a> {
 #[derive(Clone, Copy)]
 struct Sought {
     best: Acc,
-    /// In the second run: where it is, and the sum.
+    /// In the second run: the place of the extremum, and the sum.
     at: Option<(Val, Acc)>,
 }
 
@@ -241,7 +240,7 @@ struct Loop {
     branches: usize,
     /// Whether it goes over channels.
     channels: bool,
-    /// It goes over nodes of a mesh.
+    /// Whether it goes over nodes of a mesh.
     mesh: bool,
 }
 
@@ -251,7 +250,7 @@ struct Loop {
 #[derive(Default)]
 struct Block {
     is_loop: bool,
-    /// The sums declared here and the branch's copies: what each is called here.
+    /// The sums declared here and the branch's copies, by the name of the original.
     sums: HashMap<Acc, Acc>,
 }
 

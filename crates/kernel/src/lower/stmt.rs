@@ -140,7 +140,7 @@ impl Lower<'_> {
         Ok(Value::Sum(first, components.len()))
     }
 
-    /// The innermost open block that has a sum of its own, and what it is called there.
+    /// The innermost open block that has a copy of a sum, and that copy.
     pub(super) fn sum(&self, first: Acc) -> (usize, Acc) {
         let found = |(depth, b): (usize, &Block)| b.sums.get(&first).map(|m| (depth, *m));
         self.blocks
@@ -228,7 +228,7 @@ impl Lower<'_> {
         Ok(self.b.close())
     }
 
-    /// A branch that what follows does not depend on.
+    /// A branch whose results later statements do not depend on.
     fn inner_branch(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<Stmt>> {
         if let Some(l) = self.loops.last_mut() {
             l.branches += 1;

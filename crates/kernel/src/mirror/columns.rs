@@ -12,7 +12,7 @@ pub(super) enum Visit {
     Members { batch: ParamId },
 }
 
-/// What the members of a batch, or the columns of a list, get, from their own point of view.
+/// Contributions to the members of a batch, or to the columns of a list, from their own point of view.
 pub(super) fn columns_part(
     kernel: &Kernel,
     src: &Body,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What takes whose place.
+/// The substitution that exchanges the two sides of a pair or member.
 pub(super) struct Exchange {
     /// Stands for the row.
     pub(super) row: Val,
@@ -10,7 +10,7 @@ pub(super) struct Exchange {
     pub(super) member: Val,
     /// The loop.
     pub(super) loop_id: LoopId,
-    /// The loop over pairs that takes its place, and whether its pairs are the same seen from the other side.
+    /// The loop over pairs that replaces it, and whether its pairs are those of the first one seen from the other side.
     pub(super) new: Option<(LoopId, bool)>,
     /// Stands for the place of the pair or member.
     pub(super) place: Option<Val>,
@@ -24,17 +24,17 @@ pub(super) struct Exchanged<'a> {
     pub(super) src: &'a Body,
     pub(super) b: &'a mut Body,
     pub(super) by: Exchange,
-    /// Values of the body that is being mirrored, for what the exchange does not touch.
+    /// Values of the mirrored body, for ops that the exchange leaves unchanged.
     pub(super) same: Option<Map>,
     /// Exchanged values, block by block.
     pub(super) known: Vec<HashMap<Val, Val>>,
     pub(super) accs: HashMap<Acc, Acc>,
     pub(super) sums: Vec<(Acc, Target)>,
-    /// Where contributions to channels go.
+    /// Sums that hold contributions to channels.
     pub(super) channel_sums: ChannelSums,
-    /// There is no loop around: the sums are declared where they are made.
+    /// Whether sums are declared where they are made, because no loop is around them.
     pub(super) declare_at_once: bool,
-    /// Where values of rows that depend on their sums are found.
+    /// Values of other rows that depend on those rows' sums.
     pub(super) hidden: Option<&'a mut Hidden>,
 }
 

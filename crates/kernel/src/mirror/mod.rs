@@ -1,17 +1,17 @@
 //! From scatter to gather: the transposes of the access patterns.
 //!
-//! An adjoint adds to the arrays that its loop reads: to the partner `j` of a pair, or to the members of a system.
-//! Rows run at the same time, so such additions collide. But every pattern has a transpose:
+//! An adjoint adds to the arrays that its loop reads: to the partner `j` of a pair, or to the members of a system. Rows
+//! run at the same time, so such additions collide. But every pattern has a transpose:
 //!
-//! * **Pairs of a full list.** The pair (i, j, S) has its partner (j, i, −S), so what others add to row i is what
-//!   row i's own pairs give with i and j exchanged: the loop gathers it in the same pass.
+//! * **Pairs of a full list.** The pair (i, j, S) has its partner (j, i, −S), so contributions of other rows to
+//!   row i are those of its own pairs with i and j exchanged: the loop gathers them in one pass.
 //! * **Pairs of any list** (half, between two sets of points, with arrays of their own). The list's transpose tells
 //!   each column its pairs: a launch over the columns gathers.
 //! * **Rows × members of a system.** The loops are exchanged: each member visits all rows of its system.
 //! * **A system × its own members.** Each member has one row that visits it.
 //!
-//! Nodes of a mesh get what atoms add around them, forwards (spreading) and backwards (the transpose of gathering): that
-//! stays an addition to shared elements, which backends do in a fixed order.
+//! Nodes of a mesh get what atoms add around them, forwards (spreading) and backwards (the transpose of gathering):
+//! that stays an addition to shared elements, which backends do in a fixed order.
 
 mod columns;
 mod exchange;
@@ -23,7 +23,7 @@ use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Map, Op, ParamId, Range, R
 use crate::rewrite::mapped;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// One launch of a form: the dimension it runs over and what it does for a row.
+/// One launch of a form: the dimension it runs over and the body of a row.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Index dimension.
@@ -32,7 +32,7 @@ pub struct Part {
     pub body: Body,
 }
 
-/// How contributions to the partners of pairs reach them.
+/// The path of contributions to the partners of pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Partners {
     /// Gathered by symmetry: the list is full.
@@ -61,7 +61,8 @@ pub fn parts(kernel: &Kernel, src: &Body, partners: Partners) -> Result<Vec<Part
     }
     m.store_hidden(&hidden);
     let mut parts = vec![Part { index: kernel.index, body: m.b }];
-    // What goes to nodes is a launch of its own: there each thread has planes of the mesh, and visits all rows.
+    // Contributions to mesh nodes have a launch of their own: there each thread has planes of the mesh, and visits all
+    // rows.
     let meshed = meshed(&parts[0].body);
     if !meshed.is_empty() {
         let mut nodes = parts[0].clone();
@@ -92,7 +93,7 @@ fn store_the_rest(kernel: &Kernel, b: &mut Body) {
     });
     let zero = b.real(0.0);
     for ((param, role), known) in stored {
-        // What rows share begins as zeros anyway.
+        // Shared elements begin as zeros anyway.
         if shared.contains(&(param, role)) {
             continue;
         }
@@ -102,8 +103,8 @@ fn store_the_rest(kernel: &Kernel, b: &mut Body) {
     }
 }
 
-/// Values of rows that depend on the sums of their loops. Whoever needs those of another row finds them in an array
-/// that the first launch leaves.
+/// Values of rows that depend on the sums of their loops. Other rows read these values from an array that the first
+/// launch writes.
 #[derive(Default)]
 struct Hidden {
     numbers: BTreeMap<Val, usize>,
@@ -127,10 +128,10 @@ impl Hidden {
     }
 }
 
-/// What elements with channels get: the sums that hold it.
+/// The sums over channels that hold contributions to arrays with channels.
 type ChannelSums = BTreeMap<(ParamId, Role), Acc>;
 
-/// The sum of what an element gets in each channel, declared before everything that is open.
+/// The sum of the contributions to an element in each channel, declared outside of all open blocks.
 fn channel_sum(kernel: &Kernel, b: &mut Body, sums: &mut ChannelSums, target: (ParamId, Role)) -> Acc {
     *sums.entry(target).or_insert_with(|| {
         let sum = b.new_acc();
@@ -158,7 +159,7 @@ fn depends_on_sums(b: &Body, v: Val) -> bool {
     any
 }
 
-/// Whether what a loop gives to the columns of its pairs depends on a sum from outside, or on where the pair stands in
+/// Whether a loop's contributions to the columns of its pairs depend on a sum from outside, or on the pair's place in
 /// its list.
 fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
     let mut inner = HashSet::new();
@@ -301,11 +302,11 @@ struct Mirror<'a> {
     b: Body,
     map: Map,
     partners: Partners,
-    /// What the pairs that the open loops visit get, summed at the end of the loop's body.
+    /// Contributions to elements of the pairs that the open loops visit, summed at the end of the loop's body.
     entries: Vec<BTreeMap<(Target, Val), Val>>,
-    /// What the row's own elements get, summed at the end.
+    /// Contributions to the row's own elements, summed at the end.
     own: BTreeMap<Target, Vec<Val>>,
-    /// The same, channel by channel.
+    /// Contributions to the row's own elements, channel by channel.
     own_channels: ChannelSums,
     /// Sums of loops within loops that go there too, when all is done.
     inner: Vec<(Acc, Target)>,
@@ -419,7 +420,7 @@ impl<'a> Mirror<'a> {
         let gather = self.partners != Partners::Scattered;
         let whose = row.map(|r| self.src.op(r).clone());
         match whose {
-            // Their own launch (a channel has none: every row adds to it).
+            // Members have their own launch (a channel has none: every row adds to it).
             Some(Op::LoopVar(l)) if !is_channel(self.src, l) => {}
             // The partner's copy lands here instead, or they have a launch of their own.
             Some(Op::PairColumn(_)) if gather => {}
@@ -505,8 +506,8 @@ impl<'a> Mirror<'a> {
         Ok(sums)
     }
 
-    /// Where both sides of a pair get the same (or the opposite), one sum serves both: an earlier one that the loop
-    /// adds the same value to, or its opposite, and nothing else.
+    /// An earlier sum that serves both sides of a pair, where their contributions are equal or opposite: one that the
+    /// loop adds an equal value to, or its opposite, and nothing else.
     fn same_sum(&self, body: &[Stmt], m: Acc) -> Option<(Acc, bool)> {
         let added = |m: Acc| {
             let mut values = vec![];

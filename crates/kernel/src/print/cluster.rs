@@ -88,16 +88,16 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
     )
 }
 
-/// (u₁ − x) ± u₂ as (u₁ ± u₂) − x, or (x − u₁) ± u₂ as x − (u₁ ∓ u₂), where only x differs between the lanes: what an
-/// atom and the image give together is known outside.
+/// (u₁ − x) ± u₂ as (u₁ ± u₂) − x, or (x − u₁) ± u₂ as x − (u₁ ∓ u₂), where only x differs between the lanes: the sum
+/// of atom and image is known outside.
 struct Joined {
     first: Val,
     sign: char,
     second: Val,
     varying: Val,
-    /// Whether what is known is subtracted from `varying`.
+    /// Whether the known part is subtracted from `varying`.
     from_it: bool,
-    /// The inner difference, which nobody else needs.
+    /// The inner difference, which has no other use.
     without: Val,
 }
 
@@ -131,7 +131,7 @@ fn joined(p: &Printer<'_>, inner: &[Stmt]) -> BTreeMap<Val, Joined> {
     found
 }
 
-/// Some entries at once: their pairs, then their sums one after the other, since two may be of one cluster.
+/// A step over several entries: their pairs, then their sums one after the other, since two may be of one cluster.
 fn step(
     p: &mut Printer<'_>,
     clusters: &Clusters,
@@ -221,7 +221,7 @@ fn uniform(p: &mut Printer<'_>, layout: &Layout, v: Val) {
     }
 }
 
-/// What a sum becomes when a value is added to it.
+/// The update of a sum by a value.
 fn added(p: &Printer<'_>, layout: &Layout, v: Val, sum: &str) -> String {
     let (v, sign) = match p.b.op(v) {
         Op::Neg(x) if layout.subtracted.contains(&v) && p.varies(v) => (*x, "-"),

@@ -1,13 +1,13 @@
-//! CUDA: one `extern "C"` function per part, in plain C-like text. Reals are computed in `REAL`; sums, and what is
-//! computed from them, in `ACC`; the real array at pointer n holds `Tn`, which is `REAL` unless it is defined before the
-//! text (a half of the widths, say). Sums over rows are left per row (`partials`), to be added in a fixed order.
+//! CUDA: one `extern "C"` function per part, in plain C-like text. Reals are computed in `REAL`; sums, and values
+//! computed from them, in `ACC`; the real array at pointer n holds `Tn`, which is `REAL` unless it is defined before
+//! the text (a half of the widths, say). Sums over rows are left per row (`partials`), to be added in a fixed order.
 //!
-//! A row has `LANES` threads side by side in a warp. Each of them does all that the row does, but for the loops that are
-//! divided ([`Divided`]): of these it visits every `LANES`th iteration, and what they sum is added up over the lanes in a
-//! fixed order, so that all lanes go on with the same bits. Lane 0 writes what belongs to the whole row.
+//! A row has `LANES` threads side by side in a warp. Each thread computes the whole row except for divided loops
+//! ([`Divided`]): of these it visits every `LANES`th iteration, and the sums are added up over the lanes in a fixed
+//! order, so that all lanes go on with equal bits. Lane 0 writes the row's own results.
 //!
-//! What rows gather at their partners has two ways into the text: from its arrays, or, where `PACKED`, from records that a
-//! function of its own makes ahead of the launch ([`Records`]). Both give the same numbers.
+//! Data of partners are loaded from their arrays, or, where `PACKED`, from records that a function of its own makes
+//! ahead of the launch ([`Records`]). Both give equal numbers.
 
 use super::divide::{Divided, Division, fed};
 use super::layout::{Array, Layout, Pair, Slot, Table, half_of_pair, scalar_position};
@@ -136,7 +136,7 @@ struct Printer<'a> {
     within: bool,
     /// Sums over rows that lanes have parts of.
     reduced_within: HashSet<usize>,
-    /// What several values are parts of, by the names of what is known, block by block.
+    /// Common parts of several values that have been printed, by name, block by block.
     known: Vec<HashSet<String>>,
 }
 
@@ -155,7 +155,7 @@ impl Printer<'_> {
         self.divided.lanes != Division::None
     }
 
-    /// What is done once for the row, or once for the iteration that a lane visits.
+    /// A statement that runs once for the row, or once for the iteration that a lane visits.
     fn line_of_row(&mut self, s: &str) {
         if self.has_lanes() && !self.within {
             self.line(&format!("if (LANE == 0) {s}"));
@@ -222,7 +222,7 @@ impl Printer<'_> {
                 Stmt::DeclareChannels(m, dim) => {
                     let slot = self.layout.scratch(*m);
                     channels.insert(*m);
-                    // Another lane may still read what stood there.
+                    // Another lane may still read the old values.
                     self.exchange();
                     let (first, step) = if self.has_lanes() { ("LANE", "LANES") } else { ("0", "1") };
                     self.line(&format!(
@@ -307,7 +307,8 @@ impl Printer<'_> {
         self.known.pop();
     }
 
-    /// Division visit the iterations in turn. What was known of a sum before stays with lane 0, so that it counts once.
+    /// A divided loop: lanes visit the iterations in turn. Lane 0 keeps the earlier part of a sum, so that it counts
+    /// once.
     fn divided_loop(&mut self, id: LoopId, body: &[Stmt]) {
         let (sums, bests) = fed(body);
         for m in &sums {
@@ -331,7 +332,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What lanes have left in sums over channels is there for all of them.
+    /// A barrier that makes sums over channels visible to all lanes.
     fn exchange(&mut self) {
         if self.divided.exchanged && self.has_lanes() {
             self.line("wait_for_lanes();");
@@ -517,7 +518,7 @@ impl Printer<'_> {
         self.know(&format!("s{l}"), format!("shift(p{triples}, p{packed}, {})", self.entry(l)));
     }
 
-    /// Says what `name` is, where it is not known yet.
+    /// Defines `name`, unless it is known already.
     fn know(&mut self, name: &str, what: String) {
         if !self.known.iter().any(|known| known.contains(name)) {
             self.known.last_mut().expect("a block is open").insert(name.into());

@@ -1,4 +1,4 @@
-//! Which loops the threads that share a row divide among themselves: the outermost ones whose iterations do not meet.
+//! Division of loops among the threads that share a row: of the outermost loops whose iterations do not meet.
 
 use super::layout::Layout;
 pub use madelung_kernel_abi::Division;
@@ -6,10 +6,10 @@ pub use madelung_kernel_abi::Division;
 use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Val, for_each};
 use std::collections::{BTreeSet, HashSet};
 
-/// How the loops of a part are divided.
+/// The division of a part's loops among lanes.
 #[derive(Clone, Debug)]
 pub struct Divided {
-    /// What the lanes get, where there are several kinds of loops: of the longest.
+    /// The division of the longest kind of loop.
     pub lanes: Division,
     /// Loops whose iterations go to the lanes in turn; none of them is within another.
     pub(crate) loops: HashSet<LoopId>,
@@ -91,8 +91,8 @@ impl Divider<'_> {
         }
     }
 
-    /// Whether iterations may run on several lanes at once: then no two of them write the same element, other than by
-    /// sums that lanes add up afterwards, or by additions to what rows share.
+    /// Whether iterations may run on several lanes at once: then no two of them write one element, other than by sums
+    /// that lanes add up afterwards, or by additions to shared elements.
     fn may_divide(&self, id: LoopId, range: Range, body: &[Stmt]) -> bool {
         if let Range::Ints(lo, hi) = range
             && let (Op::Int(lo), Op::Int(hi)) = (self.b.op(lo), self.b.op(hi))
@@ -146,7 +146,7 @@ fn declared(stmts: &[Stmt]) -> Vec<Acc> {
     found
 }
 
-/// What the lanes of a loop add up after it: sums, and the largest of values.
+/// The sums and maxima that the lanes of a loop reduce after it.
 pub(crate) fn fed(body: &[Stmt]) -> (BTreeSet<Acc>, BTreeSet<Acc>) {
     let (mut sums, mut bests) = (BTreeSet::new(), BTreeSet::new());
     for_each(body, &mut |s| {

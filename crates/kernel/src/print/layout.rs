@@ -1,4 +1,4 @@
-//! What a printed function is given, and in which order: pointers, reductions, and which values go together.
+//! Arguments of a printed function, in order: pointers, reductions, and values that belong together.
 
 pub use madelung_kernel_abi::{Reduction, Slot, SlotArray as Array};
 
@@ -72,14 +72,14 @@ pub(crate) struct Table {
     pub(crate) at: Val,
     /// The mesh.
     pub(crate) mesh: ParamId,
-    /// Its axis.
+    /// The axis.
     pub(crate) axis: usize,
     /// Values and derivatives: one more than the highest derivative.
     pub(crate) orders: usize,
 }
 
 impl Table {
-    /// Its name in printed code.
+    /// The name of a table in printed code.
     pub(crate) fn name(mesh: ParamId, axis: usize, at: Val) -> String {
         format!("t{mesh}_{axis}_{at}")
     }

@@ -1,5 +1,5 @@
-//! What rows gather at their partners, side by side: a record for each partner, so that a few wide loads get in CUDA what
-//! would take one load for each number, each of them as many lines of memory as a warp has partners.
+//! Records of the partners' data that rows gather, one per partner: in CUDA a few wide loads replace a load per number,
+//! each of which would touch as many lines of memory as a warp has partners.
 
 use super::layout::{Array, Layout, Slot};
 use crate::ir::{Body, Dim, Kernel, Op, ParamId, Role, Stmt, Type, Val};
@@ -16,7 +16,7 @@ type Component = (ParamId, Role, usize);
 pub struct Records {
     /// The dimension of the partners.
     pub dim: Dim,
-    /// What a record has, in order.
+    /// The components in a record, in order.
     fields: Vec<Component>,
     /// The partners whose records are read.
     partners: HashSet<Val>,

@@ -1,11 +1,11 @@
-//! Which kernels have a cluster form, and what it is made of.
+//! Detection of the cluster form, and its parts.
 
 use madelung_kernel::cluster::{Clusters, clusters};
 use madelung_kernel::forms::{Form, Lists, Member, forms};
 use madelung_kernel::ir::{Kernel, Role};
 use madelung_kernel::lower::lower_block;
 
-/// The kernel of a loop body over pairs and what follows it, and its forms.
+/// The kernel of a loop body over pairs and the statements after it, and its forms.
 fn kernel(in_loop: &str, after: &str) -> (Kernel, Vec<Form>) {
     let source = format!(
         "#[kernel(fast(positions), fast(positions, strain))] fn k(i: Atom, positions: &[Vec3; Atom], velocities: \
@@ -85,7 +85,7 @@ fn others_have_none() {
     ] {
         assert!(of_value(in_loop, ENERGY).is_none(), "{in_loop}");
     }
-    // What other vectors of atoms do is of no account.
+    // Other vectors of atoms play no part.
     assert!(of_value("e += dot(velocities[j] + velocities[i], d);", ENERGY).is_some());
     // A second loop.
     let twice = "for (j, shift) in pairs.row(i) { e += charges[j]; } energy[i] = e;";

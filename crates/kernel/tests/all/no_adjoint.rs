@@ -1,4 +1,4 @@
-//! What kernels without adjoint refuse: the message, and where it points.
+//! Errors of kernels without adjoint: the message, and its source position.
 
 use madelung_kernel::lower::lower_block;
 
@@ -6,7 +6,8 @@ const PARAMETERS: &str = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; At
      System], shifts: &[IVec3; Atom], g: &Real, cutoff: Real, n: i32, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, \
      energy: &mut [Real; Atom], force: &mut [Vec3; Atom], counts: &mut [i32; Cell], total: &mut i64, one: &mut Real";
 
-/// The source with its marks « » taken out must be refused with a message that holds `message`, at what they enclose.
+/// Asserts that the source, with its marks « » taken out, is refused with a message that holds `message`, at the marked
+/// place.
 fn refused(source: &str, message: &str) {
     let plain = source.replace(['«', '»'], "");
     let file = syn::parse_str(&plain).unwrap_or_else(|e| panic!("{e}\n{plain}"));

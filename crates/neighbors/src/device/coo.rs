@@ -1,7 +1,7 @@
 //! Neighbour lists in arrays of their caller, as frameworks have them: pairs (i, j), where those of each atom begin, and
 //! images, all int32.
 
-use super::passes::{self, Asked, Counted, DeviceFrame, Entries, integers};
+use super::passes::{self, Counted, DeviceFrame, Entries, ListParameters, integers};
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
 use madelung_core::pairs::Kind;
@@ -18,14 +18,14 @@ use madelung_cuda::memory::address;
 pub struct CooArrays {
     /// Pairs (i, j), sorted: int32 (2, C).
     pub list: Array,
-    /// Where the pairs of each atom begin, and one more: int32 (N + 1,).
+    /// The offsets of each atom's pairs: int32 (N + 1,).
     pub ptr: Array,
     /// The image S of each pair, r_ij = r_j − r_i + S · cell: int32 (C, 3).
     pub shifts: Array,
 }
 
 impl CooArrays {
-    /// From the context's allocator.
+    /// Arrays from the context's allocator.
     ///
     /// # Errors
     /// Memory ran out.
@@ -35,7 +35,7 @@ impl CooArrays {
     }
 }
 
-/// Pairs that were counted, and are not written down yet: whoever can wait for their number has as much room as they need.
+/// Pairs that were counted, and are not yet written: a caller that can wait for their number allocates exactly as many.
 ///
 /// ```text
 /// let counted = DeviceCoo::count(&cuda, &context, &frame, cutoff, Kind::Full)?;
@@ -65,20 +65,21 @@ impl<'c> DeviceCoo<'c> {
         passes::check_kind(cutoff, kind)?;
         let place = Place::Cuda(cuda.device().ordinal());
         frame.check(place)?;
-        let counted = Counted::new(cuda, context, frame, Asked { cutoff, kind, ptr: None, flags: None })?;
+        let counted =
+            Counted::new(cuda, context, frame, ListParameters { cutoff, kind, ptr: None, flags: None })?;
         Ok(Self { counted, atoms: frame.batch.atoms(), place })
     }
 
-    /// The number of pairs, for which it waits.
+    /// The number of pairs; waits for the stream.
     ///
     /// # Errors
-    /// What was found on the device, as [`neighbor_coo`] records it; `cutoff`, where there are more pairs than 32-bit
+    /// An error on the device, as [`neighbor_coo`] records it; `cutoff`, where there are more pairs than 32-bit
     /// integers count; the stream captures.
     pub fn total(&self) -> Result<usize> {
         self.counted.total()
     }
 
-    /// Writes them, in the order of the stream. What was found on the device goes into its record.
+    /// Writes the pairs, in the order of the stream. Errors on the device go into its record.
     ///
     /// # Errors
     /// The array whose dtype, shape or place is another; the driver's.
@@ -105,9 +106,9 @@ impl<'c> DeviceCoo<'c> {
 
 /// The list of all pairs closer than `cutoff`, the CPU's bit for bit, in arrays of the caller, without the host.
 ///
-/// What is found on the device waits in its record ([`madelung_cuda::check`]), as for a
-/// [`DeviceSearch`](super::DeviceSearch): positions or cells that are not finite, cells that are flat, positions too far
-/// away, a cutoff over too many boxes, and a list that has passed its capacity.
+/// Errors on the device wait in its record ([`madelung_cuda::check`]), as for a [`DeviceSearch`](super::DeviceSearch):
+/// positions or cells that are not finite, cells that are flat, positions too far away, a cutoff over too many boxes,
+/// and a list that has passed its capacity.
 ///
 /// # Errors
 /// Those of [`DeviceCoo::count`] and [`DeviceCoo::write`].

@@ -12,9 +12,9 @@ struct Queries {
   const POSITION* r;
   // The system of each, or null where there is one.
   const int* of;
-  // The word of what the grid was built by.
+  // The status word of the grid's build.
   const u32* built;
-  // What the arguments are called in the search's word.
+  // The numbers of the arguments in the search's status word.
   u32 positions, within, grid, room;
 };
 
@@ -22,10 +22,10 @@ FUNCTION seal(Search a, u32* built, int words) {
   if (int(threadIdx.x) < words) built[threadIdx.x] = a.word[threadIdx.x];
 }
 
-// Whether these are the points of the grid, in the same systems where they are given.
+// Checks that these are the points of the grid, in the grid's systems where systems are given.
 FUNCTION same(Search a, const u32* built, const Point* points, const POSITION* r, const int* of, u32 grid) {
   const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
-  // What was not built has no points.
+  // A grid whose build failed has no points.
   if (i >= a.points || *built != 0) return;
   bool as_before = !of || points[i].system == of[i];
   for (int c = 0; c < 3; ++c) as_before = as_before && points[i].r[c] == double(r[3 * i + c]);
@@ -89,7 +89,7 @@ __device__ inline double distance_of(const System& s, const Point& i, const Poin
   return __dsqrt_rn(square(d));
 }
 
-// As `visit`, from point to point in place of from cell to cell.
+// `visit` from point to point in place of from cell to cell.
 template <bool AGAIN, class Pair, class F>
 __device__ __forceinline__ void visit_all(const System& s, const Row& row, double within, const Point* points, u64& kept,
                                           Pair is_pair, F f) {
@@ -229,7 +229,7 @@ struct Nearest {
       at += __popc(__ballot_sync(ALL, n < have && (distance[n] < d || (distance[n] == d && key(n) < of))));
     }
     if (at >= k) return;
-    // From the end on, everything behind moves up, and what falls off is lost.
+    // Entries from the place to the end move up, and the last one drops out.
     for (i64 top = have < k ? have : k - 1; top > at; top -= WARP) {
       const i64 n = top - lane;
       const bool moves = n > at;
@@ -255,7 +255,7 @@ struct Nearest {
 
 // A radius within which k points are likely, and many more are not.
 __device__ inline double first_radius(const Search& a, const System& s, i64 number, i64 k) {
-  // How many images of the system hold k points.
+  // The number of images of the system that hold k points.
   const double boxes = (double(k) + 1) / double(number);
   double radius = a.cell_size, volume = 1;
   bool closed = true;
@@ -320,7 +320,7 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
   if (all != 0 && found.have < k) raise(a.word, FEW, q.within);
 }
 
-// Nobody shall take distances for results where something was wrong.
+// Distances become NaN after an error.
 FUNCTION spoil(Search a, i64 count, double* distance) {
   const i64 n = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (n < count && *a.word != 0) distance[n] = __longlong_as_double(0x7ff8000000000000ll);

@@ -19,9 +19,9 @@ use madelung_cuda::primitives::{self as raw, Integer, Length, Status};
 use madelung_cuda::validation::{self, arguments};
 use madelung_cuda::{Cuda, Stream};
 
-/// What errors call a grid that is built, and its arguments: as search.cuh numbers them from 1 on.
+/// The names in errors of a grid's build and its arguments: as search.cuh numbers them from 1 on.
 const BUILD: (&str, [&str; 4]) = ("hash_grid", ["points", "cell", "batch_idx", "cell_size"]);
-/// The same for searches; the third is a radius or a number of points.
+/// The names in errors of searches; the third argument is a radius or a number of points.
 const QUERY: (&str, [&str; 5]) = ("radius_query", ["queries", "batch_idx", "radius", "grid", "capacity"]);
 const NEAREST: (&str, [&str; 4]) = ("nearest", ["queries", "batch_idx", "k", "grid"]);
 const QUERY_BATCH: usize = 1;
@@ -39,13 +39,13 @@ struct Queries {
     params: [u32; 4],
 }
 
-/// Room for the pairs of queries with the points of a [`DeviceGrid`], one list after the other in the same memory.
+/// Memory for the pairs of queries with the points of a [`DeviceGrid`], reused by every search.
 #[derive(Debug)]
 pub struct QueryPairs {
     ptr: Array,
     others: Array,
     shifts: Array,
-    /// Of the grid that was searched last.
+    /// The number of points of the grid that was searched last.
     points: usize,
 }
 
@@ -75,8 +75,8 @@ impl QueryPairs {
         unsafe { DevicePairs::found([&self.ptr, &self.others, &self.shifts], self.points) }
     }
 
-    /// Where the pairs of each query begin, and one more, int64 (M + 1,): true whatever the capacity is, and all but the
-    /// first capacity + 1 where there is no list.
+    /// The offsets of each query's pairs, int64 (M + 1,): true for any capacity, and all but the first capacity + 1
+    /// where there is no list.
     pub fn neighbor_ptr(&self) -> View<'_> {
         self.ptr.view()
     }
@@ -92,7 +92,7 @@ pub struct NearestArrays {
     pub distances: Array,
     /// Images S, then zeros: int32 (M, k, 3).
     pub shifts: Array,
-    /// How many points each query has: int32 (M,).
+    /// The number of points of each query: int32 (M,).
     pub counts: Array,
 }
 
@@ -160,12 +160,12 @@ impl DeviceGrid {
         self.cell_size
     }
 
-    /// A grid over the points of the frame in cells of about `cell_size`, in memory of the context's allocator: what
-    /// [`crate::grid::HashGrid::build`] makes. A good size is the radius that is asked for most, or the distance to the
-    /// k-th neighbour.
+    /// A grid over the points of the frame in cells of about `cell_size`, in memory of the context's allocator: like
+    /// [`crate::grid::HashGrid::build`]. A good size is the most frequent radius, or the distance to the k-th
+    /// neighbour.
     ///
-    /// What is found on the device waits in its record ([`madelung_cuda::check`]), and in every search of the grid:
-    /// points or cells that are not finite, cells that are flat, points too far away.
+    /// Errors on the device wait in its record ([`madelung_cuda::check`]), and in every search of the grid: points or
+    /// cells that are not finite, cells that are flat, points too far away.
     ///
     /// # Errors
     /// `cell_size`, where it is not a positive number; the array of the frame whose dtype, shape or place is another;
@@ -193,7 +193,7 @@ impl DeviceGrid {
         Ok(grid)
     }
 
-    /// The same with the points elsewhere, in the same memory, for a graph to do again: as many points and systems.
+    /// The grid of moved points, in the memory of this one, as a graph can repeat it: as many points and systems.
     ///
     /// # Errors
     /// As [`DeviceGrid::build`]; `points`, where their number is another one; `batch_idx`, where it has other systems.
@@ -226,9 +226,9 @@ impl DeviceGrid {
     }
 
     /// Every image of every point within `radius` of each of `queries` (M, 3), float32 or float64: the list of
-    /// [`crate::grid::HashGrid::query`], bit for bit. `batch` says the systems of the queries, where there are several.
+    /// [`crate::grid::HashGrid::query`], bit for bit. `batch` has the systems of the queries, where there are several.
     ///
-    /// What is found on the device waits in its record: queries that are not finite, or too far away, a radius over too many
+    /// Errors on the device wait in its record: queries that are not finite, or too far away, a radius over too many
     /// boxes (500 along the first axis, 1000 along the others), a grid that was not built, and more pairs than there is
     /// room for. Then calls with the list make NaN.
     ///
@@ -335,7 +335,7 @@ impl DeviceGrid {
         batch.map_or(Ok(place), |batch| same_place("batch_idx", batch.idx(), place).map(|()| place))
     }
 
-    /// Counts, and then writes down what has room.
+    /// Counts, and then writes as many pairs as fit.
     fn search(
         &self,
         cuda: &Cuda,
@@ -429,7 +429,7 @@ fn check_radius(name: &str, radius: f64) -> Result<()> {
     Ok(())
 }
 
-/// A multiple of what points are aligned to.
+/// A multiple of the points' alignment.
 fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(16)
 }

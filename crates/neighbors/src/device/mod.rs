@@ -1,9 +1,8 @@
-//! Neighbour lists of points in the memory of a device, and grids that are searched around others, made there without the
-//! host: nothing is read back, and in a call after the first one nothing but the context's allocator gives memory, so that
-//! a graph can capture it.
+//! Neighbour lists of points in the memory of a device, and grids that are searched around others, made there without
+//! the host: no call reads back, and after the first call only the context's allocator gives memory, so that a graph
+//! can capture it.
 //!
-//! What is found is what the CPU finds, bit for bit: a pair is decided by the same rounded numbers, and rows have the same
-//! order.
+//! Lists are the CPU's, bit for bit: pairs are decided by equal rounded numbers, and rows have an equal order.
 #![expect(unsafe_code, reason = "lists are declared checked")]
 
 mod coo;
@@ -22,18 +21,18 @@ use madelung_core::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use madelung_cuda::memory::address;
-use passes::{Asked, Counted, Entries, integers};
+use passes::{Counted, Entries, ListParameters, integers};
 
-/// Which axes are periodic.
+/// The periodic axes.
 #[derive(Clone, Debug)]
 pub enum Periodic<'a> {
-    /// The same ones in every system.
+    /// Axes that all systems share.
     All([bool; 3]),
-    /// Those of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
+    /// The axes of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
     Each(View<'a>),
 }
 
-/// What kind of list, and how large it may be.
+/// The kind of a list, and limits of its size.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceOptions {
     /// Pairs are closer than this, in the unit of positions.
@@ -46,27 +45,27 @@ pub struct DeviceOptions {
     pub packed: bool,
 }
 
-/// Neighbour lists of a number of atoms, one after the other in the same memory.
+/// Neighbour lists of a number of atoms, made one after the other in one memory.
 ///
-/// Images are up to 500 boxes away along the first axis and 1000 along the others; packed shifts have this range too, for
-/// atoms that lie in boxes far apart.
+/// Images are up to 500 boxes away along the first axis and 1000 along the others; packed shifts have this range too,
+/// for atoms that lie in boxes far apart.
 #[derive(Debug)]
 pub struct DeviceSearch {
     options: DeviceOptions,
     ptr: Array,
     others: Array,
     shifts: Array,
-    /// What the last list was made of.
+    /// The input of the last list.
     positions: Option<Array>,
     cell: Option<Array>,
 }
 
 impl DeviceSearch {
-    /// Room for lists of `atoms` atoms, from the context's allocator. What it holds before the first search is no list.
+    /// Memory for lists of `atoms` atoms, from the context's allocator, without a list before the first search.
     ///
     /// # Errors
-    /// `cutoff`, where it is not a positive number; `kind` for a directed list; `capacity`, where there are more entries
-    /// than 32-bit integers count; memory ran out.
+    /// `cutoff`, where it is not a positive number; `kind` for a directed list; `capacity`, where there are more
+    /// entries than 32-bit integers count; memory ran out.
     pub fn new(context: &Context<'_>, atoms: usize, options: DeviceOptions) -> Result<Self> {
         let DeviceOptions { cutoff, kind, capacity, packed } = options;
         passes::check_kind(cutoff, kind)?;
@@ -91,11 +90,11 @@ impl DeviceSearch {
     }
 
     /// Makes the list of these positions (N, 3) with r_ij = r_j − r_i + S · cell, in place of the one before. `cell`
-    /// (B, 3, 3), or (1, 3, 3) for all systems, has lattice vectors as rows; those along open axes play no part. Both are
-    /// float32 or float64.
+    /// (B, 3, 3), or (1, 3, 3) for all systems, has lattice vectors as rows; those along open axes play no part. Both
+    /// are float32 or float64.
     ///
-    /// What is found on the device waits in its record ([`super::check`]): positions or cells that are not finite, cells
-    /// that are flat, positions too far away, a cutoff over too many boxes, and a list that has passed its capacity. Then
+    /// Errors on the device wait in its record ([`super::check`]): positions or cells that are not finite, cells that
+    /// are flat, positions too far away, a cutoff over too many boxes, and a list that has passed its capacity. Then
     /// calls with the list make NaN. The offsets of a list that has passed its capacity are the true ones all the same.
     ///
     /// # Errors
@@ -149,7 +148,8 @@ impl DeviceSearch {
         let DeviceOptions { cutoff, kind, capacity, packed } = self.options;
         let [ptr, others, shifts] =
             [&self.ptr, &self.others, &self.shifts].map(|array| address(&array.view()));
-        let mut counted = Counted::new(cuda, context, frame, Asked { cutoff, kind, ptr: Some(ptr), flags })?;
+        let mut counted =
+            Counted::new(cuda, context, frame, ListParameters { cutoff, kind, ptr: Some(ptr), flags })?;
         counted.keep(frame, self.before())?;
         counted.fill(Entries { rows: 0, others, shifts, capacity, packed })?;
         counted.finish()?;
@@ -170,8 +170,8 @@ impl DeviceSearch {
         Ok(unsafe { list.assume_checked() })
     }
 
-    /// Where the pairs of each atom begin, and one more, int64 (N + 1,): true whatever the capacity is, and all but the
-    /// first capacity + 1 where there is no list.
+    /// The offsets of each atom's pairs, int64 (N + 1,): true for any capacity, and all but the first capacity + 1
+    /// where there is no list.
     pub fn neighbor_ptr(&self) -> View<'_> {
         self.ptr.view()
     }
@@ -181,7 +181,7 @@ impl DeviceSearch {
         self.ptr.shape()[0] - 1
     }
 
-    /// What it was made with.
+    /// The options of the search.
     pub fn options(&self) -> DeviceOptions {
         self.options
     }
@@ -250,12 +250,12 @@ impl DeviceSearch {
         same("cell", frame.cell, self.cell.as_ref())
     }
 
-    /// Where what the last list was made of lies: positions, and the cell or 0.
+    /// The addresses of the last list's input: positions, and the cell or 0.
     fn before(&self) -> [u64; 2] {
         [&self.positions, &self.cell].map(|array| array.as_ref().map_or(0, |a| address(&a.view())))
     }
 
-    /// Room for what the list is made of, for [`DeviceSearch::needs_rebuild`].
+    /// Allocates the copy of the list's input for [`DeviceSearch::needs_rebuild`].
     fn make_room(&mut self, context: &Context<'_>, frame: &DeviceFrame<'_>) -> Result<()> {
         for (now, kept) in [(Some(frame.positions), &mut self.positions), (frame.cell, &mut self.cell)] {
             let same = |kept: &Array| {

@@ -1,4 +1,4 @@
-//! The two passes of a search, and what both need of the device: counting the pairs of each row, and writing them down.
+//! The two passes of a search, counting the pairs of each row and writing them, and their common device memory.
 #![expect(unsafe_code, reason = "kernels are launched with addresses of the call's arrays")]
 
 use super::Periodic;
@@ -20,12 +20,12 @@ use std::ffi::c_void;
 const THREADS: usize = 128;
 /// Threads of a row.
 pub(super) const WARP: usize = 32;
-/// Bytes of what the count keeps of a row.
+/// Bytes that the count keeps per row.
 pub(super) const KEPT: usize = 8 * WARP;
 /// Bytes of a System and of a Point in search.cuh.
 const SYSTEM: usize = 256;
 const POINT: usize = 64;
-/// What the status word's parameters are, from 0 on: as search.cuh numbers them from 1 on.
+/// The names of the status word's parameters, from 0 on: as search.cuh numbers them from 1 on.
 const NAMES: [&str; 5] = ["positions", "cell", "batch_idx", "cutoff", "capacity"];
 pub(super) const BATCH: usize = 2;
 /// The call that errors name.
@@ -56,7 +56,7 @@ pub(super) struct Call {
 const LISTS: Text = Text::new("search", &[include_str!("search.cuh"), "\n", include_str!("search.cu")]);
 const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", include_str!("grid.cu")]);
 
-/// What is searched.
+/// The target of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of {
     Lists,
@@ -82,7 +82,7 @@ fn program(of: Of, positions: DType) -> Compiled {
             "geometry", "place", "gather", "seal", "same", "count", "fill", "finish", "nearest", "spoil",
         ]),
     };
-    // Both passes have to see the same numbers.
+    // Without contraction, so that both passes compute equal numbers.
     Compiled { contracts: false, ..program }
 }
 
@@ -100,7 +100,7 @@ pub struct DeviceFrame<'a> {
     /// Lattice vectors as rows, (B, 3, 3), or (1, 3, 3) for those of all systems; float32 or float64. Those along open axes
     /// play no part.
     pub cell: Option<&'a View<'a>>,
-    /// Which axes are periodic.
+    /// The periodic axes.
     pub pbc: &'a Periodic<'a>,
     /// The system of each atom.
     pub batch: &'a DeviceBatch<'a>,
@@ -140,7 +140,7 @@ pub(super) fn integers(
 }
 
 impl Call {
-    /// Of a grid that was built, and is searched.
+    /// The parameters of a grid that is built, and of its searches.
     pub(super) fn of_grid(points: usize, systems: usize, cell_size: f64, capacity: usize, word: u64) -> Self {
         Self {
             cutoff: 0.0,
@@ -321,18 +321,18 @@ impl Cells {
     }
 }
 
-/// What is asked for.
+/// The parameters of a search for a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ListParameters<'a> {
     pub(super) cutoff: f64,
     pub(super) kind: Kind,
     /// Room for offsets; otherwise they have a room for as long as the search.
     pub(super) ptr: Option<u64>,
-    /// Nothing is done, and no offset changed, where none of these flags, int32 (B,), is raised.
+    /// Flags, int32 (B,): if none is raised, the search does nothing and changes no offset.
     pub(super) flags: Option<&'a View<'a>>,
 }
 
-/// Where the entries of a list go.
+/// The addresses of a list's entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries {
     /// The row of each, or 0.
@@ -347,7 +347,7 @@ fn lists(cuda: &Cuda, frame: &DeviceFrame<'_>) -> Launches {
     Launches { stream: cuda.stream(), of: Of::Lists, positions: frame.positions.dtype() }
 }
 
-/// The pairs of each row are counted, and what their search made of the points is still there.
+/// A search after its count, with the sorted points still in memory.
 pub(super) struct Counted<'c> {
     launches: Launches,
     call: Call,
@@ -355,7 +355,7 @@ pub(super) struct Counted<'c> {
     word: Array,
     cells: Cells,
     kept: u64,
-    /// Where the entries of each row begin, and one more: i64, true unless the word was raised, and then zeros.
+    /// The offsets of each row's entries: i64, true unless the word was raised, and then zeros.
     ptr: u64,
 }
 
@@ -365,16 +365,17 @@ impl<'c> Counted<'c> {
         cuda: &Cuda,
         context: &'c Context<'c>,
         frame: &DeviceFrame<'_>,
-        asked: Asked<'_>,
+        parameters: ListParameters<'_>,
     ) -> Result<Self> {
         let (batch, n) = (frame.batch, frame.batch.atoms());
         let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None })];
         let word = validation::begin(cuda.stream(), context, &checks, &mut [])?;
-        let mut call = frame.call(asked.cutoff, asked.cutoff, asked.kind, address(&word.view()));
+        let mut call =
+            frame.call(parameters.cutoff, parameters.cutoff, parameters.kind, address(&word.view()));
         let mut rooms = Rooms::new(context);
         let launches = lists(cuda, frame);
         let mut length = Length::new(n);
-        if let Some(flags) = asked.flags {
+        if let Some(flags) = parameters.flags {
             let wanted = rooms.scratch(8)?.address;
             // SAFETY: the room has as many bytes.
             unsafe { cuda.stream().zero(wanted, 8)? };
@@ -392,11 +393,11 @@ impl<'c> Counted<'c> {
         ]);
         cells.fill(cuda, context, &launches, &call, frame, length)?;
         let kept = rooms.scratch(KEPT * n)?.address;
-        let ptr = match asked.ptr {
+        let ptr = match parameters.ptr {
             Some(ptr) => ptr,
             None => rooms.scratch(8 * (n + 1))?.address,
         };
-        // What only the count needs.
+        // Scratch that only the count needs.
         let mut short = Rooms::new(context);
         let counts = short.scratch(4 * n)?.address;
         let Cells { systems, sorted, bounds, .. } = &cells;
@@ -408,7 +409,7 @@ impl<'c> Counted<'c> {
         Ok(Self { launches, call, rooms, word, cells, kept, ptr })
     }
 
-    /// Copies positions and cells to where arrays of the same types and shapes are.
+    /// Copies positions and cells to arrays of equal types and shapes.
     pub(super) fn keep(&self, frame: &DeviceFrame<'_>, [positions, cell]: [u64; 2]) -> Result<()> {
         let threads = (3 * self.call.points).max(9 * self.call.cells) as usize;
         let from = address(frame.positions);
@@ -421,7 +422,7 @@ impl<'c> Counted<'c> {
         // SAFETY: there is one offset more than points.
         unsafe { stream.download(&mut total, self.ptr + 8 * self.call.points as u64)? };
         if total == [0] {
-            // Where the word was raised, no row has pairs.
+            // A raised word leaves all rows without pairs.
             let mut word = [0u32; Word::LEN];
             // SAFETY: the word has this length.
             unsafe { stream.download(&mut word, self.call.word)? };
@@ -454,22 +455,22 @@ impl<'c> Counted<'c> {
         self.launches.run("finish", self.call.points as usize, &arguments![&self.call, &self.ptr])
     }
 
-    /// Offsets as i32, and what no pair needs of the room for entries: behind [`Counted::fill`].
+    /// Offsets as i32, and fill values in the unused entries: after [`Counted::fill`].
     pub(super) fn coordinates(&self, offsets: u64, into: Entries) -> Result<()> {
         let threads = (self.call.points as usize + 1).max(into.capacity);
         let arguments = arguments![&self.call, &self.ptr, &offsets, &into.rows, &into.others, &into.shifts];
         self.launches.run("coordinates", threads, &arguments)
     }
 
-    /// Puts what was found into the device's record, and gives the memory back.
+    /// Puts errors into the device's record, and frees the memory.
     pub(super) fn end(self) -> Result<()> {
         let names = || NAMES.map(str::to_string).to_vec();
         validation::end(self.launches.stream, self.rooms.context(), self.word, &mut [], CALL, &names)
     }
 }
 
-/// Raises the flag of each system in which a point has moved by more than `most` from `before`, or whose cell is not the
-/// one of `before`; the frame and what was before it have the same types and shapes.
+/// Raises the flag of each system in which a point has moved by more than `most` from `before`, or whose cell is not
+/// the one of `before`; the frame and `before` have equal types and shapes.
 pub(super) fn moved(
     cuda: &Cuda,
     frame: &DeviceFrame<'_>,

@@ -6,7 +6,7 @@ FUNCTION decide(Search a, const int* flags, i64* wanted) {
   if (b < a.systems && flags[b] != 0) *wanted = a.points;
 }
 
-// What the list is made of, for `moved`.
+// Copies the list's input, for `moved`.
 FUNCTION keep(Search a, const POSITION* r, POSITION* positions, void* cell) {
   const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (idle(a)) return;
@@ -113,7 +113,7 @@ FUNCTION coordinates(Search a, const i64* ptr, int* offsets, int* rows, int* oth
     offsets[at] = offset < 2147483647 ? int(offset) : 2147483647;
     if (at == 0 && !failed && total > a.capacity) raise(a.word, CAPACITY, ROOM_FOR_PAIRS);
   }
-  // Where the word was raised, the total is 0.
+  // A raised word makes the total 0.
   if (at < a.capacity && (at >= total || total > a.capacity)) {
     rows[at] = others[at] = int(a.points);
     for (int k = 0; k < 3; ++k) shifts[3 * at + k] = 0;

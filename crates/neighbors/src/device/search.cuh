@@ -1,5 +1,5 @@
-// Points in a grid whose cells hash to buckets: as hash_grid/kernels.rs has it, with points in the order of their buckets and a
-// warp for each row. What decides whether a pair is found is rounded step by step, as on the CPU.
+// Points in a grid whose cells hash to buckets: as in grid/kernels.rs, with points in the order of their buckets and a
+// warp for each row. Squared distances are rounded step by step, as on the CPU.
 typedef unsigned u32;
 typedef long long i64;
 typedef unsigned long long u64;
@@ -27,7 +27,7 @@ struct System {
   double rows[9], inverse[9], heights[3], per[3], margin[3];
   double skew, lengths;
   int cells[3], usable;
-  // The largest |coordinate| of its points, rounded up to a float: as bits, for these have the same order.
+  // The largest |coordinate| of its points, rounded up to a float: as bits, which order alike.
   u32 largest, unused;
 };
 
@@ -48,7 +48,7 @@ struct Search {
   // A cutoff of 0 is not known yet.
   double cutoff, cell_size;
   i64 points, systems, buckets, capacity;
-  // Those of `cells` systems, or one for all.
+  // Cells of `cells` systems, or one for all.
   const void* cell;
   i64 cell_is_wide, cells;
   // For `each` system, or one for all, or null: then `axes` has a bit for each axis.
@@ -96,12 +96,12 @@ __device__ inline bool few_images(const System& s, double cutoff) {
   return few && images <= 268435456.0;
 }
 
-// How far apart coordinates, of which none passes `largest`, may be where the points they stand for are within a cutoff.
+// The largest distance along an axis between coordinates, none beyond `largest`, of points within a cutoff.
 __device__ inline double reach(const System& s, double largest, double cutoff) {
   return cutoff * (1 + 1e-9) + 0x1p-43 * s.skew * (largest + cutoff + s.lengths);
 }
 
-// What Lattice::new does, and how many cells there are along each axis. Below this |det| unit vectors lie in one plane.
+// Lattice::new, and the number of cells along each axis. Below this |det| unit vectors lie in one plane.
 FUNCTION geometry(Search a, System* systems) {
   const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (b >= a.systems || idle(a)) return;
@@ -226,7 +226,7 @@ __device__ inline int put(const System& s, const POSITION* r, Point& p, i64* cel
   return far ? FAR : 0;
 }
 
-// Every point gets a key that is a bucket, also where it cannot be placed: then the word is raised, and nobody asks.
+// Every point gets a valid bucket as key, even one that cannot be placed: then the word is raised, and the key unused.
 FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Point* points, u32* keys, u32* order) {
   const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (i >= a.points || idle(a)) return;
@@ -272,7 +272,7 @@ __device__ inline i64 floor_div(i64 x, i64 n) {
   return q - (x % n < 0);
 }
 
-// As math/packed.rs.
+// The packing of math/packed.rs.
 __device__ inline int pack(int x, int y, int z) {
   return int((u32(x) << 22) + (u32(y) << 11) + u32(z));
 }
@@ -330,10 +330,10 @@ __device__ inline Run run_from(const Run& run, int lane) {
           __shfl_sync(ALL, run.cells, lane)};
 }
 
-// Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came
-// once: those for which `is_pair(other point, boxes)`, in the cells `within` reach. Each lane finds a run of cells, and then
-// all look at the points of one run after the other. `kept` is what was found the first times; AGAIN it is known, and no
-// distance is computed.
+// Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row
+// came once: those for which `is_pair(other point, boxes)`, in the cells `within` reach. Each lane finds a run of
+// cells, and then all look at the points of one run after the other. `kept` has the results of the first pass; AGAIN is
+// the second pass, which computes no distance.
 template <bool AGAIN, class Pair, class F>
 __device__ __forceinline__ void visit(const Search& a, const System& s, const Point& i, double within, const Four* sorted,
                                       const int* bounds, u64& kept, Pair is_pair, F f) {
@@ -397,8 +397,7 @@ __device__ __forceinline__ void visit(const Search& a, const System& s, const Po
   }
 }
 
-// What sorts the entries of a row by (j, S): for one j, what the points were moved by is the same, and the order of boxes is
-// that of S.
+// The sort key of a row's entries, by (j, S): for one j the wrap of the points is common, and boxes order like S.
 __device__ inline u64 key_of(int j, int code) { return u64(u32(j)) << 32 | (u32(code) ^ 0x80000000u); }
 __device__ inline int code_of(u64 key) { return int(u32(key) ^ 0x80000000u); }
 
@@ -426,7 +425,7 @@ struct Keys {
     others[n] = int(key >> 32);
     shifts[stride * n] = int(u32(key));
   }
-  // Those of a warp's lanes, behind the first `done`.
+  // Entries of a warp's lanes, behind the first `done`.
   __device__ void add(u32 hits, i64& done, int j, int code) const {
     const int lane = threadIdx.x % WARP;
     if (hits >> lane & 1) set(done + __popc(hits & ((1u << lane) - 1)), key_of(j, code));

@@ -62,10 +62,10 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Runs it.
+    /// Runs the call.
     ///
     /// # Errors
-    /// An argument that does not fit, or what the status word says.
+    /// An argument that does not fit, or the reason in the status word.
     pub(super) fn run(self, context: &Context<'_>) -> Result<()> {
         let word = Word::default();
         let mut launch = LaunchArgs {

@@ -1,7 +1,6 @@
 //! The grid's kernels.
 //!
-//! What they share is the visit of every image of every point within a radius: a text that [`searching`] puts into
-//! each kernel that does something with what is found.
+//! All share the visit of every image of every point within a radius: a text that [`searching`] puts into each kernel.
 
 madelung_core::kernels! {
     #[func]
@@ -190,7 +189,7 @@ macro_rules! searching {
 }
 
 searching! {
-    /// How many there are within a radius.
+    /// The number of points within a radius.
     grid_count(within: Real, found: &mut [i64; Query])
     start { let radius = within; let mut k = 0; }
     visit { k += 1; }
@@ -229,7 +228,7 @@ searching! {
         if k == 0 || number[b] == 0 { return; }
     }
     visit {
-        // The list is sorted; what comes in moves up until its place is found, and what falls off is lost.
+        // Insertion into the sorted list: farther points move up, and the last one drops out.
         let mut p = have;
         while p > 0 {
             let o = base + p - 1;

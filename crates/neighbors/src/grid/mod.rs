@@ -39,7 +39,7 @@ pub struct HashGrid {
     batch: Batch<'static>,
     lattices: Vec<Lattice>,
     cell_size: f64,
-    points: Placed,
+    points: WrappedPoints,
     /// Points by bucket, and where each bucket begins.
     order: Array,
     bounds: Array,
@@ -50,7 +50,7 @@ pub struct HashGrid {
     whole: bool,
 }
 
-/// What the kernels know of each system.
+/// The data of each system that kernels read.
 #[derive(Debug)]
 struct Systems {
     rows: Array,
@@ -60,7 +60,7 @@ struct Systems {
     per: Array,
     /// Cells along periodic axes; 0 along open ones.
     cells: Array,
-    /// What rounding can take from a fractional coordinate.
+    /// The rounding error of a fractional coordinate.
     margin: Array,
     number: Array,
     grow: Array,
@@ -68,7 +68,7 @@ struct Systems {
 
 /// Points moved into their cell along the periodic axes.
 #[derive(Debug)]
-struct Placed {
+struct WrappedPoints {
     r: Array,
     s: Array,
     wrap: Array,
@@ -83,8 +83,8 @@ struct Placed {
 const MOST_CELLS: f64 = (1u32 << 30) as f64;
 
 impl HashGrid {
-    /// A grid over `points` (N, 3), f32 or f64, in cells of about `cell_size`: a good one is the radius that is asked for
-    /// most, or the distance to the k-th neighbour. `cell` (rows are lattice vectors) and `pbc` hold one entry for all
+    /// A grid over `points` (N, 3), f32 or f64, in cells of about `cell_size`: a good one is the most frequent radius,
+    /// or the distance to the k-th neighbour. `cell` (rows are lattice vectors) and `pbc` hold one entry for all
     /// systems of `batch` or one for each; without `pbc` all axes of a cell are periodic, without `cell` none are.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl HashGrid {
             batch,
             lattices,
             cell_size,
-            points: Placed::new(n, 0),
+            points: WrappedPoints::new(n, 0),
             order: Array::zeros(DType::I32, &[n]),
             bounds: Array::zeros(DType::I32, &[buckets + 1]),
             keys: Buffer::zeros(n),
@@ -122,7 +122,7 @@ impl HashGrid {
         Ok(grid)
     }
 
-    /// The same with the points elsewhere, in the same memory: as many points, of the same systems in the same cells.
+    /// The grid of moved points, in the memory of this one: as many points, of these systems in these cells.
     ///
     /// # Errors
     /// `points`, as [`HashGrid::build`]; then the grid is to be rebuilt before it is searched.
@@ -147,7 +147,7 @@ impl HashGrid {
         Ok(())
     }
 
-    /// Whether it was built from these points (N, 3): the same numbers, exactly.
+    /// Whether it was built from these points (N, 3): equal numbers, exactly.
     pub fn is_of(&self, points: &View<'_>) -> bool {
         self.whole && points.shape() == self.points.r.shape() && points.to_f64() == self.points.r.to_f64()
     }
@@ -219,7 +219,7 @@ impl Systems {
     }
 }
 
-impl Placed {
+impl WrappedPoints {
     fn new(n: usize, systems: usize) -> Self {
         Self {
             r: Array::zeros(DType::F64, &[n, 3]),

@@ -1,7 +1,7 @@
-//! What is near other points.
+//! Searches around other points.
 
 use super::call::Call;
-use super::{HashGrid, Placed, kernels};
+use super::{HashGrid, WrappedPoints, kernels};
 use madelung_core::array::{Array, Buffer, DType, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::Scan;
@@ -13,7 +13,7 @@ use madelung_core::{Error, Result};
 /// A search with a capacity: the true counts, and the list where it fits.
 #[derive(Debug)]
 pub struct Capped {
-    /// Where each query's pairs begin, and one more, shape (M + 1,): true whatever the capacity was.
+    /// The offsets of each query's pairs, shape (M + 1,): true for any capacity.
     pub neighbor_ptr: Vec<i64>,
     /// The list, or an error with the capacity that is needed.
     pub list: Result<PairList<'static>>,
@@ -28,7 +28,7 @@ pub struct Nearest {
     pub distances: Vec<f64>,
     /// Images S, then zeros, shape (M, k, 3).
     pub shifts: Vec<[i32; 3]>,
-    /// How many points each query has, shape (M,).
+    /// The number of points of each query, shape (M,).
     pub counts: Vec<i32>,
 }
 
@@ -102,7 +102,7 @@ impl HashGrid {
     fn fill(
         &self,
         context: &Context<'_>,
-        placed: &Placed,
+        placed: &WrappedPoints,
         batch: &Batch<'_>,
         slack: &Array,
         radius: f64,
@@ -189,7 +189,7 @@ impl HashGrid {
         let limits: Vec<f64> = (0..systems)
             .map(|b| {
                 let open = self.lattices[b].periodic == [false; 3];
-                // Rounded up: what is farthest is within it.
+                // Rounded up: the farthest point is within it.
                 if open { self.points.span(&placed, b) * (1.0 + 1e-12) } else { f64::MAX }
             })
             .collect();
@@ -217,7 +217,7 @@ impl HashGrid {
                 let expected = format!("at most {count}, the points that query {i} has (or a fill value)");
                 return Err(Error::argument("k", expected, k.to_string()));
             };
-            // What an earlier, smaller search left there is overwritten.
+            // Entries of an earlier, smaller search are overwritten.
             let rest = i * k + *count as usize..(i + 1) * k;
             indices[rest.clone()].fill(fill);
             distances[rest.clone()].fill(f64::INFINITY);
@@ -229,7 +229,7 @@ impl HashGrid {
     /// A radius within which k points are likely, and many more are not.
     fn first_radius(&self, b: usize, k: usize) -> f64 {
         let lattice = &self.lattices[b];
-        // How many images of the system hold k points.
+        // The number of images of the system that hold k points.
         let boxes = (k as f64 + 1.0) / self.batch.members(b).len().max(1) as f64;
         let along_one =
             (0..3).filter(|axis| lattice.periodic[*axis]).map(|axis| (boxes + 1.0) * lattice.heights[axis]);
@@ -241,18 +241,18 @@ impl HashGrid {
         radius
     }
 
-    fn place(&self, context: &Context<'_>, queries: &View<'_>, batch: &Batch<'_>) -> Result<Placed> {
+    fn place(&self, context: &Context<'_>, queries: &View<'_>, batch: &Batch<'_>) -> Result<WrappedPoints> {
         if batch.systems() != self.batch.systems() {
             let expected = format!("queries in {} systems, as the points are", self.batch.systems());
             return Err(Error::argument("batch_idx", expected, batch.systems().to_string()));
         }
-        let mut placed = Placed::new(batch.atoms(), batch.systems());
+        let mut placed = WrappedPoints::new(batch.atoms(), batch.systems());
         placed.place(context, "queries", queries, batch, &self.systems, 1)?;
         Ok(placed)
     }
 
-    /// How far lengths computed from wrapped coordinates can be off, for each system.
-    fn slack(&self, queries: &Placed) -> Array {
+    /// The error of lengths computed from wrapped coordinates, for each system.
+    fn slack(&self, queries: &WrappedPoints) -> Array {
         let one = |b: usize| {
             let largest = self.points.largest[b].max(queries.largest[b]);
             self.lattices[b].slack(largest, 0.0)
@@ -261,11 +261,11 @@ impl HashGrid {
         View::from(&slack[..]).to_array()
     }
 
-    /// What all searches are given.
+    /// The common arguments of all searches.
     fn call<'a>(
         &'a self,
         kernel: &'static Kernel,
-        queries: &'a Placed,
+        queries: &'a WrappedPoints,
         batch: &'a Batch<'a>,
         slack: &'a Array,
     ) -> Call<'a> {

@@ -1,4 +1,4 @@
-//! From the rows that tasks found, in any order, to the list.
+//! Assembly of the list from the rows that tasks found, in any order.
 
 use madelung_core::array::{Buffer, Plain};
 use madelung_core::backend::disjoint_rows::Rows;
@@ -57,8 +57,7 @@ pub(crate) fn assemble(
     PairList::from_search(ptr, others, shifts, atoms, options.kind)
 }
 
-/// `len` elements, and whether they are zeros that nobody has touched: the system gives those for nothing until they
-/// are touched.
+/// `len` elements, and whether they are untouched zeros, which the system gives for free until they are touched.
 fn room<T: Plain + Default>(mut memory: Buffer<T>, len: usize) -> (Buffer<T>, bool) {
     if memory.capacity() < len {
         drop(memory);
@@ -121,7 +120,7 @@ struct PackedRows<'a> {
     rows: &'a Rows<'a, i32>,
     /// Whether rows are zeros before they are written.
     zero: bool,
-    /// What each candidate of the cell adds to a shift, and the bits of those that add anything.
+    /// The shift of each candidate of the cell, and the bits of those with a nonzero one.
     images: Vec<i32>,
     moved: Vec<u64>,
 }

@@ -1,10 +1,10 @@
-//! Candidates for a block of atoms in the order of the list, and the rows that come of them.
+//! Candidates for a block of atoms in the order of the list, and the rows made from them.
 //!
 //! Both fast methods end here. A candidate is a point in single precision, relative to the block and in units of the
-//! cutoff; whatever single precision cannot tell apart from the cutoff is decided by the formula of the conventions
-//! in f64. Candidates are sorted once for all cells of a block; each cell picks those near it, still in order, and
-//! tries them for each of its atoms. Rows are kept as one bit per candidate until the size of the list is known:
-//! little memory is touched twice, and every row comes out in order.
+//! cutoff; distances that single precision cannot tell apart from the cutoff are decided by the formula of the
+//! conventions in f64. Candidates are sorted once for all cells of a block; each cell picks those near it, still in
+//! order, and tries them for each of its atoms. Rows are kept as one bit per candidate until the size of the list is
+//! known: little memory is touched twice, and every row comes out in order.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::lattice::{Lattice, displacement, squared};
 
 /// An atom moved into the cell along the periodic axes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Placed {
+pub(crate) struct WrappedAtom {
     /// r − wrap · cell.
     pub(crate) at: [f64; 3],
     /// Coordinates of `at` along the frame.
@@ -25,10 +25,10 @@ pub(crate) struct Placed {
     pub(crate) wrap: [i32; 3],
 }
 
-/// What one call searches for.
+/// The input of one search.
 pub(crate) struct Search<'a> {
     pub(crate) positions: &'a [[f64; 3]],
-    pub(crate) placed: &'a [Placed],
+    pub(crate) placed: &'a [WrappedAtom],
     /// The largest |wrap| of any atom along each axis.
     pub(crate) wraps: [i32; 3],
     pub(crate) cutoff: f64,
@@ -138,13 +138,13 @@ impl Found {
     }
 }
 
-/// How many cells, and how many words of candidates.
+/// The numbers of cells and of words of candidates.
 pub(crate) struct BlockSize {
     pub(crate) cells: u32,
     pub(crate) words: u32,
 }
 
-/// How many rows, and how many candidates.
+/// The numbers of rows and of candidates.
 pub(crate) struct CellSize {
     pub(crate) rows: u32,
     pub(crate) near: u32,
@@ -157,11 +157,11 @@ pub(crate) struct Candidates {
     /// Atom and image code of each, padded to whole words.
     atoms: Vec<i32>,
     codes: Vec<i32>,
-    /// Which are candidates of the cell, and how many of them there are before each word.
+    /// The candidates of the cell, as bits, and their number before each word.
     mask: Vec<u64>,
     before: Vec<u32>,
     near: Points,
-    sure: Vec<u64>,
+    certain: Vec<u64>,
 }
 
 /// A box around the atoms of a cell, relative to the block and in cutoffs.
@@ -250,7 +250,7 @@ impl Candidates {
         &mut self,
         i: usize,
         own: usize,
-        (sure, hit): (f32, f32),
+        (certain, possible): (f32, f32),
         search: &Search<'_>,
         system: &System<'_>,
         bits: &mut Buffer<u64>,
@@ -261,15 +261,15 @@ impl Candidates {
         let start = bits.len() + first;
         bits.resize(bits.len() + self.near.words(), 0);
         let (row, at) = (&mut bits[start..], self.near.at(own));
-        let doubt = self.near.near(&search.cpu, first, at, sure, hit, row);
+        let undecided = self.near.near(&search.cpu, first, at, certain, possible, row);
         row[own_word - first] &= if search.half { !1 << (own % WORD) } else { !(1 << (own % WORD)) };
-        if doubt {
-            self.settle(i, first, at, sure, search, system, &mut bits[start..]);
+        if undecided {
+            self.settle(i, first, at, certain, search, system, &mut bits[start..]);
         }
         bits[start..].iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Takes out of the row of atom `i` what single precision let in and the decision in f64 does not.
+    /// Removes from the row of atom `i` the pairs that single precision let in and f64 rejects.
     #[cold]
     #[expect(clippy::too_many_arguments, reason = "what `row` has, out of its way")]
     fn settle(
@@ -277,15 +277,15 @@ impl Candidates {
         i: usize,
         first: usize,
         at: [f32; 3],
-        sure: f32,
+        certain: f32,
         search: &Search<'_>,
         system: &System<'_>,
         row: &mut [u64],
     ) {
-        self.sure.resize(row.len(), 0);
-        self.near.near(&search.cpu, first, at, sure, sure, &mut self.sure);
-        for (w, (word, sure)) in row.iter_mut().zip(&self.sure).enumerate() {
-            let mut open = *word & !sure;
+        self.certain.resize(row.len(), 0);
+        self.near.near(&search.cpu, first, at, certain, certain, &mut self.certain);
+        for (w, (word, certain)) in row.iter_mut().zip(&self.certain).enumerate() {
+            let mut open = *word & !certain;
             while open != 0 {
                 let bit = open.trailing_zeros();
                 open &= open - 1;
@@ -297,7 +297,7 @@ impl Candidates {
         }
     }
 
-    /// Which candidate of the block is the `n`-th of the cell.
+    /// The candidate of the block that is the `n`-th of the cell.
     fn of_cell(&self, n: usize) -> usize {
         let w = self.before.partition_point(|&before| before as usize <= n) - 1;
         let mut word = self.mask[w];
@@ -312,8 +312,8 @@ impl Candidates {
 /// Coordinates are below `extent` and have errors of `slack` besides, all in cutoffs.
 pub(crate) fn band(extent: f64, slack: f64) -> (f32, f32) {
     let blur = slack + (4.0 * extent + 8.0) * f64::from(f32::EPSILON);
-    let (sure, hit) = ((1.0 - blur).max(0.0).powi(2), (1.0 + blur).powi(2));
-    ((sure * (1.0 - 1e-6)) as f32, (hit * (1.0 + 1e-6)) as f32)
+    let (certain, possible) = ((1.0 - blur).max(0.0).powi(2), (1.0 + blur).powi(2));
+    ((certain * (1.0 - 1e-6)) as f32, (possible * (1.0 + 1e-6)) as f32)
 }
 
 /// The decision itself, on the coordinates that came in.

@@ -21,7 +21,7 @@ pub(crate) struct Grid {
     cells: [usize; 3],
     /// The cell of each atom.
     owner: Buffer<u32>,
-    /// Where the next atom of each cell goes while atoms are sorted.
+    /// The place of the next atom of each cell while atoms are sorted.
     next: Buffer<u32>,
     /// First atom of each cell, in the sorted arrays; the last axis is the fastest.
     start: Buffer<u32>,
@@ -44,7 +44,7 @@ pub(crate) struct Scratch {
     order: Vec<u64>,
     spare: Vec<u64>,
     counts: Vec<u32>,
-    /// Where in `points` the atoms of each column of the block begin, and where each of `points` went.
+    /// The first atom of each column of the block in `points`, and the sorted place of each of `points`.
     home: Vec<u32>,
     rank: Vec<u32>,
 }
@@ -83,7 +83,7 @@ impl Grid {
             (low[k], width[k]) = (range.0, (range.1 - range.0).max(reach));
         }
         let cells = shape(atoms.len(), width, reach);
-        // How far a unit of s is in cells: s spans 1 along periodic axes and `width` along open ones.
+        // Cells per unit of s: s spans 1 along periodic axes and `width` along open ones.
         let scale: [f64; 3] =
             std::array::from_fn(|k| cells[k] as f64 / if lattice.periodic[k] { 1.0 } else { width[k] });
         let edges = std::array::from_fn(|a| std::array::from_fn(|k| lattice.frame[a][k] / scale[a]));
@@ -293,7 +293,7 @@ impl Grid {
                     count
                 };
                 if is_home && image == [0; 3] {
-                    // None of the block's own atoms is left out, so where the first of a column goes is enough.
+                    // All of the block's own atoms are kept, so the place of a column's first atom is enough.
                     let own = self.start[(base + z) as usize] as usize;
                     let home = take(run.start..own);
                     out.home.push(home as u32);

@@ -12,12 +12,12 @@ use madelung_cpu::Cpu;
 
 use super::all_pairs;
 use super::assemble::{assemble, too_many};
-use super::candidates::{Candidates, Found, Images, Placed, Search, System};
+use super::candidates::{Candidates, Found, Images, Search, System, WrappedAtom};
 use super::coordinate::Coordinate;
 use super::grid::{Grid, Scratch};
 use crate::lattice::{Lattice, lattices};
 
-/// How neighbours are found. The list is the same, bit for bit.
+/// The method of a search. The list does not depend on it, bit for bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Atoms sorted into the cells of a grid: time grows with the number of pairs.
@@ -26,19 +26,19 @@ pub enum Method {
     BruteForce,
 }
 
-/// What kind of list, how it is found, and how large it may be.
+/// The kind of a list, the method of its search, and limits of its size.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
     /// Full or half.
     pub kind: Kind,
-    /// None chooses for each system of a batch by its size.
+    /// The method; None chooses one for each system of a batch by its size.
     pub method: Option<Method>,
     /// The most pairs the caller has room for.
     pub capacity: Option<usize>,
     /// The most pairs per atom the caller has room for.
     pub max_neighbors: Option<usize>,
-    /// Whose instructions are used; the list is the same, bit for bit.
+    /// The processor's instructions; the list does not depend on them, bit for bit.
     pub cpu: Cpu,
 }
 
@@ -59,22 +59,22 @@ impl Options {
         Self { kind: Kind::Half, ..Self::default() }
     }
 
-    /// The same with a method prescribed.
+    /// These options with a method prescribed.
     pub fn with_method(self, method: Method) -> Self {
         Self { method: Some(method), ..self }
     }
 
-    /// The same with the instructions of `cpu`.
+    /// These options with the instructions of `cpu`.
     pub fn with_cpu(self, cpu: Cpu) -> Self {
         Self { cpu, ..self }
     }
 
-    /// The same with room for so many pairs.
+    /// These options with a capacity in pairs.
     pub fn with_capacity(self, capacity: usize) -> Self {
         Self { capacity: Some(capacity), ..self }
     }
 
-    /// The same with room for so many pairs per atom.
+    /// These options with a capacity in pairs per atom.
     pub fn with_max_neighbors(self, max_neighbors: usize) -> Self {
         Self { max_neighbors: Some(max_neighbors), ..self }
     }
@@ -86,7 +86,7 @@ pub(crate) const ATOMS_PER_TASK: usize = 1024;
 /// A list of more pairs is taken for a mistake, which would fill the memory of most machines.
 pub(crate) const MOST_PAIRS: usize = 1 << 36;
 
-/// Where the tasks end that `atoms` atoms are cut into.
+/// The ends of the tasks that `atoms` atoms are divided into.
 pub(crate) fn task_ends(atoms: usize) -> Vec<usize> {
     (1..=atoms.div_ceil(ATOMS_PER_TASK)).map(|task| (task * ATOMS_PER_TASK).min(atoms)).collect()
 }
@@ -100,19 +100,18 @@ const FARTHEST: f64 = (1u32 << 29) as f64;
 /// All pairs closer than `cutoff`, strictly, with r_ij = r_j − r_i + S · cell. `positions` has shape (N, 3), `cutoff`
 /// and `cell` are in the same length unit, and S refers to the positions given, which may lie anywhere.
 ///
-/// `cell` (rows are lattice vectors) and `pbc` hold one entry for all systems of `batch` or one for each. Without
-/// `pbc` all axes of a cell are periodic; without `cell` none are. The rows of `cell` along open axes play no part and
-/// may be zero. Atoms on the same point are a pair at distance zero. Decisions are made in f64 for the coordinates
-/// given, whichever their type. Rows are ordered by i, then j, then S; the list does not depend on the method or on
-/// the threads of `pool`, and that of a system not on its batch. Who builds lists again and again saves time with a
-/// [`NeighborSearch`].
+/// `cell` (rows are lattice vectors) and `pbc` hold one entry for all systems of `batch` or one for each. Without `pbc`
+/// all axes of a cell are periodic; without `cell` none are. The rows of `cell` along open axes play no part and may be
+/// zero. Atoms on the same point are a pair at distance zero. Decisions are made in f64 for the coordinates given, of
+/// either type. Rows are ordered by i, then j, then S; the list does not depend on the method or on the threads of
+/// `pool`, and that of a system not on its batch. A [`NeighborSearch`] saves time when lists are built repeatedly.
 ///
 /// # Errors
-/// `positions`, where one is not finite, or so far away that numbers end, or where their number is not that of
-/// `batch`; `cutoff`, where it is not a positive number, or reaches over more images than can be addressed or pairs
-/// than memory holds; `cell`, where it is missing for a periodic axis, not finite, or singular along periodic axes;
-/// `pbc` and `cell`, where their number is neither 1 nor that of the systems; `kind` for a directed list; `capacity`
-/// and `max_neighbors`, where they are too small, with the size that is needed.
+/// `positions`, where one is not finite, or so far away that numbers end, or where their number is not that of `batch`;
+/// `cutoff`, where it is not a positive number, or reaches over more images than can be addressed or pairs than memory
+/// holds; `cell`, where it is missing for a periodic axis, not finite, or singular along periodic axes; `pbc` and
+/// `cell`, where their number is neither 1 nor that of the systems; `kind` for a directed list; `capacity` and
+/// `max_neighbors`, where they are too small, with the size that is needed.
 pub fn neighbor_list<T: Coordinate>(
     positions: &[[T; 3]],
     cutoff: f64,
@@ -130,14 +129,14 @@ pub fn neighbor_list<T: Coordinate>(
 /// [`NeighborSearch::recycle`].
 #[derive(Default)]
 pub struct NeighborSearch {
-    placed: Vec<Placed>,
+    placed: Vec<WrappedAtom>,
     grids: Vec<Grid>,
     found: Vec<Found>,
     workers: Mutex<Vec<Worker>>,
     list: Buffers,
 }
 
-/// What a thread needs for the time of a task.
+/// Scratch of a thread for a task.
 #[derive(Default)]
 struct Worker {
     near: Vec<([f32; 3], i32, i32)>,
@@ -157,7 +156,7 @@ impl NeighborSearch {
         self.list = list.into_buffers();
     }
 
-    /// As [`neighbor_list`].
+    /// [`neighbor_list`] in kept memory.
     ///
     /// # Errors
     /// As [`neighbor_list`].
@@ -221,16 +220,16 @@ fn place<'a>(
     lattice: impl Fn(usize) -> &'a Lattice + Sync,
     cutoff: f64,
     pool: &dyn Pool,
-    placed: &mut Vec<Placed>,
+    placed: &mut Vec<WrappedAtom>,
 ) -> Result<[i32; 3]> {
     // Beyond these, the arithmetic of the search would leave its numbers.
-    let too_far = |placed: &Placed| {
+    let too_far = |placed: &WrappedAtom| {
         placed.wrap == [i32::MAX; 3]
             || placed.s.iter().any(|s| !s.is_finite())
             || placed.at.iter().any(|x| x.abs() > 1e15 * cutoff)
     };
     let atoms = positions.len();
-    placed.resize(atoms, Placed::default());
+    placed.resize(atoms, WrappedAtom::default());
     let ends = task_ends(atoms);
     let wraps: Vec<Mutex<[i32; 3]>> = ends.iter().map(|_| Mutex::new([0; 3])).collect();
     split_tasks(pool, placed, &ends, |task, placed| {
@@ -257,30 +256,30 @@ fn place<'a>(
 }
 
 /// A wrap of `i32::MAX` says that the point is too far away.
-fn wrapped(lattice: &Lattice, r: [f64; 3]) -> Placed {
+fn wrapped(lattice: &Lattice, r: [f64; 3]) -> WrappedAtom {
     let s = lattice.fractional(r);
     let mut wrap = [0; 3];
     for k in (0..3).filter(|&k| lattice.periodic[k]) {
         let boxes = s[k].floor();
         if boxes.abs() > FARTHEST || boxes.is_nan() {
-            return Placed { wrap: [i32::MAX; 3], ..Placed::default() };
+            return WrappedAtom { wrap: [i32::MAX; 3], ..WrappedAtom::default() };
         }
         wrap[k] = boxes as i32;
     }
     if wrap == [0; 3] {
-        return Placed { at: r, s, wrap };
+        return WrappedAtom { at: r, s, wrap };
     }
     let t = lattice.translation(wrap);
     let at: [f64; 3] = std::array::from_fn(|k| r[k] - t[k]);
     // From the wrapped point, which far away is another one than s − wrap.
-    Placed { at, s: lattice.fractional(at), wrap }
+    WrappedAtom { at, s: lattice.fractional(at), wrap }
 }
 
 /// A share of the search.
 enum Work {
     /// Small systems, one after the other.
     Small(Range<usize>),
-    /// Some blocks of cells of the grid of a large one.
+    /// A range of blocks of cells, of a large system's grid.
     Blocks { grid: usize, part: Range<usize> },
 }
 
@@ -361,7 +360,7 @@ fn find(
     Ok(work.len())
 }
 
-/// Whether a system is large enough for a grid, or one is asked for.
+/// Whether a system is large enough for a grid, or the options prescribe one.
 fn wants_grid(system: &System<'_>, search: &Search<'_>, options: &Options) -> bool {
     let images: f64 = (0..3)
         .filter(|&k| system.lattice.periodic[k])

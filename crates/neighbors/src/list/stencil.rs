@@ -1,4 +1,4 @@
-//! Which cells of a grid can hold neighbours of the atoms of one cell.
+//! Stencils: the cells of a grid that can hold neighbours of the atoms of one cell.
 
 use crate::lattice::{norm, squared};
 
@@ -30,8 +30,7 @@ pub(crate) fn stencil(edges: &[[f64; 3]; 3], most: [i32; 3], reach: f64) -> Vec<
     columns
 }
 
-/// The same for a block of `size` cells, relative to its first one: whatever has a cell in the stencil of one of its
-/// cells.
+/// The stencil of a block of `size` cells, relative to its first one: the union of its cells' stencils.
 pub(crate) fn of_block(columns: &[Column], size: [i32; 3]) -> Vec<Column> {
     if size.contains(&0) {
         return vec![];

@@ -1,4 +1,4 @@
-//! Capacities, bad input, graphs, and what a call does to the device.
+//! Capacities, bad input, graphs, and driver calls.
 
 use crate::expected;
 use crate::gpu::Gpu;
@@ -159,7 +159,7 @@ fn arguments_that_do_not_fit() {
     named(other.search(&gpu.cuda, &context, &r, Some(&c), &all, &batch), "batch_idx");
 }
 
-/// Without a cell, and with the axes given by the host.
+/// A search without a cell, and one with the axes given by the host.
 #[test]
 fn one_answer_for_all_systems() {
     let gpu = Gpu::new();
@@ -228,8 +228,8 @@ fn when_to_search_again() {
     assert_eq!(ask(&other.positions, &sent.cell, 1e6), [1.0, 0.0, 0.0]);
 }
 
-/// One graph of a question and a search: the list is made again where an atom has moved too far since it was made, not since
-/// the last step, and what it is made of is then what counts.
+/// One graph of a rebuild test and a search: the list is made again where an atom has moved too far since the list was
+/// made, not since the last step; from then on, the new positions count.
 #[test]
 fn a_search_in_a_graph_that_a_flag_decides() {
     let gpu = Gpu::new();

@@ -24,7 +24,7 @@ pub(crate) struct Coo {
 }
 
 impl Coo {
-    /// What the CPU's list is in arrays with room for so many pairs more.
+    /// The CPU's list in arrays with room for `more` additional pairs.
     pub(crate) fn of(list: &Read, more: usize) -> Self {
         let atoms = list.ptr.len() - 1;
         let rows = (0..atoms).flat_map(|i| vec![i as i32; (list.ptr[i + 1] - list.ptr[i]) as usize]);
@@ -69,7 +69,7 @@ impl Gpu {
         Coo { rows: narrow(rows), others: narrow(others), ptr: ints(&list.ptr), shifts }
     }
 
-    /// With room for so many pairs, or for those that there are.
+    /// The device's list, with room for so many pairs, or for exactly as many as there are.
     pub(crate) fn coo(&self, sent: &Sent, cutoff: f64, half: bool, capacity: Option<usize>) -> Coo {
         let context = self.context();
         let kind = if half { Kind::Half } else { Kind::Full };
@@ -116,7 +116,7 @@ fn room_for_more_and_for_less() {
     }
 }
 
-/// What is wrong is told by whoever waits, or waits in the record.
+/// Errors on the device: returned by calls that wait, or kept in the record.
 #[test]
 fn what_only_the_device_sees() {
     let gpu = Gpu::new();
@@ -147,7 +147,7 @@ fn what_only_the_device_sees() {
     }
 }
 
-/// One cell, and one answer for what axes are periodic, for all systems.
+/// One cell, and one choice of periodic axes, for all systems.
 #[test]
 fn one_cell_for_all_systems() {
     let gpu = Gpu::new();
@@ -164,7 +164,7 @@ fn one_cell_for_all_systems() {
     assert_eq!(gpu.read_coo(&list), Coo::of(&want, 5));
 }
 
-/// As XLA lends the memory of results, inside a graph.
+/// Memory of results that the caller lends, like XLA, inside a graph.
 #[test]
 fn memory_of_the_caller_in_a_graph() {
     let gpu = Gpu::new();

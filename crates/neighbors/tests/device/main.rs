@@ -18,7 +18,7 @@ use madelung_stand_in::{Order, set_order};
 use proptest::prelude::*;
 use support::{Cell, Read, System, batch, options};
 
-/// What the CPU finds.
+/// The CPU's list.
 pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {
     let positions: Vec<[f64; 3]> = systems.iter().flat_map(|s| s.atoms.clone()).collect();
     let cells: Vec<Cell> = systems.iter().map(|s| s.cell).collect();
@@ -31,7 +31,7 @@ pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {
     Read { ptr: csr.neighbor_ptr.to_vec(), others: csr.others.to_vec(), shifts: csr.shifts.to_vec() }
 }
 
-/// With both types, both kinds, both forms of shifts, and as arrays of its own.
+/// Asserts the CPU's lists with both types, both kinds, both forms of shifts, and as arrays of the caller.
 #[track_caller]
 fn agree(gpu: &Gpu, systems: &[System], cutoff: f64) -> usize {
     let mut most = 0;
@@ -140,7 +140,7 @@ fn many_atoms() {
     gpu.check().unwrap();
     assert!(gpu.list(&search) == want);
 
-    // What is not wanted leaves many blocks' offsets and entries as they are.
+    // An unwanted search leaves the offsets and entries of many blocks unchanged.
     let other = [System::new(4200, cell.map(|row| row.map(|x| 1.01 * x)), [true; 3], 1.0)];
     let moved = gpu.send(&other, DType::F64);
     let (positions, cell, batch) = (moved.positions.view(), moved.cell.view(), moved.batch());
@@ -154,7 +154,7 @@ fn many_atoms() {
     }
 }
 
-/// Whatever comes first: blocks, and threads between two barriers.
+/// Any order of blocks, and of threads between two barriers.
 #[test]
 fn orders_of_threads() {
     let gpu = Gpu::new();

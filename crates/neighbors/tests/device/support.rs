@@ -31,7 +31,7 @@ impl System {
         Self { atoms: atoms.collect(), cell, pbc }
     }
 
-    /// The same as a type of single precision has it.
+    /// The system rounded to single precision.
     pub(crate) fn rounded(&self) -> Self {
         let round = |v: [f64; 3]| v.map(|x| f64::from(x as f32));
         Self {

@@ -1,4 +1,4 @@
-//! What does not fit: at the declaration of an op, and at its calls.
+//! Errors at the declaration of an op, and at its calls.
 
 use super::support::{
     Arguments, BLUR_GRID, BLUR_PAIRS, FEATURES, PBC, RADIUS, array, batches, blur_op, grid, inputs,
@@ -108,7 +108,7 @@ fn declarations() {
     };
     says(blur().step(&BLUR_PAIRS).build(), &["blur_pairs::list", "pairs of Query and Point", "Grid"]);
     assert!(blur().step(&BLUR_GRID).build().is_ok());
-    // What is found has no part in the shapes that callers see.
+    // The number of pairs has no part in the shapes that callers see.
     let edges = || {
         let op = Op::new("test", "edges", 1)
             .real("x", &["Query", "3"])
@@ -210,7 +210,7 @@ fn other_arguments() {
         &["`grid`: expected a grid over one system, as the op has no batch over Query, got 3 systems"],
     );
     assert!(call(&one).is_ok());
-    // Nothing to find, and nothing to look for.
+    // No points, and no queries.
     let nothing = array(DType::F64, &[0, 3], &[]);
     let none =
         [Arg::Array(nothing.view()), Arg::Array(nothing.view()), Arg::Real(1.0), Arg::Grid(&open(&nothing))];
@@ -229,7 +229,7 @@ fn other_arguments() {
     assert!(blur_op(false).value(&context, &args).unwrap()[0].to_f64().iter().all(|x| *x == 0.0));
 }
 
-/// An array for the pairs is as long as what is found.
+/// An array over the pairs has the length of the search's result.
 #[test]
 fn arguments_for_the_pairs_that_are_found() {
     let op = Op::new("test", "pick", 1)

@@ -15,7 +15,7 @@ use madelung_cuda::Graph;
 use madelung_neighbors::DeviceGrid;
 use madelung_neighbors::{DeviceFrame, Periodic};
 
-/// Room for what is found, and some more.
+/// A capacity with room for all pairs, and some more.
 const CAPACITY: usize = 700;
 
 /// A batch there.
@@ -269,7 +269,7 @@ fn what_is_wrong_with_a_grid_is_found_there() {
     fails(&moved.grid, RADIUS, CAPACITY, "`test::blur.v1::list`: expected a grid of the call's points");
     fails(&sent.grid, RADIUS, 10, "`test::blur.v1::list`: expected room for all that there is");
     fails(&sent.grid, 1e5, CAPACITY, "`test::blur.v1::radius`");
-    // The same points, in other systems.
+    // The grid's points, in other systems.
     let others = Batch::from_ptr(&[0, 7, 14, POINTS[3]][..]).expect("a batch");
     let mixed = built(&gpu, &sent.arrays[1], Some((&sent.arrays[2], PBC)), &others);
     fails(&mixed, RADIUS, CAPACITY, "`test::blur.v1::list`: expected a grid of the call's points");
@@ -280,7 +280,7 @@ fn what_is_wrong_with_a_grid_is_found_there() {
     fails(&broken.grid, RADIUS, CAPACITY, "`test::blur.v1::list`: expected finite numbers");
     call(&sent.grid, RADIUS, CAPACITY).expect("queued");
     gpu.check().expect("the device stays usable");
-    // What the host sees.
+    // Errors that the host finds.
     let refused = |result: Result<Vec<Array>>, text: &str| {
         let error = result.expect_err(text).to_string();
         assert!(error.starts_with(text), "{error}");

@@ -1,5 +1,5 @@
 //! Queries of grids in differentiable kernels: values against every image of every point, derivatives against finite
-//! differences, and everything against the same kernel over the list that the grid gives.
+//! differences, and all results against the kernel over the grid's list.
 
 mod declarations;
 #[cfg(target_os = "linux")]
@@ -178,7 +178,7 @@ fn a_query_is_the_loop_over_the_list_that_the_grid_gives() {
     }
 }
 
-/// So it is tested where those of lists are: by a C++ compiler, and on GPUs.
+/// The query's CUDA text equals that of a loop over a list, which other tests compile and run.
 #[test]
 fn its_cuda_text_is_that_of_the_loop_over_a_list() {
     assert_eq!(BLUR_GRID.forms.len(), BLUR_PAIRS.forms.len());
@@ -353,7 +353,7 @@ fn average_op() -> Arc<Op> {
         .unwrap()
 }
 
-/// Two steps see what one search has found, and hand on what belongs to its pairs.
+/// Two steps share one search, and hand on arrays over its pairs.
 #[test]
 fn arrays_of_the_pairs_that_are_found() {
     let op = average_op();
@@ -452,7 +452,7 @@ fn points_that_are_the_queries() {
     check_gradient(&inputs, &gradient, |inputs| run(inputs).0);
 }
 
-/// What a query finds is no full list, and leaves the lists beside it what they are.
+/// The pairs of a query are no full list, and leave the full lists beside them full.
 #[test]
 fn a_grid_beside_a_full_list() {
     let op = Op::new("test", "crowded", 1)

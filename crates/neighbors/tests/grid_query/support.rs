@@ -7,7 +7,7 @@ use madelung_core::op::{Arg, Op};
 use madelung_neighbors::grid::HashGrid;
 use std::sync::Arc;
 
-/// The same kernel around a grid and around a list.
+/// One kernel around a grid and around a list.
 macro_rules! blur {
     ($name:ident, $list:ident: ($($of:tt)*), ($($pairs:tt)*)) => {
         madelung_core::kernels! {

@@ -9,15 +9,15 @@ use madelung_core::tape::{Tape, Value, Var};
 use madelung_neighbors::grid::HashGrid;
 use std::sync::Arc;
 
-/// How the call stands on the tape.
+/// The position of the call on the tape.
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum Nesting {
     Flat,
     Nested,
     Checkpoint,
 }
 
-fn record(tape: &mut Tape<'static>, how: How, vars: &[Var], grid: &Arc<HashGrid>) -> Vec<Var> {
+fn record(tape: &mut Tape<'static>, nesting: Nesting, vars: &[Var], grid: &Arc<HashGrid>) -> Vec<Var> {
     let grid = grid.clone();
     let call = move |tape: &mut Tape<'static>, vars: &[Var]| {
         let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
@@ -26,10 +26,10 @@ fn record(tape: &mut Tape<'static>, how: How, vars: &[Var], grid: &Arc<HashGrid>
         args.push(Value::Grid(grid));
         tape.call(&blur_op(false), args)
     };
-    match how {
-        How::Flat => call(tape, vars),
-        How::Nested => tape.nested(vars, call),
-        How::Checkpoint => tape.checkpoint(vars, |t, x| t.nested(x, call)),
+    match nesting {
+        Nesting::Flat => call(tape, vars),
+        Nesting::Nested => tape.nested(vars, call),
+        Nesting::Checkpoint => tape.checkpoint(vars, |t, x| t.nested(x, call)),
     }
     .unwrap()
 }
@@ -42,7 +42,7 @@ fn put(tape: &mut Tape<'static>, inputs: &Inputs) -> Vec<Var> {
 #[test]
 fn a_tape_differentiates_as_the_op_does() {
     let (inputs, v) = (inputs(), along(5.0));
-    for how in [How::Flat, How::Nested, How::Checkpoint] {
+    for nesting in [Nesting::Flat, Nesting::Nested, Nesting::Checkpoint] {
         let grid = Arc::new(grid(&inputs));
         let given = Arguments::new(&inputs, DType::F64);
         let want = answers(
@@ -54,13 +54,13 @@ fn a_tape_differentiates_as_the_op_does() {
         );
         let mut tape = Tape::new(madelung_cpu::context());
         let vars = put(&mut tape, &inputs);
-        let y = record(&mut tape, how, &vars, &grid);
-        // The tape keeps what it needs.
+        let y = record(&mut tape, nesting, &vars, &grid);
+        // The tape keeps its inputs.
         drop(grid);
         let seeds: Vec<(Var, Array)> = y.iter().copied().zip(weights(DType::F64)).collect();
         tape.backward(&seeds).unwrap();
         for (n, x) in vars.iter().enumerate() {
-            assert_eq!(tape.gradient(*x), Some(&want.gradients[n]), "{how:?}, {n}");
+            assert_eq!(tape.gradient(*x), Some(&want.gradients[n]), "{nesting:?}, {n}");
         }
         let seeds: Vec<(Var, Var)> =
             y.iter().copied().zip(weights(DType::F64).map(|w| tape.constant(w))).collect();
@@ -70,19 +70,19 @@ fn a_tape_differentiates_as_the_op_does() {
             .collect();
         let second = tape.differentiate(&seeds, &vars).unwrap();
         for (n, (got, want)) in second.iter().zip(&want.products).enumerate() {
-            assert_eq!(tape.value(got.unwrap()).unwrap(), want, "{how:?}, {n}");
+            assert_eq!(tape.value(got.unwrap()).unwrap(), want, "{nesting:?}, {n}");
         }
     }
 }
 
-/// Queries may move: what is near is looked up again. Points may not: the grid is another one then.
+/// Queries may move: their points are searched again. Points may not: the grid is another one then.
 #[test]
 fn replays() {
     let inputs = inputs();
-    for how in [How::Flat, How::Nested, How::Checkpoint] {
+    for nesting in [Nesting::Flat, Nesting::Nested, Nesting::Checkpoint] {
         let mut tape = Tape::new(madelung_cpu::context());
         let vars = put(&mut tape, &inputs);
-        let y = record(&mut tape, how, &vars, &Arc::new(grid(&inputs)));
+        let y = record(&mut tape, nesting, &vars, &Arc::new(grid(&inputs)));
         let mut moved = inputs.clone();
         moved[0].iter_mut().for_each(|x| *x = 0.7 * *x + 0.3);
         tape.set(vars[0], array(DType::F64, &shapes()[0], &moved[0])).unwrap();
@@ -90,7 +90,7 @@ fn replays() {
         let (given, there) = (Arguments::new(&moved, DType::F64), grid(&moved));
         let want = blur_op(false).value(&madelung_cpu::context(), &given.with(Arg::Grid(&there))).unwrap();
         for (y, want) in y.iter().zip(&want) {
-            assert_eq!(tape.value(*y).unwrap(), want, "{how:?}");
+            assert_eq!(tape.value(*y).unwrap(), want, "{nesting:?}");
         }
         moved[1][0] += 0.1;
         tape.set(vars[1], array(DType::F64, &shapes()[1], &moved[1])).unwrap();

@@ -98,7 +98,7 @@ fn read(gpu: &Gpu, pairs: &QueryPairs, grid: &DeviceGrid) -> List {
     (ptr, gpu.ints(list.others())[..count].to_vec(), shifts.as_chunks().0[..count].to_vec())
 }
 
-/// What the CPU finds.
+/// The CPU's list.
 fn expected(grid: &HashGrid, queries: &Set, radius: f64) -> List {
     let list =
         grid.query(&madelung_cpu::context(), &queries.view(), &queries.batch(), radius).expect("a list");
@@ -151,7 +151,7 @@ fn alone(points: &Set, queries: &Set, pbc: [bool; 3], cell_size: f64, k: usize) 
     Case { points, moved: vec![], queries, cells: vec![CUBE], pbc, radius: 0.0, cell_size, k }
 }
 
-/// As many as need more than one round of a warp, for lists and for the nearest; points of one cell and of many.
+/// Rows of more than one round of a warp, for lists and for the nearest; points of one cell and of many.
 #[test]
 fn long_rows_and_far_points() {
     let gpu = Gpu::new();
@@ -164,7 +164,7 @@ fn long_rows_and_far_points() {
     let periodic = alone(&few, &one(&[[0.0; 3], [40.0, -9.0, 2.0]]), [true; 3], 0.7, 300);
     agree(&gpu, &periodic, &[13.0]);
     agree(&gpu, &Case { pbc: [true, false, true], ..periodic }, &[20.0]);
-    // Nothing on one side or the other.
+    // No points on one side or the other.
     let none = one(&[]);
     agree(&gpu, &alone(&none, &few, [true; 3], 1.0, 3), &[2.0]);
     agree(&gpu, &alone(&few, &none, [true; 3], 1.0, 3), &[2.0]);

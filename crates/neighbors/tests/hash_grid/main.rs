@@ -113,7 +113,7 @@ fn cell() -> impl Strategy<Value = Cells> {
     })
 }
 
-/// Coordinates of which many are the same, on the borders of cells, or far away.
+/// Coordinates, many of them equal, on the borders of cells, or far away.
 fn coordinate() -> impl Strategy<Value = f64> {
     prop_oneof![6 => -6.0..6.0f64, 2 => (-8i32..8).prop_map(|x| f64::from(x) / 2.0), 1 => -60.0..60.0f64]
 }
@@ -191,7 +191,7 @@ proptest! {
                 prop_assert_eq!(&nearest.shifts[row.clone()], &expected.shifts[row]);
             }
         }
-        // Elsewhere, in the same memory.
+        // Moved points, in the memory of the first grid.
         let moved = Set { at: moved, ..points };
         grid.rebuild(&context, &moved.view()).expect("the grid again");
         for radius in [radius, 0.0, 1.0] {

@@ -99,7 +99,7 @@ impl Lower<'_> {
         let name = p.path.require_ident()?.to_string();
         match self.lookup(&name) {
             Some(Name::Value(v)) => Ok(v),
-            // Its value now: it may have another one when this is used.
+            // A copy, since the variable may have changed when the value is used.
             Some(Name::Variable(v)) => Ok(self.copied(v)),
             Some(Name::Param(id)) => match self.params[id].kind {
                 Kind::Batch { .. } | Kind::Pairs { .. } => {
@@ -168,7 +168,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The second operand is computed only where it decides: it may index what the first one has checked.
+    /// A short-circuit operator: the second operand is computed only if needed, because it may index by values that the
+    /// first one has checked.
     fn short_circuit(&mut self, b: &syn::ExprBinary) -> Result<Value> {
         let first = self.boolean(&b.left)?;
         let result = self.emit(Type::Bool, Computed::Copy(first));
@@ -194,7 +195,7 @@ impl Lower<'_> {
         if want != have {
             return err(f, format!("both branches must be of one type, and these are {want} and {have}"));
         }
-        // What is declared in a branch ends with it.
+        // Declarations of a branch end with it.
         let result = a.with(|v| {
             let ty = self.types[v];
             let nothing = match ty {

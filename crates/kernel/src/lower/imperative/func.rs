@@ -59,7 +59,7 @@ impl Lower<'_> {
         result
     }
 
-    /// Its value, of the type that it says.
+    /// The value of a function, which must have the declared type.
     fn function_value(&mut self, f: &ItemFn) -> Result<Value> {
         let value = self.function_body(f)?;
         if let ReturnType::Type(_, ty) = &f.sig.output

@@ -1,8 +1,8 @@
 //! The front end of kernels that are not differentiated: `#[kernel(no_adjoint)]`.
 //!
-//! They may do what has no transpose: change variables, loop until something holds, compute indices, read what they
-//! wrote, count with atomics. What they compute with is checked here as in other kernels; what only a run can show
-//! (an index out of range, an integer that does not fit) raises the status word.
+//! They may do what has no transpose: change variables, loop until something holds, compute indices, read their
+//! outputs, count with atomics. Types are checked here as in other kernels; errors at run time (an index out of range,
+//! an integer that does not fit) raise the status word.
 
 mod expr;
 mod func;
@@ -26,7 +26,7 @@ pub(super) fn is_imperative(f: &ItemFn) -> bool {
     if let Some(attr) = f.attrs.iter().find(|a| a.path().is_ident("kernel"))
         && let syn::Meta::List(_) = attr.meta
     {
-        // What else stands there is judged by whoever reads it.
+        // Other arguments are checked where they are read.
         let _ = attr.parse_nested_meta(|meta| {
             found |= meta.path.is_ident("no_adjoint");
             if !meta.path.is_ident("no_adjoint") {
@@ -38,7 +38,7 @@ pub(super) fn is_imperative(f: &ItemFn) -> bool {
     found
 }
 
-/// What an expression is.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     Real(Var),
@@ -60,7 +60,7 @@ impl Value {
         }
     }
 
-    /// The same type, of other variables.
+    /// A value of equal type, of other variables.
     fn with(&self, mut var: impl FnMut(Var) -> Var) -> Self {
         match self {
             Self::Real(v) => Self::Real(var(*v)),
@@ -74,7 +74,7 @@ impl Value {
     }
 }
 
-/// What a name stands for.
+/// The referent of a name.
 #[derive(Clone, Copy, Debug)]
 enum Name {
     Value(Value),

@@ -124,7 +124,7 @@ impl Lower<'_> {
     }
 }
 
-/// How one type becomes another.
+/// A hint for the error message: the conversion from one type to another.
 pub(super) fn conversion(want: &str, have: &str) -> &'static str {
     match (want, have) {
         ("Real", "i64") => " (an integer becomes one as `n as Real`; a constant is `1.0`)",

@@ -159,7 +159,7 @@ impl Lower<'_> {
                 self.set(target, value, &a.right)
             }
             None => {
-                // As in Rust: first the value, then the place.
+                // The value before the place, as in Rust.
                 let value = self.expr(&a.right)?;
                 let place = self.target(&a.left)?;
                 self.store(place, value, &a.right)
@@ -310,7 +310,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Where the pairs of a row begin and end.
+    /// The range of a row's pairs: the first and the one past the last.
     fn pairs_of(&mut self, param: ParamId, row: Var) -> (Var, Var) {
         let mut entry = |array| self.emit(Type::Int, Computed::Entry { param, array, at: row, component: 0 });
         (entry(Array::Start), entry(Array::End))
@@ -342,7 +342,7 @@ impl Lower<'_> {
         Ok(grid)
     }
 
-    /// A new variable of the same value.
+    /// A copy of a value in a new variable.
     pub(super) fn copied(&mut self, value: Value) -> Value {
         value.with(|v| self.emit(self.types[v], Computed::Copy(v)))
     }
@@ -366,7 +366,7 @@ fn no_label(label: Option<&impl quote::ToTokens>) -> Result<()> {
     }
 }
 
-/// What a compound assignment does.
+/// The binary operator of a compound assignment.
 fn compound(op: &BinOp) -> Option<BinOp> {
     let parse = |text: &str| syn::parse_str::<BinOp>(text).ok();
     match op {

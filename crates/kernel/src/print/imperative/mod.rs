@@ -1,5 +1,4 @@
-//! Printers of kernels that are not differentiated: the statements and expressions that Rust and CUDA write alike, and
-//! what each of them writes in its own way.
+//! Printers of kernels that are not differentiated: the syntax that Rust and CUDA share, and a trait for the rest.
 
 pub mod cuda;
 pub mod rust;
@@ -10,7 +9,7 @@ use crate::print::layout::{Array, scalar_position};
 
 /// A language to print.
 trait Language {
-    /// What the functions of the runtime are called by.
+    /// The prefix of the runtime's functions.
     const RUNTIME: &'static str;
     /// The head of an endless loop.
     const LOOP: &'static str;
@@ -19,7 +18,7 @@ trait Language {
 
     /// A variable with its first value.
     fn declare(ty: Type, v: Var, value: &str) -> String;
-    /// What follows `if`.
+    /// The condition of an `if`.
     fn condition(v: Var) -> String;
     /// Whether an index lies outside a dimension.
     fn outside(index: Var, dim: usize) -> String;
@@ -29,7 +28,7 @@ trait Language {
     fn stored_real(v: Var) -> String;
     /// The address of a component of an element of `stride` components.
     fn address(slot: usize, stride: usize, row: Option<Var>, component: usize) -> String;
-    /// What is at an address.
+    /// A load from an address.
     fn load(kind: Kind, at: &str) -> String;
     /// An integer of a list or batch.
     fn entry(slot: usize, packed: Option<usize>, at: Var, component: usize) -> String;
@@ -152,7 +151,7 @@ impl Printer<'_> {
     }
 }
 
-/// What both languages write with the same symbol.
+/// An operation that both languages write with one symbol.
 fn plain(op: Binary, x: Var, y: Var) -> String {
     let symbol = match op {
         Binary::Add => "+",

@@ -10,7 +10,7 @@ impl Printer<'_> {
         self.lanes.as_ref().is_some_and(|l| *self.b.op(v) == Op::LoopVar(l.id))
     }
 
-    /// The variable of the loop on lanes, and what the names of functions on whole vectors and on parts of them need.
+    /// The variable of the loop on lanes, and the name suffixes of functions on whole vectors and on parts of them.
     fn lane_loop(&self, channel: Val) -> (usize, &'static str, &'static str) {
         let lanes = self.lanes.as_ref().expect("loops over channels run on lanes");
         debug_assert!(self.is_lane(channel), "channels are those of the innermost loop");
@@ -53,7 +53,7 @@ impl Printer<'_> {
         self.line(&format!("rt::put_lanes::<L>(p{slot}, {at} + k{k}, {x}, {n}, a.adds({slot}));"));
     }
 
-    /// To a channel of what rows share: an element's, or an element of an array with one per channel.
+    /// A contribution to one channel of shared data: of an element, or of an array with one element per channel.
     pub(super) fn contribute_channel(
         &mut self,
         (param, role, component): (ParamId, Role, usize),

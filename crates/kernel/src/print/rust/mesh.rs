@@ -1,4 +1,4 @@
-//! What loops over a mesh call: tables of splines, nodes, and which planes a call adds to.
+//! Code around loops over a mesh: tables of splines, nodes, and the planes that a call adds to.
 
 use super::Printer;
 use crate::ir::{LoopId, Op, Stmt, Val};
@@ -67,7 +67,7 @@ impl Printer<'_> {
         conditions.pop_first().flatten().filter(|_| conditions.is_empty() && !carries)
     }
 
-    /// At the beginning of the body of such a loop: planes that are another call's are left out.
+    /// The head of a loop's body that skips planes of other calls.
     pub(super) fn skip_planes(&mut self, id: LoopId, body: &[Stmt]) {
         let Some(owned) = self.owned_planes(id, body) else { return };
         let plane = body.iter().find_map(|s| match s {

@@ -17,7 +17,7 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> St
     text(kernel, part, layout, name, None)
 }
 
-/// The second phase of a part in cluster form: what its loop sums is given, row by row, behind the last slot.
+/// The second phase of a part in cluster form: the loop's sums are given, row by row, behind the last slot.
 pub fn rows_function(
     kernel: &Kernel,
     part: &Part,
@@ -78,7 +78,7 @@ pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
     text
 }
 
-/// What varies from lane to lane.
+/// The values that vary from lane to lane.
 pub(super) struct Lanes {
     pub(super) id: LoopId,
     pub(super) full: bool,
@@ -100,7 +100,7 @@ pub(super) struct Printer<'a> {
     data_loops: HashMap<LoopId, Range>,
     /// The cluster form whose first phase this is.
     pub(super) clusters: Option<&'a Clusters>,
-    /// What tells the names of one of its entries from those of another that is computed beside it.
+    /// A suffix that distinguishes the names of one entry from those of another that is computed beside it.
     pub(super) entry: &'static str,
     /// The cluster form whose sums are given.
     given: Option<&'a Clusters>,
@@ -142,7 +142,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// A value that is the same on all lanes.
+    /// A value that is equal on all lanes.
     pub(super) fn scalar(&self, v: Val) -> String {
         match self.b.op(v) {
             Op::Const(bits) => format!("({:?}f64)", f64::from_bits(*bits)),
@@ -165,7 +165,7 @@ impl<'a> Printer<'a> {
 
     fn block(&mut self, stmts: &'a [Stmt]) {
         self.paired.push(HashSet::new());
-        // What is loaded in a block is known there, and in those within it.
+        // Loads of a block are known there, and in the blocks within it.
         let loaded = self.lanes.as_ref().map(|l| l.rows_loaded.clone());
         for s in stmts {
             self.stmt(s);
@@ -414,7 +414,7 @@ impl<'a> Printer<'a> {
             sums: sums.iter().copied().collect(),
             rows_loaded: HashSet::new(),
         });
-        // What was paired outside is scalar; inside everything is computed on lanes.
+        // Pairs made outside are scalar; inside everything is computed on lanes.
         let outside = std::mem::replace(&mut self.paired, vec![HashSet::new()]);
         self.block(body);
         self.paired = outside;

@@ -17,7 +17,7 @@ pub(crate) const STEP: f64 = 5e-4;
 /// The pairs of each row, (column, shift).
 pub(crate) type List = Vec<Vec<(usize, [i32; 3])>>;
 
-/// Where the atoms and points are, the full list of the atoms' pairs, and the points near each atom.
+/// The positions of atoms and points, the full list of the atoms' pairs, and the points near each atom.
 pub(crate) struct Geometry {
     pub(crate) positions: Vec<f64>,
     pub(crate) list: List,

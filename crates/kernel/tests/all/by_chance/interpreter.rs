@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Real arrays by parameter and role.
 pub(crate) type Arrays = BTreeMap<(usize, Role), Vec<f64>>;
 
-/// What a kernel is given.
+/// The arguments of a kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     /// Sizes of the kernel's dimensions.
@@ -61,7 +61,7 @@ pub(crate) fn run_body(kernel: &Kernel, world: &World, body: &Body) -> Arrays {
     run(kernel, world, &[part])
 }
 
-/// Runs the parts of a form one after the other; what a later one writes is added.
+/// Runs the parts of a form one after the other; outputs of later parts are added.
 pub(crate) fn run(kernel: &Kernel, world: &World, parts: &[Part]) -> Arrays {
     let parts: Vec<_> = parts.iter().map(|part| (part, None)).collect();
     run_in_clusters(kernel, world, &parts)
@@ -187,7 +187,7 @@ impl<'a> Machine<'a> {
         for s in stmts {
             self.stmt(s);
         }
-        // What was made here ends here.
+        // Values of this block end here.
         for s in stmts {
             match s {
                 Stmt::Let(v) => self.values[*v] = None,

@@ -159,7 +159,7 @@ fn channels_in_a_loop_over_pairs() {
     run("channels_in_a_loop_over_pairs", &check);
 }
 
-/// A kernel over atoms and the points near them, with channels of both, of the pairs and of what maps give.
+/// A kernel over atoms and the points near them, with channels of both, of the pairs and of maps' elements.
 fn aggregation(before: &str, inside: &str, after: &str) -> Check {
     let parameters = "i: Atom, positions: &[Vec3; Atom], points: &[Vec3; Point], f: &[[Real; Feature]; Point], g: &[[Real; \
                       Feature]; Atom], h: &[[Real; Feature]; Edge], t: &[[Real; Feature]; Element], w: &[Real; Feature], x: \
@@ -183,7 +183,7 @@ fn normalised_aggregation() {
     run("normalised_aggregation", &check);
 }
 
-/// What a row gives depends on its sums, in each channel and in all together.
+/// Outputs of a row that depend on its sums, in each channel and in all together.
 #[test]
 fn aggregation_of_products() {
     let check = aggregation(
@@ -195,7 +195,7 @@ fn aggregation_of_products() {
     run("aggregation_of_products", &check);
 }
 
-/// In a full list both sides have the same pairs.
+/// A full list: both sides have the pair.
 #[test]
 fn features_of_partners() {
     let check = super::pairs(

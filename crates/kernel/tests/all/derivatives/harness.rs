@@ -1,4 +1,4 @@
-//! Holds every form of a kernel against finite differences of what its source says.
+//! Comparison of every form of a kernel with finite differences of the source.
 
 use crate::by_chance::geometry::{ATOMS, STEP, cells, members};
 use crate::by_chance::interpreter::{Arrays, World, components, run, run_body, run_in_clusters};
@@ -18,7 +18,7 @@ thread_local! {
     static WORST: RefCell<Vec<(&'static str, f64)>> = const { RefCell::new(vec![]) };
 }
 
-/// Compares arrays relative to the root mean square of what is expected (and to 0.1, where all is near zero).
+/// Compares arrays relative to the root mean square of the expected one (and to 0.1, where all is near zero).
 pub(crate) fn close(what: &'static str, detail: &str, got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len(), "{what} of {detail}");
     let scale = rms(expected).max(0.1);
@@ -40,7 +40,7 @@ const FIRST: f64 = 1e-8;
 const SECOND: f64 = 1e-7;
 const SAME: f64 = 1e-13;
 
-/// What a kernel is checked for.
+/// A kernel under test, and its data.
 pub(crate) struct Check {
     pub(crate) source: Source,
     pub(crate) world: World,
@@ -55,7 +55,7 @@ impl Check {
         Self { source, world, full: true }
     }
 
-    /// A kernel that nobody looked at.
+    /// A random kernel.
     pub(crate) fn by_chance(kernel: ByChance) -> Self {
         let ByChance { source, world, .. } = kernel;
         let full = source.kernel.params.iter().all(|p| p.name != "half");
@@ -184,7 +184,8 @@ impl Check {
         }
     }
 
-    /// Forms for full lists write to nobody else; no part reads a pair's or member's side that it does not visit.
+    /// Access patterns: forms for full lists write to their own row alone; no part reads a pair's or member's side that
+    /// it does not visit.
     fn shape(&self, form: &Form) {
         use madelung_kernel::ir::{Op, Stmt};
         if form.lists == Lists::Full {
@@ -223,7 +224,7 @@ impl Check {
         }
     }
 
-    /// The same cotangent for every row, and only some gradients.
+    /// A cotangent that all rows share, and only some gradients.
     fn uniform(&self, form: &Form) {
         let kernel = &self.source.kernel;
         let (mut one, mut every) = (self.world.clone(), self.world.clone());
@@ -243,8 +244,7 @@ impl Check {
         }
     }
 
-    /// The value against another way to write it: `f(world, row)` gives what the row writes to its own element of
-    /// the only output.
+    /// The value against an independent formula: `f(world, row)` is the row's element of the only output.
     pub(crate) fn value(self, f: impl Fn(&Data<'_>, usize) -> Vec<f64>) -> Self {
         let kernel = &self.source.kernel;
         let data = Data { kernel, world: &self.world };
@@ -255,7 +255,7 @@ impl Check {
         self
     }
 
-    /// The same for outputs that rows share.
+    /// The value of an output that rows share, against an independent formula.
     pub(crate) fn total(self, f: impl Fn(&Data<'_>) -> Vec<f64>) -> Self {
         let kernel = &self.source.kernel;
         let expected = f(&Data { kernel, world: &self.world });
@@ -265,7 +265,7 @@ impl Check {
         self
     }
 
-    /// The list is not full, whatever forms there are.
+    /// A check with a list that is not full, regardless of the forms.
     pub(crate) fn without_full_lists(mut self) -> Self {
         self.full = false;
         self
@@ -318,7 +318,7 @@ impl Data<'_> {
         self.row("pairs", "positions", i)
     }
 
-    /// The same of the points near an atom.
+    /// The points near an atom.
     pub(crate) fn near(&self, i: usize) -> Vec<(usize, [i32; 3], f64)> {
         self.row("near", "points", i)
     }

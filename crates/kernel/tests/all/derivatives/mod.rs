@@ -180,7 +180,7 @@ fn a_second_loop_reads_the_sum_of_the_first() {
     run("a_second_loop_reads_the_sum_of_the_first", &check);
 }
 
-/// What partners give has no derivative here, so gathering has nothing to do with the sum.
+/// A nonlinear sum of partners' values without derivative: gathering has nothing to do with the sum.
 #[test]
 fn a_nonlinear_sum_over_partners_without_derivative() {
     let parameters = "i: Atom, x: &[Real; Atom], a: &[Real; System], kinds: &[i32; Atom], atoms: &Batch<Atom, System>, \

@@ -1,5 +1,5 @@
-//! The access patterns: lists between two sets of points, half lists, arrays with an element per pair, maps, what a
-//! loop looks for, normalised sums.
+//! The access patterns: lists between two sets of points, half lists, arrays with an element per pair, maps, extrema,
+//! normalised sums.
 
 use super::harness::{Check, report};
 use super::{kernel, pairs, run};
@@ -65,7 +65,7 @@ fn factors_of_pairs() {
     run("factors_of_pairs", &check);
 }
 
-/// Between the atoms themselves: what a pair's factor is from the other side only the transpose knows.
+/// Pairs of the atoms themselves: only the transpose knows the pair's factor from the other side.
 #[test]
 fn factors_of_a_full_list() {
     let parameters = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], cell: &[Mat3; System], factor: &[Real; \
@@ -110,7 +110,7 @@ fn types_of_pairs() {
     run("types_of_pairs", &check);
 }
 
-/// Σ w f / (Σ w + ε): what a row gives to a point depends on the row's own sum.
+/// Σ w f / (Σ w + ε): a row's contribution to a point depends on the row's own sum.
 #[test]
 fn normalised_sums() {
     let check = near(

@@ -8,7 +8,7 @@ const PARAMETERS: &str = "i: Query, x: &[Vec3; Query], y: &[Vec3; Query], q: &[R
      Real, wide: Real, n: i32, g: &Real, queries: &Batch<Query, System>, pairs: &Pairs<Query, Point>, grid: \
      &HashGrid<Query, Point>, named: &HashGrid<Query, Point, Edge>, out: &mut [Real; Query]";
 
-/// What both kinds of kernels accept: every grid is queried.
+/// Statements that both kinds of kernels accept: every grid is queried.
 const QUERIES: &str =
     "for (j, s) in grid.query(x[i], radius) { } for (j, s) in named.query(x[i], radius) { }";
 
@@ -44,7 +44,7 @@ fn what_is_accepted() {
                      (_, s, p) in named.query(y[i], wide) { }";
         assert_eq!(queries(&source(kind, twice)), expected);
     }
-    // Names for the same things.
+    // Aliases of the position and the radius.
     let named = "let here = x[i]; let reach = radius; for (j, s) in grid.query(here, reach) { } for (j, s, p) in \
                  named.query(y[i], wide) { }";
     assert_eq!(queries(&source("kernel", named)), expected);
@@ -67,7 +67,7 @@ fn around_the_rows_own_position() {
     );
     let index = "an element per `Query`, and the index is an `Point`";
     both("for (k, t) in pairs.row(i) { for (j, s) in grid.query(x[«k»], radius) { } }", index);
-    // Where indices may be computed, and outputs read.
+    // Kernels in which indices may be computed, and outputs read.
     for other in ["x[n]", "force[i]"] {
         refused(
             &format!(
@@ -139,8 +139,8 @@ fn around_the_kernels_own_rows() {
     }
 }
 
-/// What partners get is never had from both sides: a query finds a point at distance zero as well, and the way back only
-/// where the points are the queries.
+/// Contributions to partners never come from both sides: a query finds a point at distance zero as well, and the
+/// transpose exists only where the points are the queries.
 #[test]
 fn grids_are_no_full_lists() {
     let kernel = |list: &str, pairs: &str| {

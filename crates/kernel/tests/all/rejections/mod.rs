@@ -1,4 +1,4 @@
-//! Everything that the language refuses: the message, and where it points.
+//! Rejected programs: the error message, and its source position.
 
 mod grids;
 mod meshes;
@@ -11,8 +11,8 @@ const PARAMETERS: &str = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; At
      groups: &Batch<System, Group>, pairs: &Pairs<Atom>, energy: &mut [Real; Atom], force: &mut [Vec3; Atom], total: \
      &mut [Real; System], one: &mut Real";
 
-/// The source with its marks « » taken out must be refused with a message that holds `message`, at what they enclose.
-/// Without marks the error has no place but the kernel's name.
+/// Asserts that the source, with its marks « » taken out, is refused with a message that holds `message`, at the marked
+/// place. Without marks the error has no place but the kernel's name.
 fn refused(source: &str, message: &str) {
     let plain = source.replace(['«', '»'], "");
     let file = syn::parse_str(&plain).unwrap_or_else(|e| panic!("{e}\n{plain}"));
@@ -425,7 +425,7 @@ fn functions_are_formulas() {
     function(of_system, "a function with its own derivative gives back a Real");
 }
 
-/// These are found when the derivatives are formed, so they point at the kernel's name.
+/// Errors of the derivative passes, which point at the kernel's name.
 #[test]
 fn some_patterns_have_no_transpose() {
     in_loop(

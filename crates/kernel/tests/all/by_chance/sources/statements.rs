@@ -1,4 +1,4 @@
-//! Kernels by chance: blocks within blocks, sums read and added to wherever the language allows it.
+//! Random kernels: blocks within blocks, sums read and added to wherever the language allows it.
 
 use super::Random;
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ struct Writer {
     scopes: Vec<Scope>,
     /// Name, loops open at its declaration, scope.
     sums: Vec<(String, usize, usize)>,
-    /// How each open loop uses the sums from outside.
+    /// The uses of outer sums in each open loop.
     loops: Vec<HashMap<String, Use>>,
     data: Data,
     names: usize,
@@ -185,7 +185,7 @@ impl Writer {
         match self.pick(17) {
             0 | 1 => {
                 let (e, name) = (self.expr(2), self.name());
-                // A name may come back only in its own block: what it hid would be there again after it.
+                // A name may come back only in its own block: a shadowed variable would be visible again after it.
                 if self.names > 0 && self.known_outside(&name) {
                     return;
                 }
@@ -331,7 +331,7 @@ pub(crate) fn kernel(seed: u64) -> String {
         w.block(4, 4);
         w.whole = true;
         let uses = [w.expr(2), w.expr(1), w.expr(1)];
-        // Linear, mostly: what is not has no transpose.
+        // Linear, mostly: nonlinear terms have no transpose.
         let sums: Vec<String> = w.sums.iter().map(|s| format!("0.4 * {}", s.0)).collect();
         let [u, v, t] = uses;
         let rest = if w.pick(4) == 0 { format!("({u}) * ({v}) * ({t})") } else { "b[i]".into() };

@@ -1,7 +1,8 @@
-"""The members of an op's family as JAX primitives, with the rules of `madelung._family`.
+"""The members of an op's family as JAX primitives, with the rules of `madelung._derivative_rules`.
 
-Operands are the tensors of the op's inputs, then what follows them and is not zero (`mask` says which). Static are the
-`numbers` among the inputs, and in `want` whose gradients come out. A zero never becomes an array.
+Operands are the tensors of the op's inputs, then the nonzero arrays that follow them (`mask` has a bit for each).
+Static parameters are the `numbers` among the inputs, and `want`, the bits of the wanted gradients. A zero never becomes
+an array.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from madelung import _native
-from madelung._family import Call, bits
+from madelung._derivative_rules import Call, bits
 from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
 from madelung.jax import _compat
 from madelung.jax._schema import Op
@@ -31,7 +32,7 @@ class Family:
     def __init__(self, op: Op) -> None:
         self.op = op
         self.members = {suffix: Member(self, suffix) for suffix in op.targets if suffix != DIRECT}
-        # What F₀ saves, by position of the differentiable input that it is the gradient by.
+        # The arrays that F₀ saves, by position of the differentiable input whose gradient each is.
         names = {f"gradient by {op.inputs[n].name}": bit for bit, n in enumerate(op.reals)}
         self.saved = [names.get(name) for name in op.saves]
 
@@ -73,7 +74,8 @@ class Member:
         mlir.register_lowering(p, self._lower_on_cuda, platform="cuda")
 
     def bind(self, flat: Sequence[Any], extra: Sequence[Any], want: int, frozen: int = 0) -> list[Any]:
-        """The results that are wanted. Of F₀, `frozen` says by what its first derivative is zero, for hybrid forces."""
+        """The wanted results. Of F₀, `frozen` has the inputs by which its first derivative is zero, for hybrid
+        forces."""
         op = self.op
         operands = [flat[n] for n in op.tensors] + [x for x in extra if x is not None]
         numbers = tuple(flat[n] for n in op.numbers)
@@ -81,7 +83,7 @@ class Member:
         return self.primitive.bind(*_compat.vary(operands), numbers=numbers, mask=mask, want=want, frozen=frozen)
 
     def arguments(self, operands: Sequence[Any], numbers: Sequence[Any], mask: int) -> list[Any]:
-        """The inputs in order, then what follows them, None for zero."""
+        """The inputs in order, then the arrays that follow them, None for zero."""
         op = self.op
         args: list[Any] = [None] * len(op.inputs)
         for n, x in zip(op.numbers, numbers):
@@ -92,7 +94,7 @@ class Member:
         return args + [next(left) if mask >> k & 1 else None for k in range(op.extras(self.suffix))]
 
     def _operands(self, args: Sequence[Any], mask: int) -> list[Any]:
-        """What of `arguments` is an operand."""
+        """The operands among `arguments`."""
         n = len(self.op.inputs)
         return [args[k] for k in self.op.tensors] + [x for k, x in enumerate(args[n:]) if mask >> k & 1]
 
@@ -159,7 +161,7 @@ class Member:
         return jax.ffi.ffi_lowering(self.target)(ctx, *operands, **self._attributes(numbers, mask, want))
 
     def _lower_on_cuda(self, ctx: Any, *operands: Any, numbers: Any, mask: int, want: int, frozen: int) -> Any:
-        """With its scratch as one more result, so that XLA may capture the call in a graph."""
+        """The lowering with scratch as one more result, so that XLA may capture the call in a graph."""
         attributes = self._attributes(numbers, mask, want)
         bits = [int(attributes[self.op.inputs[n].name].view(np.int64)) for n in self.op.numbers]
         call = functools.partial(_native.jax_scratch, self.target, mask, want, bits)

@@ -1,7 +1,7 @@
 """Energies with their gradients as results, and the first-order rule of hybrid forces.
 
-What is returned beside the energies is a member of the op's family (G₀ with a weight of one for every energy), so it
-has derivatives like any other: those of forces are Hessian-vector products. Nothing is detached.
+Forces, charge gradients and virials come from a member of the op's family (G₀ with a weight of one for every energy),
+so they have derivatives like any other: those of forces are Hessian-vector products. Nothing is detached.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
-from madelung._family import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, Call, Tangents, bits
+from madelung._derivative_rules import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, Call, Tangents, bits
 from madelung._schema import DIRECT, GRADIENT, NEGATIVE, SAVING, VALUE
 from madelung.torch import _ops
-from madelung.torch._functions import Family, _function, _keep, _kept, _transforms_active, eager_of, kernel_of
+from madelung.torch._autograd import Family, _function, _keep, _kept, _transforms_active, eager_of, kernel_of
 from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._vmap import batched
 
@@ -24,7 +24,7 @@ _grad_enabled = torch.is_grad_enabled
 
 
 class Energies:
-    """An op whose only output is energies, in all ways in which a public function may ask for it."""
+    """An op whose only output is energies, in all ways in which public functions call it."""
 
     def __init__(self, name: str) -> None:
         self.op = op = _ops.OPS[name]
@@ -46,7 +46,7 @@ class Energies:
         self.hybrid = _hybrid(self, family)
 
     def eager(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
-        """The energies, then minus the gradients by positions and strain, and those by what else is in `want`."""
+        """The energies, then minus the gradients by positions and strain, and those by other inputs in `want`."""
         if _transforms_active() or _forward_ad._current_level >= 0:
             return self._transformed(flat, want, hybrid)
         pending: list[Any] = []
@@ -62,15 +62,15 @@ class Energies:
         return results
 
     def results(self, flat: Sequence[Any], want: int) -> tuple[torch.Tensor, ...]:
-        """What a call returns, without a graph."""
+        """The results of a call, without a graph."""
         energies, gradients, negated = self.compute(flat, want)
         return (energies, *[g.neg_() if sign and not negated else g for g, sign in self.wanted(gradients, want)])
 
     def compute(self, flat: Sequence[Any], want: int) -> tuple[torch.Tensor, Sequence[torch.Tensor], bool]:
         """Energies and gradients without a graph, and whether these have the other sign.
 
-        On a device in one pass: its launches are what small systems feel. On the CPU in one where the op has it, so
-        that energies per atom have the same bits with gradients and without.
+        On a device in one pass, because launches dominate the time of small systems. On the CPU in one where the op has
+        it, so that energies per atom have equal bits with gradients and without.
         """
         if want and flat[self.op.reals[0]].is_cuda:
             negated = not want & self.positive
@@ -91,7 +91,7 @@ class Energies:
         return [-g if sign else g for g, sign in self.wanted(gradients, want)]
 
     def in_graph(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
-        """The same in a graph."""
+        """The results of a call, in a graph."""
         op, at = self.op, list(flat)
         if hybrid:
             # A compiled graph is differentiated once, so here a constant is as good as the rule.
@@ -115,7 +115,7 @@ class Energies:
         return (energies, *self._signed(self.family.run(GRADIENT, flat, extra, want), want))
 
     def first_order(self, needs: int, hybrid: bool) -> int:
-        """By what the energies are differentiated."""
+        """The inputs by which the energies are differentiated."""
         return needs & ~self.geometry if hybrid else needs
 
 

@@ -1,7 +1,7 @@
-"""What users pass to the functions, as what the ops take.
+"""Conversion of the functions' arguments to the ops' inputs.
 
-Straight lines for calls that are right; what is wrong is found by the op, or by its absence here, and then `views`
-makes NumPy arrays of everything for the checks of `madelung.numpy`, which have the words.
+Valid calls take a short path; errors are found by the op, or by a missing attribute here, and then `views` makes NumPy
+arrays of all arguments for the checks of `madelung.numpy`, which have the messages.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import torch
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung.torch._functions import _transforms_active
+from madelung.torch._autograd import _transforms_active
 
 _is_compiling = torch.compiler.is_compiling
 
 _FLOATS = (torch.float32, torch.float64)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-# Indices that are made anew for systems larger than this: nobody feels it there, and they are not kept.
+# Indices of larger systems are made anew: the cost does not matter there, and they are not kept.
 KEPT = 1 << 16
 # Values of larger tensors of a device are not kept on the host.
 _READ = 1 << 20
@@ -32,7 +32,7 @@ _READ = 1 << 20
 def view(name: str, x: Any, positions: Any = None) -> Any:
     """A tensor as a NumPy array, for checks and for the native search; `None` stays `None`.
 
-    On the CPU it is the same memory; of a CUDA tensor it is a copy, see `_values`.
+    On the CPU the array shares the tensor's memory; of a CUDA tensor it is a copy, see `_values`.
     """
     if x is None:
         return None
@@ -40,7 +40,7 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
         try:
             return x.detach().numpy()
         except (TypeError, RuntimeError):
-            # What is wrong with it is found out below.
+            # The error is raised below.
             pass
     expect(name, x, positions)
     if x.device.type == "meta" or is_traced(x):
@@ -55,7 +55,7 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
 
 
 def expect(name: str, x: Any, positions: Any = None) -> None:
-    """Refuses what is no dense tensor where the positions are."""
+    """Refuses anything but a dense tensor on the positions' device."""
     if not isinstance(x, torch.Tensor):
         check.refuse(name, "a tensor (`torch.as_tensor` makes one)", check.described(x), TypeError)
     if isinstance(positions, torch.Tensor) and x.device != positions.device:
@@ -77,7 +77,7 @@ def refuse_without_values(name: str, x: torch.Tensor) -> None:
 
 
 def reals_like(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> None:
-    """Checks what can be told of real numbers without reading them."""
+    """Checks real numbers as far as possible without reading them."""
     expect(name, x, positions)
     if x.dtype not in _FLOATS or x.dtype != positions.dtype:
         expected = "float32 or float64" if x is positions else f"{_short(positions.dtype)}, as the positions"
@@ -86,7 +86,7 @@ def reals_like(name: str, x: Any, shape: Sequence[int | str], positions: Any) ->
 
 
 def integers(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> Any:
-    """The same for integers, which come as int32 or int64."""
+    """Checks integers without reading them; they come as int32 or int64."""
     expect(name, x, positions)
     if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
         check.refuse(name, "integers", _short(x.dtype), TypeError)
@@ -99,7 +99,7 @@ def _short(dtype: torch.dtype) -> str:
 
 
 def is_captured(x: Any) -> bool:
-    """Whether what is done with a tensor goes into a CUDA graph, so that nothing of it can be read."""
+    """Whether operations on a tensor go into a CUDA graph, so that its values cannot be read."""
     if not isinstance(x, torch.Tensor) or not x.is_cuda or hasattr(x, "fake_mode"):
         return False
     return torch.cuda.is_current_stream_capturing()
@@ -111,12 +111,12 @@ def refuse_in_capture(name: str, expected: str, x: Any, got: str = "what would h
         check.refuse(name, f"{expected} while a CUDA graph is captured", got)
 
 
-# For each CUDA tensor whose values were read what it was, and the copy, by identity. Tensors are held weakly.
+# For each CUDA tensor whose values were read: its state, and the copy, by identity. Tensors are held weakly.
 _read: dict[int, tuple[Any, ...]] = {}
 
 
 def _values(name: str, x: torch.Tensor) -> Any:
-    """The values of a CUDA tensor. They are read once, as long as the tensor stays what it is."""
+    """The values of a CUDA tensor, read once as long as the tensor does not change."""
     key = id(x)
     known = _read.get(key)
     if known is not None:
@@ -138,7 +138,7 @@ def is_traced(x: torch.Tensor) -> bool:
 
 
 def is_transformed(x: torch.Tensor) -> bool:
-    """The same but for fake tensors, of which the device is known."""
+    """Whether it is a tensor of a graph or of a transform, but not a fake tensor, whose device is known."""
     return _is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
@@ -166,23 +166,23 @@ def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Ch
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """Where tensors are made that are kept for later calls: belonging to no transform, and usable in any graph."""
+    """A scope in which tensors for later calls are made: belonging to no transform, and usable in any graph."""
     with torch.inference_mode(False), torch._C._DisableFuncTorch():
         yield
 
 
-def splitting(how: Any, alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
+def splitting(mode: Any, alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
     """`alpha` (B,) in the dtype of the positions: in the graph where it is a tensor."""
     if type(alpha) is float or type(alpha) is int:
-        return how.constant(alpha, positions, systems)
+        return mode.constant(alpha, positions, systems)
     if isinstance(alpha, torch.Tensor):
         if not alpha.is_floating_point() or alpha.dim() > 1 or (alpha.dim() and alpha.shape[0] not in (1, systems)):
             check.per_system("alpha", view("alpha", alpha), systems)
         return alpha.to(positions.dtype).expand(systems)
     values = check.per_system("alpha", alpha, systems)
     if len(values) == 1:
-        return how.constant(values[0], positions, systems)
-    return how.constants(tuple(values), positions)
+        return mode.constant(values[0], positions, systems)
+    return mode.constants(tuple(values), positions)
 
 
 def numbers(name: str, x: Any, systems: int) -> list[float] | None:
@@ -221,8 +221,8 @@ def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: An
     """Offsets, columns and images of all pairs closer than a cutoff."""
     system, cutoff = charged(positions, charges, cell, batch_idx), check.positive("cutoff", cutoff)
     cell = np.require(system.cell.reshape(-1, 3, 3), np.float64, ["C", "A"])
-    wish = check.Wish(False, "csr", None, None, None, None, False, False)
-    found = _native.neighbor_list(system.positions, cutoff, cell, None, system.groups, wish)
+    options = check.ListOptions(False, "csr", None, None, None, None, False, False)
+    found = _native.neighbor_list(system.positions, cutoff, cell, None, system.groups, options)
     return tuple(map(torch.from_numpy, found))
 
 
@@ -240,7 +240,7 @@ def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Ten
 # Most runs ask for one cell again and again. The key is the cell's value.
 @lru_cache(maxsize=8)
 def waves_of(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same by the value of the cells."""
+    """The wave vectors of cells, given by value."""
     lattice = np.frombuffer(cells).reshape(-1, 3, 3)
     miller, ptr = _native.miller_indices(lattice.copy(), k_cutoff)
     idx = np.repeat(np.arange(len(lattice), dtype=np.int32), np.diff(ptr))

@@ -1,4 +1,5 @@
-"""What calls of the functions need besides their arguments: on the CPU, on a CUDA device, and in graphs."""
+"""The three modes of calls: eager on the CPU, eager on a CUDA device, and in graphs. Each provides constants and
+lists."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from typing import Any
 import torch
 
 from madelung import _arguments as check
+from madelung.torch import _inputs as given
 from madelung.torch import _search
-from madelung.torch import _tensors as given
-from madelung.torch._functions import _transforms_active
+from madelung.torch._autograd import _transforms_active
 
 _NO_STRAIN = torch.empty(0, device="cpu")
 
@@ -30,22 +31,22 @@ def _zeros(n: int) -> torch.Tensor:
 
 
 def _is_fake(x: torch.Tensor) -> bool:
-    """Whether it has no memory outside of graphs: what is made beside it is not to be kept."""
+    """Whether the tensor has no memory outside of graphs: tensors derived from it are not to be kept."""
     return type(x) is not torch.Tensor and hasattr(x, "fake_mode")
 
 
 def _is_passing(like: torch.Tensor) -> bool:
-    """Whether what is made beside a tensor of a device belongs to a graph that is captured, or has no memory."""
+    """Whether tensors made beside one of a device belong to a graph that is captured, or have no memory."""
     return _is_fake(like) or given.is_captured(like)
 
 
-# For each list in COO form that was checked: what it was, and its columns, by identity. Tensors are held weakly, and
-# what is kept are views, so that a list on memory that others write to is read as it is.
+# For each list in COO form that was checked: its state, and its columns, by identity. Tensors are held weakly, and
+# views are kept, so that a list on memory that others write to is read in its present state.
 _known: dict[int, tuple[Any, ...]] = {}
 
 
 class Eager:
-    """What calls outside of graphs need besides what they are given, on the CPU. Constants are made once."""
+    """The mode of calls outside of graphs, on the CPU. Constants are made once."""
 
     converted, searched = staticmethod(given.converted), staticmethod(given.searched)
     waves, systems = staticmethod(given.waves), staticmethod(given.systems_of)
@@ -105,54 +106,54 @@ class _Made:
 
     @staticmethod
     def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
-        """As `Eager.one_system`."""
+        """See `Eager.one_system`."""
         return like.new_zeros(n, dtype=torch.int32)
 
     @staticmethod
     def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """As `Eager.no_strain`."""
+        """See `Eager.no_strain`."""
         return like.new_empty(0)
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """As `Eager.constant`."""
+        """See `Eager.constant`."""
         return like.new_full((systems,), value)
 
 
 class Device(_Made):
-    """The same on a CUDA device, where nothing is read but by `given.view`: once of a tensor that stays what it is.
+    """The mode of calls on a CUDA device, where only `given.view` reads values: once of a tensor that does not change.
 
-    Constants are made once for each stream, but where a graph is captured, to which they belong.
+    Constants are made once for each stream, except during the capture of a graph, which then owns them.
     """
 
     @staticmethod
     def one_system(like: torch.Tensor, n: int) -> torch.Tensor:
-        """As `Eager.one_system`."""
+        """See `Eager.one_system`."""
         if n > given.KEPT or _is_passing(like):
             return _Made.one_system(like, n)
         return _zeros_on(n, like.device, _stream(like))
 
     @staticmethod
     def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """As `Eager.no_strain`."""
+        """See `Eager.no_strain`."""
         return _Made.no_strain(like) if _is_fake(like) else _empty_on(like.device)
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """As `Eager.constant`."""
+        """See `Eager.constant`."""
         if _is_passing(like):
             return _Made.constant(value, like, systems)
         return _constant_on(value, like.dtype, systems, like.device, _stream(like))
 
     @staticmethod
     def systems(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> int:
-        """As `Eager.systems`; neither charges nor cells are read."""
+        """See `Eager.systems`; neither charges nor cells are read."""
         of = check.integers("batch_idx", given.view("batch_idx", batch_idx, positions), (positions.shape[0],))
         return int(of[-1]) + 1 if len(of) else 0
 
     @staticmethod
     def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
-        """As `Eager.constants`; they are copied to the device once."""
+        """See `Eager.constants`; they are copied to the device once."""
         given.refuse_in_capture("alpha", "a number or a tensor", like, f"{len(values)} numbers")
         if _is_fake(like):
             return like.new_tensor(values)
@@ -160,21 +161,21 @@ class Device(_Made):
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `Eager.waves`; the cell is read."""
+        """See `Eager.waves`; the cell is read."""
         given.refuse_in_capture("miller_indices", "what `generate_miller_indices` returns", cell)
         cells = given.cells_of(cell, systems).tobytes()
         return _waves_on(cells, tuple(k_cutoff), cell.device, _stream(cell))
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, Any, Any]:
-        """As `Eager.coo`; that the rows are what the offsets say is not looked at."""
+        """See `Eager.coo`; rows are not compared with the offsets."""
         return neighbor_ptr, _search.columns_of(neighbor_list), neighbor_shifts
 
     @staticmethod
     def searched(
         positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """As `Eager.searched`; the number of pairs is read."""
+        """See `Eager.searched`; the number of pairs is read."""
         given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
         found = _search.search(positions, check.positive("cutoff", cutoff), cell, None, batch_idx, None, False, None)
         return found.ptr, _search.columns_of(found.pairs), found.shifts
@@ -190,7 +191,7 @@ class Device(_Made):
         fill_value: Any,
         half_fill: Any,
     ) -> tuple[torch.Tensor, ...] | None:
-        """As `Eager.converted`, by a sort on the device: nothing is read.
+        """See `Eager.converted`, by a sort on the device: no value is read.
 
         Entries that are out of range come first, where no list begins, so that the op finds them.
         """
@@ -233,8 +234,8 @@ def _stream(like: torch.Tensor) -> int:
     return torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
 
 
-# The copies on a device of what is kept on the host. Those of each stream are its own: what is given back to PyTorch's
-# allocator is handed out again in the order of the stream that it was made on.
+# The copies on a device of tensors that are kept on the host. Those of each stream are its own: PyTorch's allocator
+# reuses freed memory in the order of the stream that allocated it.
 @lru_cache(maxsize=8)
 def _numbers_on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device, stream: int) -> torch.Tensor:
     with given.plain():
@@ -269,49 +270,49 @@ def _waves_on(
 
 
 def outside_graphs(like: Any) -> type[Eager] | type[Device]:
-    """By where the positions or the cell of a call lie."""
+    """The mode by the place of a call's positions or cell."""
     return Eager if like.is_cpu else Device
 
 
 class Graph(_Made):
-    """The same in graphs, where constants are part of the graph, and lists are what they are said to be.
+    """The mode of calls in graphs, where constants are part of the graph, and lists are not checked.
 
-    What depends on values breaks the graph.
+    Steps that depend on values break the graph.
     """
 
     @staticmethod
     @torch.compiler.disable
     def converted(positions: Any, *lists: Any) -> tuple[torch.Tensor, ...] | None:
-        """As `Eager.converted`."""
+        """See `Eager.converted`."""
         return outside_graphs(positions).converted(positions, *lists)
 
     @staticmethod
     @torch.compiler.disable
     def searched(positions: Any, *others: Any) -> tuple[torch.Tensor, ...]:
-        """As `Eager.searched`."""
+        """See `Eager.searched`."""
         return outside_graphs(positions).searched(positions, *others)
 
     @staticmethod
     @torch.compiler.disable
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `Eager.waves`."""
+        """See `Eager.waves`."""
         return outside_graphs(cell).waves(cell, k_cutoff, systems)
 
     @staticmethod
     def systems(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> int:
-        """Refuses what only values would tell."""
+        """Refuses arguments whose values would give the number of systems."""
         expected = "one for each system, (B, 3, 3), in a compiled graph with `batch_idx` (`cell.expand(B, 3, 3)`)"
         check.refuse("cell", expected, "one for all of them")
 
     @staticmethod
     def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
-        """As `Eager.constants`."""
+        """See `Eager.constants`."""
         return like.new_tensor(values)
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, Any, Any]:
-        """As `Eager.coo`."""
+        """See `Eager.coo`."""
         return neighbor_ptr, neighbor_list[1], neighbor_shifts
 
 
-How = type[Eager] | type[Device] | type[Graph]
+Mode = type[Eager] | type[Device] | type[Graph]

@@ -1,4 +1,4 @@
-"""How autograd meets the ops: eagerly, under `torch.func` and forward mode, and in graphs.
+"""Autograd of the ops: eager, under `torch.func` and forward mode, and in graphs.
 
 Each member of a family is called in one of three ways.
 
@@ -8,7 +8,7 @@ Each member of a family is called in one of three ways.
 * In graphs (compile, export) through the op that autograd knows: functions would be inlined there, and on PyTorch
   before 2.15 transforms in the graph would then differentiate past the op, silently.
 
-The private ops are called only where autograd is done with.
+The private ops are called only below autograd.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
-from madelung._family import Call, bits
+from madelung._derivative_rules import Call, bits
 from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
 from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._schema import Op
 from madelung.torch._vmap import batched
 
 _is_compiling = torch.compiler.is_compiling
-# A private name of PyTorch, the same from 2.7 to 2.15, like `_current_level` below and the imports from `_library`.
+# A private name of PyTorch, unchanged from 2.7 to 2.15, like `_current_level` below and the imports from `_library`.
 _transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _grad_enabled = torch.is_grad_enabled
 
@@ -38,12 +38,12 @@ _ABSENT = torch.empty(0)
 
 
 def kernel_of(op: Op, member: str) -> Callable[..., Any]:
-    """The private op: what its overload calls, which is half a microsecond less."""
+    """The private op: the function that its overload calls, which saves half a microsecond."""
     return op.overload(member, private=True)._op
 
 
 def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What is at some places of a sequence."""
+    """A function that picks some elements of a sequence."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda given: tuple(given[n] for n in places)
@@ -62,7 +62,7 @@ class Member:
         tensors = [*op.tensors, *range(end, end + self.extras)]
         self.tensors, self.numbers = tensors, op.numbers
         self.single = len(op.outputs if not self.is_gradient else op.reals) == 1
-        # Inputs that may carry derivatives: whoever else does is an integer.
+        # Inputs that may carry derivatives: all others are integers.
         self.carriers = [*op.reals, *range(end, end + self.extras)]
         self.no_tangents = (
             f"{op!r}{member}: PyTorch would drop the tangents of this op without a word. Call it by its function in "
@@ -73,7 +73,7 @@ class Member:
         self.functional = _functional(self)
 
     def run_private(self, args: Sequence[Any], want: int) -> Sequence[Any]:
-        """The kernel, with None for zero among what follows the inputs."""
+        """Calls the kernel, with None for zero among the tensors that follow the inputs."""
         return self._run(self.private, args, want, _ABSENT)
 
     def run_public(self, args: Sequence[Any], want: int) -> Sequence[Any]:
@@ -129,12 +129,12 @@ class Family:
 
 
 def _needed(flags: Sequence[bool], args: Sequence[Any]) -> list[bool]:
-    """Whose gradients somebody needs: what is None stands for zero and has none."""
+    """The arguments whose gradients are needed: None stands for zero and has none."""
     return [need and x is not None for need, x in zip(flags, args)]
 
 
 def _keep(m: Member, ctx: Any, args: Sequence[Any]) -> None:
-    """What the rules need later."""
+    """Saves the arguments that the derivative rules need."""
     ctx.save_for_backward(*[args[n] for n in m.tensors])
     ctx.numbers = [args[n] for n in m.numbers]
     ctx.want = args[-1]
@@ -289,7 +289,7 @@ def _functional(m: Member) -> type[Function]:
 
 
 def _register_public(m: Member, library: torch.library.Library) -> None:
-    """What PyTorch has to know of the op that graphs see: its formula for autograd, and for `vmap`."""
+    """Registers the rules of the op that graphs see: its formula for autograd, and for `vmap`."""
     op, n, public = m.op, len(m.op.inputs), m.public
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -371,7 +371,7 @@ def eager_of(family: Family) -> Callable[..., Any]:
 
 
 def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
-    """The function that calls an op, whatever is going on around it."""
+    """The function that calls an op, in eager calls, under transforms and in graphs."""
     family = Family(op)
     value = family.members[VALUE]
     for m in family.members.values():

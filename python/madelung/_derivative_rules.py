@@ -17,11 +17,11 @@ from typing import Any
 from madelung._schema import GRADIENT, GRADIENT_TANGENT, SECOND, TANGENT, VALUE, Op
 
 Tangents = tuple[Any, ...]
-# How a member is called: with the inputs, what follows them, and whose gradients are wanted. The results are those of
-# the outputs (F) or of all differentiable inputs (G), None where nothing was wanted.
+# A call of a member: with the inputs, the arrays that follow them, and the wanted gradients. The results are those of
+# the outputs (F) or of all differentiable inputs (G), None where unwanted.
 Run = Callable[[str, Sequence[Any], Sequence[Any], int], Sequence[Any]]
 
-# What hybrid energies have no first derivative by: the forces and the virial that come with them have it.
+# Inputs by which hybrid energies have no first derivative: the forces and the virial beside them have it.
 HYBRID_CONSTANTS = ("positions", "cell", "strain")
 # Forces and virials are the negative gradients.
 NEGATIVE_GRADIENTS = ("positions", "strain")
@@ -48,7 +48,7 @@ class Call:
 
     @classmethod
     def parse(cls, op: Op, member: str, args: Sequence[Any], want: int) -> Call:
-        """From the inputs and what follows them."""
+        """The call, from the inputs and the arrays that follow them."""
         n, reals, outputs = len(op.inputs), len(op.reals), len(op.outputs)
         flat, rest = args[:n], tuple(args[n:])
         if member == VALUE:
@@ -136,7 +136,7 @@ def _is_zero(tangents: Tangents) -> bool:
 
 
 def _spread(grads: list[Any], places: Sequence[int], wanted: Sequence[bool], call: Call, run: Run) -> None:
-    """Puts a gradient where it belongs, if anybody wants it."""
+    """Puts a gradient into its place, if it is wanted."""
     if any(wanted):
         for at, want, g in zip(places, wanted, replace(call, want=bits(wanted)).run(run)):
             if want:

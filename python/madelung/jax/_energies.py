@@ -1,7 +1,7 @@
 """Energies with their gradients as results, and the first-order rule of hybrid forces.
 
-What is returned beside the energies is a member of the op's family (G₀ with a weight of one for every energy), so it
-has derivatives like any other: those of forces are Hessian-vector products. Nothing is detached.
+Forces, charge gradients and virials come from a member of the op's family (G₀ with a weight of one for every energy),
+so they have derivatives like any other: those of forces are Hessian-vector products. Nothing is detached.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from madelung._family import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, bits
+from madelung._derivative_rules import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, bits
 from madelung._schema import GRADIENT, SAVING, VALUE
 from madelung.jax._ops import OPS
 
 
 class Energies:
-    """An op whose only output is energies, in all ways in which a public function may ask for it."""
+    """An op whose only output is energies, in all ways in which public functions call it."""
 
     def __init__(self, name: str) -> None:
         self.family = family = OPS[name]
@@ -30,7 +30,7 @@ class Energies:
         self.together = family.saved == list(range(len(op.reals)))
 
     def __call__(self, flat: Sequence[Any], want: int, hybrid: bool) -> list[Any]:
-        """The energies, then minus the gradients by positions and strain, and those by what else is in `want`."""
+        """The energies, then minus the gradients by positions and strain, and those by other inputs in `want`."""
         members, frozen = self.family.members, self.constants if hybrid else 0
         if want and self.together:
             energies, *gradients = members[SAVING].bind(flat, (), want, frozen)

@@ -1,7 +1,7 @@
-"""What users pass to the functions, as what the ops take.
+"""Conversion of the functions' arguments to the ops' inputs.
 
-Shapes and dtypes are known while a call is traced, and checked then. Values are not: what depends on them (lists
-without a capacity, parameters, wave vectors) needs arrays that are not traced, or traced for derivatives alone.
+Shapes and dtypes are known while a call is traced, and checked then. Values are not: steps that depend on them (lists
+without a capacity, parameters, wave vectors) need arrays that are not traced, or traced for derivatives alone.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def cells(cell: Any, like: Any) -> Any:
 
 
 def is_traced(*xs: Any) -> bool:
-    """Whether one has no value yet. What is traced for derivatives alone has one."""
+    """Whether one of the arrays has no value yet. Arrays that are traced for derivatives alone have one."""
     return any(isinstance(hidden(x), jax.core.Tracer) for x in xs if x is not None)
 
 
 def hidden(x: Any) -> Any:
-    """The same value, without derivatives."""
+    """The value of an array, without derivatives."""
     return lax.stop_gradient(x) if isinstance(x, jax.core.Tracer) else x
 
 
 def is_remote(*xs: Any) -> bool:
-    """Whether one with a value lies in the memory of a device: to look at it is to wait for what computes it."""
+    """Whether one with a value lies in the memory of a device: reading it waits for its computation."""
     arrays = (hidden(x) for x in xs if x is not None)
     return any(
         device.platform != "cpu"
@@ -77,7 +77,7 @@ def is_remote(*xs: Any) -> bool:
 
 
 def beside(like: Any, arrays: Iterable[Any]) -> tuple[Any, ...]:
-    """Arrays of NumPy as JAX's: on the device that `like` was put on, else where JAX puts what it makes."""
+    """Arrays of NumPy as JAX's: on the device that `like` was put on, else JAX's default device."""
     like = hidden(like)
     if isinstance(like, jax.Array) and not isinstance(like, jax.core.Tracer) and like.committed:
         devices = like.devices()
