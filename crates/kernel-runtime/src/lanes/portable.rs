@@ -27,12 +27,14 @@ pub trait Scalar: Elem + Lane<Elem = Self, Mask = bool, Index = [i32; 1]> {
 
 /// An unsigned integer as one lane of a mask: all bits set, or none.
 pub trait Bits:
-    Copy + PartialEq + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> + 'static
+    Copy + PartialEq + From<u32> + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> + 'static
 {
     /// No bit.
     const NONE: Self;
     /// All bits where `b` is true.
     fn all(b: bool) -> Self;
+    /// The lowest bit in every place. By arithmetic: from a comparison the compiler would make branches.
+    fn lowest(self) -> Self;
 }
 
 macro_rules! scalar {
@@ -53,6 +55,10 @@ macro_rules! scalar {
             #[inline(always)]
             fn all(b: bool) -> Self {
                 (b as $Bits).wrapping_neg()
+            }
+            #[inline(always)]
+            fn lowest(self) -> Self {
+                (self & 1).wrapping_neg()
             }
         }
     )*};
@@ -81,7 +87,7 @@ impl<B: Bits, const N: usize> Mask for [B; N] {
     }
     #[inline(always)]
     fn bits(mask: u32) -> Self {
-        each!(B::NONE; l => B::all(mask >> l & 1 == 1))
+        each!(B::NONE; l => B::from(mask >> l).lowest())
     }
     #[inline(always)]
     fn and(self, o: Self) -> Self {
@@ -188,7 +194,7 @@ where
     }
     #[inline(always)]
     fn odd(magic_n: Self) -> Self::Mask {
-        each!(T::Bits::NONE; l => T::Bits::all(T::odd(magic_n.0[l])))
+        each!(T::Bits::NONE; l => magic_n.0[l].to_bits().lowest())
     }
     #[inline(always)]
     fn frexp(self) -> (Self, Self) {
