@@ -37,8 +37,8 @@ const OLD: usize = 1 << 12;
 /// Number of size classes, from 64 kB to 3.5 GB.
 const CLASSES: usize = 64;
 
-/// Number of blocks of one class that are kept.
-const DEPTH: usize = 16;
+/// Number of blocks of one class that are kept: the tasks of a search among 10⁵ atoms have one each.
+const DEPTH: usize = 128;
 
 /// Bytes of a block of each class.
 const fn size(class: usize) -> usize {
