@@ -8,10 +8,10 @@ use common::numeric::{assert_close_rms, finite_difference, fourth_order_differen
 use common::systems::{System, random_system, triclinic_cell};
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
-use madelung_core::backend::kernel::Kernel;
 use madelung_core::backend::pool::Serial;
 use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::runtime::Kernel;
 use madelung_electrostatics::kvectors::miller_indices_batch;
 use madelung_electrostatics::{ChargeSum, charge_sum};
 use std::f64::consts::PI;
@@ -140,7 +140,7 @@ fn ewald(system: &System, alpha: f64, total: bool) -> Sum {
         gradients: &[0, 1, 2, 3, 4, 5],
         ..Request::default()
     };
-    let done = op.evaluate(&Context::default(), &args, &request).expect("a sum");
+    let done = op.evaluate(&madelung_cpu::context(), &args, &request).expect("a sum");
     let gradients: Vec<_> = done.gradients.iter().map(Array::to_f64).collect();
     Sum { energies: done.values[0].to_f64(), gradients: gradients.try_into().expect("six gradients") }
 }
@@ -246,7 +246,7 @@ fn functions(kernel: &'static Kernel, x: &[f64], parameters: &[(&str, f64)]) -> 
     let numbers: Vec<_> = parameters.iter().map(|(_, p)| Array::filled(DType::F64, &[], *p)).collect();
     let args: Vec<_> =
         [View::from(x)].into_iter().chain(numbers.iter().map(Array::view)).map(Arg::Array).collect();
-    let values = op.value(&Context::default(), &args).expect("values");
+    let values = op.value(&madelung_cpu::context(), &args).expect("values");
     values.iter().map(Array::to_f64).collect::<Vec<_>>().try_into().expect("six outputs")
 }
 

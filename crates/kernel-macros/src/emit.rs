@@ -59,7 +59,9 @@ fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
         for (n, part) in form.parts.iter().enumerate() {
             let layout = Layout::new(kernel, part);
             let name = format!("{}_{n}", form.name);
-            functions += &rust::function(kernel, part, &layout, &name);
+            // The second order is most of the code, and lane types without SIMD registers take longest to compile.
+            let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
+            functions += &rust::function(kernel, part, &layout, &name, compact);
             let clusters = cluster_form(kernel, form, part, &layout, &name, &mut functions);
             let cuda_name = format!("{}_{name}", kernel.name);
             let divided = Divided::new(&part.body, &layout);

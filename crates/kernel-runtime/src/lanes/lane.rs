@@ -57,6 +57,9 @@ pub trait Lane:
     type Index: Copy + Default + AsRef<[i32]> + AsMut<[i32]>;
     /// The number of lanes.
     const N: usize;
+    /// Whether every loop has code of its own for whole vectors. Without it, long loops run them as the last, incomplete
+    /// vector: half as much to compile.
+    const SPLIT: bool = true;
     /// The number of iterations that may be summed in `Self` before the sum must go to f64.
     const FLUSH: usize = <Self::Elem as Elem>::FLUSH;
     /// The constants of the special functions.

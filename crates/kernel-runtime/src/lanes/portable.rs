@@ -2,56 +2,19 @@
 #![expect(unsafe_code, reason = "memory is read through raw pointers whose validity the caller promises")]
 
 use super::lane::{Elem, Lane, Mask};
-use core::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
-
-/// `N` elements.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub struct Portable<T, const N: usize>([T; N]);
-
-/// Four f64.
-pub type Portable64 = Portable<f64, 4>;
-
-/// Eight f32.
-pub type Portable32 = Portable<f32, 8>;
-
-/// A scalar and its bit pattern.
-pub trait Scalar: Elem + Lane<Elem = Self, Mask = bool, Index = [i32; 1]> {
-    /// The unsigned integer of the same size.
-    type Bits: Bits;
-    /// The bits of the scalar.
-    fn to_bits(self) -> Self::Bits;
-    /// The scalar that has these bits.
-    fn from_bits(bits: Self::Bits) -> Self;
-}
+use core::ops::{Add, Div, Mul, Neg, Sub};
 
 /// An unsigned integer as one lane of a mask: all bits set, or none.
-pub trait Bits:
-    Copy + PartialEq + From<u32> + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> + 'static
-{
-    /// No bit.
-    const NONE: Self;
+trait Bits {
     /// All bits where `b` is true.
     fn all(b: bool) -> Self;
     /// The lowest bit in every place. By arithmetic: from a comparison the compiler would make branches.
     fn lowest(self) -> Self;
 }
 
-macro_rules! scalar {
-    ($($T:ident $Bits:ident)*) => {$(
-        impl Scalar for $T {
-            type Bits = $Bits;
-            #[inline(always)]
-            fn to_bits(self) -> $Bits {
-                self.to_bits()
-            }
-            #[inline(always)]
-            fn from_bits(bits: $Bits) -> Self {
-                $T::from_bits(bits)
-            }
-        }
+macro_rules! bits {
+    ($($Bits:ident)*) => {$(
         impl Bits for $Bits {
-            const NONE: Self = 0;
             #[inline(always)]
             fn all(b: bool) -> Self {
                 (b as $Bits).wrapping_neg()
@@ -63,130 +26,151 @@ macro_rules! scalar {
         }
     )*};
 }
-scalar!(f64 u64 f32 u32);
+bits!(u64 u32);
 
-/// An array with a value for each lane. Loops and no `map`: whether closures are inlined is the compiler's choice.
+/// An array with a value for each lane. Without a loop, closure or repetition: a kernel has thousands of such arrays, and
+/// the time that the compiler needs to unroll the loops of one function grows with the square of their number.
 macro_rules! each {
-    ($zero:expr; $l:ident => $value:expr) => {{
-        let mut r = [$zero; N];
-        for $l in 0..N {
-            r[$l] = $value;
-        }
-        r
-    }};
+    (4; $l:ident => $value:expr) => {
+        each!(@ $l $value; 0 1 2 3)
+    };
+    (8; $l:ident => $value:expr) => {
+        each!(@ $l $value; 0 1 2 3 4 5 6 7)
+    };
+    (@ $l:ident $value:expr; $($lane:literal)*) => {
+        [$({
+            let $l: usize = $lane;
+            $value
+        }),*]
+    };
 }
 
-impl<B: Bits, const N: usize> Mask for [B; N] {
+/// The lanes joined: those of the upper half to those of the lower one, until one is left.
+macro_rules! fold {
+    (4, $v:ident, $op:tt) => {
+        ($v[0] $op $v[2]) $op ($v[1] $op $v[3])
+    };
+    (8, $v:ident, $op:tt) => {
+        (($v[0] $op $v[4]) $op ($v[2] $op $v[6])) $op (($v[1] $op $v[5]) $op ($v[3] $op $v[7]))
+    };
+}
+
+/// A lane type: its name, element, mask element and number of lanes.
+macro_rules! portable {
+    ($(#[$doc:meta])* $L:ident $T:ident $Bits:ident $n:tt) => {
+$(#[$doc])*
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub struct $L([$T; $n]);
+
+impl Mask for [$Bits; $n] {
     #[inline(always)]
     fn all(b: bool) -> Self {
-        [B::all(b); N]
+        {
+                let b = $Bits::all(b);
+                each!($n; _l => b)
+            }
     }
     #[inline(always)]
     fn first(n: usize) -> Self {
-        each!(B::NONE; l => B::all(l < n))
+        each!($n; l => $Bits::all(l < n))
     }
     #[inline(always)]
     fn bits(mask: u32) -> Self {
-        each!(B::NONE; l => B::from(mask >> l).lowest())
+        each!($n; l => $Bits::from(mask >> l).lowest())
     }
     #[inline(always)]
     fn and(self, o: Self) -> Self {
-        each!(B::NONE; l => self[l] & o[l])
+        each!($n; l => self[l] & o[l])
     }
     #[inline(always)]
     fn or(self, o: Self) -> Self {
-        each!(B::NONE; l => self[l] | o[l])
+        each!($n; l => self[l] | o[l])
     }
     #[inline(always)]
     fn not(self) -> Self {
-        each!(B::NONE; l => !self[l])
+        each!($n; l => !self[l])
     }
     #[inline(always)]
     fn any(self) -> bool {
-        let mut r = B::NONE;
-        for lane in &self {
-            r = r | *lane;
-        }
-        r != B::NONE
+        fold!($n, self, |) != 0
     }
 }
 
-/// A method whose lanes are those of the scalar's method.
-macro_rules! lane_by_lane {
-    ($($f:ident($self:ident $(, $arg:ident)*);)*) => {$(
-        #[inline(always)]
-        fn $f($self $(, $arg: Self)*) -> Self {
-            Self(each!(T::default(); l => T::$f($self.0[l] $(, $arg.0[l])*)))
-        }
-    )*};
+impl Add for $L {
+    type Output = Self;
+    portable! { @each $L $T $n add(self, o) }
+}
+impl Sub for $L {
+    type Output = Self;
+    portable! { @each $L $T $n sub(self, o) }
+}
+impl Mul for $L {
+    type Output = Self;
+    portable! { @each $L $T $n mul(self, o) }
+}
+impl Div for $L {
+    type Output = Self;
+    portable! { @each $L $T $n div(self, o) }
+}
+impl Neg for $L {
+    type Output = Self;
+    portable! { @each $L $T $n neg(self) }
 }
 
-macro_rules! operators {
-    ($($Op:ident $op:ident($($arg:ident)?);)*) => {$(
-        impl<T: Scalar, const N: usize> $Op for Portable<T, N> {
-            type Output = Self;
-            lane_by_lane! { $op(self $(, $arg)?); }
-        }
-    )*};
-}
-operators! { Add add(o); Sub sub(o); Mul mul(o); Div div(o); Neg neg(); }
-
-impl<T: Scalar, const N: usize> Portable<T, N> {
+impl $L {
     /// Rows of three by column.
     #[inline(always)]
-    fn columns(rows: [[T; 3]; N]) -> [Self; 3] {
+    fn columns(rows: [[$T; 3]; $n]) -> [Self; 3] {
         [
-            Self(each!(T::default(); l => rows[l][0])),
-            Self(each!(T::default(); l => rows[l][1])),
-            Self(each!(T::default(); l => rows[l][2])),
+            Self(each!($n; l => rows[l][0])),
+            Self(each!($n; l => rows[l][1])),
+            Self(each!($n; l => rows[l][2])),
         ]
     }
 }
 
-impl<T: Scalar, const N: usize> Lane for Portable<T, N>
-where
-    [i32; N]: Default,
-{
-    type Elem = T;
-    type Mask = [T::Bits; N];
-    type Index = [i32; N];
-    const N: usize = N;
+impl Lane for $L {
+    type Elem = $T;
+    type Mask = [$Bits; $n];
+    type Index = [i32; $n];
+    const N: usize = $n;
+    const SPLIT: bool = false;
 
-    lane_by_lane! { mul_add(self, b, c); sqrt(self); abs(self); }
-    lane_by_lane! { product_error(self, b, product); at_most(self, bound); at_least(self, bound); }
-    lane_by_lane! { ldexp(self, n, magic_n); flip(self, magic_n); }
+    portable! { @each $L $T $n mul_add(self, b, c) }
+    portable! { @each $L $T $n sqrt(self) }
+    portable! { @each $L $T $n abs(self) }
+    portable! { @each $L $T $n product_error(self, b, product) }
+    portable! { @each $L $T $n at_most(self, bound) }
+    portable! { @each $L $T $n at_least(self, bound) }
+    portable! { @each $L $T $n ldexp(self, n, magic_n) }
+    portable! { @each $L $T $n flip(self, magic_n) }
 
     #[inline(always)]
     fn splat(x: f64) -> Self {
-        Self([T::of_f64(x); N])
+        let x = $T::of_f64(x);
+        Self(each!($n; _l => x))
     }
     #[inline(always)]
     fn lt(self, o: Self) -> Self::Mask {
-        each!(T::Bits::NONE; l => T::Bits::all(self.0[l].lt(o.0[l])))
+        each!($n; l => $Bits::all(self.0[l] < o.0[l]))
     }
     #[inline(always)]
     fn le(self, o: Self) -> Self::Mask {
-        each!(T::Bits::NONE; l => T::Bits::all(self.0[l].le(o.0[l])))
+        each!($n; l => $Bits::all(self.0[l] <= o.0[l]))
     }
     #[inline(always)]
     fn eq(self, o: Self) -> Self::Mask {
-        each!(T::Bits::NONE; l => T::Bits::all(self.0[l].eq(o.0[l])))
+        each!($n; l => $Bits::all(self.0[l] == o.0[l]))
     }
     #[inline(always)]
     fn select(m: Self::Mask, a: Self, b: Self) -> Self {
-        Self(each!(T::default(); l => T::from_bits((m[l] & a.0[l].to_bits()) | (!m[l] & b.0[l].to_bits()))))
+        Self(each!($n; l => $T::from_bits((m[l] & a.0[l].to_bits()) | (!m[l] & b.0[l].to_bits()))))
     }
     #[inline(always)]
     fn sum(self) -> f64 {
-        let mut v = each!(0.0; l => self.0[l].to_f64());
-        let mut width = N / 2;
-        while width > 0 {
-            for l in 0..width {
-                v[l] += v[l + width];
-            }
-            width /= 2;
-        }
-        v[0]
+        let v = each!($n; l => self.0[l].to_f64());
+        fold!($n, v, +)
     }
     #[inline(always)]
     fn lane(self, l: usize) -> f64 {
@@ -194,62 +178,79 @@ where
     }
     #[inline(always)]
     fn odd(magic_n: Self) -> Self::Mask {
-        each!(T::Bits::NONE; l => magic_n.0[l].to_bits().lowest())
+        each!($n; l => magic_n.0[l].to_bits().lowest())
     }
     #[inline(always)]
     fn frexp(self) -> (Self, Self) {
-        let pairs = each!((T::default(), T::default()); l => self.0[l].frexp());
-        (Self(each!(T::default(); l => pairs[l].0)), Self(each!(T::default(); l => pairs[l].1)))
+        let pairs = each!($n; l => Lane::frexp(self.0[l]));
+        (Self(each!($n; l => pairs[l].0)), Self(each!($n; l => pairs[l].1)))
     }
 
     #[inline(always)]
-    unsafe fn load(p: *const T) -> Self {
+    unsafe fn load(p: *const $T) -> Self {
         // SAFETY: the caller gives N elements.
-        Self(unsafe { p.cast::<[T; N]>().read() })
+        Self(unsafe { p.cast::<[$T; $n]>().read() })
     }
     #[inline(always)]
-    unsafe fn load_first(p: *const T, n: usize) -> Self {
+    unsafe fn load_first(p: *const $T, n: usize) -> Self {
         // SAFETY: the caller gives n ≥ 1 elements.
-        Self(each!(T::default(); l => unsafe { p.add(l.min(n - 1)).read() }))
+        Self(each!($n; l => unsafe { p.add(l.min(n - 1)).read() }))
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut T) {
+    unsafe fn store(self, p: *mut $T) {
         // SAFETY: the caller gives room for N elements.
-        unsafe { p.cast::<[T; N]>().write(self.0) }
+        unsafe { p.cast::<[$T; $n]>().write(self.0) }
     }
     #[inline(always)]
-    unsafe fn store_first(self, p: *mut T, n: usize) {
+    unsafe fn store_first(self, p: *mut $T, n: usize) {
         // SAFETY: the caller gives room for n ≤ N elements.
         unsafe { p.copy_from_nonoverlapping(self.0.as_ptr(), n) }
     }
     #[inline(always)]
-    unsafe fn load3_first(p: *const T, n: usize) -> [Self; 3] {
+    unsafe fn load3_first(p: *const $T, n: usize) -> [Self; 3] {
         // SAFETY: the caller gives n ≥ 1 rows.
-        Self::columns(each!([T::default(); 3]; l => unsafe { T::load3(p.add(3 * l.min(n - 1))) }))
+        Self::columns(each!($n; l => unsafe { <$T as Lane>::load3(p.add(3 * l.min(n - 1))) }))
     }
     #[inline(always)]
     unsafe fn int3_first(p: *const i32, n: usize) -> [Self; 3] {
         // SAFETY: the caller gives n ≥ 1 rows.
-        Self::columns(each!([T::default(); 3]; l => unsafe { T::int3(p.add(3 * l.min(n - 1))) }))
+        Self::columns(each!($n; l => unsafe { <$T as Lane>::int3(p.add(3 * l.min(n - 1))) }))
     }
     #[inline(always)]
     unsafe fn packed3_first(p: *const i32, n: usize) -> [Self; 3] {
         // SAFETY: the caller gives n ≥ 1 elements.
-        Self::columns(each!([T::default(); 3]; l => unsafe { T::packed3(p.add(l.min(n - 1))) }))
+        Self::columns(each!($n; l => unsafe { <$T as Lane>::packed3(p.add(l.min(n - 1))) }))
     }
     #[inline(always)]
-    unsafe fn gather(p: *const T, i: Self::Index, stride: usize, offset: usize) -> Self {
+    unsafe fn gather(p: *const $T, i: Self::Index, stride: usize, offset: usize) -> Self {
         // SAFETY: the caller vouches for the indices.
-        Self(each!(T::default(); l => unsafe { T::gather(p, [i[l]], stride, offset) }))
+        Self(each!($n; l => unsafe { <$T as Lane>::gather(p, [i[l]], stride, offset) }))
     }
     #[inline(always)]
-    unsafe fn gather3(p: *const T, i: Self::Index) -> [Self; 3] {
+    unsafe fn gather3(p: *const $T, i: Self::Index) -> [Self; 3] {
         // SAFETY: the caller vouches for the rows.
-        Self::columns(each!([T::default(); 3]; l => unsafe { T::gather3(p, [i[l]]) }))
+        Self::columns(each!($n; l => unsafe { <$T as Lane>::gather3(p, [i[l]]) }))
     }
     #[inline(always)]
     unsafe fn int_gather(p: *const i32, i: Self::Index, stride: usize, offset: usize) -> Self {
         // SAFETY: the caller vouches for the indices.
-        Self(each!(T::default(); l => unsafe { T::int_gather(p, [i[l]], stride, offset) }))
+        Self(each!($n; l => unsafe { <$T as Lane>::int_gather(p, [i[l]], stride, offset) }))
     }
 }
+    };
+    // A method whose lanes are those of the scalar's method.
+    (@each $L:ident $T:ident $n:tt $f:ident($self:ident $(, $arg:ident)*)) => {
+        #[inline(always)]
+        fn $f($self $(, $arg: Self)*) -> Self {
+            Self(each!($n; l => $T::$f($self.0[l] $(, $arg.0[l])*)))
+        }
+    };
+}
+portable!(
+    /// Four f64.
+    Portable64 f64 u64 4
+);
+portable!(
+    /// Eight f32.
+    Portable32 f32 u32 8
+);

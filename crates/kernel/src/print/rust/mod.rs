@@ -12,9 +12,10 @@ use crate::mirror::Part;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
-/// The function `name` of a part, in the terms of the runtime module `rt`.
-pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str) -> String {
-    text(kernel, part, layout, name, None)
+/// The function `name` of a part, in the terms of the runtime module `rt`. `compact`: whether lane types that ask for it
+/// (`SPLIT` is false) run whole vectors through the code of incomplete ones, which halves what there is to compile.
+pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, compact: bool) -> String {
+    text(Printer { compact, ..Printer::new(kernel, &part.body, layout) }, name)
 }
 
 /// The second phase of a part in cluster form: the loop's sums are given, row by row, behind the last slot.
@@ -25,17 +26,16 @@ pub fn rows_function(
     layout: &Layout,
     name: &str,
 ) -> String {
-    text(kernel, part, layout, name, Some(clusters))
+    text(Printer { given: Some(clusters), ..Printer::new(kernel, &part.body, layout) }, name)
 }
 
-fn text(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, given: Option<&Clusters>) -> String {
-    let mut p = Printer::new(kernel, &part.body, layout);
-    p.given = given;
+fn text(mut p: Printer<'_>, name: &str) -> String {
+    let (kernel, layout, given) = (p.kernel, p.layout, p.given);
     p.line("for row in lo..hi {");
-    for table in layout.tables.iter().filter(|t| part.body.constant(t.at).is_some()) {
+    for table in layout.tables.iter().filter(|t| p.b.constant(t.at).is_some()) {
         p.table(*table);
     }
-    p.block(part.body.stmts());
+    p.block(p.b.stmts());
     p.line("}");
     let body = p.out;
     let mut head = pointers(kernel, layout);
@@ -104,6 +104,8 @@ pub(super) struct Printer<'a> {
     pub(super) entry: &'static str,
     /// The cluster form whose sums are given.
     given: Option<&'a Clusters>,
+    /// Whether lane types may have one body of a loop for whole and incomplete vectors.
+    compact: bool,
 }
 
 impl<'a> Printer<'a> {
@@ -119,6 +121,7 @@ impl<'a> Printer<'a> {
             clusters: None,
             entry: "",
             given: None,
+            compact: false,
         }
     }
 
@@ -388,13 +391,18 @@ impl<'a> Printer<'a> {
         for m in &sums {
             self.line(&format!("let mut l{m} = L::splat(0.0);"));
         }
-        self.line(&format!("while k{id} + L::N <= stop {{"));
+        let rest = format!("stop - k{id}");
+        let (split, n) = match self.compact {
+            true => ("L::SPLIT", format!("if L::SPLIT {{ {rest} }} else {{ L::N.min({rest}) }}")),
+            false => ("true", rest),
+        };
+        self.line(&format!("if {split} {{ while k{id} + L::N <= stop {{"));
         self.lane_body(id, body, true, &declared, &sums);
-        self.line(&format!("k{id} += L::N;\n}}"));
-        self.line(&format!("if L::N > 1 && k{id} < stop {{"));
-        self.line(&format!("let n = stop - k{id};\nlet active = L::first(n);"));
+        self.line(&format!("k{id} += L::N;\n}} }}"));
+        self.line(&format!("while L::N > 1 && k{id} < stop {{"));
+        self.line(&format!("let n = {n};\nlet active = L::first(n);"));
         self.lane_body(id, body, false, &declared, &sums);
-        self.line(&format!("k{id} = stop;\n}}"));
+        self.line(&format!("k{id} += n;\nif {split} {{ break; }}\n}}"));
         for m in &sums {
             self.line(&format!("m{m} += l{m}.sum();"));
         }

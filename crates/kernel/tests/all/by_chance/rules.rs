@@ -63,7 +63,8 @@ pub(crate) fn rules(of: &ByChance) -> Rules {
                     }
                 }
             };
-            let text = rust::function(kernel, part, &layout, "f");
+            let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
+            let text = rust::function(kernel, part, &layout, "f", compact);
             length += text.len();
             note("Rust", &text);
             note("CUDA", &cuda::function(kernel, part, &layout, &divided, records.as_ref(), "f"));
