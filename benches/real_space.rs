@@ -8,7 +8,7 @@ use madelung::backend::pool::{Serial, Threads};
 use madelung::backend::{Context, PairLoops};
 use madelung::batch::Batch;
 use madelung::cpu::Cpu;
-use madelung::runtime::Isa;
+use madelung::cpu::Isa;
 use madelung::{Options, System, ewald_real_space};
 
 const LOOPS: [PairLoops; 2] = [PairLoops::Rows, PairLoops::Clusters];

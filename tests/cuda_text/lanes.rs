@@ -1,7 +1,6 @@
 //! Several threads per row: every kernel of the registry does what its Rust code does, in any order of the threads.
 
 use super::*;
-use madelung::backend::Backend;
 use madelung::cpu::Cpu;
 use std::sync::{Mutex, PoisonError};
 

@@ -21,14 +21,13 @@ mod fence;
 use declared::{Given, Plan, dimensions, integer_attributes};
 use madelung::Error;
 use madelung::array::{Array, DType, View};
-use madelung::backend::Backend;
 use madelung::backend::Context;
-use madelung::backend::context::PairLoops;
+use madelung::backend::PairLoops;
 use madelung::backend::pool::Serial;
 use madelung::cpu::Cpu;
+use madelung::cpu::Isa;
 use madelung::op::{Arg, ArgKind, ArgSpec, Cotangent, Evaluated, Op, Request, Work};
 use madelung::pairs::Kind;
-use madelung::runtime::Isa;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 

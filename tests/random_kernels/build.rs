@@ -28,11 +28,14 @@ fn main() {
         };
         let source = source.replacen("#[kernel]", "#[kernel(scatter, small)]", 1);
         let source = source.replacen("fn k(", &format!("pub fn kernel_{n}("), 1);
-        writeln!(text, "pub mod k{n} {{ madelung::kernels! {{ {source} }} }}").expect("a string");
+        writeln!(text, "pub mod k{n} {{ madelung_core::kernels! {{ {source} }} }}").expect("a string");
         write!(names, "&k{n}::KERNEL_{n}, ").expect("a string");
     }
-    writeln!(text, "/// All of them.\npub static ALL: [&madelung::runtime::Kernel; {KERNELS}] = [{names}];")
-        .expect("a string");
+    writeln!(
+        text,
+        "/// All of them.\npub static ALL: [&madelung_core::runtime::Kernel; {KERNELS}] = [{names}];"
+    )
+    .expect("a string");
     let out = std::env::var_os("OUT_DIR").expect("cargo gives a folder");
     std::fs::write(std::path::Path::new(&out).join("kernels.rs"), text)
         .expect("the folder can be written to");

@@ -1,6 +1,7 @@
 //! What handlers answer a runtime, and what becomes of errors.
 
 use super::*;
+use crate::handlers::{member, member_on_cuda, member_with_scratch, search, search_with_scratch};
 use std::ffi::CStr;
 use std::ptr::null;
 use std::sync::Mutex;

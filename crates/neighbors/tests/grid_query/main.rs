@@ -11,7 +11,6 @@ mod support;
 mod tapes;
 
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::Backend;
 use madelung_cpu::Cpu;
 
 use madelung_core::backend::Context;

@@ -15,12 +15,12 @@ mod parts;
 mod world;
 
 use host::{Host, Order, Scatter, Texts, Types};
-use madelung::array::{Array, DType, View};
-use madelung::backend::Context;
-use madelung::cpu::Cpu;
-use madelung::op::{Arg, Cotangent, Evaluated, Op, Request};
-use madelung::runtime::Isa;
-use madelung::runtime::Kernel;
+use madelung_core::array::{Array, DType, View};
+use madelung_core::backend::Context;
+use madelung_core::op::{Arg, Cotangent, Evaluated, Op, Request};
+use madelung_core::runtime::Isa;
+use madelung_core::runtime::Kernel;
+use madelung_cpu::Cpu;
 use madelung_random_kernels::ALL;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -156,7 +156,7 @@ fn check(number: usize, kernel: &'static Kernel, worst: &mut Worst) {
     let by: Vec<usize> = w.first.keys().copied().collect();
     let q = Question { op: &op, world: &w, by };
     let portable = Cpu::at_most(Isa::Portable);
-    let scalar = Context { backend: &portable, ..madelung::cpu::context() };
+    let scalar = Context { backend: &portable, ..madelung_cpu::context() };
     let exact = members(&q, &scalar, &w);
     // How far inputs that change in their last digits move the results: no two ways to compute them are closer.
     let mut sensitivity: Vec<f64> = vec![0.0; exact.len()];

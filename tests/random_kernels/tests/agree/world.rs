@@ -2,13 +2,13 @@
 
 use crate::generator::Random;
 use crate::geometry::{ATOMS, Geometry, List, POINTS, WAVES, cells, half, members, rows};
-use madelung::array::{Array, DType, Data, View};
-use madelung::backend::Context;
-use madelung::batch::Batch;
-use madelung::map::Map;
-use madelung::op::{Arg, Op};
-use madelung::pairs::{Kind, PairList};
-use madelung::runtime::{Kernel, ParamKind};
+use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::backend::Context;
+use madelung_core::batch::Batch;
+use madelung_core::map::Map;
+use madelung_core::op::{Arg, Op};
+use madelung_core::pairs::{Kind, PairList};
+use madelung_core::runtime::{Kernel, ParamKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -187,7 +187,7 @@ impl World {
             for (n, d) in &w.first {
                 x.get_mut(n).expect("an argument").iter_mut().zip(d).for_each(|(x, d)| *x += t * d);
             }
-            op.value(&madelung::cpu::context(), &w.args(&op, &x))
+            op.value(&madelung_cpu::context(), &w.args(&op, &x))
                 .ok()
                 .map(|v| v.iter().flat_map(Array::to_f64).collect::<Vec<_>>())
         };
@@ -257,7 +257,7 @@ impl World {
         let sizes = match buffer.checked_sub(op.args.len()) {
             Some(output) => &op.outputs[output].shape,
             None => match &op.args[buffer].kind {
-                madelung::op::ArgKind::Real { shape, .. } => shape,
+                madelung_core::op::ArgKind::Real { shape, .. } => shape,
                 kind => panic!("{kind:?} has no derivative"),
             },
         };
@@ -278,7 +278,7 @@ impl World {
                 let list = || self.lists.get(&n).map(|l| Arg::Pairs(l));
                 let map = || self.maps.get(&n).map(|m| Arg::Map(m));
                 let attribute = || match op.args[n].kind {
-                    madelung::op::ArgKind::IntScalar => Arg::Int(3),
+                    madelung_core::op::ArgKind::IntScalar => Arg::Int(3),
                     _ => Arg::Real(1.1),
                 };
                 int().or_else(batch).or_else(list).or_else(map).unwrap_or_else(attribute)
