@@ -3,7 +3,6 @@
 use crate::generator::Random;
 use crate::geometry::{ATOMS, Geometry, List, POINTS, WAVES, cells, half, members, rows};
 use madelung_core::array::{Array, DType, Data, View};
-use madelung_core::backend::Context;
 use madelung_core::batch::Batch;
 use madelung_core::map::Map;
 use madelung_core::op::{Arg, Op};
