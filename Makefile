@@ -5,7 +5,7 @@
 #   make test      all tests, Rust and Python
 #   make test-oldest  the tests of madelung.torch and madelung.jax on the oldest PyTorch and JAX that are supported (5 GB,
 #                  into .venv-oldest)
-#   make lint      formatting and lints
+#   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
 #   make bench     benchmarks
 #   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on any x86-64 Linux machine
 #                  with an NVIDIA GPU, by its run.sh
@@ -29,7 +29,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python benches/python examples tools/gpu_bundle
+PYTHON_SOURCES := python/madelung tests/python benches/python examples tools/gpu_bundle tools/house.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
@@ -64,6 +64,7 @@ test-oldest: $(VENV)/.module $(VENV_OLDEST)/.tests
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(PYTHON) tools/house.py
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 

@@ -9,9 +9,8 @@ use madelung::array::{Array, DType};
 use madelung::backend::pool::{Pool, Serial, Threads};
 use madelung::backend::{Context, PairLoops};
 use madelung::batch::Batch;
-use madelung::cpu::Cpu;
+use madelung::cpu::{Cpu, Isa};
 use madelung::neighbors::Options as SearchOptions;
-use madelung::runtime::Isa;
 use madelung::{EwaldSettings, Options, System, ewald_real_space, ewald_summation, neighbor_list};
 
 const LOOPS: [PairLoops; 2] = [PairLoops::Rows, PairLoops::Clusters];

@@ -1,23 +1,113 @@
 //! Energies, forces and every derivative of them for charged particles and their neighbourhoods.
 //!
-//! This crate is one page of names over the crates that do the work.
+//! The public interface: one list of names over the crates that do the work. [`ewald_summation`] and [`neighbor_list`]
+//! answer at once; [`kernels!`], [`op`] and [`tape`] are for potentials of your own.
 
 #![forbid(unsafe_code)]
 
-pub use madelung_core::{
-    Error, Result, array, backend, batch, cell, device, grid, kernels, map, mesh, op, pairs, runtime, tape,
-};
-pub use madelung_cpu as cpu;
-pub use madelung_cuda as cuda;
-pub use madelung_electrostatics as electrostatics;
+pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{
     Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters,
     ewald_real_space, ewald_reciprocal_space, ewald_summation,
 };
-pub use madelung_neighbors as neighbors;
 pub use madelung_neighbors::neighbor_list;
 
-/// The ops of every crate: what bridges are handed, and what the tests of all ops run through.
+/// Arrays, owned and borrowed, in the memory of the process or of a device.
+pub mod array {
+    pub use madelung_core::array::{Array, DType, Data, DataMut, Elements, Owner, Place, View};
+}
+
+/// Contexts of calls: the backend, memory and threads that a call may use.
+pub mod backend {
+    pub use madelung_core::backend::{Allocator, Context, Heap, PairLoops};
+
+    /// Thread pools.
+    pub mod pool {
+        pub use madelung_core::backend::pool::{Pool, Serial, Threads};
+    }
+}
+
+/// Batches of systems.
+pub mod batch {
+    pub use madelung_core::batch::Batch;
+}
+
+/// Cells of periodic systems.
+pub mod cell {
+    pub use madelung_core::cell::Cell;
+}
+
+/// Batches, pair lists and maps in the memory of a device.
+pub mod device {
+    pub use madelung_core::device::{DeviceArg, DeviceBatch, DeviceMap, DevicePairs, DeviceTranspose};
+}
+
+/// Maps from rows to the elements that they belong to.
+pub mod map {
+    pub use madelung_core::map::Map;
+}
+
+/// Meshes of particle–mesh methods.
+pub mod mesh {
+    pub use madelung_core::mesh::Mesh;
+}
+
+/// Ops: kernels with named arguments, shapes and derivatives.
+pub mod op {
+    pub use madelung_core::op::{
+        Arg, ArgKind, ArgSpec, Constraint, Cotangent, Direction, Evaluated, Linear, Op, OpBuilder,
+        OutputSpec, Registry, Request, Size, Work,
+    };
+}
+
+/// Memory of large arrays, which is kept for later ones: bytes that are kept, and how to give them back.
+pub mod memory {
+    pub use madelung_core::array::kept::{bytes, trim};
+}
+
+/// Pair lists and their formats.
+pub mod pairs {
+    pub use madelung_core::pairs::{Coo, Csr, Kind, Matrix, PairList, Shifts};
+}
+
+/// Reverse-mode differentiation of sequences of op calls, to any order.
+pub mod tape {
+    pub use madelung_core::tape::{Retain, Tape, Value, Var};
+}
+
+/// The CPU backend.
+pub mod cpu {
+    pub use madelung_core::runtime::Isa;
+    pub use madelung_cpu::{Cpu, context};
+}
+
+/// The CUDA backend.
+pub mod cuda {
+    pub use madelung_cuda::{
+        Arena, Cuda, Device, Graph, Memory, Stream, check, has_compiler, measure, set_library_folders,
+    };
+}
+
+/// Neighbour lists and searches around any points, on the host and on a device.
+pub mod neighbors {
+    pub use madelung_neighbors::{
+        CooArrays, Coordinate, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, HashGrid,
+        Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic, QueryPairs, distances,
+        neighbor_coo, registry,
+    };
+}
+
+/// Parts of the Ewald sums: their ops, k-vectors and the formulas that kernels of other crates may use.
+pub mod electrostatics {
+    pub use madelung_electrostatics::{ChargeSum, charge_sum, potential, registry};
+
+    /// k-vectors of the reciprocal sum.
+    pub mod kvectors {
+        pub use madelung_electrostatics::kvectors::{miller_indices, miller_indices_batch};
+    }
+}
+
+/// Registries of all ops of the library.
 pub fn registries() -> Vec<&'static op::Registry> {
     vec![neighbors::registry(), electrostatics::registry()]
 }

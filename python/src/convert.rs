@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "NumPy uses memory that goes back to the library with the last array in it")]
 
 use madelung::Result;
-use madelung::array::{Array, DType, Data, Elements, Plain, View};
 use madelung::batch::Batch;
+use madelung_core::array::{Array, DType, Data, Elements, Plain, View};
 use numpy::ndarray::{ArrayBase, ArrayD, ArrayViewMutD, Dimension, OwnedRepr};
 use numpy::{Element, PyArray, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use pyo3::exceptions::PyValueError;

@@ -1,7 +1,8 @@
 //! The CUDA text of every kernel, for those who compile it.
 
-use madelung::cuda::{self, Device, primitives};
-use madelung::runtime::{FINISH_SCATTERED, Member, PRELUDE};
+use madelung::cuda::{self, Device};
+use madelung_core::runtime::{FINISH_SCATTERED, Member, PRELUDE};
+use madelung_cuda::primitives;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -42,9 +43,8 @@ pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         Ok(source)
     };
     let mut sources = vec![source("scattered", "madelung_scattered", FINISH_SCATTERED, false, None)?];
-    let physics =
-        madelung::neighbors::all_kernels().into_iter().chain(madelung::electrostatics::all_kernels());
-    for kernel in physics.chain(madelung::neighbors::grid::kernels()) {
+    let physics = madelung_neighbors::all_kernels().into_iter().chain(madelung_electrostatics::all_kernels());
+    for kernel in physics.chain(madelung_neighbors::grid::kernels()) {
         for form in kernel.forms {
             let dual = !matches!(form.member, Member::Value | Member::Gradient);
             for part in form.parts {
@@ -69,6 +69,6 @@ pub(crate) fn cuda_primitives(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>
         source.set_item("functions", program.functions)?;
         Ok(source)
     };
-    let searches = madelung::neighbors::device::programs();
-    primitives::programs().into_iter().chain(searches).map(dictionary).collect()
+    let searches = madelung_neighbors::device::programs();
+    madelung_cuda::programs().into_iter().chain(searches).map(dictionary).collect()
 }

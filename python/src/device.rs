@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use madelung::array::{Array, DType, Data, Place, View};
+use madelung::backend::Allocator;
 use madelung::backend::Context;
-use madelung::backend::context::Allocator;
 use madelung::cuda::{Cuda, Device, Memory, Stream};
 use madelung::{Error, Result};
 use madelung_bridge::dlpack::{Form, is_row_major};

@@ -2,11 +2,11 @@
 
 use madelung::array::{Array, View};
 use madelung::backend::Context;
-use madelung::backend::Weights;
 use madelung::op::Evaluated;
 use madelung::{Error, Result};
 use madelung_bridge::layout::Type;
 use madelung_bridge::{Entry, Member, describe, find};
+use madelung_core::backend::Weights;
 use pyo3::prelude::*;
 
 use crate::call::{compute, exception};

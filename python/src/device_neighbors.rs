@@ -3,7 +3,8 @@
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
 use madelung::device::DeviceBatch;
-use madelung::neighbors::{CooArrays, DeviceCoo, DeviceFrame, Kind, Periodic};
+use madelung::neighbors::{CooArrays, DeviceCoo, DeviceFrame, Periodic};
+use madelung::pairs::Kind;
 use madelung::{Error, Result};
 use pyo3::prelude::*;
 

@@ -2,8 +2,9 @@
 
 use madelung::backend::pool::Threads;
 use madelung::batch::Batch;
-use madelung::neighbors::{Coordinate, Method, Options, PairList};
+use madelung::neighbors::{Coordinate, Method, Options};
 use madelung::pairs::Matrix;
+use madelung::pairs::PairList;
 use madelung::{Error, Result};
 use numpy::ndarray::{Array1, Array2, Array3};
 use numpy::{Element, PyReadonlyArray2, PyReadonlyArray3};

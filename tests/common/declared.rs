@@ -5,7 +5,7 @@ use madelung::array::{Array, DType};
 use madelung::batch::Batch;
 use madelung::map::Map;
 use madelung::mesh::Mesh;
-use madelung::neighbors::grid::HashGrid;
+use madelung::neighbors::HashGrid;
 use madelung::op::{Arg, ArgKind, ArgSpec, Constraint, Op, Size};
 use madelung::pairs::{Kind, PairList};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The parts of kernels that calls of ops launch.
 
-use madelung::runtime::{Part, Role, SlotArray};
+use madelung_core::runtime::{Part, Role, SlotArray};
 
 /// Whether some call has to launch a part. Those of gradients that make nothing but values are launched where nothing has
 /// made the values before, which may be in no op.

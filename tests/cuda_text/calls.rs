@@ -9,7 +9,7 @@ use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};
-use madelung::runtime::{Form, Member};
+use madelung_core::runtime::{Form, Member};
 use std::collections::{BTreeMap, BTreeSet};
 
 const CUTOFF: f64 = 5.5;

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "what the C++ compiler made is called here")]
 
 use libloading::Library;
-use madelung::runtime::PRELUDE;
+use madelung_core::runtime::PRELUDE;
 use madelung_stand_in::{HOST, compiled};
 
 /// The largest relative error of either of two functions at n numbers from `from` to `to`, evenly or by factors.

@@ -9,9 +9,9 @@
 
 use crate::parts::is_launched;
 use libloading::Library;
-use madelung::array::{Array, DType};
-use madelung::backend::{Bound, LaunchArgs};
-use madelung::runtime::{
+use madelung_core::array::{Array, DType};
+use madelung_core::backend::{Bound, LaunchArgs};
+use madelung_core::runtime::{
     Division, FINISH_SCATTERED, Kernel, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,
     SCATTERED_BYTES, SlotArray,
 };

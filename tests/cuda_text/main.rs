@@ -22,8 +22,8 @@ use calls::{Input, inputs};
 use host::{Host, Order, Scatter, Texts, Types, idle, parts_of};
 use madelung::array::DType;
 use madelung::backend::Context;
-use madelung::electrostatics::all_kernels;
-use madelung::runtime::PRELUDE;
+use madelung_core::runtime::PRELUDE;
+use madelung_electrostatics::all_kernels;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 

@@ -8,9 +8,10 @@
 use crate::common::systems::SplitMix64;
 use madelung::Result;
 use madelung::array::{Array, DType, View};
-use madelung::backend::Backend;
-use madelung::backend::{Bound, Context, LaunchArgs};
+use madelung::backend::Context;
 use madelung::cpu::Cpu;
+use madelung_core::backend::Backend;
+use madelung_core::backend::{Bound, LaunchArgs};
 use std::sync::{Mutex, PoisonError};
 
 /// The relative change: far above the rounding of f64, far below what curvature shows.

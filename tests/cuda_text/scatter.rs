@@ -3,7 +3,7 @@
 
 use crate::common::systems::SplitMix64;
 use libloading::Library;
-use madelung::runtime::{FINISH_SCATTERED, PRELUDE, SCATTERED_BYTES};
+use madelung_core::runtime::{FINISH_SCATTERED, PRELUDE, SCATTERED_BYTES};
 use madelung_stand_in::{HOST, Order, compiled};
 use std::ffi::c_char;
 

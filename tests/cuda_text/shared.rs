@@ -9,7 +9,7 @@ use madelung::batch::Batch;
 use madelung::mesh::Mesh;
 use madelung::op::{Arg, ArgKind, Cotangent, Op, Request};
 use madelung::pairs::{Kind, PairList};
-use madelung::runtime::{Division, Kernel, Member};
+use madelung_core::runtime::{Division, Kernel, Member};
 use std::sync::Arc;
 
 madelung::kernels! {

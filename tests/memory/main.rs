@@ -22,12 +22,12 @@ use declared::{Given, Plan, dimensions, integer_attributes};
 use madelung::Error;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
-use madelung::backend::context::PairLoops;
+use madelung::backend::PairLoops;
 use madelung::backend::pool::Serial;
 use madelung::cpu::Cpu;
+use madelung::cpu::Isa;
 use madelung::op::{Arg, ArgKind, ArgSpec, Cotangent, Evaluated, Op, Request, Work};
 use madelung::pairs::Kind;
-use madelung::runtime::Isa;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
@@ -152,5 +152,5 @@ fn no_op_touches_what_is_not_its_own() {
     println!("{} parts of kernels, {} of them ran", all.len(), all.len() - missed.len());
     assert!(missed.is_empty(), "never launched: {missed:?}");
     // Blocks that are kept are longer than their arrays, and would hide an access behind these.
-    assert_eq!(madelung::array::kept::bytes(), 0, "no array was large enough to be kept");
+    assert_eq!(madelung::memory::bytes(), 0, "no array was large enough to be kept");
 }

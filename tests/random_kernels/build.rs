@@ -14,13 +14,13 @@ fn main() {
     for seed in COMPILED {
         let source = sources::text(seed).replacen("#[kernel]", "#[kernel(scatter, small)]", 1);
         let source = source.replacen("fn k(", &format!("pub fn kernel_{seed}("), 1);
-        writeln!(text, "mod k{seed} {{ madelung::kernels! {{ {source} }} }}").expect("a string");
+        writeln!(text, "mod k{seed} {{ madelung_core::kernels! {{ {source} }} }}").expect("a string");
         write!(names, "({seed}, &k{seed}::KERNEL_{seed}), ").expect("a string");
     }
     let count = COMPILED.len();
     writeln!(
         text,
-        "/// All of them, by seed.\npub static ALL: [(u64, &madelung::runtime::Kernel); {count}] = [{names}];"
+        "/// All of them, by seed.\npub static ALL: [(u64, &madelung_core::runtime::Kernel); {count}] = [{names}];"
     )
     .expect("a string");
     let out = std::env::var_os("OUT_DIR").expect("cargo gives a folder");

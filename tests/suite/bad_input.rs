@@ -263,7 +263,7 @@ fn calls_of_ops() {
 #[test]
 fn declarations() {
     let op = |o: madelung::op::OpBuilder| o.build().map(|_| ());
-    let kernels = madelung::electrostatics::all_kernels();
+    let kernels = madelung_electrostatics::all_kernels();
     let sum = kernels.iter().find(|k| k.name == "sum_charges").expect("a kernel");
     let good = || Op::new("test", "charge", 1).real("charges", &["Atom"]).batch("atoms", "Atom", "System");
     assert!(op(good().output("total_charge", &["System"]).step(sum)).is_ok());

@@ -7,7 +7,7 @@ use madelung::array::DType;
 use madelung::backend::pool::{Serial, Threads};
 use madelung::backend::{Context, PairLoops};
 use madelung::cpu::Cpu;
-use madelung::runtime::Isa;
+use madelung::cpu::Isa;
 use madelung::{Energies, Options, Reduction, ewald_real_space};
 
 const CUTOFF: f64 = 8.0;

@@ -7,9 +7,9 @@ use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::backend::pool::{Serial, Threads};
 use madelung::cpu::Cpu;
+use madelung::cpu::Isa;
 use madelung::electrostatics::registry;
 use madelung::op::Cotangent;
-use madelung::runtime::Isa;
 use madelung::{Energies, EwaldSettings, Options, ewald_summation};
 
 fn everything(arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {

@@ -30,7 +30,7 @@ const UNIMPLEMENTED: u32 = 12;
 const INTERNAL: u32 = 13;
 
 /// The trait of handlers whose work XLA may capture in a command buffer, and run again.
-const CAPTURABLE: u32 = 1;
+pub(crate) const CAPTURABLE: u32 = 1;
 
 const S64: u32 = 5;
 const U8: u32 = 6;
@@ -469,7 +469,7 @@ pub(crate) fn unfit(dtype: DType, shape: &[usize], room: &[usize]) -> Error {
 ///
 /// # Safety
 /// The frame is one that XLA calls a handler with.
-unsafe fn enter(
+pub(crate) unsafe fn enter(
     frame: *mut CallFrame,
     traits: u32,
     work: impl FnOnce(&Call<'_>) -> Result<()>,
@@ -519,63 +519,6 @@ unsafe fn enter(
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
-}
-
-/// Runs a member of an op's family on the CPU.
-///
-/// # Safety
-/// XLA calls it, as a handler.
-pub(crate) unsafe extern "C" fn member(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, crate::call::run) }
-}
-
-/// Finds the pairs of a neighbour list on the CPU.
-///
-/// # Safety
-/// XLA calls it, as a handler.
-pub(crate) unsafe extern "C" fn search(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, crate::search::run) }
-}
-
-/// Runs a member of an op's family on a CUDA device.
-///
-/// The handler is not declared capturable: scratch goes back to XLA when it returns, so that a replayed graph would
-/// write to memory that others have got since.
-///
-/// # Safety
-/// XLA calls it, as a handler.
-pub(crate) unsafe extern "C" fn member_on_cuda(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, crate::cuda::run) }
-}
-
-/// Runs a member of an op's family on a CUDA device with the last result as scratch, so that XLA may capture it.
-///
-/// # Safety
-/// XLA calls it, as a handler.
-pub(crate) unsafe extern "C" fn member_with_scratch(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, CAPTURABLE, crate::cuda::run_with_scratch) }
-}
-
-/// Finds the pairs of a neighbour list on a CUDA device; as [`member_on_cuda`].
-///
-/// # Safety
-/// XLA calls it, as a handler.
-pub(crate) unsafe extern "C" fn search_on_cuda(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, crate::search::run_on_cuda) }
-}
-
-/// Runs a search on a CUDA device, with scratch like [`member_with_scratch`].
-///
-/// # Safety
-/// XLA calls it, as a handler.
-pub(crate) unsafe extern "C" fn search_with_scratch(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, CAPTURABLE, crate::search::run_with_scratch) }
 }
 
 #[cfg(test)]

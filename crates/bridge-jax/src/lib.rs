@@ -9,6 +9,7 @@
 mod call;
 mod cuda;
 mod ffi;
+mod handlers;
 mod runtime;
 mod search;
 
@@ -42,13 +43,13 @@ pub struct Handlers {
 pub const HANDLERS: [Handlers; 2] = [
     Handlers {
         platform: "cpu",
-        member: Pair { plain: ffi::member, with_scratch: None },
-        search: Pair { plain: ffi::search, with_scratch: None },
+        member: Pair { plain: handlers::member, with_scratch: None },
+        search: Pair { plain: handlers::search, with_scratch: None },
     },
     Handlers {
         platform: "CUDA",
-        member: Pair { plain: ffi::member_on_cuda, with_scratch: Some(ffi::member_with_scratch) },
-        search: Pair { plain: ffi::search_on_cuda, with_scratch: Some(ffi::search_with_scratch) },
+        member: Pair { plain: handlers::member_on_cuda, with_scratch: Some(handlers::member_with_scratch) },
+        search: Pair { plain: handlers::search_on_cuda, with_scratch: Some(handlers::search_with_scratch) },
     },
 ];
 

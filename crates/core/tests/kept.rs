@@ -3,7 +3,6 @@
 
 use madelung_core::array::kept::{ALIGNMENT, HUGE_PAGE, SMALLEST, bytes, trim};
 use madelung_core::array::{Array, Buffer, DType, Data};
-use madelung_core::backend::Context;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -61,7 +60,7 @@ fn large_allocations(work: impl FnOnce()) -> usize {
 #[test]
 fn memory_of_large_arrays_is_asked_for_once() {
     let _turn = turn();
-    let memory = Context::default().allocator;
+    let memory = madelung_cpu::context().allocator;
     let call = || {
         let arrays =
             [DType::F64, DType::F32, DType::I32].map(|dtype| memory.zeros(dtype, &[100_000]).unwrap());

@@ -1,8 +1,8 @@
 //! A stream of a device as a backend: each method a primitive, with scratch from the context's allocator.
 #![expect(unsafe_code, reason = "addresses are those of arrays of the call")]
 
-use crate::memory::{Rooms, address};
-use crate::primitives::{self as raw, Length, Queue, Segments, Status, WeightOf};
+use crate::memory::{Arena, Rooms, address};
+use crate::primitives::{self as raw, Compiled, Length, Queue, Segments, Status, WeightOf};
 use crate::{Device, Stream, launch, validation};
 use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::{Backend, Check, Context, LaunchArgs, Waves, Weights};
@@ -54,6 +54,24 @@ impl Cuda {
     pub fn device(&self) -> &'static Device {
         self.stream.device()
     }
+}
+
+/// Texts of all of the backend's own work with all types, for those who compile them ahead.
+pub fn programs() -> Vec<Compiled> {
+    [validation::programs(), launch::programs(), raw::programs()].concat()
+}
+
+/// Number of bytes that an [`Arena`] needs for `work`, which gets a context and the stream of a device where nothing
+/// happens; no driver is needed. Memory that a call asks for depends on types and sizes alone, so the number is that of
+/// every call with the same ones.
+///
+/// # Errors
+/// Those of `work`. Fourier transforms are one: only their device knows the memory that they need.
+pub fn measure(work: impl FnOnce(&Context<'_>, Stream) -> Result<()>) -> Result<usize> {
+    let arena = Arena::unbacked();
+    let backend = Cuda::new(Stream::still());
+    work(&Context { allocator: &arena, ..Context::new(&backend) }, backend.stream)?;
+    Ok(arena.required())
 }
 
 /// Components of a row.

@@ -12,8 +12,8 @@ pub mod memory;
 pub mod primitives;
 pub mod validation;
 
-pub use backend::Cuda;
+pub use backend::{Cuda, measure, programs};
 pub use compile::{Function, Program, has_compiler};
 pub use driver::{Device, Graph, Stream, set_library_folders};
-pub use memory::{Arena, Block, Memory, measure};
+pub use memory::{Arena, Block, Memory};
 pub use validation::check;

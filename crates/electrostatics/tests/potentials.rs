@@ -7,7 +7,6 @@ mod common;
 use common::numeric::{assert_close_rms, finite_difference, fourth_order_difference, rms};
 use common::systems::{System, random_system, triclinic_cell};
 use madelung_core::array::{Array, DType, View};
-use madelung_core::backend::Context;
 use madelung_core::backend::pool::Serial;
 use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Op, Request};

@@ -1,6 +1,7 @@
 //! Metadata of handlers, and their errors.
 
 use super::*;
+use crate::handlers::{member, member_on_cuda, member_with_scratch, search, search_with_scratch};
 use std::ffi::CStr;
 use std::ptr::null;
 use std::sync::Mutex;

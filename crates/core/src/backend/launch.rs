@@ -107,8 +107,7 @@ impl<'a> LaunchArgs<'a> {
 
     /// Its layout in memory, without pointers: attributes, dimensions and the status word.
     pub fn abi(&self) -> LaunchAbi {
-        let mut abi = LaunchAbi::default();
-        abi.status = self.status.pointer();
+        let mut abi = LaunchAbi { status: self.status.pointer(), ..LaunchAbi::default() };
         abi.reals[..self.reals.len()].copy_from_slice(&self.reals);
         abi.ints[..self.ints.len()].copy_from_slice(&self.ints);
         for (size, dim) in abi.dims.iter_mut().zip(self.dims) {

@@ -1,7 +1,6 @@
 //! Small ops, a backend that counts launches, and an allocator that counts bytes.
 
 use madelung_core::array::{Array, DType};
-use madelung_core::backend::Backend;
 use madelung_core::backend::Context;
 use madelung_core::backend::context::{Allocator, Heap};
 use madelung_core::backend::pool::Serial;

@@ -1,10 +1,9 @@
 //! The memory of a call out of one piece, for those who have to say ahead how much it is.
 #![expect(unsafe_code, reason = "addresses of a piece of memory are handed out")]
 
-use crate::{Cuda, Stream};
+use crate::Stream;
 use madelung_core::array::{Array, DType, Place};
-use madelung_core::backend::Context;
-use madelung_core::backend::context::Allocator;
+use madelung_core::backend::Allocator;
 use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,6 +71,17 @@ impl Arena {
         let bytes = bytes.saturating_sub((begin - address) as usize);
         Self { stream, begin, bytes, used: Arc::default() }
     }
+
+    /// Addresses without memory on a device where nothing happens: what is asked of this arena is measured.
+    pub(crate) fn unbacked() -> Self {
+        // SAFETY: nothing is read or written on this device.
+        unsafe { Self::new(Stream::still(), ALIGNED as u64, usize::MAX / 4) }
+    }
+
+    /// Bytes for all that was asked of this arena, wherever the memory begins.
+    pub(crate) fn required(&self) -> usize {
+        lock(&self.used).most + ALIGNED
+    }
 }
 
 impl Allocator for Arena {
@@ -114,26 +124,12 @@ impl Allocator for Arena {
     }
 }
 
-/// The bytes that an [`Arena`] must have for `work`, which gets a context and the stream of a virtual device without
-/// hardware. No driver is needed. A call's requests depend on types and sizes alone, so the number holds for every call
-/// with equal ones.
-///
-/// # Errors
-/// Those of `work`. A Fourier transform is one: only its device knows the memory it needs.
-pub fn measure(work: impl FnOnce(&Context<'_>, Stream) -> Result<()>) -> Result<usize> {
-    let stream = Stream::still();
-    // SAFETY: nothing is read or written on this device.
-    let arena = unsafe { Arena::new(stream, ALIGNED as u64, usize::MAX / 4) };
-    let backend = Cuda::new(stream);
-    work(&Context { allocator: &arena, ..Context::new(&backend) }, stream)?;
-    // The memory may begin anywhere.
-    Ok(lock(&arena.used).most + ALIGNED)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Cuda, measure};
     use madelung_core::array::View;
+    use madelung_core::backend::Context;
 
     fn arena(bytes: usize) -> Arena {
         // SAFETY: nothing is read or written on this device.

@@ -6,5 +6,5 @@ mod scratch;
 mod transfer;
 
 pub use allocator::{Block, Memory};
-pub use arena::{Arena, measure};
+pub use arena::Arena;
 pub use scratch::{Rooms, address};

@@ -292,11 +292,9 @@ impl Compiled {
     }
 }
 
-/// All texts of the backend's own work with all types, for those who compile them.
-pub fn programs() -> Vec<Compiled> {
+/// Texts of all primitives with all types.
+pub(crate) fn programs() -> Vec<Compiled> {
     [
-        crate::validation::programs(),
-        crate::launch::programs(),
         elementwise::programs(),
         scan::programs(),
         sort::programs(),

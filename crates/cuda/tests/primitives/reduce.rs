@@ -9,24 +9,17 @@ use madelung_cuda::primitives::{
 trait Real: Copy + Default + PartialEq + std::fmt::Debug {
     const TYPE: DType;
     fn of(x: f64) -> Self;
-    fn wide(self) -> f64;
 }
 impl Real for f32 {
     const TYPE: DType = DType::F32;
     fn of(x: f64) -> Self {
         x as Self
     }
-    fn wide(self) -> f64 {
-        self.into()
-    }
 }
 impl Real for f64 {
     const TYPE: DType = DType::F64;
     fn of(x: f64) -> Self {
         x
-    }
-    fn wide(self) -> f64 {
-        self
     }
 }
 

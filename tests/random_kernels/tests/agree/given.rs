@@ -3,12 +3,12 @@
 use crate::by_chance::ByChance;
 use crate::by_chance::geometry::{ATOMS, List, POINTS, WAVES, rows};
 use crate::by_chance::interpreter::World;
-use madelung::array::{Array, DType, Data, View};
-use madelung::batch::Batch;
-use madelung::map::Map;
-use madelung::op::{Arg, ArgKind, Op};
-use madelung::pairs::{Kind, PairList};
-use madelung::runtime::{Kernel, ParamKind};
+use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::batch::Batch;
+use madelung_core::map::Map;
+use madelung_core::op::{Arg, ArgKind, Op};
+use madelung_core::pairs::{Kind, PairList};
+use madelung_core::runtime::{Kernel, ParamKind};
 use madelung_kernel::ir::Role;
 use std::collections::BTreeMap;
 use std::sync::Arc;
