@@ -22,13 +22,13 @@ MOST = 60_000_000
 """Bytes that the folder may have."""
 PROGRAMS = {
     "cuda": "ops",
-    "cuda_primitives": "primitives",
+    "primitives": "primitives",
     "device": "search",
     "hash_grid": "grids",
     "grid_query": "queries",
 }
 """Test programs in Rust, and what they are called in the bundle."""
-PACKAGES = ("-p", "madelung", "-p", "madelung-core", "-p", "madelung-neighbors")
+PACKAGES = ("-p", "madelung", "-p", "madelung-cuda", "-p", "madelung-neighbors")
 COPIED = ("tests/python", "tests/data", "benches/python", "examples", "LICENSE-APACHE", "LICENSE-MIT")
 # Wheels for run.sh, which has no network: pure Python, with what they need in the oldest Python.
 WHEELS = ("pytest>=8", "exceptiongroup", "tomli", "typing-extensions")
