@@ -210,7 +210,10 @@ def ops() -> set[str]:
     """Names of the ops that crates of physics declare: as they stand, or as sums of a potential with a prefix."""
     text = "".join(t for crate in PHYSICS for t in product(folder_of(crate) / "src", strings=True).values())
     names = set(re.findall(r'\bOp::new\(\s*"madelung",\s*"(\w+)"', text))
-    prefixes, sums = re.findall(r"\bstatic \w+: (\w+) = crate::potential::", text), re.findall(r'\("(\w+)", &\[Part::', text)
+    prefixes, sums = (
+        re.findall(r"\bstatic \w+: (\w+) = crate::potential::", text),
+        re.findall(r'\("(\w+)", &\[Part::', text),
+    )
     names |= {f"{prefix}_{name}" for prefix in prefixes for name in sums}
     assert {"pair_vectors", "ewald_summation"} <= names, f"ops are declared in a way that is not read here: {names}"
     return names | {f"{name}_total" for name in names} | FUTURE_OPS
