@@ -97,9 +97,9 @@ macro_rules! charge_sum {
                         let phase = 2.0 * PI * (turns - nearest(turns));
                         potential += green[k] * (real[k] * cos(phase) + imaginary[k] * sin(phase));
                     }
-                    let own = self_term(alpha[b] $(, $parameter[b])*) * charges[i];
-                    let uniform = background(volume[b], alpha[b] $(, $parameter[b])*) * total_charge[b];
-                    energy[i] = 0.5 * prefactor * charges[i] * (potential - own - uniform);
+                    let own = 0.5 * self_term(alpha[b] $(, $parameter[b])*) * charges[i];
+                    let uniform = 0.5 * background(volume[b], alpha[b] $(, $parameter[b])*) * total_charge[b];
+                    energy[i] = prefactor * charges[i] * (0.5 * potential - own - uniform);
                 }
             }
             $crate::ChargeSum {

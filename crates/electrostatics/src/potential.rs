@@ -38,7 +38,7 @@ pub mod coulomb {
         /// 4π/(V k²) · exp(−k²/4α²)
         #[func]
         pub fn long_range_k2(k2: Real, volume: Real, alpha: Real) -> Real {
-            4.0 * PI / (volume * k2) * exp(-0.25 * k2 / (alpha * alpha))
+            4.0 * PI / (volume * k2) * exp(-k2 / (4.0 * (alpha * alpha)))
         }
 
         /// 2α/√π
