@@ -4,7 +4,7 @@
 
 /// The kernels and ops of a sum over the lattice, made from the six functions of a [`potential`](crate::potential):
 ///
-/// ```ignore
+/// ```text
 /// charge_sum! {
 ///     /// Sums of exp(−κr)/r.
 ///     pub static YUKAWA: yukawa = crate::potential::yukawa[kappa];
