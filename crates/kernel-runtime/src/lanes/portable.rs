@@ -99,23 +99,23 @@ impl Mask for [$Bits; $n] {
 
 impl Add for $L {
     type Output = Self;
-    portable! { @each $L $T $n add(self, o) }
+    portable! { @each Add $T $n add(self, o) }
 }
 impl Sub for $L {
     type Output = Self;
-    portable! { @each $L $T $n sub(self, o) }
+    portable! { @each Sub $T $n sub(self, o) }
 }
 impl Mul for $L {
     type Output = Self;
-    portable! { @each $L $T $n mul(self, o) }
+    portable! { @each Mul $T $n mul(self, o) }
 }
 impl Div for $L {
     type Output = Self;
-    portable! { @each $L $T $n div(self, o) }
+    portable! { @each Div $T $n div(self, o) }
 }
 impl Neg for $L {
     type Output = Self;
-    portable! { @each $L $T $n neg(self) }
+    portable! { @each Neg $T $n neg(self) }
 }
 
 impl $L {
@@ -137,14 +137,14 @@ impl Lane for $L {
     const N: usize = $n;
     const SPLIT: bool = false;
 
-    portable! { @each $L $T $n mul_add(self, b, c) }
-    portable! { @each $L $T $n sqrt(self) }
-    portable! { @each $L $T $n abs(self) }
-    portable! { @each $L $T $n product_error(self, b, product) }
-    portable! { @each $L $T $n at_most(self, bound) }
-    portable! { @each $L $T $n at_least(self, bound) }
-    portable! { @each $L $T $n ldexp(self, n, magic_n) }
-    portable! { @each $L $T $n flip(self, magic_n) }
+    portable! { @each Lane $T $n mul_add(self, b, c) }
+    portable! { @each Lane $T $n sqrt(self) }
+    portable! { @each Lane $T $n abs(self) }
+    portable! { @each Lane $T $n product_error(self, b, product) }
+    portable! { @each Lane $T $n at_most(self, bound) }
+    portable! { @each Lane $T $n at_least(self, bound) }
+    portable! { @each Lane $T $n ldexp(self, n, magic_n) }
+    portable! { @each Lane $T $n flip(self, magic_n) }
 
     #[inline(always)]
     fn splat(x: f64) -> Self {
@@ -239,10 +239,10 @@ impl Lane for $L {
 }
     };
     // A method whose lanes are those of the scalar's method.
-    (@each $L:ident $T:ident $n:tt $f:ident($self:ident $(, $arg:ident)*)) => {
+    (@each $Trait:ident $T:ident $n:tt $f:ident($self:ident $(, $arg:ident)*)) => {
         #[inline(always)]
         fn $f($self $(, $arg: Self)*) -> Self {
-            Self(each!($n; l => $T::$f($self.0[l] $(, $arg.0[l])*)))
+            Self(each!($n; l => <$T as $Trait>::$f($self.0[l] $(, $arg.0[l])*)))
         }
     };
 }
