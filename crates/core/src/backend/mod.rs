@@ -139,7 +139,7 @@ pub trait Backend: Sync {
     /// See [`Context::segmented_sum`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::segmented_sum`].
     fn segmented_sum(
         &self,
         context: &Context<'_>,
@@ -151,7 +151,7 @@ pub trait Backend: Sync {
     /// See [`Context::segmented_broadcast`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::segmented_broadcast`].
     fn segmented_broadcast(
         &self,
         context: &Context<'_>,
@@ -163,19 +163,19 @@ pub trait Backend: Sync {
     /// See [`Context::sum`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::sum`].
     fn sum(&self, context: &Context<'_>, values: &View<'_>, sum: &mut Array) -> Result<()>;
 
     /// See [`Context::broadcast`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::broadcast`].
     fn broadcast(&self, context: &Context<'_>, value: &View<'_>, rows: &mut Array) -> Result<()>;
 
     /// See [`Context::real_fft`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::real_fft`].
     fn real_fft(
         &self,
         context: &Context<'_>,
@@ -188,7 +188,7 @@ pub trait Backend: Sync {
     /// See [`Context::inverse_real_fft`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::inverse_real_fft`].
     fn inverse_real_fft(
         &self,
         context: &Context<'_>,
