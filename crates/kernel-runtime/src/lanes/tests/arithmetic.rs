@@ -84,3 +84,18 @@ fn arithmetic<L: Lane>() {
 fn arithmetic_is_that_of_the_element_type() {
     on_every_lane!(arithmetic());
 }
+
+/// Processors without FMA would compute a fused operation in software: portable lanes round the product and the sum.
+#[test]
+fn portable_lanes_do_not_fuse() {
+    fn unfused<L: Lane>() {
+        // A third has no end in binary: its square is rounded.
+        let x = L::splat(1.0 / 3.0);
+        let minus = -(x * x);
+        assert_eq!(x.mul_add(x, minus).lane(0), 0.0, "{} lanes: the rounding error of the product", L::N);
+    }
+    unfused::<crate::lanes::Portable64>();
+    unfused::<crate::lanes::Portable32>();
+    unfused::<f64>();
+    unfused::<f32>();
+}
