@@ -32,7 +32,7 @@ pub trait PointGrid: Debug + Send + Sync {
 
 /// A grid of points in the memory of a device.
 pub trait DevicePointGrid: Debug + Send + Sync {
-    /// Where it lies.
+    /// Memory that holds the grid.
     fn place(&self) -> Place;
 
     /// The number of its points.
@@ -56,7 +56,7 @@ pub struct GridSearch<'a> {
     pub grid: &'a dyn DevicePointGrid,
     /// Room for so many pairs.
     pub capacity: usize,
-    /// What is searched around, (M, 3).
+    /// Points around which is searched, (M, 3).
     pub queries: &'a View<'a>,
     /// The systems of these; without it all are in one.
     pub batch: Option<&'a DeviceBatch<'a>>,

@@ -31,8 +31,8 @@ impl Cuda {
         Self { stream, atomics: false, records_from: RECORDS_FROM }
     }
 
-    /// The same, or with the faster way for what rows add to elements that they share (meshes, and partners where
-    /// [`Context::scatter`] asks for it): as it comes, so that the last bits differ from run to run.
+    /// Backend with the faster, atomic way for sums of rows in elements that they share (meshes, and partners where
+    /// [`Context::scatter`] asks for it): addends come in any order, so that the last bits differ from run to run.
     #[must_use]
     pub fn with_atomics(self, atomics: bool) -> Self {
         Self { atomics, ..self }

@@ -15,7 +15,7 @@ pub struct SpatialOrder {
     atoms: Vec<i32>,
     /// By how many lattice vectors each atom lies outside the cell.
     wraps: Vec<[i32; 3]>,
-    /// Where each system begins.
+    /// First atom of each system in this order, and the number of atoms.
     ptr: Vec<i32>,
 }
 
@@ -78,7 +78,7 @@ impl SpatialOrder {
         &self.atoms
     }
 
-    /// Where each system begins, shape (B+1,).
+    /// First atom of each system in this order, and the number of atoms, shape (B+1,).
     pub fn ptr(&self) -> &[i32] {
         &self.ptr
     }
@@ -145,7 +145,7 @@ impl Ordered {
 }
 
 impl PairList<'_> {
-    /// The same list with an order of its atoms, so that kernels may take its pairs in clusters. They do where that
+    /// List with an order of its atoms, so that kernels may take its pairs in clusters. They do where that
     /// is faster in the long run: the first call that does makes the clusters, which costs several evaluations, and the
     /// list (and every view of it) keeps them. An order made from other positions than the list's is as right, and
     /// slower.
