@@ -3,6 +3,7 @@
 use crate::kernels as k;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
+use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
@@ -140,8 +141,9 @@ fn reciprocal(op: OpBuilder) -> OpBuilder {
 /// Two charges on one point have no finite energy.
 fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), _, Arg::Array(cell), ..] = args else { return None };
-    let batch = args.iter().find_map(|a| if let Arg::Batch(b) = a { Some(*b) } else { None })?;
-    let pairs = args.iter().find_map(|a| if let Arg::Pairs(p) = a { Some(*p) } else { None })?;
+    let structures = || args.iter().filter_map(Arg::structure);
+    let (batch, pairs) =
+        (structures().find_map(Structure::as_batch)?, structures().find_map(Structure::as_pairs)?);
     let (r, h) = (positions.to_f64(), cell.to_f64());
     pairs.iter().find_map(|(i, j, shift)| {
         let h = &h[9 * batch.of(i)..9 * batch.of(i) + 9];

@@ -18,5 +18,5 @@ pub use device::{
 };
 pub use grid::{HashGrid, Nearest};
 pub use list::{Coordinate, Method, NeighborSearch, Options, brute_force, distances, neighbor_list};
-pub use madelung_core::pairs::{Kind, PairList};
+pub use madelung_core::structure::pairs::{Kind, PairList};
 pub use ops::{kernels as all_kernels, registry};

@@ -33,9 +33,10 @@ fn declare() -> Result<Registry> {
 
 /// A length of zero has no derivative.
 fn no_direction(args: &[Arg<'_>]) -> Option<Error> {
-    let [Arg::Array(positions), Arg::Array(cell), Arg::Batch(batch), Arg::Pairs(pairs)] = args else {
+    let [Arg::Array(positions), Arg::Array(cell), Arg::Structure(batch), Arg::Structure(pairs)] = args else {
         return None;
     };
+    let (batch, pairs) = (batch.as_batch()?, pairs.as_pairs()?);
     let (r, h) = (positions.to_f64(), cell.to_f64());
     pairs.iter().find_map(|(i, j, shift)| {
         let h = &h[9 * batch.of(i)..][..9];

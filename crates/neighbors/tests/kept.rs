@@ -1,7 +1,7 @@
 //! A search that keeps its memory gives the lists of a fresh one, after any earlier use.
 
 use madelung_core::backend::pool::Threads;
-use madelung_core::batch::Batch;
+use madelung_core::structure::Batch;
 use madelung_neighbors::{Method, NeighborSearch, Options, PairList, neighbor_list};
 
 type Cell = [[f64; 3]; 3];

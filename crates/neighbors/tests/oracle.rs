@@ -1,8 +1,8 @@
 //! Every method against the oracle, on random cells, atoms and batches.
 
 use madelung_core::backend::pool::{Serial, Threads};
-use madelung_core::batch::Batch;
 use madelung_core::runtime::Isa;
+use madelung_core::structure::Batch;
 use madelung_cpu::Cpu;
 use madelung_neighbors::brute_force::{self, Pair};
 use madelung_neighbors::{Coordinate, Kind, Method, Options, PairList, neighbor_list};

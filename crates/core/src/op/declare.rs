@@ -5,7 +5,8 @@ use super::fit::{check_kind, check_order};
 use super::linear::Linear;
 use super::size::Size;
 use crate::array::DType;
-use crate::runtime::{Kernel, Param, ParamKind};
+use crate::runtime::{Kernel, Param, ParamKind, StructureKind};
+use crate::structure::noun;
 use crate::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -75,6 +76,47 @@ pub enum ArgKind {
     Scalar,
     /// An integer attribute.
     IntScalar,
+}
+
+/// Structured argument of a declaration.
+#[derive(Clone, Copy, Debug)]
+pub struct DeclaredStructure<'o> {
+    /// The kind.
+    pub kind: StructureKind,
+    /// The dimensions, in the order that [`StructureKind`] names them.
+    pub dims: [Option<&'o str>; 3],
+    /// Whether it is a grid, in which the call searches for the pairs.
+    pub is_grid: bool,
+}
+
+impl ArgKind {
+    /// The structured argument that it declares.
+    pub fn structure(&self) -> Option<DeclaredStructure<'_>> {
+        use StructureKind::{Batch, Map, Mesh, Pairs};
+        let (kind, dims) = match self {
+            Self::Batch { rows, systems } => (Batch, [Some(rows), Some(systems), None]),
+            Self::Pairs { rows, columns, entries } | Self::Grid { rows, columns, entries, .. } => {
+                (Pairs, [Some(rows), Some(columns), entries.as_ref()])
+            }
+            Self::Map { rows, into } => (Map, [Some(rows), Some(into), None]),
+            Self::Mesh { systems, nodes, waves } => (Mesh, [Some(systems), Some(nodes), Some(waves)]),
+            _ => return None,
+        };
+        let dims = dims.map(|dim| dim.map(String::as_str));
+        Some(DeclaredStructure { kind, dims, is_grid: matches!(self, Self::Grid { .. }) })
+    }
+
+    /// The argument in words, for errors.
+    pub(super) fn noun(&self) -> &'static str {
+        match (self, self.structure()) {
+            (_, Some(declared)) if declared.is_grid => "a grid of points",
+            (_, Some(declared)) => noun(declared.kind),
+            (Self::Real { .. }, _) => "a real array",
+            (Self::Scalar, _) => "a real attribute, finite",
+            (Self::IntScalar, _) => "an integer attribute",
+            _ => "an int32 or int64 array",
+        }
+    }
 }
 
 /// What an argument must satisfy beyond its type, checked at every call.

@@ -2,14 +2,14 @@
 
 use super::check::{BoundArgs, bind, check_finite, describe_view};
 use super::declare::{Op, Work};
-use super::grid::Found;
+use super::lists::MadeLists;
 use super::request::{Arg, Cotangent, Evaluated, Request};
 use super::store::{Slot, Store};
 use crate::array::{Array, DType, Shape, View};
 use crate::backend::status::Word;
-use crate::backend::{Bound, Context, LaunchArgs};
-use crate::device::DeviceArg;
+use crate::backend::{Bound, Context, Launch, LaunchArgs};
 use crate::runtime::{Member, ParamKind, Role, SlotArray};
+use crate::structure::Structure;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -26,14 +26,11 @@ impl Op {
         args: &[Arg<'_>],
         request: &Request<'_, '_>,
     ) -> Result<Evaluated> {
-        let mut bound = bind(self, args, context.backend.place())?;
-        let found = self.search(context, args, request, &mut bound)?;
-        let mut run = Run::new(self, context, args, bound, &found, request)?;
-        run.search_remote(request)?;
+        let mut run = Run::new(self, context, args, bind(self, args, context.backend.place())?, request)?;
+        run.search(request)?;
         let mut evaluated = run.evaluate(request)?;
         run.store.drain_owned(|array| context.allocator.recycle(array));
-        let lists = run.near.drain(..).chain(run.transposes.drain(..)).flat_map(|(_, arrays)| arrays);
-        lists.for_each(|array| context.allocator.recycle(array));
+        std::mem::take(&mut run.lists).into_arrays().for_each(|array| context.allocator.recycle(array));
         let on_device = run.word.is_some();
         if on_device {
             // A device looks at what the caller gets, all at once.
@@ -51,10 +48,8 @@ pub(super) struct Run<'r, 'a> {
     pub(super) op: &'r Op,
     pub(super) context: &'r Context<'r>,
     pub(super) args: &'r [Arg<'a>],
-    /// The pairs that grids among the arguments found.
-    pub(super) found: &'r Found,
     pub(super) dtype: DType,
-    dims: Vec<(&'r str, usize)>,
+    pub(super) dims: Vec<(&'r str, usize)>,
     attrs: Vec<(&'r str, i64)>,
     /// The buffer and role of each result.
     pub(super) results: Vec<(usize, Role)>,
@@ -63,10 +58,8 @@ pub(super) struct Run<'r, 'a> {
     raised: bool,
     /// The call's status word in the memory of a device.
     pub(super) word: Option<Array>,
-    /// Lists that grids there found, by buffer: offsets, columns and images.
-    pub(super) near: Vec<(usize, [Array; 3])>,
-    /// Transposes of lists there, by buffer.
-    pub(super) transposes: Vec<(usize, [Array; 3])>,
+    /// Lists that the call has made.
+    pub(super) lists: MadeLists,
 }
 
 impl<'r, 'a> Run<'r, 'a> {
@@ -75,7 +68,6 @@ impl<'r, 'a> Run<'r, 'a> {
         context: &'r Context<'r>,
         args: &'r [Arg<'a>],
         bound: BoundArgs<'r>,
-        found: &'r Found,
         request: &Request<'_, 'a>,
     ) -> Result<Self> {
         let store = Store::new(op.buffers(), args);
@@ -84,16 +76,14 @@ impl<'r, 'a> Run<'r, 'a> {
             op,
             context,
             args,
-            found,
             dtype,
             dims,
             attrs,
             results: vec![],
             store,
             raised: false,
-            near: vec![],
             word: None,
-            transposes: vec![],
+            lists: MadeLists::default(),
         };
         run.begin(&checks, request)?;
         for (n, arg) in args.iter().enumerate() {
@@ -433,40 +423,34 @@ impl<'r, 'a> Run<'r, 'a> {
             arrays.extend(
                 outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
             );
-            let lists = self.device_lists(step)?;
-            let (mut batches, mut maps, mut meshes) = (vec![], vec![], vec![]);
-            let (mut reals, mut ints, mut device) = (vec![], vec![], vec![]);
-            for (p, b) in step.buffers.iter().enumerate() {
+            let given = |(p, b): (usize, &usize)| Some((p, *b, self.structure(*b)?));
+            let given: Vec<_> = step.buffers.iter().enumerate().filter_map(given).collect();
+            let transposed: Vec<_> =
+                given.iter().map(|(_, b, list)| self.lists.transposed(*b, *list)).collect();
+            let structures = given.iter().zip(&transposed).map(|((p, _, structure), transposed)| {
+                (*p, transposed.as_ref().map_or(*structure, |list| list as &dyn Structure))
+            });
+            let (mut reals, mut ints) = (vec![], vec![]);
+            for b in &step.buffers {
                 match self.args.get(*b) {
-                    Some(Arg::Batch(batch)) => batches.push((p, *batch)),
-                    Some(Arg::Map(map)) => maps.push((p, *map)),
-                    Some(Arg::Mesh(mesh)) => meshes.push((p, *mesh)),
-                    Some(Arg::Device(arg)) => {
-                        let list = lists.iter().find(|(buffer, _)| buffer == b);
-                        device.push((p, list.map_or(*arg, |(_, list)| DeviceArg::Pairs(list))));
-                    }
                     Some(Arg::Real(x)) => reals.push(*x),
                     Some(Arg::Int(i)) => ints.push(*i),
                     _ => {}
                 }
             }
             let word = Word::default();
-            let mut launch = LaunchArgs {
+            let mut launch = Launch::bound(LaunchArgs {
                 kernel,
                 part,
                 dtype: self.dtype,
                 dims: &sizes,
                 arrays,
-                batches,
-                pairs: self.pair_lists(&step.buffers, kernel.params.len()),
-                maps,
-                meshes,
-                device,
+                structures: structures.collect(),
                 reals,
                 ints,
                 status: &word,
                 word: self.word.as_ref(),
-            };
+            })?;
             self.context.backend.launch(self.context, &mut launch)?;
             drop(launch);
             if let Some(error) = self.op.raised(step, &word) {

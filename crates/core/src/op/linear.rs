@@ -3,13 +3,11 @@
 
 use super::declare::{ArgKind, Op};
 use super::evaluate::Run;
-use super::request::Arg;
 use super::size::Size;
 use super::store::Slot;
 use crate::array::{Array, View};
 use crate::backend::Waves;
-use crate::device::DeviceArg;
-use crate::runtime::{Member, Param, ParamKind, Role};
+use crate::runtime::{Member, Param, ParamKind, Role, SlotArray};
 use crate::{Error, Result};
 
 /// A linear map between buffers, with the parameters that [`super::OpBuilder::linear`] binds, in this order.
@@ -214,8 +212,9 @@ impl Run<'_, '_> {
         to: &mut [Array],
     ) -> Result<()> {
         let context = self.context;
-        match (map, self.args.get(first), from, to) {
-            (Linear::RealFft | Linear::InverseRealFft, Some(Arg::Mesh(mesh)), from, to) => {
+        match (map, self.structure(first), from, to) {
+            (Linear::RealFft | Linear::InverseRealFft, Some(meshes), from, to) => {
+                let Some(mesh) = meshes.as_mesh() else { unreachable!("checked when the op was called") };
                 // Transposing exchanges the two transforms and keeps how waves count.
                 let waves = if map == Linear::RealFft { Waves::Kept } else { Waves::All };
                 match (from, to) {
@@ -227,10 +226,8 @@ impl Run<'_, '_> {
                 }
             }
             (Linear::SegmentedSum | Linear::SegmentedBroadcast, Some(batch), [from], [to]) => {
-                let ptr = match batch {
-                    Arg::Batch(batch) => batch.ptr().into(),
-                    Arg::Device(DeviceArg::Batch(batch)) => batch.ptr().clone(),
-                    _ => unreachable!("checked when the op was called"),
+                let Some(ptr) = batch.array(SlotArray::Members)? else {
+                    unreachable!("checked when the op was called")
                 };
                 if (map == Linear::SegmentedSum) != transposed {
                     context.segmented_sum(from, ptr, to)

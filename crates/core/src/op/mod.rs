@@ -22,7 +22,9 @@ mod size;
 mod store;
 mod stored;
 
-pub use declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OpBuilder, OutputSpec, Step, Work};
+pub use declare::{
+    ArgKind, ArgSpec, Constraint, DeclaredStructure, Explain, Op, OpBuilder, OutputSpec, Step, Work,
+};
 pub use linear::Linear;
 pub use registry::Registry;
 pub use request::{Arg, Cotangent, Direction, Evaluated, Request};

@@ -2,10 +2,9 @@
 
 use super::declare::Work;
 use super::evaluate::Run;
-use super::request::Arg;
-use crate::device::DeviceArg;
-use crate::pairs::{Kind, PairList};
 use crate::runtime::{Form, Kernel, Lists, Member, ParamKind, Role, SlotArray};
+use crate::structure::Structure;
+use crate::structure::pairs::Kind;
 use crate::{Error, Result};
 
 impl<'r> Run<'r, '_> {
@@ -98,7 +97,7 @@ impl<'r> Run<'r, '_> {
         // No form takes what queries find for symmetric.
         let lists = (0..kernel.params.len()).filter(|p| kernel.query_of(*p).is_none());
         let lists_full =
-            lists.filter_map(|p| self.kind_of_list(step.buffers[p])).all(|kind| kind == Kind::Full);
+            lists.filter_map(|p| self.structure(step.buffers[p])?.list_kind()).all(|kind| kind == Kind::Full);
         let covers = |form: &Form| match form.gradients {
             None => true,
             Some(given) => (0..step.buffers.len()).all(|p| {
@@ -131,26 +130,9 @@ impl<'r> Run<'r, '_> {
             })
     }
 
-    pub(super) fn pair_lists(&self, buffers: &[usize], params: usize) -> Vec<(usize, &'r PairList<'r>)> {
-        (0..params).filter_map(|p| Some((p, self.pair_list(buffers[p])?))).collect()
-    }
-
-    /// The kind of the list that an argument is.
-    fn kind_of_list(&self, buffer: usize) -> Option<Kind> {
-        match self.args.get(buffer)? {
-            Arg::Device(DeviceArg::Pairs(list)) => Some(list.kind()),
-            Arg::Device(DeviceArg::Grid { .. }) => Some(Kind::Directed),
-            _ => Some(self.pair_list(buffer)?.kind()),
-        }
-    }
-
-    /// The list that an argument is, or that its query found.
-    pub(super) fn pair_list(&self, buffer: usize) -> Option<&'r PairList<'r>> {
-        match self.args.get(buffer)? {
-            Arg::Pairs(list) => Some(list),
-            Arg::Grid(_) => self.found.iter().find(|(n, _)| *n == buffer).map(|(_, list)| list),
-            _ => None,
-        }
+    /// The structured argument of a buffer; for a grid the list that its search found.
+    pub(super) fn structure(&self, buffer: usize) -> Option<&dyn Structure> {
+        self.lists.found(buffer).or_else(|| self.args.get(buffer)?.structure())
     }
 
     /// Sizes of a kernel's dimensions.
@@ -169,45 +151,16 @@ impl<'r> Run<'r, '_> {
                 | ParamKind::Integers { dim: Some(d), .. } => {
                     sizes[d] = self.size(*buffer, 0)?;
                 }
-                ParamKind::Batch { rows, systems } => match self.args.get(*buffer) {
-                    Some(Arg::Batch(batch)) => {
-                        (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
-                    }
-                    Some(Arg::Device(DeviceArg::Batch(batch))) => {
-                        (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
-                    }
-                    _ => {}
-                },
-                ParamKind::Pairs { rows, columns, entries } => {
-                    let room = if let Some(Arg::Device(DeviceArg::Pairs(list))) = self.args.get(*buffer) {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.capacity()
-                    } else if let Some(list) = self.near_list(*buffer)? {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.capacity()
-                    } else if let Some(list) = self.pair_list(*buffer) {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.others().len()
-                    } else {
-                        continue;
-                    };
-                    if let Some(entries) = entries {
-                        sizes[entries] = room;
+                kind => {
+                    let structure = kind.structure().zip(self.structure(*buffer));
+                    let known =
+                        structure.into_iter().flat_map(|((_, dims), s)| dims.into_iter().zip(s.sizes()));
+                    for (dim, size) in known {
+                        if let (Some(dim), Some(size)) = (dim, size) {
+                            sizes[dim] = size;
+                        }
                     }
                 }
-                ParamKind::Map { rows, into } => match self.args.get(*buffer) {
-                    Some(Arg::Map(map)) => (sizes[rows], sizes[into]) = (map.rows(), map.into_len()),
-                    Some(Arg::Device(DeviceArg::Map(map))) => {
-                        (sizes[rows], sizes[into]) = (map.rows(), map.into_len());
-                    }
-                    _ => {}
-                },
-                ParamKind::Mesh { systems, nodes } => {
-                    if let Some(Arg::Mesh(mesh)) = self.args.get(*buffer) {
-                        (sizes[systems], sizes[nodes]) = (mesh.systems(), mesh.nodes());
-                    }
-                }
-                _ => {}
             }
         }
         Ok(())

@@ -1,36 +1,31 @@
-//! What a call of an op is given, and what it gives.
+//! Requests of a call of an op, and their results.
 
 use crate::array::{Array, View};
-use crate::batch::Batch;
-use crate::device::DeviceArg;
-use crate::grid::PointGrid;
-use crate::map::Map;
-use crate::mesh::Mesh;
-use crate::pairs::PairList;
+use crate::structure::Structure;
 
-/// An argument of a call.
+/// Argument of a call.
 #[derive(Clone, Debug)]
 pub enum Arg<'a> {
     /// A real or integer array.
     Array(View<'a>),
-    /// A batch.
-    Batch(&'a Batch<'a>),
-    /// A pair list.
-    Pairs(&'a PairList<'a>),
-    /// A grid.
-    Grid(&'a dyn PointGrid),
-    /// A map.
-    Map(&'a Map<'a>),
-    /// A mesh.
-    Mesh(&'a Mesh),
-    /// A batch, pair list, map or grid in the memory of a device.
-    Device(DeviceArg<'a>),
+    /// A batch, pair list, map, mesh or grid, in the memory of the host or of a device.
+    Structure(&'a dyn Structure),
     /// A real attribute.
     Real(f64),
     /// An integer attribute.
     Int(i64),
     /// The value of an argument that is zero in every call.
     Zero,
+}
+
+impl<'a> Arg<'a> {
+    /// The structured argument that it is.
+    pub fn structure(&self) -> Option<&'a dyn Structure> {
+        match self {
+            Self::Structure(structure) => Some(*structure),
+            _ => None,
+        }
+    }
 }
 
 /// The cotangent of an output.

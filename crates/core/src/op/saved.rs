@@ -4,15 +4,15 @@
 //! are not run again. A *saved gradient* belongs to an op whose output is one number per system: with E_b of system b,
 //! ∂/∂xᵢ Σ_b w_b E_b = w_b(i) ∂E_b(i)/∂xᵢ, so the gradient for any cotangent is a scale of the one for cotangents of 1.
 
+use super::check::batches_over;
 use super::declare::{ArgKind, Op, OutputSpec};
 use super::evaluate::Run;
-use super::request::{Arg, Cotangent, Evaluated, Request};
+use super::request::{Cotangent, Evaluated, Request};
 use super::size::Size;
 use super::store::Slot;
 use crate::array::View;
 use crate::backend::Weights;
-use crate::device::DeviceArg;
-use crate::runtime::{Member, Role};
+use crate::runtime::{Member, Role, SlotArray};
 use crate::{Error, Result};
 
 impl Op {
@@ -182,19 +182,13 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// The system of each row of an argument; None where its rows are the systems.
-    fn systems_of(&self, arg: usize) -> Option<View<'a>> {
+    fn systems_of(&self, arg: usize) -> Option<View<'_>> {
         let Some([Size::Dim(dim), ..]) = self.op.shape_of(arg) else { return None };
         let [Size::Dim(system)] = self.op.outputs[0].shape.as_slice() else { return None };
         if dim == system {
             return None;
         }
-        self.op.args.iter().zip(self.args).find_map(|(spec, arg)| match (&spec.kind, arg) {
-            (ArgKind::Batch { rows, systems }, arg) if rows == dim && systems == system => match arg {
-                Arg::Batch(batch) => Some(batch.idx().into()),
-                Arg::Device(DeviceArg::Batch(batch)) => Some(batch.idx().clone()),
-                _ => None,
-            },
-            _ => None,
-        })
+        let (_, batch) = batches_over(self.op, self.args, dim).find(|(systems, _)| systems == system)?;
+        batch.array(SlotArray::SystemOf).ok()?
     }
 }

@@ -1,8 +1,8 @@
 //! Lengths and vectors of the pairs of a list.
 
 use madelung_core::backend::pool::{Pool, split_tasks};
-use madelung_core::batch::Batch;
-use madelung_core::pairs::PairList;
+use madelung_core::structure::Batch;
+use madelung_core::structure::PairList;
 use madelung_core::{Error, Result};
 
 use super::coordinate::Coordinate;

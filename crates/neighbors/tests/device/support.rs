@@ -3,8 +3,8 @@
 use super::gpu::Gpu;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::batch::Batch;
-use madelung_core::device::DeviceBatch;
+use madelung_core::structure::Batch;
+use madelung_core::structure::DeviceBatch;
 use madelung_neighbors::{DeviceOptions, DeviceSearch, Kind, Periodic};
 
 pub(crate) type Cell = [[f64; 3]; 3];
@@ -88,14 +88,14 @@ impl Gpu {
         let (list, ptr) = (search.list().expect("a list"), self.offsets(search));
         let pairs = ptr[ptr.len() - 1] as usize;
         let shifts = match (list.packed(), list.triples()) {
-            (Some(packed), _) => self.ints(packed)[..pairs]
+            (Some(packed), _) => self.ints(&packed)[..pairs]
                 .iter()
                 .map(|p| madelung_core::runtime::lanes::packed::unpack(*p))
                 .collect(),
-            (_, Some(triples)) => self.ints(triples).as_chunks::<3>().0[..pairs].to_vec(),
+            (_, Some(triples)) => self.ints(&triples).as_chunks::<3>().0[..pairs].to_vec(),
             _ => unreachable!("a list has shifts"),
         };
-        Read { ptr, others: self.ints(list.others())[..pairs].to_vec(), shifts }
+        Read { ptr, others: self.ints(&list.others())[..pairs].to_vec(), shifts }
     }
 }
 

@@ -1,11 +1,18 @@
-//! Pairs of a neighbour list: COO, CSR and matrix as one type that borrows what the caller has.
+//! Pair lists: COO, CSR and matrix as one type that borrows the arrays of its caller, and lists in the memory of a
+//! device.
 
+mod device;
 mod formats;
+mod framework;
 pub mod order;
 mod shifts;
 mod transpose;
 
+pub(crate) use device::Transposed;
+pub use device::{DevicePairs, DeviceTranspose};
 pub use formats::{Coo, Csr, Matrix};
+pub(super) use framework::build;
+pub use framework::{CHECKED, KINDS};
 pub use shifts::{Buffers, Shifts};
 pub use transpose::Transpose;
 
@@ -13,8 +20,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::array::{Buffer, Numbers};
-use crate::batch::Batch;
+use super::Structure;
+use super::batch::Batch;
+use crate::array::{Buffer, Numbers, View};
+use crate::backend::Check;
+use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
 use order::Ordered;
 
@@ -486,6 +496,47 @@ impl<'a> PairList<'a> {
             Shifts::Triples(triples) => (Buffer::new(), triples.into_buffer()),
         };
         Buffers { neighbor_ptr, others, packed, triples }
+    }
+}
+
+impl Structure for PairList<'_> {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Pairs
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [self.rows(), self.columns, self.others.len()].map(Some)
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok(match array {
+            SlotArray::Start => Some(self.starts().into()),
+            SlotArray::End => Some(self.ends().into()),
+            SlotArray::Column => Some(self.others().into()),
+            SlotArray::Shift => self.shifts.as_triples().map(View::from),
+            SlotArray::PackedShift => self.shifts.packed().map(View::from),
+            SlotArray::ColumnStart => Some(self.transpose()?.starts().into()),
+            SlotArray::PairRow => Some(self.transpose()?.rows().into()),
+            SlotArray::PairEntry => Some(self.transpose()?.entries().into()),
+            _ => None,
+        })
+    }
+
+    fn check<'s>(&'s self, batches: &[[&'s dyn Structure; 2]]) -> Result<Vec<Check<'s>>> {
+        for [rows, columns] in batches {
+            if let (Some(rows), Some(columns)) = (rows.as_batch(), columns.as_batch()) {
+                self.check_batches(rows, columns)?;
+            }
+        }
+        Ok(vec![])
+    }
+
+    fn list_kind(&self) -> Option<Kind> {
+        Some(self.kind)
+    }
+
+    fn as_pairs(&self) -> Option<&PairList<'_>> {
+        Some(self)
     }
 }
 
