@@ -1,16 +1,14 @@
 //! How an op is declared.
 
 use super::Arg;
-use super::fit::{check_kind, check_order};
+use super::builder::OpBuilder;
 use super::linear::Linear;
 use super::size::Size;
+use crate::Error;
 use crate::array::DType;
 use crate::runtime::{Kernel, Param, ParamKind, StructureKind};
 use crate::structure::noun;
-use crate::{Error, Result};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// What an argument is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -217,13 +215,6 @@ pub struct Op {
 /// Says why a result is not finite.
 pub type Explain = fn(&[Arg<'_>]) -> Option<Error>;
 
-/// Declares an op.
-#[derive(Debug)]
-pub struct OpBuilder {
-    op: Op,
-    steps: Vec<(Work, Vec<(String, String)>)>,
-}
-
 impl Op {
     /// Begins a declaration.
     #[expect(clippy::new_ret_no_self, reason = "an op is declared step by step")]
@@ -279,7 +270,7 @@ impl Op {
         self.args.len() + self.outputs.len() + self.scratch.len()
     }
 
-    fn buffer(&self, name: &str) -> Option<usize> {
+    pub(super) fn buffer(&self, name: &str) -> Option<usize> {
         (0..self.buffers()).find(|b| self.buffer_name(*b) == name)
     }
 
@@ -307,261 +298,6 @@ impl Op {
     /// Whether the buffer is an output.
     pub(crate) fn is_output(&self, buffer: usize) -> bool {
         (self.args.len()..self.args.len() + self.outputs.len()).contains(&buffer)
-    }
-}
-
-impl OpBuilder {
-    fn add(mut self, name: &str, kind: ArgKind) -> Self {
-        self.op.args.push(ArgSpec { name: name.into(), kind, constraint: None, stored: false });
-        self
-    }
-
-    /// A differentiable array; sizes are numbers or names of dimensions.
-    #[must_use]
-    pub fn real(self, name: &str, shape: &[&str]) -> Self {
-        self.add(name, ArgKind::Real { shape: sizes(shape), zero: false })
-    }
-
-    /// A differentiable array that is zero in every call.
-    #[must_use]
-    pub fn zero(self, name: &str, shape: &[&str]) -> Self {
-        self.add(name, ArgKind::Real { shape: sizes(shape), zero: true })
-    }
-
-    /// An i32 array.
-    #[must_use]
-    pub fn ints(self, name: &str, shape: &[&str]) -> Self {
-        self.add(name, ArgKind::Ints { shape: sizes(shape) })
-    }
-
-    /// A batch.
-    #[must_use]
-    pub fn batch(self, name: &str, rows: &str, systems: &str) -> Self {
-        self.add(name, ArgKind::Batch { rows: rows.into(), systems: systems.into() })
-    }
-
-    /// A pair list between the rows of one dimension.
-    #[must_use]
-    pub fn pairs(self, name: &str, rows: &str) -> Self {
-        self.add(name, ArgKind::Pairs { rows: rows.into(), columns: rows.into(), entries: None })
-    }
-
-    /// A pair list between two dimensions, and the dimension of arrays that have an element per pair.
-    #[must_use]
-    pub fn pairs_between(self, name: &str, rows: &str, columns: &str, entries: &str) -> Self {
-        let (rows, columns, entries) = (rows.into(), columns.into(), Some(entries.into()));
-        self.add(name, ArgKind::Pairs { rows, columns, entries })
-    }
-
-    /// A grid of points, `points` being the argument with their positions, that kernels over `rows` query. The systems
-    /// of the rows are those of the op's batch over them; without one the grid has one system.
-    #[must_use]
-    pub fn grid(self, name: &str, rows: &str, columns: &str, points: &str) -> Self {
-        let (rows, columns, points, entries) = (rows.into(), columns.into(), points.into(), None);
-        self.add(name, ArgKind::Grid { rows, columns, points, entries })
-    }
-
-    /// The same, and the dimension of arrays that have an element per pair that is found: scratch arrays, or arguments
-    /// of a caller who knows what will be.
-    #[must_use]
-    pub fn grid_with_entries(
-        self,
-        name: &str,
-        [rows, columns]: [&str; 2],
-        points: &str,
-        entries: &str,
-    ) -> Self {
-        let (rows, columns, points) = (rows.into(), columns.into(), points.into());
-        self.add(name, ArgKind::Grid { rows, columns, points, entries: Some(entries.into()) })
-    }
-
-    /// An element of another dimension for each row.
-    #[must_use]
-    pub fn map(self, name: &str, rows: &str, into: &str) -> Self {
-        self.add(name, ArgKind::Map { rows: rows.into(), into: into.into() })
-    }
-
-    /// A periodic mesh for each system: its nodes and the waves of its half spectrum are dimensions of the op.
-    #[must_use]
-    pub fn mesh(self, name: &str, systems: &str, nodes: &str, waves: &str) -> Self {
-        let (systems, nodes, waves) = (systems.into(), nodes.into(), waves.into());
-        self.add(name, ArgKind::Mesh { systems, nodes, waves })
-    }
-
-    /// A real attribute.
-    #[must_use]
-    pub fn scalar(self, name: &str) -> Self {
-        self.add(name, ArgKind::Scalar)
-    }
-
-    /// An integer attribute.
-    #[must_use]
-    pub fn int_scalar(self, name: &str) -> Self {
-        self.add(name, ArgKind::IntScalar)
-    }
-
-    /// What the last argument must satisfy.
-    #[must_use]
-    pub fn must_be(mut self, constraint: Constraint) -> Self {
-        if let Some(last) = self.op.args.last_mut() {
-            last.constraint = Some(constraint);
-        }
-        self
-    }
-
-    /// The last argument may be stored in another dtype than the others: see [`ArgSpec::stored`].
-    #[must_use]
-    pub fn stored(mut self) -> Self {
-        if let Some(last) = self.op.args.last_mut() {
-            last.stored = true;
-        }
-        self
-    }
-
-    /// The last output has the dtype of a stored argument. It is rounded once, at the end of the call; what is beyond
-    /// the dtype's range is an error.
-    #[must_use]
-    pub fn stored_as(mut self, arg: &str) -> Self {
-        if let Some(last) = self.op.outputs.last_mut() {
-            last.stored_as = Some(arg.into());
-        }
-        self
-    }
-
-    /// An output.
-    #[must_use]
-    pub fn output(mut self, name: &str, shape: &[&str]) -> Self {
-        self.op.outputs.push(OutputSpec::new(name, sizes(shape)));
-        self
-    }
-
-    /// An array that steps hand on to each other.
-    #[must_use]
-    pub fn scratch(mut self, name: &str, shape: &[&str]) -> Self {
-        self.op.scratch.push(OutputSpec::new(name, sizes(shape)));
-        self
-    }
-
-    /// An array that steps hand on to each other, and that a call of F₀ can hand on to the backward pass, which then
-    /// does not compute it again. Users of the op do not see it.
-    #[must_use]
-    pub fn saved(mut self, name: &str, shape: &[&str]) -> Self {
-        self.op.scratch.push(OutputSpec { saved: true, ..OutputSpec::new(name, sizes(shape)) });
-        self
-    }
-
-    /// The gradients of the op's one output by these arguments can be saved by a call of F₀, which computes them with
-    /// the values in one pass; a backward pass by no others then only scales them by each system's cotangent. The
-    /// output has one number per system, the arguments have rows that belong to systems, and no array of the op joins
-    /// systems.
-    #[must_use]
-    pub fn saved_gradients(mut self, args: &[&str]) -> Self {
-        self.op.saved_gradients = args.iter().map(ToString::to_string).collect();
-        self
-    }
-
-    /// An integer output, of kernels that are not differentiated.
-    #[must_use]
-    pub fn integer_output(mut self, name: &str, shape: &[&str], dtype: DType) -> Self {
-        self.op.outputs.push(OutputSpec { dtype: Some(dtype), ..OutputSpec::new(name, sizes(shape)) });
-        self
-    }
-
-    /// An integer array that such steps hand on.
-    #[must_use]
-    pub fn integer_scratch(mut self, name: &str, shape: &[&str], dtype: DType) -> Self {
-        self.op.scratch.push(OutputSpec { dtype: Some(dtype), ..OutputSpec::new(name, sizes(shape)) });
-        self
-    }
-
-    /// A kernel, its parameters bound to the buffers of the same name.
-    #[must_use]
-    pub fn step(self, kernel: &'static Kernel) -> Self {
-        self.step_as(kernel, &[])
-    }
-
-    /// A kernel, some of whose parameters are bound to buffers of another name: `(parameter, buffer)`.
-    #[must_use]
-    pub fn step_as(mut self, kernel: &'static Kernel, names: &[(&str, &str)]) -> Self {
-        let names = names.iter().map(|(p, b)| ((*p).to_string(), (*b).to_string())).collect();
-        self.steps.push((Work::Kernel(kernel), names));
-        self
-    }
-
-    /// A linear map, its parameters bound to buffers in their order: see [`Linear`]. What is not given is bound to the
-    /// buffer of the parameter's name.
-    #[must_use]
-    pub fn linear(mut self, map: Linear, buffers: &[&str]) -> Self {
-        let params = map.params().iter().map(|p| p.name).chain(std::iter::repeat("beyond the last"));
-        let names = params.zip(buffers).map(|(p, b)| (p.into(), (*b).into())).collect();
-        self.steps.push((Work::Linear(map), names));
-        self
-    }
-
-    /// Names who can say why a result is not finite, beyond an input that is not.
-    #[must_use]
-    pub fn explain(mut self, explain: Explain) -> Self {
-        self.op.explain = Some(explain);
-        self
-    }
-
-    /// Checks the declaration against its kernels.
-    pub fn build(self) -> Result<Arc<Op>> {
-        let Self { mut op, steps } = self;
-        for (work, names) in steps {
-            let mut dims = BTreeMap::new();
-            let mut step = Step { work, buffers: vec![] };
-            if let Some((stray, buffer)) =
-                names.iter().find(|(n, _)| step.params().iter().all(|p| p.name != n))
-            {
-                let expected = step.params().iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
-                let name = format!("{}::{}", op.full_name(), step.name());
-                return Err(Error::argument(
-                    name,
-                    format!("the parameters {expected}"),
-                    format!("{stray} ({buffer})"),
-                ));
-            }
-            for param in step.params() {
-                let name =
-                    names.iter().find(|(p, _)| p == param.name).map_or(param.name, |(_, b)| b.as_str());
-                let at = op.buffer(name).ok_or_else(|| {
-                    let expected = format!("an argument, output or scratch array of {}", op.full_name());
-                    Error::argument(format!("{}::{}", step.name(), param.name), expected, format!("`{name}`"))
-                })?;
-                if let Work::Kernel(kernel) = work {
-                    check_kind(&op, kernel, param.name, param.kind, at, &mut dims)?;
-                }
-                step.buffers.push(at);
-            }
-            if let Work::Linear(map) = work {
-                map.check(&op, &step.buffers)?;
-            }
-            check_order(&op, &step)?;
-            if let Work::Kernel(kernel) = work {
-                op.check_queries(kernel, &step)?;
-            }
-            op.steps.push(step);
-        }
-        let written = |b: usize| op.steps.iter().any(|s| s.writes(b));
-        if let Some(b) = (op.args.len()..op.buffers()).find(|b| !written(*b)) {
-            return Err(Error::argument(
-                op.buffer_name(b),
-                "an array that some step writes",
-                "one that none does",
-            ));
-        }
-        if let Some(b) = (0..op.buffers()).find(|b| op.buffer(op.buffer_name(*b)) != Some(*b)) {
-            return Err(Error::argument(
-                op.buffer_name(b),
-                "a name of its own",
-                "one that another buffer has",
-            ));
-        }
-        op.check_stored()?;
-        op.check_grids()?;
-        op.check_saved_gradients()?;
-        Ok(Arc::new(op))
     }
 }
 
@@ -612,8 +348,4 @@ impl Step {
     pub(super) fn reads(&self, buffer: usize) -> bool {
         self.uses(buffer, false)
     }
-}
-
-fn sizes(shape: &[&str]) -> Vec<Size> {
-    shape.iter().map(|s| Size::parse(s)).collect()
 }

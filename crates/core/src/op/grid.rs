@@ -1,8 +1,10 @@
 //! Grids among the arguments of an op: how they are declared, and the searches that come before the steps of a call.
 
-use super::check::batches_over;
+use super::arrays::Arrays;
+use super::bind::batches_over;
+use super::call::Call;
 use super::declare::{ArgKind, ArgSpec, Op, Step};
-use super::evaluate::Run;
+
 use super::request::{Arg, Request};
 use super::size::Size;
 use crate::runtime::{Kernel, Query, Role};
@@ -125,68 +127,66 @@ impl Op {
     }
 }
 
-impl Run<'_, '_> {
-    /// Searches every grid that a step queries. All steps see the pairs that are found: they depend on values alone, not
-    /// on what is differentiated.
-    pub(super) fn search(&mut self, request: &Request<'_, '_>) -> Result<()> {
-        if self.op.scales(request).is_some() {
-            // Saved gradients are only scaled.
-            return Ok(());
-        }
-        for (n, spec) in self.op.args.iter().enumerate() {
-            let Some(grid) = self.args[n].structure().and_then(Structure::as_grid) else { continue };
-            let Some(query) = self.op.query_of(n) else { continue };
-            let list = self.search_one(n, spec, grid, query)?;
-            let ArgKind::Grid { entries, .. } = &spec.kind else { continue };
-            if let (Some(entries), Some(pairs)) = (entries, list.sizes()[2]) {
-                match self.dims.iter().find(|(dim, _)| dim == entries) {
-                    Some((_, before)) if *before != pairs => {
-                        let expected =
-                            format!("{before} pairs ({entries}) within the radius, as other arguments have");
-                        return Err(Error::argument(&spec.name, expected, pairs.to_string()));
-                    }
-                    Some(_) => {}
-                    None => self.dims.push((entries, pairs)),
+/// Searches every grid that a step queries. All steps see the pairs that are found: they depend on values alone, not
+/// on what is differentiated.
+pub(super) fn search(call: &mut Call<'_, '_>, arrays: &Arrays<'_>, request: &Request<'_, '_>) -> Result<()> {
+    if call.op.scales(request).is_some() {
+        // Saved gradients are only scaled.
+        return Ok(());
+    }
+    for (n, spec) in call.op.args.iter().enumerate() {
+        let Some(grid) = call.args[n].structure().and_then(Structure::as_grid) else { continue };
+        let Some(query) = call.op.query_of(n) else { continue };
+        let list = search_one(call, arrays, n, spec, grid, query)?;
+        let ArgKind::Grid { entries, .. } = &spec.kind else { continue };
+        if let (Some(entries), Some(pairs)) = (entries, list.sizes()[2]) {
+            match call.dims.iter().find(|(dim, _)| dim == entries) {
+                Some((_, before)) if *before != pairs => {
+                    let expected =
+                        format!("{before} pairs ({entries}) within the radius, as other arguments have");
+                    return Err(Error::argument(&spec.name, expected, pairs.to_string()));
                 }
+                Some(_) => {}
+                None => call.dims.push((entries, pairs)),
             }
-            self.lists.set_found(n, list);
         }
-        Ok(())
+        call.lists.set_found(n, list);
     }
+    Ok(())
+}
 
-    fn search_one(
-        &self,
-        n: usize,
-        spec: &ArgSpec,
-        grid: &dyn PointGrid,
-        query: (usize, usize),
-    ) -> Result<Box<dyn Structure>> {
-        let op = self.op;
-        let (ArgKind::Grid { rows, columns, points, .. }, Arg::Real(radius)) =
-            (&spec.kind, &self.args[query.1])
-        else {
-            return Err(Error::argument(&spec.name, "a grid, positions and a radius", "something else"));
-        };
-        let own = batches_over(op, self.args, rows).next();
-        let systems = own.and_then(|(_, batch)| batch.sizes()[1]).unwrap_or(1);
-        op.check_systems(spec, rows, systems, grid.systems())?;
-        let mut of_points = batches_over(op, self.args, columns);
-        let of_points = of_points.find(|(systems, _)| own.is_some_and(|(own, _)| own == *systems));
-        // Positions as they were given; half precision is widened without loss.
-        let given = |n: usize| match &self.args[n] {
-            Arg::Array(view) if view.dtype().is_computed() => view.clone(),
-            _ => self.readable(n, Role::VALUE, false),
-        };
-        let (queries, at) = (given(query.0), given(op.arg(points).unwrap_or(query.0)));
-        let search = GridSearch {
-            queries: &queries,
-            batch: own.map(|(_, batch)| batch),
-            radius: *radius,
-            points: (&at, of_points.map(|(_, batch)| batch)),
-            params: [query.0, query.1, n],
-            word: self.word.as_ref(),
-        };
-        let found = grid.query(self.context, &search);
-        found.map_err(|error| op.in_names_of_the_op(error, spec, query))
-    }
+fn search_one(
+    call: &Call<'_, '_>,
+    arrays: &Arrays<'_>,
+    n: usize,
+    spec: &ArgSpec,
+    grid: &dyn PointGrid,
+    query: (usize, usize),
+) -> Result<Box<dyn Structure>> {
+    let op = call.op;
+    let (ArgKind::Grid { rows, columns, points, .. }, Arg::Real(radius)) = (&spec.kind, &call.args[query.1])
+    else {
+        return Err(Error::argument(&spec.name, "a grid, positions and a radius", "something else"));
+    };
+    let own = batches_over(op, call.args, rows).next();
+    let systems = own.and_then(|(_, batch)| batch.sizes()[1]).unwrap_or(1);
+    op.check_systems(spec, rows, systems, grid.systems())?;
+    let mut of_points = batches_over(op, call.args, columns);
+    let of_points = of_points.find(|(systems, _)| own.is_some_and(|(own, _)| own == *systems));
+    // Positions as they were given; half precision is widened without loss.
+    let given = |n: usize| match &call.args[n] {
+        Arg::Array(view) if view.dtype().is_computed() => view.clone(),
+        _ => arrays.readable(n, Role::VALUE, false),
+    };
+    let (queries, at) = (given(query.0), given(op.arg(points).unwrap_or(query.0)));
+    let search = GridSearch {
+        queries: &queries,
+        batch: own.map(|(_, batch)| batch),
+        radius: *radius,
+        points: (&at, of_points.map(|(_, batch)| batch)),
+        params: [query.0, query.1, n],
+        word: call.word.as_ref(),
+    };
+    let found = grid.query(call.context, &search);
+    found.map_err(|error| op.in_names_of_the_op(error, spec, query))
 }

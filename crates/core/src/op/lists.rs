@@ -1,7 +1,7 @@
 //! Lists that a call makes for its kernels: those that searches of grids find, and transposes in the memory of a device.
 
+use super::call::Call;
 use super::declare::Step;
-use super::evaluate::Run;
 use crate::Result;
 use crate::array::Array;
 use crate::runtime::{Part, SlotArray};
@@ -43,20 +43,18 @@ impl MadeLists {
     }
 }
 
-impl Run<'_, '_> {
-    /// Makes the transposes of lists that a part reads. A list of the host keeps its own, one of a device has it for the
-    /// length of the call.
-    pub(super) fn transpose_lists(&mut self, step: &Step, part: &Part) -> Result<()> {
-        let by_column = [SlotArray::ColumnStart, SlotArray::PairRow, SlotArray::PairEntry];
-        for slot in part.slots.iter().filter(|slot| by_column.contains(&slot.array)) {
-            let buffer = step.buffers[slot.param];
-            let Some(list) = self.structure(buffer) else { continue };
-            if of(&self.lists.transposes, buffer).is_none() && list.array(slot.array)?.is_none() {
-                let [starts, rows, entries] = self.context.backend.transpose(self.context, list)?;
-                let [starts, rows, entries] = [starts.into(), rows.into(), entries.into()];
-                self.lists.transposes.push((buffer, DeviceTranspose { starts, rows, entries }));
-            }
+/// Makes the transposes of lists that a part reads. A list of the host keeps its own, one of a device has it for the length
+/// of the call.
+pub(super) fn transpose_lists(call: &mut Call<'_, '_>, step: &Step, part: &Part) -> Result<()> {
+    let by_column = [SlotArray::ColumnStart, SlotArray::PairRow, SlotArray::PairEntry];
+    for slot in part.slots.iter().filter(|slot| by_column.contains(&slot.array)) {
+        let buffer = step.buffers[slot.param];
+        let Some(list) = call.structure(buffer) else { continue };
+        if of(&call.lists.transposes, buffer).is_none() && list.array(slot.array)?.is_none() {
+            let [starts, rows, entries] = call.context.backend.transpose(call.context, list)?;
+            let [starts, rows, entries] = [starts.into(), rows.into(), entries.into()];
+            call.lists.transposes.push((buffer, DeviceTranspose { starts, rows, entries }));
         }
-        Ok(())
     }
+    Ok(())
 }

@@ -1,13 +1,14 @@
-//! What a pass over an op's steps needs, and the form of each kernel that does it.
+//! Plan of a call: the arrays that its passes over the steps need, and the form of each kernel.
 
+use super::arrays::Arrays;
+use super::call::Call;
 use super::declare::Work;
-use super::evaluate::Run;
 use crate::runtime::{Form, Kernel, Lists, Member, ParamKind, Role, SlotArray};
 use crate::structure::Structure;
 use crate::structure::pairs::Kind;
 use crate::{Error, Result};
 
-impl<'r> Run<'r, '_> {
+impl<'r> Call<'r, '_> {
     /// The buffers that depend on an argument whose gradient is wanted.
     pub(super) fn active(&self, gradients: &[usize]) -> Vec<usize> {
         let mut active = gradients.to_vec();
@@ -38,14 +39,20 @@ impl<'r> Run<'r, '_> {
     }
 
     /// The arrays that backward passes read and that some step must make first.
-    pub(super) fn needed(&self, gradient: Member, value: Member, active: &[usize]) -> Result<Vec<usize>> {
+    pub(super) fn needed(
+        &self,
+        arrays: &Arrays<'_>,
+        gradient: Member,
+        value: Member,
+        active: &[usize],
+    ) -> Result<Vec<usize>> {
         let first_made = self.op.args.len() + self.op.outputs.len();
         let mut needed = vec![];
         for s in (0..self.op.steps.len()).rev() {
             if self.depends(s, active) && self.op.steps[s].has_real_outputs() {
                 needed.extend(self.reads(s, gradient, active)?);
             }
-            let makes = |b: usize| value != Member::Value || !self.given(b, Role::VALUE);
+            let makes = |b: usize| value != Member::Value || !arrays.given(b, Role::VALUE);
             if self.written(s).any(|b| needed.contains(&b) && makes(b)) {
                 needed.extend(self.reads(s, value, active)?);
             }

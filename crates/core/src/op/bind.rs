@@ -1,30 +1,25 @@
 //! The arguments of a call against the op's declaration.
 
+use super::call::Call;
 use super::declare::{ArgKind, Constraint, DeclaredStructure, Op};
+use super::lists::MadeLists;
 use super::request::Arg;
 use super::size::Size;
 use crate::array::{DType, Place, View};
-use crate::backend::Check;
+use crate::backend::{Check, Context};
 use crate::cell::Cell;
 use crate::runtime::ParamKind;
 use crate::structure::Structure;
 use crate::structure::pairs::Kind;
 use crate::{Error, Result};
 
-/// What the arguments of a call say about it.
-pub(super) struct BoundArgs<'r> {
-    /// The dtype of the real arrays that are not stored, which is what kernels compute in.
-    pub(super) dtype: DType,
-    /// The sizes of the dimensions.
-    pub(super) dims: Vec<(&'r str, usize)>,
-    /// The integer attributes.
-    pub(super) attrs: Vec<(&'r str, i64)>,
-    /// What is left to check where the arguments lie, by argument.
-    pub(super) checks: Vec<(usize, Check<'r>)>,
-}
-
-/// Checks every argument.
-pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<BoundArgs<'r>> {
+/// Checks every argument. What is left to check where the arguments lie is given by argument.
+pub(super) fn bind<'r, 'a>(
+    op: &'r Op,
+    context: &'r Context<'r>,
+    args: &'r [Arg<'a>],
+) -> Result<(Call<'r, 'a>, Vec<(usize, Check<'r>)>)> {
+    let place = context.backend.place();
     if args.len() != op.args.len() {
         let names: Vec<&str> = op.args.iter().map(|a| a.name.as_str()).collect();
         let expected = format!("{} arguments ({})", names.len(), names.join(", "));
@@ -107,7 +102,8 @@ pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<
     // Where every array is stored, nothing is lost by computing in the widest of them, and in f32 at least.
     let narrow = stored.is_some_and(|size| size <= DType::F32.size());
     let dtype = dtype.unwrap_or(if narrow { DType::F32 } else { DType::F64 });
-    Ok(BoundArgs { dtype, dims, attrs, checks })
+    let (results, word, lists) = (vec![], None, MadeLists::default());
+    Ok((Call { op, context, args, dtype, dims, attrs, results, word, lists }, checks))
 }
 
 /// Whether a structured argument is of its declaration's kind.

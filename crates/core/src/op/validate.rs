@@ -116,15 +116,11 @@ pub(super) fn check_kind(
                 return wrong(format!("{components} {dtype} per row of {rows:?}, output: {output}"));
             }
         }
-        ParamKind::Batch { .. }
-        | ParamKind::Pairs { .. }
-        | ParamKind::Map { .. }
-        | ParamKind::Mesh { .. } => {
-            let (Some((wanted, dims)), declared) = (kind.structure(), arg.and_then(ArgKind::structure))
-            else {
-                return wrong("an attribute".into());
-            };
-            let fits = declared.is_some_and(|declared| {
+        ParamKind::Scalar if matches!(arg, Some(ArgKind::Scalar)) => {}
+        ParamKind::IntScalar if matches!(arg, Some(ArgKind::IntScalar)) => {}
+        kind => {
+            let Some((wanted, dims)) = kind.structure() else { return wrong("an attribute".into()) };
+            let fits = arg.and_then(ArgKind::structure).is_some_and(|declared| {
                 declared.kind == wanted
                     && declared.is_grid == queried
                     && dims.iter().zip(declared.dims).all(|(dim, of_op)| match (dim, of_op) {
@@ -139,9 +135,6 @@ pub(super) fn check_kind(
                 return wrong(format!("{what} over {}", dims.join(", ")));
             }
         }
-        ParamKind::Scalar if matches!(arg, Some(ArgKind::Scalar)) => {}
-        ParamKind::IntScalar if matches!(arg, Some(ArgKind::IntScalar)) => {}
-        ParamKind::Scalar | ParamKind::IntScalar => return wrong("an attribute".into()),
     }
     Ok(())
 }

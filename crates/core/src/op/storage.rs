@@ -1,11 +1,11 @@
 //! Storage types: arrays whose dtype is not the one that kernels compute in are widened or narrowed once, at the edge
 //! of a call, to nearest and ties to even.
 
-use super::check::describe_view;
+use super::arrays::Slot;
+use super::bind::describe_view;
+use super::call::Call;
 use super::declare::{ArgKind, ArgSpec, Op};
-use super::evaluate::Run;
 use super::request::{Arg, Evaluated, Request};
-use super::store::Slot;
 use crate::array::{Array, DType, View};
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ impl Op {
     }
 }
 
-impl<'a> Run<'_, 'a> {
+impl<'a> Call<'_, 'a> {
     /// The dtype in which the caller has a buffer: its cotangents, directions and gradients have the same.
     pub(super) fn dtype_of(&self, buffer: usize) -> DType {
         let stored = match (self.op.args.get(buffer), buffer.checked_sub(self.op.args.len())) {
