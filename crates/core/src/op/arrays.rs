@@ -14,11 +14,11 @@ pub(super) enum Slot<'a> {
     Uniform(Array),
 }
 
-/// Arrays by buffer and role. Most are absent, and small calls are many: only those that are there take room.
+/// Arrays by buffer and role. Most are absent, and small calls are many: only arrays that are there take memory.
 pub(super) struct Arrays<'a> {
     /// Number of arguments, the first of the buffers.
     args: usize,
-    /// Where in `slots`; 0: absent.
+    /// Positions in `slots`; 0: absent.
     places: Vec<[u32; 8]>,
     slots: Vec<Slot<'a>>,
     /// Uniform cotangents, spread out for forms that want arrays, by buffer.

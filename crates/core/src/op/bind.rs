@@ -1,4 +1,4 @@
-//! The arguments of a call against the op's declaration.
+//! Binding: the arguments of a call are checked against the op's declaration.
 
 use super::call::Call;
 use super::declare::{ArgKind, Constraint, DeclaredStructure, Op};
@@ -13,7 +13,7 @@ use crate::structure::Structure;
 use crate::structure::pairs::Kind;
 use crate::{Error, Result};
 
-/// Checks every argument. What is left to check where the arguments lie is given by argument.
+/// A call with every argument checked, and, by argument, the checks that are left to the memory of a device.
 pub(super) fn bind<'r, 'a>(
     op: &'r Op,
     context: &'r Context<'r>,
@@ -137,7 +137,7 @@ pub(super) fn has_gaps(op: &Op, args: &[Arg<'_>], buffer: usize) -> bool {
     })
 }
 
-/// What is left to check of a real array.
+/// Check of a real array in the memory of a device.
 fn device_check<'r>(view: &View<'r>, zero: bool, constraint: Option<Constraint>) -> Check<'r> {
     let view = view.clone();
     match constraint {
@@ -188,8 +188,8 @@ fn check_widths(op: &Op, args: &[Arg<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Every number is one: an infinity or NaN would pass a comparison with a cutoff unseen. `name` is asked for where one
-/// is not.
+/// All numbers are finite: an infinity or NaN would pass a comparison with a cutoff unseen. `name` is called for an error
+/// alone.
 pub(super) fn check_finite(name: &dyn Fn() -> String, view: &View<'_>) -> Result<()> {
     match view.data().not_finite() {
         Some((at, x)) => {
@@ -200,7 +200,7 @@ pub(super) fn check_finite(name: &dyn Fn() -> String, view: &View<'_>) -> Result
     }
 }
 
-/// Room for an array of that shape: an allocation that fails would end the process. Small ones are not asked for.
+/// Memory for an array of a shape is there: an allocation that fails would end the process. Small arrays are not tried.
 pub(super) fn check_room(name: &str, dtype: DType, shape: &[usize], place: Place) -> Result<()> {
     const LARGE: usize = 1 << 30;
     let bytes = shape.iter().try_fold(dtype.size(), |n, d| n.checked_mul(*d));

@@ -68,8 +68,8 @@ impl OpBuilder {
         self.add(name, ArgKind::Grid { rows, columns, points, entries })
     }
 
-    /// The same, and the dimension of arrays that have an element per pair that is found: scratch arrays, or arguments
-    /// of a caller who knows what will be.
+    /// A grid as for [`OpBuilder::grid`], and the dimension of arrays with an element for each pair that is found: scratch
+    /// arrays, or arguments of a caller who knows how many pairs there will be.
     #[must_use]
     pub fn grid_with_entries(
         self,
@@ -107,7 +107,7 @@ impl OpBuilder {
         self.add(name, ArgKind::IntScalar)
     }
 
-    /// What the last argument must satisfy.
+    /// Condition on the last argument.
     #[must_use]
     pub fn must_be(mut self, constraint: Constraint) -> Self {
         if let Some(last) = self.op.args.last_mut() {
@@ -125,8 +125,8 @@ impl OpBuilder {
         self
     }
 
-    /// The last output has the dtype of a stored argument. It is rounded once, at the end of the call; what is beyond
-    /// the dtype's range is an error.
+    /// The last output has the dtype of a stored argument. Its numbers are rounded once, at the end of the call; a number
+    /// beyond the dtype's range is an error.
     #[must_use]
     pub fn stored_as(mut self, arg: &str) -> Self {
         if let Some(last) = self.op.outputs.last_mut() {
@@ -142,25 +142,24 @@ impl OpBuilder {
         self
     }
 
-    /// An array that steps hand on to each other.
+    /// A scratch array: one step writes it, later ones read it.
     #[must_use]
     pub fn scratch(mut self, name: &str, shape: &[&str]) -> Self {
         self.op.scratch.push(OutputSpec::new(name, sizes(shape)));
         self
     }
 
-    /// An array that steps hand on to each other, and that a call of F₀ can hand on to the backward pass, which then
-    /// does not compute it again. Users of the op do not see it.
+    /// A scratch array that a call of F₀ can save for the backward pass, which then does not compute it again; hidden from
+    /// users of the op.
     #[must_use]
     pub fn saved(mut self, name: &str, shape: &[&str]) -> Self {
         self.op.scratch.push(OutputSpec { saved: true, ..OutputSpec::new(name, sizes(shape)) });
         self
     }
 
-    /// The gradients of the op's one output by these arguments can be saved by a call of F₀, which computes them with
-    /// the values in one pass; a backward pass by no others then only scales them by each system's cotangent. The
-    /// output has one number per system, the arguments have rows that belong to systems, and no array of the op joins
-    /// systems.
+    /// Gradients of the op's one output by these arguments, which a call of F₀ can save: it computes them with the values in
+    /// one pass, and a backward pass by no other arguments only scales them by each system's cotangent. The output has one
+    /// number per system, rows of the arguments belong to systems, and no array of the op joins systems.
     #[must_use]
     pub fn saved_gradients(mut self, args: &[&str]) -> Self {
         self.op.saved_gradients = args.iter().map(ToString::to_string).collect();
@@ -174,14 +173,14 @@ impl OpBuilder {
         self
     }
 
-    /// An integer array that such steps hand on.
+    /// An integer scratch array, of kernels that are not differentiated.
     #[must_use]
     pub fn integer_scratch(mut self, name: &str, shape: &[&str], dtype: DType) -> Self {
         self.op.scratch.push(OutputSpec { dtype: Some(dtype), ..OutputSpec::new(name, sizes(shape)) });
         self
     }
 
-    /// A kernel, its parameters bound to the buffers of the same name.
+    /// A kernel, each of its parameters bound to the buffer of its name.
     #[must_use]
     pub fn step(self, kernel: &'static Kernel) -> Self {
         self.step_as(kernel, &[])
@@ -195,8 +194,8 @@ impl OpBuilder {
         self
     }
 
-    /// A linear map, its parameters bound to buffers in their order: see [`Linear`]. What is not given is bound to the
-    /// buffer of the parameter's name.
+    /// A linear map, its parameters bound to buffers in their order: see [`Linear`]. Parameters beyond the given buffers are
+    /// bound to the buffers of their names.
     #[must_use]
     pub fn linear(mut self, map: Linear, buffers: &[&str]) -> Self {
         let params = map.params().iter().map(|p| p.name).chain(std::iter::repeat("beyond the last"));
@@ -205,14 +204,14 @@ impl OpBuilder {
         self
     }
 
-    /// Names who can say why a result is not finite, beyond an input that is not.
+    /// A function that explains results that are not finite where all inputs are.
     #[must_use]
     pub fn explain(mut self, explain: Explain) -> Self {
         self.op.explain = Some(explain);
         self
     }
 
-    /// Checks the declaration against its kernels.
+    /// The op, its declaration checked against its kernels.
     pub fn build(self) -> Result<Arc<Op>> {
         let Self { mut op, steps } = self;
         for (work, names) in steps {

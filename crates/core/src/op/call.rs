@@ -40,7 +40,7 @@ impl<'r> Call<'r, '_> {
         size.map_or(Ok(0), |size| size.evaluate_in(&self.dims, &self.attrs))
     }
 
-    /// `name` is asked for where something is wrong.
+    /// A view has the dtype and shape of a buffer and is finite; `name` is called for an error alone.
     pub(super) fn fits(
         &self,
         name: &dyn Fn() -> String,
@@ -61,7 +61,7 @@ impl<'r> Call<'r, '_> {
         self.context.allocator.zeros(dtype, &shape)
     }
 
-    /// An array that is written as a whole before it is read, but where there is no pair.
+    /// An array that is written as a whole before it is read; elements of no pair are zero.
     pub(super) fn room(&self, buffer: usize) -> Result<Array> {
         if has_gaps(self.op, self.args, buffer) {
             return self.zeros(buffer);
@@ -76,7 +76,7 @@ impl<'r> Call<'r, '_> {
         Ok((dtype, shape))
     }
 
-    /// An array for a role of a buffer, where the caller wants it if it is a result.
+    /// An array for a role of a buffer; a result lies where the caller has memory for it.
     pub(super) fn made(&self, buffer: usize, r: Role, zeros: bool) -> Result<Array> {
         let zeros = zeros || has_gaps(self.op, self.args, buffer);
         // What is stored in another dtype is narrowed first.

@@ -1,4 +1,4 @@
-//! How an op is declared.
+//! Declarations of ops.
 
 use super::Arg;
 use super::builder::OpBuilder;
@@ -10,23 +10,23 @@ use crate::runtime::{Kernel, Param, ParamKind, StructureKind};
 use crate::structure::noun;
 use serde::Serialize;
 
-/// What an argument is.
+/// Kind of an argument.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ArgKind {
     /// A differentiable array; all of an op's that are not stored have one dtype, f32 or f64.
     Real {
-        /// Its shape.
+        /// Shape.
         shape: Vec<Size>,
-        /// Its value is zero in every call: only derivatives by it matter (the strain).
+        /// Zero in every call: only derivatives by it matter (the strain).
         zero: bool,
     },
     /// An i32 or i64 array, of numbers that an i32 has.
     Ints {
-        /// Its shape.
+        /// Shape.
         shape: Vec<Size>,
     },
-    /// Which system each row belongs to: `(rows,)` sorted i32, and where each system begins, `(systems + 1,)`.
+    /// A batch: the system of each row, `(rows,)`, sorted i32, and where each system begins, `(systems + 1,)`.
     Batch {
         /// The rows.
         rows: String,
@@ -37,24 +37,24 @@ pub enum ArgKind {
     Pairs {
         /// The rows.
         rows: String,
-        /// What they are paired with.
+        /// The partners of the rows.
         columns: String,
         /// The dimension of arrays that have an element per entry of the list, padding included.
         entries: Option<String>,
     },
-    /// A grid of points that kernels query around rows: what is found, once for each call, they see as a pair list
-    /// between the two.
+    /// A grid of points, searched around rows once for each call; kernels read the pairs that are found as a pair list
+    /// between rows and points.
     Grid {
-        /// The rows that it is queried around.
+        /// The rows around which it is searched.
         rows: String,
-        /// Its points.
+        /// The points.
         columns: String,
-        /// The argument with their positions, `(columns, 3)`: the same coordinates as the grid was built from.
+        /// The argument with the points' positions, `(columns, 3)`: exactly the coordinates that the grid was built from.
         points: String,
         /// The dimension of arrays that have an element per pair that is found.
         entries: Option<String>,
     },
-    /// An element of another dimension for each row: `(rows,)`, i32.
+    /// A map: an element of another dimension for each row, `(rows,)`, i32.
     Map {
         /// The rows.
         rows: String,
@@ -65,9 +65,9 @@ pub enum ArgKind {
     Mesh {
         /// The systems, each with a mesh of its own.
         systems: String,
-        /// Their nodes, one system after the other.
+        /// The nodes of all meshes, one system after the other.
         nodes: String,
-        /// The waves of their half spectra.
+        /// The waves of the half spectra.
         waves: String,
     },
     /// A real attribute.
@@ -117,7 +117,7 @@ impl ArgKind {
     }
 }
 
-/// What an argument must satisfy beyond its type, checked at every call.
+/// Condition on an argument beyond its type, checked at every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Constraint {
@@ -131,31 +131,31 @@ pub enum Constraint {
     Full,
 }
 
-/// An argument.
+/// Declaration of an argument.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArgSpec {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is.
+    /// Kind.
     #[serde(flatten)]
     pub kind: ArgKind,
-    /// What it must satisfy.
+    /// Condition.
     pub constraint: Option<Constraint>,
-    /// A real array whose dtype is f16, bf16, f32 or f64, whatever the others' is. Kernels compute in the dtype of the
-    /// others; its directions and gradients have its own.
+    /// A real array of any real dtype (f16, bf16, f32 or f64), whatever that of the other arrays, in which kernels compute.
+    /// Directions and gradients of the argument have its own dtype.
     pub stored: bool,
 }
 
-/// An output, or an array that lives during the call.
+/// Declaration of an output, or of an array that lives during a call.
 #[derive(Clone, Debug, Serialize)]
 pub struct OutputSpec {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its shape.
+    /// Shape.
     pub shape: Vec<Size>,
-    /// The argument whose dtype it has; None: that of the real arguments that are not stored.
+    /// The argument whose dtype the array has; None: the dtype of the real arguments that are not stored.
     pub stored_as: Option<String>,
-    /// Its dtype where it holds integers.
+    /// Dtype of an integer array.
     pub dtype: Option<DType>,
     /// Kept for the backward pass and hidden from the user.
     pub saved: bool,
@@ -167,7 +167,7 @@ impl OutputSpec {
     }
 }
 
-/// What a step does.
+/// Work of a step.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// Runs a kernel.
@@ -179,32 +179,32 @@ pub enum Work {
 /// A step of an op, its parameters bound to buffers.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What it does.
+    /// Kernel or linear map.
     pub work: Work,
-    /// For each parameter, the argument, output or scratch array it is: see [`Op::buffer_name`].
+    /// The argument, output or scratch array of each parameter: see [`Op::buffer_name`].
     pub buffers: Vec<usize>,
 }
 
-/// An op.
+/// Operation with named arguments and outputs, and the family of its derivatives.
 #[derive(Clone, Debug, Serialize)]
 pub struct Op {
-    /// Whose it is.
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Rises when the declaration changes; a released one never does.
+    /// Version, which rises when the declaration changes; a released version never changes.
     pub version: u32,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<ArgSpec>,
-    /// Its outputs.
+    /// Outputs.
     pub outputs: Vec<OutputSpec>,
-    /// Arrays it needs during a call, from the caller's allocator. Derivatives need the same once more for each
-    /// direction and for the cotangents.
+    /// Scratch arrays of a call, from the caller's allocator. Derivatives need them once more for each direction and for
+    /// the cotangents.
     pub scratch: Vec<OutputSpec>,
     /// The arguments whose gradients a call of F₀ can save beside its values, so that the backward pass scales them:
     /// see [`OpBuilder::saved_gradients`].
     pub saved_gradients: Vec<String>,
-    /// The members of its family that can be called.
+    /// Members of the family that can be called.
     pub derivatives: [&'static str; 5],
     #[serde(skip)]
     pub(crate) steps: Vec<Step>,
@@ -212,7 +212,7 @@ pub struct Op {
     pub(crate) explain: Option<Explain>,
 }
 
-/// Says why a result is not finite.
+/// Explanation of a result that is not finite.
 pub type Explain = fn(&[Arg<'_>]) -> Option<Error>;
 
 impl Op {
@@ -251,7 +251,7 @@ impl Op {
         matches!(self.args[arg].kind, ArgKind::Real { .. })
     }
 
-    /// Its steps, in order.
+    /// Steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -302,12 +302,12 @@ impl Op {
 }
 
 impl Step {
-    /// Whether something that it writes can have derivatives.
+    /// Whether an array that the step writes can have derivatives.
     pub(crate) fn has_real_outputs(&self) -> bool {
         self.params().iter().any(|p| matches!(p.kind, ParamKind::Output { .. }))
     }
 
-    /// Its parameters.
+    /// Parameters.
     pub fn params(&self) -> &'static [Param] {
         match self.work {
             Work::Kernel(kernel) => kernel.params,
@@ -315,7 +315,7 @@ impl Step {
         }
     }
 
-    /// Its kernel, where it has one.
+    /// The kernel, where the step is one.
     pub fn kernel(&self) -> Option<&'static Kernel> {
         match self.work {
             Work::Kernel(kernel) => Some(kernel),
@@ -323,7 +323,7 @@ impl Step {
         }
     }
 
-    /// The name of its kernel or map.
+    /// Name of the kernel or linear map.
     pub(crate) fn name(&self) -> &'static str {
         match self.work {
             Work::Kernel(kernel) => kernel.name,

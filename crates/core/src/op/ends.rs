@@ -75,7 +75,7 @@ impl Op {
         })
     }
 
-    /// The results where they are some; `raised`: whether an error was put off on the way.
+    /// Results that are finite, or their error; `raised`: whether an error was put off on the way.
     pub(super) fn settle(
         &self,
         context: &Context<'_>,

@@ -172,7 +172,7 @@ impl<'r, 'a> Run<'r, 'a> {
         Ok(Evaluated { values, ..Evaluated::default() })
     }
 
-    /// F₀, and what the backward pass by some of `by` can use again.
+    /// F₀ and its residuals for gradients by some of `by`.
     fn forward_saving(&mut self, by: &[usize]) -> Result<Evaluated> {
         let saved_args = self.call.op.saved_args();
         let by: Vec<usize> = saved_args.iter().copied().filter(|n| by.contains(n)).collect();
@@ -218,7 +218,8 @@ impl<'r, 'a> Run<'r, 'a> {
         Ok(())
     }
 
-    /// G: what the backward pass needs forwards, then every step backwards, then whatever outputs are still missing.
+    /// G: forwards the steps whose arrays the backward pass reads, then every step backwards, then outputs that are still
+    /// missing.
     fn backward(&mut self, request: &Request<'_, 'a>, order: usize) -> Result<Evaluated> {
         let op = self.call.op;
         let steps = op.steps.len();
@@ -285,7 +286,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
     }
 
-    /// Runs one form of one step. `wanted` says which of the arrays that it can write are wanted.
+    /// Runs one form of one step. `wanted` tells whether an array that the form can write is wanted.
     fn launch(&mut self, s: usize, member: Member, wanted: &dyn Fn(usize, Role) -> bool) -> Result<()> {
         let step = &self.call.op.steps[s];
         let kernel = match step.work {

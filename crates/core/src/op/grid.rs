@@ -1,4 +1,4 @@
-//! Grids among the arguments of an op: how they are declared, and the searches that come before the steps of a call.
+//! Grids among the arguments of an op: their declaration, and the searches ahead of the steps of a call.
 
 use super::arrays::Arrays;
 use super::bind::batches_over;
@@ -12,8 +12,8 @@ use crate::structure::{GridSearch, PointGrid, Structure};
 use crate::{Error, Result};
 
 impl Op {
-    /// Every grid says where its points are, and which system its queries belong to; what is found has no part in the
-    /// shapes that callers see.
+    /// Every grid names the positions of its points, and the batch of its queries; no shape that callers see depends on the
+    /// number of pairs that are found.
     pub(super) fn check_grids(&self) -> Result<()> {
         let wrong = |arg: &ArgSpec, expected: String, got: String| {
             Err(Error::argument(format!("{}::{}", self.full_name(), arg.name), expected, got))
@@ -52,7 +52,7 @@ impl Op {
         Ok(())
     }
 
-    /// The queries of a step are made with arguments, and those of one grid in all steps with the same ones.
+    /// Queries of a step are made with arguments of the op, and all queries of one grid with one pair of arguments.
     pub(super) fn check_queries(&self, kernel: &Kernel, step: &Step) -> Result<()> {
         let bound = |q: &Query| [q.grid, q.positions, q.radius].map(|p| step.buffers[p]);
         for (n, query) in kernel.queries.iter().enumerate() {

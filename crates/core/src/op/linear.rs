@@ -1,5 +1,5 @@
-//! Steps that are linear maps: their derivative along a direction is the map itself, their gradient its transpose,
-//! and there is nothing of second order.
+//! Steps that are linear maps: the derivative along a direction is the map itself, the gradient its transpose, and
+//! derivatives of second order are zero.
 
 use super::arrays::Arrays;
 use super::call::Call;
@@ -41,7 +41,7 @@ const MESH: Param = Param { name: "mesh", kind: ParamKind::Mesh { systems: 2, no
 const BATCH: Param = Param { name: "batch", kind: ParamKind::Batch { rows: 0, systems: 1 } };
 
 impl Linear {
-    /// Its parameters.
+    /// Parameters.
     pub fn params(self) -> &'static [Param] {
         match self {
             Self::RealFft => const { &[MESH, real("values"), output("re"), output("im")] },
@@ -64,7 +64,7 @@ impl Linear {
         }
     }
 
-    /// The shapes of its buffers fit each other.
+    /// The shapes of the buffers fit each other.
     pub(super) fn check(self, op: &Op, buffers: &[usize]) -> Result<()> {
         let shape = |n: usize| op.shape_of(buffers[n]).unwrap_or(&[]);
         let wrong = |n: usize, expected: String| {
@@ -136,7 +136,7 @@ impl Linear {
         }
     }
 
-    /// The buffers it reads, and those it writes.
+    /// Buffers that the map reads, and buffers that it writes.
     fn sides(self, buffers: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let of = |output: bool| {
             let fits = move |kind: ParamKind| match kind {

@@ -23,7 +23,7 @@ impl<'r> Call<'r, '_> {
         active
     }
 
-    /// Whether a step reads one of these.
+    /// Whether a step reads one of some buffers.
     pub(super) fn depends(&self, step: usize, buffers: &[usize]) -> bool {
         let step = &self.op.steps[step];
         let mut params = step.params().iter().zip(&step.buffers);
@@ -38,7 +38,7 @@ impl<'r> Call<'r, '_> {
         params.filter(move |(p, _)| written(p.kind)).map(|(_, b)| *b)
     }
 
-    /// The arrays that backward passes read and that some step must make first.
+    /// Arrays that backward passes read and that some step must make first.
     pub(super) fn needed(
         &self,
         arrays: &Arrays<'_>,
@@ -88,7 +88,7 @@ impl<'r> Call<'r, '_> {
         Ok(reads)
     }
 
-    /// The cheapest form that does what is asked.
+    /// The cheapest form of a member with the wanted gradients.
     pub(super) fn form(
         &self,
         step: usize,

@@ -1,4 +1,4 @@
-//! What a call of F₀ keeps for the backward pass, and how the backward pass uses it.
+//! Residuals: arrays that a call of F₀ keeps for the backward pass.
 //!
 //! There are two kinds. A *saved array* is one that steps hand on to each other: given back, the steps that made it
 //! are not run again. A *saved gradient* belongs to an op whose output is one number per system: with E_b of system b,
@@ -16,7 +16,7 @@ use crate::runtime::{Role, SlotArray};
 use crate::{Error, Result};
 
 impl Op {
-    /// What a call of F₀ can save, in order: the arrays declared by [`super::OpBuilder::saved`], then the gradients
+    /// Residuals of a call of F₀, in order: the arrays declared by [`super::OpBuilder::saved`], then the gradients
     /// declared by [`super::OpBuilder::saved_gradients`].
     pub fn saved(&self) -> Vec<OutputSpec> {
         let arrays = self.scratch.iter().filter(|s| s.saved).cloned();

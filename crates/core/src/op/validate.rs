@@ -1,4 +1,4 @@
-//! A declaration against its kernels.
+//! Validation of a declaration against its kernels.
 
 use super::declare::{ArgKind, Op, Step};
 use super::size::Size;
@@ -8,8 +8,8 @@ use crate::structure::noun;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// An array is whole before it is read, and outputs are not read: the backward pass finds every value as the forward
-/// pass used it.
+/// Order of the steps: an array is whole before it is read, and outputs are not read, so that the backward pass finds every
+/// value as the forward pass used it.
 pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
     let buffers = &step.buffers;
     let wrong = |b: usize, expected: &str, got: &str| {
@@ -46,7 +46,8 @@ pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
     Ok(())
 }
 
-/// A parameter fits its buffer, and the kernel's dimensions mean the same in all of them.
+/// Kinds of a parameter and its buffer, which fit each other; a dimension of the kernel is one dimension of the op in all
+/// parameters.
 pub(super) fn check_kind(
     op: &Op,
     kernel: &Kernel,

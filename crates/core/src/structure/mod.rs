@@ -32,15 +32,15 @@ use std::fmt::Debug;
 
 /// Structured argument of a call.
 pub trait Structure: Debug + Send + Sync {
-    /// Its kind.
+    /// The kind.
     fn kind(&self) -> StructureKind;
 
-    /// Memory that holds its integers; `None`: a few numbers that go with each launch, wherever it runs.
+    /// Memory that holds the integers; `None`: a few numbers that go with each launch, wherever it runs.
     fn place(&self) -> Option<Place> {
         Some(Place::Host)
     }
 
-    /// Sizes of its dimensions, in the order that [`StructureKind`] names them; `None`: unknown before a call.
+    /// Sizes of the dimensions, in the order that [`StructureKind`] names them; `None`: unknown before a call.
     fn sizes(&self) -> [Option<usize>; 3];
 
     /// Integers that kernels read through a slot, or `None`, where the structure has none of them.

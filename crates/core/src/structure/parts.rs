@@ -36,7 +36,7 @@ pub enum Part {
     Into,
     /// One of the three sizes of a mesh.
     MeshSize,
-    /// The order of its splines.
+    /// The order of a mesh's splines.
     SplineOrder,
     /// Real attribute.
     Scalar,
@@ -62,9 +62,9 @@ pub enum Says {
 pub struct PartSpec {
     /// The part.
     pub part: Part,
-    /// What follows the argument's name in that of the part.
+    /// End of the part's name, behind the argument's.
     pub suffix: &'static str,
-    /// Its content.
+    /// Content.
     pub says: Says,
 }
 

@@ -49,7 +49,7 @@ pub struct DevicePairs<'a> {
     checked: bool,
 }
 
-/// Where the entries of each row lie.
+/// Ranges of the entries of each row.
 #[derive(Debug)]
 enum Offsets<'a> {
     /// Row i is ptr\[i\]..ptr\[i+1\].

@@ -28,7 +28,7 @@ use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
 use order::Ordered;
 
-/// Which of the pairs within reach a list holds.
+/// Kind of a pair list: which of the pairs within reach it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Rows and columns are the same atoms, and every pair is there from both sides: (i, j, S) and (j, i, −S).
@@ -40,7 +40,7 @@ pub enum Kind {
     Directed,
 }
 
-/// Where the entries of each row lie.
+/// Ranges of the entries of each row.
 #[derive(Clone, Debug)]
 enum Rows<'a> {
     /// CSR: row i is ptr\[i\]..ptr\[i+1\].
@@ -49,7 +49,7 @@ enum Rows<'a> {
     Padded { starts: Vec<i64>, ends: Vec<i64> },
 }
 
-/// Where the entries of each row begin, `neighbor_ptr`: of 32 or 64 bits.
+/// Offsets of the entries of each row, `neighbor_ptr`, of 32 or 64 bits.
 #[derive(Clone, Debug)]
 pub struct Offsets<'a>(Numbers<'a, i64>);
 
@@ -473,7 +473,7 @@ impl<'a> PairList<'a> {
         PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
     }
 
-    /// The same list, owning its arrays.
+    /// The list with arrays of its own.
     pub fn into_owned(self) -> PairList<'static> {
         let ranges = match self.ranges {
             Rows::Ptr(ptr) => Rows::Ptr(ptr.into_owned()),
