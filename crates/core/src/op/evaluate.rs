@@ -3,7 +3,7 @@
 use super::arrays::{Arrays, Slot};
 use super::bind::{bind, check_finite, describe_view};
 use super::call::Call;
-use super::declare::{Op, Work};
+use super::declare::{Op, Step, Work};
 use super::grid::search;
 use super::lists::transpose_lists;
 use super::request::{Arg, Cotangent, Evaluated, Request};
@@ -11,7 +11,7 @@ use super::request::{Arg, Cotangent, Evaluated, Request};
 use crate::array::Array;
 use crate::backend::status::Word;
 use crate::backend::{Bound, Context, Launch, LaunchArgs};
-use crate::runtime::{Member, ParamKind, Role, SlotArray};
+use crate::runtime::{Kernel, Member, ParamKind, Part, Role, SlotArray};
 use crate::structure::Structure;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -312,124 +312,154 @@ impl<'r, 'a> Run<'r, 'a> {
         let form = self.call.form(s, kernel, member, &wanted_inputs, uniform)?;
         let mut sizes = vec![0; kernel.dims.len()];
         self.call.sizes(s, kernel, &mut sizes)?;
-        let rows = sizes[kernel.index];
         let mut hidden: BTreeMap<usize, Array> = BTreeMap::new();
         for part in form.parts {
-            let mut keys: Vec<(usize, Role, bool)> =
-                Vec::with_capacity(part.slots.len() + part.reductions.len());
-            for (n, slot) in part.slots.iter().enumerate() {
-                if let SlotArray::Values(r) = slot.array {
-                    keys.push((slot.param, r, part.written.contains(&n)));
+            let launch = PartLaunch { step, kernel, part, uniform: form.uniform, sizes: &sizes };
+            self.launch_part(&launch, wanted, &mut hidden)?;
+        }
+        for (_, array) in hidden {
+            self.call.context.allocator.recycle(array);
+        }
+        Ok(())
+    }
+
+    /// Runs one part of a form. Arrays between the launches of a form are `hidden`.
+    fn launch_part(
+        &mut self,
+        launch: &PartLaunch<'_>,
+        wanted: &dyn Fn(usize, Role) -> bool,
+        hidden: &mut BTreeMap<usize, Array>,
+    ) -> Result<()> {
+        let PartLaunch { step, kernel, part, uniform, sizes } = *launch;
+        let keys = launch.keys();
+        let takes = |run: &Self, param: usize, r: Role| {
+            let buffer = step.buffers[param];
+            (wanted(buffer, r) && !run.arrays.given(buffer, r)) || !kernel.is_differentiable()
+        };
+        let mut written = keys.iter().filter(|key| key.2);
+        if !written.any(|(param, r, _)| r.has(Role::HIDDEN) || takes(self, *param, *r)) {
+            return Ok(());
+        }
+        transpose_lists(&mut self.call, step, part)?;
+        // Outputs are taken out, so that the rest can be borrowed.
+        let mut outputs = vec![];
+        for (param, r, writes) in &keys {
+            // The parameter of a hidden array is its number.
+            let buffer = if r.has(Role::HIDDEN) { usize::MAX } else { step.buffers[*param] };
+            match (r.has(Role::HIDDEN), *writes) {
+                (true, true) => {
+                    let shape: Vec<usize> =
+                        [sizes[kernel.index]].into_iter().chain(r.width().map(|w| sizes[w])).collect();
+                    let array = self.call.context.allocator.room(self.call.dtype, &shape)?;
+                    outputs.push(((*param, *r), buffer, array, false));
                 }
-            }
-            for r in part.reductions {
-                if !keys.iter().any(|k| (k.0, k.1) == (r.param, r.role)) {
-                    keys.push((r.param, r.role, true));
+                (true, false) => {}
+                (false, false) => {
+                    let uniform = uniform && launch.is_output(*param);
+                    self.arrays.make_readable(&self.call, buffer, *r, uniform)?;
                 }
-            }
-            let takes = |run: &Self, param: usize, r: Role| {
-                let buffer = step.buffers[param];
-                (wanted(buffer, r) && !run.arrays.given(buffer, r)) || !kernel.is_differentiable()
-            };
-            let mut written = keys.iter().filter(|key| key.2);
-            if !written.any(|(param, r, _)| r.has(Role::HIDDEN) || takes(self, *param, *r)) {
-                // Nobody wants what it would write.
-                continue;
-            }
-            transpose_lists(&mut self.call, step, part)?;
-            // What is written is taken out, so that the rest can be borrowed.
-            let mut outputs = vec![];
-            for (param, r, writes) in &keys {
-                if r.has(Role::HIDDEN) {
-                    if *writes {
-                        let channels = r.width().map(|w| sizes[w]);
-                        let shape: Vec<usize> = [rows].into_iter().chain(channels).collect();
-                        let array = self.call.context.allocator.room(self.call.dtype, &shape)?;
-                        outputs.push(((*param, *r), usize::MAX, array, false));
-                    }
-                    continue;
-                }
-                let buffer = step.buffers[*param];
-                if !writes {
-                    self.arrays.make_readable(&self.call, buffer, *r, form.uniform && is_output(*param))?;
-                } else if takes(self, *param, *r) {
-                    let slot = self.arrays.take(buffer, *r);
-                    let (array, adds) = match slot {
+                (false, true) if takes(self, *param, *r) => {
+                    let (array, adds) = match self.arrays.take(buffer, *r) {
                         Slot::Owned(array) => (array, true),
                         // Rows of a kernel that is not differentiated need not write all of it.
                         _ => (self.call.made(buffer, *r, !kernel.is_differentiable())?, false),
                     };
                     outputs.push(((*param, *r), buffer, array, adds));
                 }
+                (false, true) => {}
             }
-            let mut arrays: Vec<((usize, Role), Bound<'_>)> = Vec::with_capacity(keys.len());
-            for (param, r, writes) in &keys {
-                if *writes {
-                    if !outputs.iter().any(|o| o.0 == (*param, *r)) {
-                        arrays.push(((*param, *r), Bound::Unwanted));
-                    }
-                } else if r.has(Role::HIDDEN) {
+        }
+        let mut arrays: Vec<((usize, Role), Bound<'_>)> = Vec::with_capacity(keys.len());
+        for (param, r, writes) in &keys {
+            let key = (*param, *r);
+            arrays.push(match (writes, r.has(Role::HIDDEN)) {
+                (true, _) if outputs.iter().any(|output| output.0 == key) => continue,
+                (true, _) => (key, Bound::Unwanted),
+                (false, true) => {
                     let array = hidden.get(param).ok_or_else(|| {
+                        let name = kernel.name;
                         Error::Unsupported(format!(
-                            "{}: an array between launches is read before it is made",
-                            kernel.name
+                            "{name}: an array between launches is read before it is made"
                         ))
                     })?;
-                    arrays.push(((*param, *r), Bound::Input(array.view())));
-                } else {
-                    let view = self.arrays.readable(step.buffers[*param], *r, form.uniform);
-                    arrays.push(((*param, *r), Bound::Input(view)));
+                    (key, Bound::Input(array.view()))
                 }
-            }
-            arrays.extend(
-                outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
-            );
-            let given = |(p, b): (usize, &usize)| Some((p, *b, self.call.structure(*b)?));
-            let given: Vec<_> = step.buffers.iter().enumerate().filter_map(given).collect();
-            let transposed: Vec<_> =
-                given.iter().map(|(_, b, list)| self.call.lists.transposed(*b, *list)).collect();
-            let structures = given.iter().zip(&transposed).map(|((p, _, structure), transposed)| {
-                (*p, transposed.as_ref().map_or(*structure, |list| list as &dyn Structure))
+                (false, false) => {
+                    (key, Bound::Input(self.arrays.readable(step.buffers[*param], *r, uniform)))
+                }
             });
-            let (mut reals, mut ints) = (vec![], vec![]);
-            for b in &step.buffers {
-                match self.call.args.get(*b) {
-                    Some(Arg::Real(x)) => reals.push(*x),
-                    Some(Arg::Int(i)) => ints.push(*i),
-                    _ => {}
-                }
-            }
-            let word = Word::default();
-            let mut launch = Launch::bound(LaunchArgs {
-                kernel,
-                part,
-                dtype: self.call.dtype,
-                dims: &sizes,
-                arrays,
-                structures: structures.collect(),
-                reals,
-                ints,
-                status: &word,
-                word: self.call.word.as_ref(),
-            })?;
-            self.call.context.backend.launch(self.call.context, &mut launch)?;
-            drop(launch);
-            if let Some(error) = self.call.op.raised(step, &word) {
-                self.call.context.status.raise(error)?;
-                self.raised = true;
-            }
-            for ((param, r), buffer, array, _) in outputs {
-                if r.has(Role::HIDDEN) {
-                    hidden.insert(param, array);
-                    continue;
-                }
-                // A buffer that stands for two parameters of the kernel gets what both contribute.
-                self.arrays.add_to(&self.call, buffer, r, array)?;
+        }
+        arrays.extend(
+            outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
+        );
+        let given = |(p, b): (usize, &usize)| Some((p, *b, self.call.structure(*b)?));
+        let given: Vec<_> = step.buffers.iter().enumerate().filter_map(given).collect();
+        let transposed: Vec<_> =
+            given.iter().map(|(_, b, list)| self.call.lists.transposed(*b, *list)).collect();
+        let structures = given.iter().zip(&transposed).map(|((p, _, structure), transposed)| {
+            (*p, transposed.as_ref().map_or(*structure, |list| list as &dyn Structure))
+        });
+        let (mut reals, mut ints) = (vec![], vec![]);
+        for b in &step.buffers {
+            match self.call.args.get(*b) {
+                Some(Arg::Real(x)) => reals.push(*x),
+                Some(Arg::Int(i)) => ints.push(*i),
+                _ => {}
             }
         }
-        for (_, array) in hidden {
-            self.call.context.allocator.recycle(array);
+        let status = &Word::default();
+        let (dtype, word) = (self.call.dtype, self.call.word.as_ref());
+        let structures = structures.collect();
+        let args =
+            LaunchArgs { kernel, part, dtype, dims: sizes, arrays, structures, reals, ints, status, word };
+        self.call.context.backend.launch(self.call.context, &mut Launch::bound(args)?)?;
+        if let Some(error) = self.call.op.raised(step, status) {
+            self.call.context.status.raise(error)?;
+            self.raised = true;
+        }
+        for ((param, r), buffer, array, _) in outputs {
+            if r.has(Role::HIDDEN) {
+                hidden.insert(param, array);
+                continue;
+            }
+            // A buffer that stands for two parameters of the kernel gets what both contribute.
+            self.arrays.add_to(&self.call, buffer, r, array)?;
         }
         Ok(())
+    }
+}
+
+/// Launch of a part of a step's kernel.
+#[derive(Clone, Copy)]
+struct PartLaunch<'s> {
+    step: &'s Step,
+    kernel: &'static Kernel,
+    part: &'static Part,
+    /// Whether cotangents are one number for all rows.
+    uniform: bool,
+    /// Sizes of the kernel's dimensions.
+    sizes: &'s [usize],
+}
+
+impl PartLaunch<'_> {
+    fn is_output(&self, param: usize) -> bool {
+        matches!(self.kernel.params[param].kind, ParamKind::Output { .. })
+    }
+
+    /// The parameter and role of each array, and whether the part writes it.
+    fn keys(&self) -> Vec<(usize, Role, bool)> {
+        let part = self.part;
+        let mut keys = Vec::with_capacity(part.slots.len() + part.reductions.len());
+        for (n, slot) in part.slots.iter().enumerate() {
+            if let SlotArray::Values(r) = slot.array {
+                keys.push((slot.param, r, part.written.contains(&n)));
+            }
+        }
+        for r in part.reductions {
+            if !keys.iter().any(|k| (k.0, k.1) == (r.param, r.role)) {
+                keys.push((r.param, r.role, true));
+            }
+        }
+        keys
     }
 }
