@@ -10,6 +10,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::any::Any;
 
+use crate::call::exception;
+
 /// A contiguous array of f64 or f32.
 #[derive(FromPyObject)]
 pub(crate) enum Floats<'py> {
@@ -24,7 +26,7 @@ impl Floats<'_> {
             Self::F64(a) => View::new(Data::F64(elements(a)?), a.shape()),
             Self::F32(a) => View::new(Data::F32(elements(a)?), a.shape()),
         };
-        view.map_err(crate::call::exception)
+        view.map_err(exception)
     }
 }
 
@@ -71,16 +73,16 @@ fn given_elements<T: Element + Plain>(py: Python<'_>, mut elements: Elements<T>)
 }
 
 /// An owned array of any dtype, handed to NumPy.
-pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
-    match array {
+pub(crate) fn given_any(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match array {
         Array::F64(a) => given_elements(py, a),
         Array::F32(a) => given_elements(py, a),
         Array::I32(a) => given_elements(py, a),
         Array::I64(a) => given_elements(py, a),
         // NumPy has no bfloat16, and nothing here is stored in 16 bits.
-        a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32)),
-        Array::Device(_) => unreachable!("the functions of NumPy run on the host"),
-    }
+        a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32).map_err(exception)?)?,
+        Array::Device(a) => return Err(exception(a.place().elsewhere("array"))),
+    })
 }
 
 /// The systems of the atoms: from `batch_idx`, from `batch_ptr`, or one system.
@@ -98,6 +100,6 @@ impl Groups<'_> {
             (None, Some(ptr)) => Batch::from_ptr(elements(ptr)?),
             (None, None) => Batch::single(atoms),
         };
-        batch.map_err(crate::call::exception)
+        batch.map_err(exception)
     }
 }

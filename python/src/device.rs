@@ -259,7 +259,7 @@ impl DeviceArray {
         let lane = &*stream.0;
         let array =
             compute(py, || with_arrays(lane, &[(self, "array".into())], || lane.stream.read(&self.view())))?;
-        Ok(given_any(py, array))
+        given_any(py, array)
     }
 
     /// A copy on the device.

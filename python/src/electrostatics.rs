@@ -113,13 +113,8 @@ impl Outputs {
 /// Energies, then the results requested: forces, charge gradients, virial.
 fn results(py: Python<'_>, done: Energies) -> PyResult<Bound<'_, PyTuple>> {
     let others = [done.forces, done.charge_gradients, done.virial];
-    PyTuple::new(
-        py,
-        std::iter::once(done.energies)
-            .chain(others.into_iter().flatten())
-            .map(|a| given_any(py, a))
-            .collect::<Vec<_>>(),
-    )
+    let arrays = std::iter::once(done.energies).chain(others.into_iter().flatten());
+    PyTuple::new(py, arrays.map(|a| given_any(py, a)).collect::<PyResult<Vec<_>>>()?)
 }
 
 /// The real-space part.

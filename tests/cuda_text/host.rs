@@ -407,7 +407,7 @@ fn reduce<'a>(launch: &mut LaunchArgs<'_>, r: &Reduction, sums: impl Iterator<It
     let batch = r.batch.and_then(|b| launch.batch(b));
     let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));
     let Some((_, Bound::Output { array, .. })) = found else { return };
-    let mut targets = array.to_f64();
+    let mut targets = array.to_f64().unwrap();
     for (row, sum) in sums.enumerate() {
         targets[batch.map_or(0, |b| b.of(row)) * components + r.component] += sum;
     }

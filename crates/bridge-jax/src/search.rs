@@ -67,7 +67,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     let views = query.views(Operand::view)?;
     let batch = Batch::from_idx_array(&views[3], Some(systems))?;
     let options = if query.half { Options::half() } else { Options::full() };
-    let cells = views[1].to_f64();
+    let cells = views[1].to_f64()?;
     let cells: Vec<[[f64; 3]; 3]> = cells.as_chunks::<3>().0.as_chunks::<3>().0.to_vec();
     let axes: Vec<[bool; 3]> =
         views[2].to_i32("pbc")?.as_chunks::<3>().0.iter().map(|a| a.map(|x| x != 0)).collect();

@@ -61,7 +61,7 @@ impl Options {
 }
 
 /// The result of a call, in the dtype of the positions.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Energies {
     /// (N,) or (B,)
     pub energies: Array,
@@ -107,7 +107,7 @@ impl EwaldSettings {
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let k_cutoff = per_system("k_cutoff", self.k_cutoff.as_deref(), systems)?;
         let cells = system.cells();
-        let charges = system.charges.to_f64();
+        let charges = system.charges.to_f64()?;
         let estimate = |b: usize, cutoff: Option<f64>| {
             let members = system.batch.members(b);
             // An empty system has nothing to sum, whatever the parameters.
@@ -254,8 +254,8 @@ fn full_list<'p>(pairs: &'p PairList<'_>) -> Result<PairList<'p>> {
 
 fn waves(system: &System<'_>, k_cutoff: &[f64]) -> Result<(Array, Batch<'static>)> {
     let k_cutoff = per_system("k_cutoff", Some(k_cutoff), system.systems())?.unwrap_or_default();
-    let (rows, ptr) = miller_indices_batch(&system.cells(), &k_cutoff)?;
-    let miller = madelung_core::array::View::from(rows.as_slice()).to_array();
+    let (rows, ptr) = miller_indices_batch(system.cells(), &k_cutoff)?;
+    let miller = Array::from(rows.as_slice());
     Ok((miller, Batch::from_ptr(ptr)?))
 }
 
@@ -296,10 +296,11 @@ fn run(
     let mut done = op.evaluate(context, &args, &request)?;
     let mut next = done.gradients.into_iter();
     let mut given = |on: bool| if on { next.next() } else { None };
+    let negative = |gradient: Option<Array>| gradient.map(|g| g.map(|x| -x)).transpose();
     Ok(Energies {
         energies: done.values.swap_remove(0),
-        forces: given(options.compute_forces).map(|g| g.map(|x| -x)),
+        forces: negative(given(options.compute_forces))?,
         charge_gradients: given(options.compute_charge_gradients),
-        virial: given(options.compute_virial).map(|g| g.map(|x| -x)),
+        virial: negative(given(options.compute_virial))?,
     })
 }

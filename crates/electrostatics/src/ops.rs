@@ -142,7 +142,7 @@ fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), _, Arg::Array(cell), ..] = args else { return None };
     let batch = args.iter().find_map(|a| if let Arg::Batch(b) = a { Some(*b) } else { None })?;
     let pairs = args.iter().find_map(|a| if let Arg::Pairs(p) = a { Some(*p) } else { None })?;
-    let (r, h) = (positions.to_f64(), cell.to_f64());
+    let (r, h) = (positions.to_f64().ok()?, cell.to_f64().ok()?);
     pairs.iter().find_map(|(i, j, shift)| {
         let h = &h[9 * batch.of(i)..9 * batch.of(i) + 9];
         let component = |c: usize| {

@@ -140,8 +140,11 @@ fn ewald(system: &System, alpha: f64, total: bool) -> Sum {
         ..Request::default()
     };
     let done = op.evaluate(&madelung_cpu::context(), &args, &request).expect("a sum");
-    let gradients: Vec<_> = done.gradients.iter().map(Array::to_f64).collect();
-    Sum { energies: done.values[0].to_f64(), gradients: gradients.try_into().expect("six gradients") }
+    let gradients: Vec<_> = done.gradients.iter().map(|a| a.to_f64().unwrap()).collect();
+    Sum {
+        energies: done.values[0].to_f64().unwrap(),
+        gradients: gradients.try_into().expect("six gradients"),
+    }
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn functions(kernel: &'static Kernel, x: &[f64], parameters: &[(&str, f64)]) -> 
     let args: Vec<_> =
         [View::from(x)].into_iter().chain(numbers.iter().map(Array::view)).map(Arg::Array).collect();
     let values = op.value(&madelung_cpu::context(), &args).expect("values");
-    values.iter().map(Array::to_f64).collect::<Vec<_>>().try_into().expect("six outputs")
+    values.iter().map(|a| a.to_f64().unwrap()).collect::<Vec<_>>().try_into().expect("six outputs")
 }
 
 /// Simpson's rule for 4π ∫ r² f(r) sin(kr)/kr dr, f at r = h, 2h, …: an odd number of points, and zero at the end.

@@ -36,7 +36,7 @@ fn no_direction(args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), Arg::Array(cell), Arg::Batch(batch), Arg::Pairs(pairs)] = args else {
         return None;
     };
-    let (r, h) = (positions.to_f64(), cell.to_f64());
+    let (r, h) = (positions.to_f64().ok()?, cell.to_f64().ok()?);
     pairs.iter().find_map(|(i, j, shift)| {
         let h = &h[9 * batch.of(i)..][..9];
         let component = |c: usize| {

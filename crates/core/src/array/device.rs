@@ -5,6 +5,7 @@
 
 use super::memory::Owner;
 use super::{Array, DType, Data, Shape, View};
+use crate::{Error, Result};
 use std::any::Any;
 use std::marker::PhantomData;
 
@@ -16,6 +17,24 @@ pub enum Place {
     Host,
     /// The memory of an NVIDIA GPU, by its number in this process.
     Cuda(usize),
+}
+
+impl Place {
+    /// An error that names the argument, unless its elements lie in the host's memory.
+    ///
+    /// # Errors
+    /// `argument`, which lies on a device.
+    pub fn check_host(self, argument: &str) -> Result<()> {
+        match self {
+            Self::Host => Ok(()),
+            Self::Cuda(_) => Err(self.elsewhere(argument)),
+        }
+    }
+
+    /// The error of a function of the host for an argument that lies here.
+    pub fn elsewhere(self, argument: &str) -> Error {
+        Error::argument(argument, "an array of the host", format!("one of {self}"))
+    }
 }
 
 impl std::fmt::Display for Place {
@@ -67,12 +86,6 @@ impl Remote<'_> {
     pub(super) fn part(&self, from: usize, len: usize) -> Self {
         Self { len, address: self.address + (from * self.dtype.size()) as u64, ..*self }
     }
-
-    /// What a function does that needs the elements on the host.
-    #[track_caller]
-    pub(super) fn elsewhere(&self) -> ! {
-        panic!("elements in the memory of {} are not the host's to read", self.place)
-    }
 }
 
 /// An owned array in the memory of a device.
@@ -110,11 +123,6 @@ impl RemoteArray {
         Remote { place, dtype, len: self.shape.iter().product(), address, memory: PhantomData }
     }
 
-    #[track_caller]
-    pub(super) fn elsewhere(&self) -> ! {
-        self.data().elsewhere()
-    }
-
     pub(super) fn is_kept_by<O: Any>(&self) -> bool {
         self.owner.is::<O>()
     }
@@ -129,22 +137,6 @@ impl std::fmt::Debug for RemoteArray {
         let mut fields = f.debug_struct("RemoteArray");
         fields.field("place", &self.place).field("dtype", &self.dtype).field("shape", &self.shape());
         fields.finish_non_exhaustive()
-    }
-}
-
-impl Clone for RemoteArray {
-    /// # Panics
-    /// Always: a copy of device memory is made on a stream, by a backend.
-    fn clone(&self) -> Self {
-        self.elsewhere()
-    }
-}
-
-impl PartialEq for RemoteArray {
-    /// # Panics
-    /// Always, as [`Clone`].
-    fn eq(&self, _other: &Self) -> bool {
-        self.elsewhere()
     }
 }
 
@@ -219,9 +211,45 @@ mod tests {
         assert_eq!((view.place(), view.dtype(), view.len()), (Place::Cuda(1), DType::F32, 6));
         assert!(matches!(view.data(), Data::Device(r) if r.address() == 0x1000 && r.len() == 6));
         assert_eq!(view.uniform(), None);
-        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| view.to_f64()));
-        assert!(read.is_err_and(|e| e.downcast::<String>().is_ok_and(|e| e.contains("cuda:1"))));
         let array = array.into_owner::<Vec<u8>>().expect_err("it has another owner");
         assert_eq!(array.into_owner::<String>().expect("its owner"), "kept");
+    }
+
+    #[test]
+    fn functions_of_the_host_are_errors() {
+        // SAFETY: nobody uses the address.
+        let far = || unsafe { Array::remote(Place::Cuda(1), DType::F32, &[2], 0x1000, Box::new(())) };
+        let near = || Array::zeros(DType::F32, &[2]);
+        let array = [
+            ("to_f64", far().to_f64().map(|_| ())),
+            ("to_array", far().view().to_array().map(|_| ())),
+            ("try_clone", far().try_clone().map(|_| ())),
+            ("equals", far().equals(&near()).map(|_| ())),
+            ("equals of the host", near().equals(&far()).map(|_| ())),
+            ("fill", far().fill(1.0)),
+            ("poison", far().poison()),
+            ("map", far().map(|x| x).map(|_| ())),
+            ("add", far().add(&near())),
+            ("cast", far().cast(DType::F64).map(|_| ())),
+            ("set_cast", far().set_cast(near().view().data())),
+            ("set_cast of the host", near().set_cast(far().view().data())),
+        ];
+        let other = [("add of the host", near().add(&far()))];
+        let named = [
+            ("to_i32", far().view().to_i32("types").map(|_| ())),
+            ("check_host", far().place().check_host("types")),
+        ];
+        let cases = array.into_iter().map(|case| ("array", case));
+        let cases = cases.chain(other.map(|case| ("other", case))).chain(named.map(|case| ("types", case)));
+        for (argument, (function, result)) in cases {
+            let error = result.expect_err(function).to_string();
+            assert_eq!(
+                error,
+                format!("`{argument}`: expected an array of the host, got one of cuda:1"),
+                "{function}"
+            );
+        }
+        assert_eq!((far().view().at(0), near().view().at(0), near().view().at(2)), (None, Some(0.0), None));
+        assert_eq!(far().pointer_mut().addr(), 0x1000);
     }
 }

@@ -1,6 +1,7 @@
 //! The types that elements are stored in, and how they become each other.
 
-use super::{Array, DType, Data, Elements, Plain, View};
+use super::{Array, DType, Data, Elements, Plain, View, each};
+use crate::Result;
 use half::{bf16, f16};
 
 /// A type that elements are stored in.
@@ -44,9 +45,9 @@ fn odd(x: f64) -> f32 {
 }
 
 impl Data<'_> {
-    /// Element `n` in row-major order, as f64.
-    pub fn at(self, n: usize) -> f64 {
-        super::each!(Data: self, d => { d[n].to_f64() })
+    /// Element `n` in row-major order, as f64; None beyond the last one, and on a device.
+    pub fn at(self, n: usize) -> Option<f64> {
+        each!(Data: self, d => d.get(n).map(|x| x.to_f64()), device _ => None)
     }
 
     /// The position and value of the first element that is no finite number.
@@ -66,8 +67,8 @@ impl Data<'_> {
 }
 
 impl View<'_> {
-    /// Element `n` in row-major order, as f64.
-    pub fn at(&self, n: usize) -> f64 {
+    /// Element `n` in row-major order, as f64; None beyond the last one, and on a device.
+    pub fn at(&self, n: usize) -> Option<f64> {
         self.data.at(n)
     }
 
@@ -88,12 +89,14 @@ impl View<'_> {
 }
 
 impl Array {
-    /// The same numbers in another type: rounded to nearest, ties to even, and infinite beyond its range; integers are
-    /// cut and saturate.
-    #[must_use]
-    pub fn cast(self, dtype: DType) -> Self {
+    /// The numbers in another type: rounded to nearest, ties to even, and infinite beyond its range; integers are cut
+    /// and saturate.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn cast(&self, dtype: DType) -> Result<Self> {
         if self.dtype() == dtype {
-            return self;
+            return self.try_clone();
         }
         fn to<A: Element, B: Element>(a: &Elements<A>) -> Elements<B> {
             Elements::of(a.iter().map(|x| B::of_f64(x.to_f64())).collect(), a.shape())
@@ -108,49 +111,28 @@ impl Array {
                 DType::I64 => Array::I64(to(a)),
             }
         }
-        match &self {
-            Self::F16(a) => from(a, dtype),
-            Self::BF16(a) => from(a, dtype),
-            Self::F32(a) => from(a, dtype),
-            Self::F64(a) => from(a, dtype),
-            Self::I32(a) => from(a, dtype),
-            // f64 does not have every i64.
-            Self::I64(a) if dtype == DType::I32 => {
-                let cut = |x: &i64| (*x).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-                Self::I32(Elements::of(a.iter().map(cut).collect(), a.shape()))
-            }
-            Self::I64(a) => from(a, dtype),
-            Self::Device(d) => d.elsewhere(),
+        // f64 does not have every i64.
+        if let (Self::I64(a), DType::I32) = (self, dtype) {
+            let cut = |x: &i64| (*x).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+            return Ok(Self::I32(Elements::of(a.iter().map(cut).collect(), a.shape())));
         }
+        each!(Array: self, a => from(a, dtype))
     }
 
     /// Copies the numbers of `from`, an array of as many elements, in this array's own type, as [`Array::cast`] does.
-    pub fn set_cast(&mut self, from: Data<'_>) {
+    ///
+    /// # Errors
+    /// `array`, where one of the two lies on a device.
+    pub fn set_cast(&mut self, from: Data<'_>) -> Result<()> {
         fn copy<A: Element, B: Element>(to: &mut [A], from: &[B]) {
             for (a, b) in to.iter_mut().zip(from) {
                 *a = A::of_f64(b.to_f64());
             }
         }
-        fn fill<A: Element>(to: &mut [A], from: Data<'_>) {
-            match from {
-                Data::F16(d) => copy(to, d),
-                Data::BF16(d) => copy(to, d),
-                Data::F32(d) => copy(to, d),
-                Data::F64(d) => copy(to, d),
-                Data::I32(d) => copy(to, d),
-                Data::I64(d) => copy(to, d),
-                Data::Device(d) => d.elsewhere(),
-            }
+        fn fill<A: Element>(to: &mut [A], from: Data<'_>) -> Result<()> {
+            each!(Data: from, d => copy(to, d))
         }
-        match self {
-            Self::F16(a) => fill(a, from),
-            Self::BF16(a) => fill(a, from),
-            Self::F32(a) => fill(a, from),
-            Self::F64(a) => fill(a, from),
-            Self::I32(a) => fill(a, from),
-            Self::I64(a) => fill(a, from),
-            Self::Device(d) => d.elsewhere(),
-        }
+        each!(Array: self, a => fill(a, from), device d => Err(d.place().elsewhere("array")))
     }
 }
 

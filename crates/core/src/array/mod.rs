@@ -106,8 +106,9 @@ pub struct View<'a> {
 
 /// An owned, contiguous array, on the heap, in memory that an owner lends to it, or in that of a device.
 ///
-/// What needs the elements on the host panics for an array of a device; backends see to it that none gets there.
-#[derive(Clone, Debug, PartialEq)]
+/// Functions that need the elements on the host return an error for an array of a device. For that reason an array has
+/// [`Array::try_clone`] and [`Array::equals`] in place of `Clone` and `PartialEq`.
+#[derive(Debug)]
 pub enum Array {
     /// 16-bit floating point.
     F16(Elements<f16>),
@@ -125,22 +126,10 @@ pub enum Array {
     Device(RemoteArray),
 }
 
-/// What holds for every element type; `device`: what a device's elements do, where it is not to say that they are
-/// elsewhere.
+/// A match over the element types. Without an arm for a device's array the result is an error for one.
 macro_rules! each {
-    ($enum:ident: $x:expr, $d:pat => $to:ident($e:expr)) => {
-        match $x {
-            $enum::F16($d) => $to::F16($e),
-            $enum::BF16($d) => $to::BF16($e),
-            $enum::F32($d) => $to::F32($e),
-            $enum::F64($d) => $to::F64($e),
-            $enum::I32($d) => $to::I32($e),
-            $enum::I64($d) => $to::I64($e),
-            $enum::Device(d) => d.elsewhere(),
-        }
-    };
     ($enum:ident: $x:expr, $d:pat => $e:expr) => {
-        $crate::array::each!($enum: $x, $d => $e, device d => d.elsewhere())
+        $crate::array::each!($enum: $x, $d => Ok($e), device d => Err(d.place().elsewhere("array")))
     };
     ($enum:ident: $x:expr, $d:pat => $e:expr, device $r:pat => $on_device:expr) => {
         match $x {
@@ -276,8 +265,11 @@ impl<'a> View<'a> {
         Ok(Self { data, shape })
     }
 
-    /// The elements as f64 (rounded, where integers are beyond 2⁵³).
-    pub fn to_f64(&self) -> Vec<f64> {
+    /// The elements as f64, in row-major order (rounded, where integers are beyond 2⁵³).
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn to_f64(&self) -> Result<Vec<f64>> {
         each!(Data: self.data, d => d.iter().map(|x| x.to_f64()).collect())
     }
 
@@ -297,16 +289,17 @@ impl<'a> View<'a> {
                 };
                 d.iter().enumerate().map(narrow).collect::<Result<Vec<_>>>().map(Cow::Owned)
             }
-            Data::Device(d) => {
-                Err(Error::argument(argument, "an array of the host", format!("one of {}", d.place())))
-            }
+            Data::Device(d) => Err(d.place().elsewhere(argument)),
             _ => Err(Error::argument(argument, "int32 or int64", self.dtype().to_string())),
         }
     }
 
-    /// A copy that owns its elements.
-    pub fn to_array(&self) -> Array {
-        each!(Data: self.data, d => Array(Elements::of(d.into(), self.shape())))
+    /// An owned copy on the heap.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device: a copy there is made on a stream, by a backend.
+    pub fn to_array(&self) -> Result<Array> {
+        each!(Data: self.data, d => Elements::of(d.into(), self.shape()).into())
     }
 }
 
@@ -328,7 +321,8 @@ impl Array {
 
     /// Elements in row-major order, rounded to `dtype`.
     pub fn from_f64(dtype: DType, shape: &[usize], data: &[f64]) -> Result<Self> {
-        View::new(Data::F64(data), shape).map(|v| v.to_array().cast(dtype))
+        let wide = View::new(Data::F64(data), shape)?.to_array()?;
+        if dtype == DType::F64 { Ok(wide) } else { wide.cast(dtype) }
     }
 
     /// A view of the whole.
@@ -368,38 +362,67 @@ impl Array {
     }
 
     /// The elements as f64, in row-major order.
-    pub fn to_f64(&self) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn to_f64(&self) -> Result<Vec<f64>> {
         self.view().to_f64()
     }
 
-    /// The first element, for writing.
+    /// A copy on the heap.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device: a copy there is made on a stream, by a backend.
+    pub fn try_clone(&self) -> Result<Self> {
+        self.view().to_array()
+    }
+
+    /// Equality of dtypes, shapes and elements.
+    ///
+    /// # Errors
+    /// `array`, where one of the two lies on a device.
+    pub fn equals(&self, other: &Self) -> Result<bool> {
+        Ok(match (self, other) {
+            (Self::F16(a), Self::F16(b)) => a == b,
+            (Self::BF16(a), Self::BF16(b)) => a == b,
+            (Self::F32(a), Self::F32(b)) => a == b,
+            (Self::F64(a), Self::F64(b)) => a == b,
+            (Self::I32(a), Self::I32(b)) => a == b,
+            (Self::I64(a), Self::I64(b)) => a == b,
+            (Self::Device(d), _) | (_, Self::Device(d)) => return Err(d.place().elsewhere("array")),
+            _ => false,
+        })
+    }
+
+    /// The address of the first element, for writing, in the memory of its place.
     pub fn pointer_mut(&mut self) -> *mut u8 {
-        each!(Array: self, a => a.as_mut_ptr().cast())
+        each!(Array: self, a => a.as_mut_ptr().cast(), device d => std::ptr::without_provenance_mut(d.address() as usize))
     }
 
-    /// Fills reals with NaN; integers stay, as counts are true even where what is counted did not fit.
-    pub fn poison(&mut self) {
-        match self {
-            Self::F16(a) => a.fill(f16::NAN),
-            Self::BF16(a) => a.fill(bf16::NAN),
-            Self::F32(a) => a.fill(f32::NAN),
-            Self::F64(a) => a.fill(f64::NAN),
-            Self::I32(_) | Self::I64(_) => {}
-            Self::Device(d) => d.elsewhere(),
-        }
-    }
-
-    /// Fills a real array with a number, rounded to its type.
-    pub fn fill(&mut self, x: f64) {
+    /// Sets every element to `x`, rounded to the array's type.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn fill(&mut self, x: f64) -> Result<()> {
         fn fill<T: Element>(a: &mut [T], x: f64) {
             a.fill(T::of_f64(x));
         }
-        each!(Array: self, a => fill(a, x));
+        each!(Array: self, a => fill(a, x))
     }
 
-    /// Applies `f` to every element of a real array, in f64.
-    #[must_use]
-    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
+    /// Sets every element of a real array to NaN. Integers stay, as counts are true even where a capacity was exceeded.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn poison(&mut self) -> Result<()> {
+        if self.dtype().is_real() { self.fill(f64::NAN) } else { self.place().check_host("array") }
+    }
+
+    /// `f` of every element of a real array, computed in f64; integers stay.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Result<Self> {
         fn set<T: Element>(a: &mut [T], f: impl Fn(f64) -> f64) {
             a.iter_mut().for_each(|x| *x = T::of_f64(f(x.to_f64())));
         }
@@ -409,12 +432,15 @@ impl Array {
             Self::F32(a) => set(a, f),
             Self::F64(a) => set(a, f),
             Self::I32(_) | Self::I64(_) => {}
-            Self::Device(d) => d.elsewhere(),
+            Self::Device(d) => return Err(d.place().elsewhere("array")),
         }
-        self
+        Ok(self)
     }
 
-    /// Adds another array of the same type and shape.
+    /// Adds another array of equal type and shape.
+    ///
+    /// # Errors
+    /// `other`, where its type or shape differs; `array`, where the elements lie on a device.
     pub fn add(&mut self, other: &Array) -> Result<()> {
         if (self.dtype(), self.shape()) != (other.dtype(), other.shape()) {
             let show = |a: &Array| format!("{} {:?}", a.dtype(), a.shape());
@@ -430,8 +456,8 @@ impl Array {
             (Self::F64(a), Self::F64(b)) => add(a, b),
             (Self::I32(a), Self::I32(b)) => add(a, b),
             (Self::I64(a), Self::I64(b)) => add(a, b),
-            (Self::Device(d), _) => d.elsewhere(),
-            _ => unreachable!("the types are equal"),
+            (Self::Device(d), _) => return Err(d.place().elsewhere("array")),
+            (_, other) => return other.place().check_host("other"),
         }
         Ok(())
     }
@@ -442,6 +468,21 @@ macro_rules! conversions {
         impl<D: ndarray::Dimension> From<ndarray::Array<$t, D>> for Array {
             fn from(a: ndarray::Array<$t, D>) -> Self {
                 Self::$variant(a.into())
+            }
+        }
+        impl From<Elements<$t>> for Array {
+            fn from(elements: Elements<$t>) -> Self {
+                Self::$variant(elements)
+            }
+        }
+        impl From<Vec<$t>> for Array {
+            fn from(data: Vec<$t>) -> Self {
+                Self::$variant(data.into())
+            }
+        }
+        impl<const N: usize> From<&[[$t; N]]> for Array {
+            fn from(data: &[[$t; N]]) -> Self {
+                Self::$variant(Elements::of(data.as_flattened().into(), &[data.len(), N]))
             }
         }
         impl<'a> From<&'a [$t]> for Data<'a> {

@@ -5,7 +5,7 @@ use super::Weights;
 use super::pool::{Pool, Share, Threads, WORTH_THREADS};
 use super::status::{AtOnce, Status};
 use crate::Result;
-use crate::array::{Array, DType, View};
+use crate::array::{Array, DType, Place, View};
 
 /// Gives the arrays that an op needs besides its inputs, and takes them back.
 pub trait Allocator: Sync {
@@ -123,6 +123,19 @@ impl<'a> Context<'a> {
         let mut array = self.allocator.room(dtype, shape)?;
         self.backend.fill(self, &mut array, x)?;
         Ok(array)
+    }
+
+    /// A copy of an array in the memory of the array's place.
+    ///
+    /// # Errors
+    /// Where there is no memory; `array`, where it lies on a device that is not the backend's.
+    pub(crate) fn copy(&self, array: &Array) -> Result<Array> {
+        if array.place() == Place::Host {
+            return array.try_clone();
+        }
+        let mut copy = self.allocator.room(array.dtype(), array.shape())?;
+        self.backend.cast(self, &array.view(), &mut copy, "array", None)?;
+        Ok(copy)
     }
 
     /// Adds `from` to `to`, an array of the same type and shape.

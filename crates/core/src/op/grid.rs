@@ -186,7 +186,7 @@ impl Op {
         let queries = if queries.dtype().is_computed() {
             queries
         } else {
-            wide = Array::from_f64(DType::F64, queries.shape(), &queries.to_f64())?;
+            wide = Array::from_f64(DType::F64, queries.shape(), &queries.to_f64()?)?;
             &wide.view()
         };
         let list = grid.query(context, queries, batch, *within);

@@ -42,17 +42,23 @@ impl<'c> Tape<'c> {
         for (y, w) in seeds {
             self.check_cotangent(*y, w)?;
         }
-        let hold = |array: &Array| Arc::new(Held { array: array.clone(), allocated: false });
-        let seeds: Vec<(Var, Var)> = seeds.iter().map(|(y, w)| (*y, self.push(hold(w), false))).collect();
+        let mut pushed = vec![];
+        for (y, w) in seeds {
+            let held = Arc::new(Held { array: self.context.copy(w)?, allocated: false });
+            pushed.push((*y, self.push(held, false)));
+        }
         let inputs = self.inputs.clone();
         let mode = if retain == Retain::Everything { Mode::Run } else { Mode::Consume };
         self.spent = mode == Mode::Consume;
-        let found = self.reverse(&seeds, &inputs, mode)?;
+        let found = self.reverse(&pushed, &inputs, mode)?;
         let mut gradients = vec![];
         for (x, g) in inputs.into_iter().zip(found) {
             let Some(held) = g.and_then(|g| self.slots[g.index].array.take()) else { continue };
-            let copy = |held: Arc<Held>| Held { array: held.array.clone(), allocated: false };
-            gradients.push((x, Arc::try_unwrap(held).unwrap_or_else(copy)));
+            let held = match Arc::try_unwrap(held) {
+                Ok(held) => held,
+                Err(shared) => Held { array: self.context.copy(&shared.array)?, allocated: false },
+            };
+            gradients.push((x, held));
         }
         Ok(gradients)
     }
