@@ -1,4 +1,4 @@
-//! The charges of a call, checked.
+//! Validated point charges in periodic cells.
 
 use madelung_core::array::{Array, Data, View};
 use madelung_core::batch::Batch;
@@ -18,13 +18,14 @@ pub struct System<'a> {
 }
 
 impl<'a> System<'a> {
+    /// Point charges, checked:
     /// - `positions` (N, 3) in L, f32 or f64
-    /// - `charges` (N,) in e, of the same dtype
-    /// - `cell` (3, 3), for all systems, or (B, 3, 3): rows are lattice vectors, of any handedness
-    /// - `batch`: which system each atom belongs to; [`Batch::single`] for one
+    /// - `charges` (N,) in e, with the dtype of the positions
+    /// - `cell` (3, 3), for all systems, or (B, 3, 3): rows are lattice vectors, of either handedness
+    /// - `batch`: the system of each atom; [`Batch::single`] for one system
     ///
     /// # Errors
-    /// Names the argument whose dtype or shape does not fit the others, or the cell that is singular.
+    /// An argument on a device, or whose dtype or shape does not fit the others; `cell`, where one is singular.
     pub fn new(positions: View<'a>, charges: View<'a>, cell: View<'_>, batch: Batch<'a>) -> Result<Self> {
         let dtype = positions.dtype();
         if !dtype.is_computed() {
@@ -79,8 +80,8 @@ impl<'a> System<'a> {
         &self.cells
     }
 
-    /// All pairs closer than `cutoff` under full periodicity, as a full list to be used many times: with an order of
-    /// the atoms in space, so that sums may take its pairs in clusters.
+    /// A full list of all pairs closer than `cutoff` under full periodicity, with a spatial order of the atoms, which
+    /// lets sums process pairs in clusters. The order pays off if the list is used many times.
     pub fn neighbor_list(
         &self,
         cutoff: f64,
@@ -90,7 +91,7 @@ impl<'a> System<'a> {
         list.with_order(SpatialOrder::new(&self.positions, self.cells(), &self.batch)?)
     }
 
-    /// The same for one use.
+    /// [`System::neighbor_list`] without a spatial order, for a single use.
     pub(crate) fn plain_neighbor_list(
         &self,
         cutoff: f64,

@@ -1,7 +1,5 @@
-//! Arrays in the memory of a device: an address there, which the host never reads, and who keeps it.
-//!
-//! Only a backend of that device uses the address; to everybody else such an array has a type and a shape.
-#![expect(unsafe_code, reason = "an address is taken on its caller's word")]
+//! Arrays in device memory: an address that only a backend of the device dereferences, and the owner of the memory.
+#![expect(unsafe_code, reason = "addresses are valid by promise of the caller")]
 
 use super::memory::Owner;
 use super::{Array, DType, Data, Shape, View};
@@ -9,21 +7,21 @@ use crate::{Error, Result};
 use std::any::Any;
 use std::marker::PhantomData;
 
-/// Where elements lie.
+/// The memory that holds the elements of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The host's memory.
     #[default]
     Host,
-    /// The memory of an NVIDIA GPU, by its number in this process.
+    /// The memory of an NVIDIA GPU, by CUDA's device ordinal in this process.
     Cuda(usize),
 }
 
 impl Place {
-    /// An error that names the argument, unless its elements lie in the host's memory.
+    /// Checks that the place is the host's memory.
     ///
     /// # Errors
-    /// `argument`, which lies on a device.
+    /// `argument`, where the place is a device.
     pub fn check_host(self, argument: &str) -> Result<()> {
         match self {
             Self::Host => Ok(()),
@@ -31,7 +29,7 @@ impl Place {
         }
     }
 
-    /// The error of a function of the host for an argument that lies here.
+    /// The error of a host function for an argument in this memory.
     pub fn elsewhere(self, argument: &str) -> Error {
         Error::argument(argument, "an array of the host", format!("one of {self}"))
     }
@@ -46,7 +44,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Row-major elements in the memory of a device, borrowed.
+/// Borrowed elements in device memory, in row-major order.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote<'a> {
     place: Place,
@@ -57,38 +55,38 @@ pub struct Remote<'a> {
 }
 
 impl Remote<'_> {
-    /// Where they lie.
+    /// The device.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// Their type.
+    /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// How many there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The first one's address there.
+    /// The device address of the first element.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Some of them.
+    /// Elements `from..from + len`.
     pub(super) fn part(&self, from: usize, len: usize) -> Self {
         Self { len, address: self.address + (from * self.dtype.size()) as u64, ..*self }
     }
 }
 
-/// An owned array in the memory of a device.
+/// An owned array in device memory.
 pub struct RemoteArray {
     place: Place,
     dtype: DType,
@@ -98,12 +96,12 @@ pub struct RemoteArray {
 }
 
 impl RemoteArray {
-    /// Where its elements lie.
+    /// The device.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// Their type.
+    /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
@@ -113,7 +111,7 @@ impl RemoteArray {
         &self.shape
     }
 
-    /// The first element's address there.
+    /// The device address of the first element.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -140,7 +138,7 @@ impl std::fmt::Debug for RemoteArray {
     }
 }
 
-/// The number of elements of a shape, where so many can have addresses.
+/// The number of elements of a shape whose size in bytes fits in an address.
 fn elements(dtype: DType, shape: &[usize]) -> usize {
     let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
     let len = len.filter(|n| n.checked_mul(dtype.size()).is_some_and(|n| isize::try_from(n).is_ok()));
@@ -148,21 +146,21 @@ fn elements(dtype: DType, shape: &[usize]) -> usize {
 }
 
 impl<'a> View<'a> {
-    /// Elements in the memory of a device.
+    /// A view of elements in device memory.
     ///
     /// # Safety
-    /// While `'a` lasts, `address` is that of as many elements there as `shape` says, aligned for `dtype`, and nobody
-    /// writes to them but in the order of the stream that the view is used on.
+    /// During `'a`, `address` is the address of as many elements on the device as `shape` has, aligned for `dtype`;
+    /// they are written only in the order of the stream that the view is used on.
     ///
     /// # Panics
-    /// Where the shape has more elements than there is memory.
+    /// If the size of the array overflows an address.
     pub unsafe fn remote(place: Place, dtype: DType, shape: &[usize], address: u64) -> Self {
         let len = elements(dtype, shape);
         let data = Data::Device(Remote { place, dtype, len, address, memory: PhantomData });
         Self { data, shape: shape.into() }
     }
 
-    /// Where the elements lie.
+    /// The memory that holds the elements.
     pub fn place(&self) -> Place {
         match self.data {
             Data::Device(remote) => remote.place,
@@ -172,22 +170,21 @@ impl<'a> View<'a> {
 }
 
 impl Array {
-    /// An array in the memory of a device at `address`, which `owner` keeps: it is dropped with the array, or taken out
-    /// by [`Array::into_owner`].
+    /// An array in device memory at `address`, valid while `owner` lives; the array owns `owner`.
     ///
     /// # Safety
-    /// While `owner` lives, `address` is that of as many elements there as `shape` says, aligned for `dtype`; nobody but
-    /// the array uses them before the owner is dropped or taken out, or does so in the order of the stream that the
-    /// array is used on.
+    /// While `owner` lives, `address` is the address of as many elements on the device as `shape` has, aligned for
+    /// `dtype`; before the owner is dropped or taken out by [`Array::into_owner`], anything but the array uses them
+    /// only in the order of the stream that the array is used on.
     ///
     /// # Panics
-    /// Where the shape has more elements than there is memory.
+    /// If the size of the array overflows an address.
     pub unsafe fn remote(place: Place, dtype: DType, shape: &[usize], address: u64, owner: Owner) -> Self {
         _ = elements(dtype, shape);
         Self::Device(RemoteArray { place, dtype, shape: shape.into(), address, owner })
     }
 
-    /// Where the elements lie.
+    /// The memory that holds the elements.
     pub fn place(&self) -> Place {
         match self {
             Self::Device(remote) => remote.place,

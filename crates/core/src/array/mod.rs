@@ -1,4 +1,4 @@
-//! Arrays: owned ones, and borrowed views whose length fits their shape.
+//! Arrays in row-major order: owned arrays and borrowed views, on the host or on a device.
 
 mod device;
 mod element;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use shape::Shape;
 use std::borrow::Cow;
 
-/// The type of an array's elements.
+/// The element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
@@ -45,12 +45,12 @@ impl DType {
         }
     }
 
-    /// Whether its numbers are real.
+    /// Whether the type is a floating-point type.
     pub const fn is_real(self) -> bool {
         !matches!(self, Self::I32 | Self::I64)
     }
 
-    /// Whether kernels compute in it.
+    /// Whether kernels compute in this type.
     pub const fn is_computed(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
@@ -69,7 +69,7 @@ impl std::fmt::Display for DType {
     }
 }
 
-/// Row-major elements, borrowed.
+/// Borrowed elements in row-major order.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
     /// 16-bit floating point.
@@ -84,11 +84,11 @@ pub enum Data<'a> {
     I32(&'a [i32]),
     /// 64-bit integers.
     I64(&'a [i64]),
-    /// Elements that the host cannot read.
+    /// Elements in the memory of a device.
     Device(Remote<'a>),
 }
 
-/// Row-major elements, borrowed for writing.
+/// Mutably borrowed elements in row-major order.
 #[derive(Debug)]
 pub enum DataMut<'a> {
     /// 32-bit floating point.
@@ -104,7 +104,7 @@ pub struct View<'a> {
     shape: Shape,
 }
 
-/// An owned, contiguous array, on the heap, in memory that an owner lends to it, or in that of a device.
+/// An owned, contiguous array: on the heap, in memory that an owner lends, or in the memory of a device.
 ///
 /// Functions that need the elements on the host return an error for an array of a device. For that reason an array has
 /// [`Array::try_clone`] and [`Array::equals`] in place of `Clone` and `PartialEq`.
@@ -122,11 +122,11 @@ pub enum Array {
     I32(Elements<i32>),
     /// 64-bit integers.
     I64(Elements<i64>),
-    /// Elements that the host cannot read.
+    /// Elements in the memory of a device.
     Device(RemoteArray),
 }
 
-/// A match over the element types. Without an arm for a device's array the result is an error for one.
+/// A match over the element types; without an arm for arrays of a device the result is an error for them.
 macro_rules! each {
     ($enum:ident: $x:expr, $d:pat => $e:expr) => {
         $crate::array::each!($enum: $x, $d => Ok($e), device d => Err(d.place().elsewhere("array")))
@@ -145,7 +145,7 @@ macro_rules! each {
 }
 use each;
 
-/// An array of a dtype whose elements are of type `$t` in `$e`.
+/// An array of a dtype known only at run time; `$t` is the element type in `$e`.
 macro_rules! made {
     ($dtype:expr, $t:ident => $e:expr) => {
         match $dtype {
@@ -177,20 +177,23 @@ macro_rules! made {
     };
 }
 
-/// Number of elements of a shape.
+/// The number of elements of a shape.
 fn elements(shape: &[usize]) -> usize {
     shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).expect("a shape that fits in memory")
 }
 
 impl Data<'_> {
-    /// The first element's address, where the elements lie.
+    /// The address of the first element, in the memory that holds the elements.
     pub fn pointer(self) -> *const u8 {
         each!(Data: self, d => d.as_ptr().cast(), device d => std::ptr::without_provenance(d.address() as usize))
     }
 }
 
 impl<'a> View<'a> {
-    /// Elements in row-major order, as many as `shape` says.
+    /// A view of elements in row-major order.
+    ///
+    /// # Errors
+    /// `shape`, unless it has as many elements as `data`.
     pub fn new(data: Data<'a>, shape: &[usize]) -> Result<Self> {
         let have = each!(Data: data, d => d.len(), device d => d.len());
         let need = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
@@ -219,7 +222,7 @@ impl<'a> View<'a> {
         self.shape.iter().product()
     }
 
-    /// Whether there are none.
+    /// Whether the view has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -237,10 +240,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Rows `first..first + count` of the array.
+    /// Rows `first..first + count`.
     ///
     /// # Errors
-    /// Where there are fewer.
+    /// `rows`, where the view has fewer.
     pub fn rows(&self, first: usize, count: usize) -> Result<Self> {
         let rows = self.shape.first().copied().unwrap_or(0);
         if first.checked_add(count).is_none_or(|end| end > rows) {
@@ -273,10 +276,10 @@ impl<'a> View<'a> {
         each!(Data: self.data, d => d.iter().map(|x| x.to_f64()).collect())
     }
 
-    /// The elements of an integer array as i32, which is what indices are inside. `argument` is its name.
+    /// The elements of an integer array as i32, the type of indices in kernels.
     ///
     /// # Errors
-    /// Names the argument where it is no integer array, or the first element that is no i32.
+    /// `argument`, where it lies on a device, is no integer array, or has an element that does not fit in an i32.
     pub fn to_i32(&self, argument: &str) -> Result<Cow<'a, [i32]>> {
         match self.data {
             Data::I32(d) => Ok(Cow::Borrowed(d)),
@@ -304,28 +307,31 @@ impl<'a> View<'a> {
 }
 
 impl Array {
-    /// Zeros.
+    /// An array of zeros.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
         made!(dtype, T => Elements::of(Buffer::<T>::zeros(elements(shape)), shape))
     }
 
-    /// Elements of any values, to be written before they are read.
+    /// An array of arbitrary values, for callers that write every element before they read it.
     pub fn room(dtype: DType, shape: &[usize]) -> Self {
         made!(dtype, T => Elements::of(Buffer::<T>::room(elements(shape)).0, shape))
     }
 
-    /// `x` everywhere, rounded to `dtype`.
+    /// An array whose elements all equal `x`, rounded to `dtype`.
     pub fn filled(dtype: DType, shape: &[usize], x: f64) -> Self {
         made!(dtype, T => Elements::of(Buffer::filled(elements(shape), <T as Element>::of_f64(x)), shape))
     }
 
-    /// Elements in row-major order, rounded to `dtype`.
+    /// An array of elements in row-major order, rounded to `dtype`.
+    ///
+    /// # Errors
+    /// `shape`, unless it has as many elements as `data`.
     pub fn from_f64(dtype: DType, shape: &[usize], data: &[f64]) -> Result<Self> {
         let wide = View::new(Data::F64(data), shape)?.to_array()?;
         if dtype == DType::F64 { Ok(wide) } else { wide.cast(dtype) }
     }
 
-    /// A view of the whole.
+    /// A view of the whole array.
     pub fn view(&self) -> View<'_> {
         each!(
             Array: self,
@@ -334,7 +340,7 @@ impl Array {
         )
     }
 
-    /// The real elements, for writing.
+    /// The elements of an f32 or f64 array, mutably borrowed.
     pub fn data_mut(&mut self) -> Option<DataMut<'_>> {
         match self {
             Self::F32(a) => Some(DataMut::F32(a)),
@@ -418,7 +424,7 @@ impl Array {
         if self.dtype().is_real() { self.fill(f64::NAN) } else { self.place().check_host("array") }
     }
 
-    /// `f` of every element of a real array, computed in f64; integers stay.
+    /// The array with `f`, computed in f64, applied to every real element; integers stay.
     ///
     /// # Errors
     /// `array`, where the elements lie on a device.
