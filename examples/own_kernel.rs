@@ -120,16 +120,16 @@ fn main() -> madelung::Result<()> {
         ]
     };
     let energy = tape.call(&op, arguments(r, rho))?[0];
-    let total = |tape: &Tape<'_>| Ok::<f64, madelung::Error>(tape.value(energy)?.to_f64().iter().sum());
+    let total = |tape: &Tape<'_>| Ok::<f64, madelung::Error>(tape.value(energy)?.to_f64()?.iter().sum());
     println!("{n} atoms, {} pairs, energy {:.10}", pairs.len(), total(&tape)?);
 
     // The gradient: forces, virial and the derivative by a parameter, in one pass.
     let ones = Array::filled(DType::F64, &[n], 1.0);
-    tape.backward(&[(energy, ones.clone())])?;
-    let gradient = |tape: &Tape<'_>, v: Var| tape.gradient(v).map(Array::to_f64).unwrap_or_default();
-    let (by_r, by_rho) = (gradient(&tape, r), gradient(&tape, rho)[0]);
+    tape.backward(&[(energy, ones.try_clone()?)])?;
+    let gradient = |tape: &Tape<'_>, v: Var| tape.gradient(v).map_or(Ok(vec![]), Array::to_f64);
+    let (by_r, by_rho) = (gradient(&tape, r)?, gradient(&tape, rho)?[0]);
     println!("dE/drho {by_rho:.10}, trace of the virial {:.10}", {
-        let by_strain = gradient(&tape, strain);
+        let by_strain = gradient(&tape, strain)?;
         -(by_strain[0] + by_strain[4] + by_strain[8])
     });
 
@@ -139,7 +139,7 @@ fn main() -> madelung::Result<()> {
     let direction: Vec<f64> = (0..3 * n).map(|k| (0.7 * k as f64).cos()).collect();
     tape.zero();
     tape.backward(&[(forces, array(&[n, 3], &direction)?)])?;
-    let hessian_vector = gradient(&tape, r);
+    let hessian_vector = gradient(&tape, r)?;
 
     // 4. Finite differences agree: move the input along the direction, replay, and look at the slope.
     type EnergyAndForces = (f64, Vec<f64>);
@@ -148,7 +148,7 @@ fn main() -> madelung::Result<()> {
             let moved: Vec<f64> = positions.iter().zip(&direction).map(|(r, u)| r + x * u).collect();
             tape.set(r, array(&[n, 3], &moved)?)?;
             tape.replay()?;
-            Ok((total(&tape)?, tape.value(forces)?.to_f64()))
+            Ok((total(&tape)?, tape.value(forces)?.to_f64()?))
         };
         // Four points: the error is of order step⁴.
         let points = [at(-2.0 * step)?, at(-step)?, at(step)?, at(2.0 * step)?];

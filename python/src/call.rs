@@ -7,30 +7,30 @@ use madelung::Error;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// Runs `work` while other Python threads run too.
+/// Runs `work` without the interpreter's lock.
 pub(crate) fn compute<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> madelung::Result<T> + Send,
 ) -> PyResult<T> {
-    // pyo3's own exception for a panic is no `Exception`, so that handlers would let it pass.
+    // pyo3's own exception for a panic is not a subclass of `Exception`, so handlers would not catch it.
     match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
         Ok(done) => done.map_err(exception),
         Err(panic) => {
-            let message = format!("a defect in Madelung, please report it: {}", said(&*panic));
+            let message = format!("a defect in Madelung, please report it: {}", panic_message(&*panic));
             Err(PyRuntimeError::new_err(message))
         }
     }
 }
 
-/// Madelung's error in Python's words.
+/// Madelung's error as a Python exception.
 pub(crate) fn exception(error: Error) -> PyErr {
     match error {
-        Error::Unsupported(what) => PyNotImplementedError::new_err(what),
+        Error::Unsupported(text) => PyNotImplementedError::new_err(text),
         error => PyValueError::new_err(error.to_string()),
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! NumPy arrays as borrowed views, and owned arrays as NumPy's, neither copied.
-#![expect(unsafe_code, reason = "NumPy uses memory that goes back to the library with the last array in it")]
+//! NumPy arrays as borrowed views, and owned arrays as NumPy arrays, without copies.
+#![expect(unsafe_code, reason = "NumPy arrays in memory that a Python object owns")]
 
 use madelung::Result;
 use madelung::batch::Batch;
@@ -9,6 +9,8 @@ use numpy::{Element, PyArray, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::any::Any;
+
+use crate::call::exception;
 
 /// A contiguous array of f64 or f32.
 #[derive(FromPyObject)]
@@ -24,7 +26,7 @@ impl Floats<'_> {
             Self::F64(a) => View::new(Data::F64(elements(a)?), a.shape()),
             Self::F32(a) => View::new(Data::F32(elements(a)?), a.shape()),
         };
-        view.map_err(crate::call::exception)
+        view.map_err(exception)
     }
 }
 
@@ -44,7 +46,7 @@ pub(crate) fn triples<'a, T: Element>(array: &'a PyReadonlyArray2<'_, T>) -> PyR
     }
 }
 
-/// An owned array, handed to NumPy.
+/// An owned ndarray as a NumPy array.
 pub(crate) fn given<'py, T: Element, D: Dimension>(
     py: Python<'py>,
     array: ArrayBase<OwnedRepr<T>, D>,
@@ -52,38 +54,39 @@ pub(crate) fn given<'py, T: Element, D: Dimension>(
     PyArray::from_owned_array(py, array).into_any()
 }
 
-/// The owner of memory that NumPy uses: the base of the array there.
+/// The owner of a NumPy array's memory: the array's base.
 #[pyclass(frozen, module = "madelung")]
 struct Owner(#[expect(dead_code, reason = "dropped with the object")] Box<dyn Any + Send + Sync>);
 
-/// Owned elements, handed to NumPy.
+/// Owned elements as a NumPy array.
 fn given_elements<T: Element + Plain>(py: Python<'_>, mut elements: Elements<T>) -> Bound<'_, PyAny> {
     if !elements.is_kept() {
         return given(py, ArrayD::from(elements));
     }
     let (shape, pointer) = (elements.shape().to_vec(), elements.as_mut_ptr());
     let owner = Bound::new(py, Owner(Box::new(elements))).expect("memory for an object");
-    // SAFETY: the elements stay where they are while their owner lives, which the array keeps, and nobody else uses them.
+    // SAFETY: the elements do not move while their owner lives, which the array keeps alive, and nothing else uses
+    // them.
     unsafe {
         let view = ArrayViewMutD::from_shape_ptr(shape, pointer);
         PyArray::borrow_from_array(&view, owner.into_any()).into_any()
     }
 }
 
-/// An owned array of any dtype, handed to NumPy.
-pub(crate) fn given_any(py: Python<'_>, array: Array) -> Bound<'_, PyAny> {
-    match array {
+/// An owned array as a NumPy array.
+pub(crate) fn given_any(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match array {
         Array::F64(a) => given_elements(py, a),
         Array::F32(a) => given_elements(py, a),
         Array::I32(a) => given_elements(py, a),
         Array::I64(a) => given_elements(py, a),
-        // NumPy has no bfloat16, and nothing here is stored in 16 bits.
-        a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32)),
-        Array::Device(_) => unreachable!("the functions of NumPy run on the host"),
-    }
+        // NumPy has no bfloat16.
+        a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32).map_err(exception)?)?,
+        Array::Device(a) => return Err(exception(a.place().elsewhere("array"))),
+    })
 }
 
-/// The systems of the atoms: from `batch_idx`, from `batch_ptr`, or one system.
+/// The systems of atoms: from `batch_idx`, from `batch_ptr`, or a single system.
 #[derive(FromPyObject)]
 pub(crate) struct Groups<'py> {
     batch_idx: Option<PyReadonlyArray1<'py, i32>>,
@@ -98,6 +101,6 @@ impl Groups<'_> {
             (None, Some(ptr)) => Batch::from_ptr(elements(ptr)?),
             (None, None) => Batch::single(atoms),
         };
-        batch.map_err(crate::call::exception)
+        batch.map_err(exception)
     }
 }

@@ -1,4 +1,4 @@
-//! The CUDA text of every kernel, for those who compile it.
+//! CUDA devices, and the CUDA source text of kernels.
 
 use madelung::cuda::{self, Device};
 use madelung_core::runtime::{FINISH_SCATTERED, Member, PRELUDE};
@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use crate::call::compute;
 
-/// Folders to look in for CUDA's libraries, before the system's own places.
+/// Sets folders to search for CUDA's libraries before the system's folders.
 #[pyfunction]
 pub(crate) fn set_library_folders(folders: Vec<PathBuf>) {
     cuda::set_library_folders(folders);
 }
 
-/// Waits for a CUDA device, and raises the first error that a call on it has recorded since the last look.
+/// Waits for a CUDA device, and raises the first error that its calls have recorded since the last check.
 #[pyfunction]
 pub(crate) fn check_device(py: Python<'_>, ordinal: usize) -> PyResult<()> {
     compute(py, || cuda::check(Device::get(ordinal)?))
@@ -27,9 +27,9 @@ pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<usize> {
     compute(py, || Ok(if cuda::has_compiler() { Device::count().unwrap_or(0) } else { 0 }))
 }
 
-/// A dictionary for each function: its kernel, its name, its text (which begins with the prelude), the prelude, whether it
-/// computes with dual numbers, and the function besides that makes the records it reads where `PACKED` is 1, if it does.
-/// `REAL` is to be defined as `float` or `double`.
+/// A dictionary for each CUDA function: the kernel, the function's name, the source text (which begins with the
+/// prelude), the prelude, whether the function computes with dual numbers, and the name of the function that packs its
+/// input records where `PACKED` is 1, if any. `REAL` is to be defined as `float` or `double`.
 #[pyfunction]
 pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let source = |kernel: &str, name: &str, text: &str, dual: bool, records: Option<&str>| -> PyResult<_> {
@@ -56,8 +56,8 @@ pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     Ok(sources)
 }
 
-/// A dictionary for each text of the backend's own work (scans, sorts, sums, ...) and choice of types: its name, its types,
-/// its text, and the names of its functions.
+/// A dictionary for each program of the backend's primitives (scans, sorts, sums, ...) and choice of types: the name,
+/// the types, the source text, and the names of the functions.
 #[pyfunction]
 pub(crate) fn cuda_primitives(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let dictionary = |program: primitives::Compiled| {

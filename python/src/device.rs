@@ -1,9 +1,9 @@
 //! Streams and arrays of CUDA devices, for Python.
 //!
-//! An array is memory of ours, or borrowed memory whose owner is kept for as long as the array lives. The array knows
-//! the stream in whose order it was written. A call on another stream waits for that stream, and makes it wait in turn:
-//! later writes and frees there come after the call.
-#![expect(unsafe_code, reason = "streams and memory are taken on their owners' word")]
+//! An array owns its memory, or keeps the owner of borrowed memory alive. The array records the stream that wrote it. A
+//! call on another stream waits for that stream, which then waits for the call, so that later writes and frees on it
+//! come after the call.
+#![expect(unsafe_code, reason = "streams and memory are valid by promise of their owners")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,24 +23,24 @@ use crate::call::{compute, exception};
 use crate::convert::{elements, given_any};
 use crate::dlpack::{capsule, taken};
 
-/// A stream of the caller's, and memory for work on it.
+/// A CUDA stream of the caller, with the memory pool for work on the stream.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) stream: Stream,
     pub(crate) memory: Memory,
     id: u64,
-    /// The caller's object of the stream, which keeps the stream alive.
+    /// The caller's Python object that keeps the stream alive.
     _object: Option<Py<PyAny>>,
 }
 
-/// The memory of streams, by device and number: blocks that one call frees, the next one gets.
+/// The memory pools of streams, by device and stream number.
 fn memories() -> &'static Mutex<HashMap<(usize, u64), Memory>> {
     static MEMORIES: OnceLock<Mutex<HashMap<(usize, u64), Memory>>> = OnceLock::new();
     MEMORIES.get_or_init(Mutex::default)
 }
 
 impl Lane {
-    /// The backend of this stream.
+    /// The backend of the stream.
     pub(crate) fn cuda(&self) -> Cuda {
         Cuda::new(self.stream)
     }
@@ -55,7 +55,7 @@ impl Lane {
     }
 }
 
-/// A stream of a device.
+/// A CUDA stream.
 #[pyclass(frozen, module = "madelung._native")]
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceStream(pub(crate) Arc<Lane>);
@@ -66,7 +66,7 @@ impl DeviceStream {
     #[new]
     fn new(py: Python<'_>, device: usize, handle: usize, object: Option<Py<PyAny>>) -> PyResult<Self> {
         compute(py, || {
-            // SAFETY: the caller has it as a stream, which lives as long as the object.
+            // SAFETY: the handle is a stream by promise of the caller, and lives as long as the object.
             let stream = unsafe { Device::get(device)?.stream(handle)? };
             let id = stream.id()?;
             let mut memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl DeviceStream {
         self.0.stream.as_raw()
     }
 
-    /// Calls a function while the device is the current one, as PyTorch needs it of its lender.
+    /// Calls a function while the stream's device is current, as PyTorch's exporter needs.
     fn within<'py>(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.0.device().within(|| function.call0()).map_err(exception)?
     }
@@ -97,7 +97,7 @@ impl DeviceStream {
     }
 }
 
-/// Gives memory that no array has any more back to the driver, which waits for its device.
+/// Frees unused memory of all pools, for which the driver waits for the devices.
 #[pyfunction]
 pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
     compute(py, || {
@@ -106,7 +106,7 @@ pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
     })
 }
 
-/// Elements in the memory of a device, in row-major order.
+/// An array in device memory, in row-major order.
 #[pyclass(frozen, module = "madelung._native")]
 #[derive(Debug)]
 pub(crate) struct DeviceArray {
@@ -116,7 +116,7 @@ pub(crate) struct DeviceArray {
     dtype: DType,
     shape: Vec<usize>,
     address: u64,
-    /// The stream in whose order the array was written; none if that was finished at its arrival.
+    /// The stream that wrote the array; None if the writes were complete when the array was imported.
     written: Option<Arc<Lane>>,
     /// Whether the memory is borrowed, and may have been freed by its owner.
     is_foreign: bool,
@@ -125,7 +125,7 @@ pub(crate) struct DeviceArray {
 }
 
 impl DeviceArray {
-    /// An array made by work on a stream.
+    /// A new array written by work on a stream.
     pub(crate) fn made(lane: &Arc<Lane>, array: Array) -> Self {
         Self::of(lane.device(), array, Some(lane.clone()), false)
     }
@@ -166,7 +166,7 @@ impl DeviceArray {
         self.shape.iter().product()
     }
 
-    /// Whether the memory is there.
+    /// Checks that borrowed memory is still valid.
     fn check(&self, name: &str) -> Result<()> {
         if self.is_foreign {
             return self.device.check_pointer(name, self.address, self.len() * self.dtype.size());
@@ -176,12 +176,12 @@ impl DeviceArray {
 
     pub(crate) fn view(&self) -> View<'_> {
         let place = Place::Cuda(self.device.ordinal());
-        // SAFETY: the owner of the memory is kept, and said that it has these elements; whoever writes to it does so in the
-        // order of the stream that calls wait for.
+        // SAFETY: the owner of the memory is kept alive and promised these elements; calls wait for the stream that
+        // wrote them.
         unsafe { View::remote(place, self.dtype, &self.shape, self.address) }
     }
 
-    /// Whether work on a stream may have this array, which errors call `name`.
+    /// Checks that work on a stream can use the array, named `name` in errors.
     fn check_on(&self, name: &str, lane: &Lane) -> Result<()> {
         if self.device.ordinal() != lane.device().ordinal() {
             let place = |device: &Device| Place::Cuda(device.ordinal());
@@ -191,20 +191,21 @@ impl DeviceArray {
         self.check(name)
     }
 
-    /// The stream that it was written on, where that is another one.
-    fn elsewhere(&self, lane: &Lane) -> Option<&Lane> {
+    /// The stream that wrote the array, unless it is `lane`.
+    fn written_on_another(&self, lane: &Lane) -> Option<&Lane> {
         self.written.as_deref().filter(|written| written.id != lane.id)
     }
 }
 
-/// Does work on a stream with arrays, each with the name that errors call it by.
+/// Runs `work` on a stream, ordered with the streams that wrote the arrays; each array comes with its name for errors.
 pub(crate) fn with_arrays<T>(
     lane: &Lane,
     arrays: &[(&DeviceArray, String)],
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     arrays.iter().try_for_each(|(array, name)| array.check_on(name, lane))?;
-    let mut others: Vec<&Lane> = arrays.iter().filter_map(|(array, _)| array.elsewhere(lane)).collect();
+    let mut others: Vec<&Lane> =
+        arrays.iter().filter_map(|(array, _)| array.written_on_another(lane)).collect();
     others.sort_by_key(|other| other.id);
     others.dedup_by_key(|other| other.id);
     others.iter().try_for_each(|other| lane.stream.wait_for(other.stream))?;
@@ -230,7 +231,7 @@ impl DeviceArray {
         self.device.ordinal()
     }
 
-    /// The address of the first element; 0 where there is none.
+    /// The address of the first element; 0 for an empty array.
     #[getter]
     fn address(&self) -> u64 {
         if self.len() == 0 { 0 } else { self.address }
@@ -242,24 +243,24 @@ impl DeviceArray {
         self.is_read_only
     }
 
-    /// The handle of the stream that it was written on.
+    /// The handle of the stream that wrote the array.
     #[getter]
     fn stream(&self) -> Option<usize> {
         self.written.as_ref().map(|lane| lane.stream.as_raw())
     }
 
-    /// An error where its memory was given back.
+    /// Raises an error if the array's memory was freed.
     #[pyo3(name = "check")]
     fn checked(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         compute(py, || self.check(name))
     }
 
-    /// A copy for NumPy, for which it waits.
+    /// A NumPy copy; the call waits for the stream.
     fn read<'py>(&self, py: Python<'py>, stream: &DeviceStream) -> PyResult<Bound<'py, PyAny>> {
         let lane = &*stream.0;
         let array =
             compute(py, || with_arrays(lane, &[(self, "array".into())], || lane.stream.read(&self.view())))?;
-        Ok(given_any(py, array))
+        given_any(py, array)
     }
 
     /// A copy on the device.
@@ -269,14 +270,14 @@ impl DeviceArray {
             with_arrays(lane, &[(self, "array".into())], || {
                 let copy = lane.memory.room(self.dtype, &self.shape)?;
                 let copy = Self::made(lane, copy);
-                // SAFETY: both have as many bytes, and one of them is new.
+                // SAFETY: both arrays have as many bytes, and `copy` is new.
                 unsafe { lane.stream.copy(copy.address, self.address, self.len() * self.dtype.size())? };
                 Ok(copy)
             })
         })
     }
 
-    /// Elements from `first` on in a shape of their own, in the array's memory.
+    /// A view of `shape` on the array's elements from `first` on.
     fn part(&self, first: usize, shape: Vec<usize>) -> PyResult<Self> {
         let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
         if len.and_then(|len| len.checked_add(first)).is_none_or(|end| end > self.len()) {
@@ -288,8 +289,8 @@ impl DeviceArray {
         Ok(Self { kept, written, shape, address, ..*self })
     }
 
-    /// A capsule of DLPack for work on `stream`, which waits for the array; without a stream there is no wait. The
-    /// capsule has a version if `copied` tells whether this is a copy for the borrower.
+    /// A DLPack capsule for work on `stream`, which waits for the array; without a stream there is no wait. The capsule
+    /// is versioned if `copied` is given, which tells whether the array is a copy made for the consumer.
     fn lend<'py>(
         &self,
         py: Python<'py>,
@@ -299,17 +300,18 @@ impl DeviceArray {
         if let Some(stream) = stream {
             compute(py, || {
                 self.check("array")?;
-                self.elsewhere(&stream.0).map_or(Ok(()), |written| stream.0.stream.wait_for(written.stream))
+                self.written_on_another(&stream.0)
+                    .map_or(Ok(()), |written| stream.0.stream.wait_for(written.stream))
             })?;
         }
         let owner = Box::new((self.kept.clone(), self.written.clone()));
         let read_only = self.is_read_only;
-        let form = copied.map_or(Form::Plain, |copied| Form::Versioned { read_only, copied });
+        let form = copied.map_or(Form::Unversioned, |copied| Form::Versioned { read_only, copied });
         capsule(py, &self.view(), owner, form)
     }
 }
 
-/// NumPy arrays of the dtypes that calls compute with.
+/// A NumPy array of a supported dtype.
 #[derive(FromPyObject)]
 pub(crate) enum Numbers<'py> {
     F64(PyReadonlyArrayDyn<'py, f64>),
@@ -318,7 +320,7 @@ pub(crate) enum Numbers<'py> {
     I64(PyReadonlyArrayDyn<'py, i64>),
 }
 
-/// A copy of an array of NumPy's on a device, for which it waits.
+/// A copy of a NumPy array on a device; the call waits for the stream.
 #[pyfunction]
 pub(crate) fn device_upload(
     py: Python<'_>,
@@ -344,7 +346,7 @@ fn dtype_of(name: &str, dtype: &str) -> Result<DType> {
         .ok_or_else(|| Error::argument(name, "float32, float64, int32 or int64", dtype))
 }
 
-/// An array with one number everywhere.
+/// An array whose elements all equal `x`.
 #[pyfunction]
 pub(crate) fn device_filled(
     py: Python<'_>,
@@ -365,7 +367,7 @@ pub(crate) fn device_filled(
     })
 }
 
-/// The array in a capsule of DLPack. Its lender was told of `stream`, which waits for it.
+/// The array in a DLPack capsule, whose exporter has ordered `stream` after the writes.
 #[pyfunction]
 pub(crate) fn device_from_capsule(
     py: Python<'_>,
@@ -387,9 +389,9 @@ pub(crate) fn device_of_pointer(py: Python<'_>, name: &str, address: u64) -> PyR
     compute(py, || Ok(Device::of_pointer(name, address)?.ordinal()))
 }
 
-/// The array of an object's `__cuda_array_interface__`: elements in row-major order, which `owner` keeps.
+/// The array of an object's `__cuda_array_interface__`, in row-major order; `owner` keeps the memory valid.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "an interface has as many parts")]
+#[expect(clippy::too_many_arguments, reason = "the fields of the interface")]
 pub(crate) fn device_from_address(
     py: Python<'_>,
     name: &str,
@@ -411,7 +413,7 @@ pub(crate) fn device_from_address(
                 return Err(Error::argument(name, "an array in row-major order without gaps", got));
             }
         }
-        // SAFETY: the owner says that this is there, and is kept; whether it is memory of a device is asked below.
+        // SAFETY: the owner promises the elements and is kept alive; `borrowed` checks that the memory is a device's.
         let array = unsafe { Array::remote(Place::Cuda(device), dtype, &shape, address, Box::new(owner)) };
         DeviceArray::borrowed(name, array, stream.map(|stream| stream.0.clone()), is_read_only)
     })

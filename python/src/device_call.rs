@@ -12,17 +12,17 @@ use pyo3::prelude::*;
 use crate::call::{compute, exception};
 use crate::device::{DeviceArray, DeviceStream, with_arrays};
 
-/// The descriptions of all ops, for calls by name, as JSON.
+/// The descriptions of all ops, as JSON, for calls by name.
 #[pyfunction]
 pub(crate) fn described_ops() -> PyResult<String> {
     let described = describe(&madelung::registries()).map_err(exception)?;
     Ok(serde_json::to_string(&described).unwrap_or_default())
 }
 
-/// Puts a member of an op on a stream. Bit `n` of `want` asks for the gradient by the n-th differentiable argument, bit
-/// `n` of `negate` for result `n` with the other sign. Unwanted results are none.
+/// Enqueues a member of an op on a stream. Bit `n` of `want` requests the gradient by the n-th differentiable argument,
+/// bit `n` of `negate` negates result `n`. Results that are not requested are None.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "a call has as many parts")]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a call")]
 pub(crate) fn device_call(
     py: Python<'_>,
     target: &str,
@@ -38,8 +38,8 @@ pub(crate) fn device_call(
     let expected =
         [entry.tensors(), entry.inputs.len() - entry.tensors(), entry.member.extra_tensors(entry.counts)];
     if counts != expected {
-        let [arrays, others, more] = expected;
-        let expected = format!("{arrays} arrays and {others} numbers, and {more} arrays after them");
+        let [arrays, scalars, more] = expected;
+        let expected = format!("{arrays} arrays and {scalars} numbers, and {more} arrays after them");
         let got = format!("{}, {} and {}", counts[0], counts[1], counts[2]);
         return Err(exception(Error::argument(target, expected, got)));
     }
@@ -84,7 +84,7 @@ fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Option<Array>>
     }
 }
 
-/// Minus an array.
+/// The negative of an array, which is recycled.
 fn negated(context: &Context<'_>, array: Array) -> Result<Array> {
     let mut other = context.allocator.room(array.dtype(), array.shape())?;
     context.backend.scale_rows(context, &array.view(), &Weights::Uniform(-1.0), &mut other)?;

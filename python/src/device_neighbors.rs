@@ -11,17 +11,17 @@ use pyo3::prelude::*;
 use crate::call::compute;
 use crate::device::{DeviceArray, DeviceStream, with_arrays};
 
-/// An array of a frame, or none.
-type Given<'py> = Option<Bound<'py, DeviceArray>>;
+/// An optional array of a frame.
+type OptionalArray<'py> = Option<Bound<'py, DeviceArray>>;
 
-/// The pairs (2, P), where those of each atom begin, and images, with room for `capacity` pairs; without one as many as
-/// there are, for which the call waits. The frame is positions, cells, the periodic axes of each system where they are
-/// not `axes` for all, and the system of each atom.
+/// The pairs (2, P), the offsets of each atom's pairs, and images. The arrays have a capacity of `capacity` pairs;
+/// without one the call waits for the number of pairs. The frame is positions, cells, the periodic axes of each system
+/// (without them `axes` for all), and the system of each atom.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "a search has as many parts")]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a search")]
 pub(crate) fn device_neighbors<'py>(
     py: Python<'py>,
-    frame: (Bound<'py, DeviceArray>, Given<'py>, Given<'py>, Bound<'py, DeviceArray>),
+    frame: (Bound<'py, DeviceArray>, OptionalArray<'py>, OptionalArray<'py>, Bound<'py, DeviceArray>),
     axes: [bool; 3],
     systems: usize,
     cutoff: f64,
@@ -58,7 +58,7 @@ pub(crate) fn device_neighbors<'py>(
     })
 }
 
-/// The system of each atom in 32 bits, where it is not.
+/// The system of each atom as int32, unless it is int32 already.
 fn narrowed(context: &Context<'_>, idx: &View<'_>) -> Result<Option<Array>> {
     if idx.dtype().is_real() {
         return Err(Error::argument("batch_idx", "int32 or int64", idx.dtype().to_string()));
@@ -67,7 +67,7 @@ fn narrowed(context: &Context<'_>, idx: &View<'_>) -> Result<Option<Array>> {
         return Ok(None);
     }
     let mut narrow = context.allocator.room(DType::I32, idx.shape())?;
-    // Numbers that are no i32 are cut, and found out of range where indices are checked.
+    // Numbers that do not fit are truncated; the check of indices finds them out of range.
     context.cast_integers(idx, &mut narrow)?;
     Ok(Some(narrow))
 }

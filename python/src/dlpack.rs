@@ -9,14 +9,17 @@ use pyo3::prelude::*;
 use std::any::Any;
 use std::ffi::CStr;
 
-/// The names of a capsule, before and after its content is taken: without a version, and with one.
+use crate::call::exception;
+
+/// The names of a capsule before and after its use, for unversioned and for versioned tensors.
 const NAMES: [[&CStr; 2]; 2] =
     [[c"dltensor", c"used_dltensor"], [c"dltensor_versioned", c"used_dltensor_versioned"]];
 
-/// Takes the content of a capsule, once.
+/// The tensor in a capsule, which is marked as used.
 pub(crate) fn taken(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Borrowed> {
     for (versioned, [fresh, used]) in [false, true].into_iter().zip(NAMES) {
-        // SAFETY: any object may be asked; the names are C strings for ever. Nobody else takes what is renamed.
+        // SAFETY: the functions accept any object, and the names are static. The new name keeps others from taking the
+        // tensor.
         unsafe {
             if PyCapsule_IsValid(capsule.as_ptr(), fresh.as_ptr()) == 0 {
                 continue;
@@ -34,23 +37,23 @@ pub(crate) fn taken(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Borrowed
     )))
 }
 
-/// A capsule with an array that `owner` keeps.
+/// A capsule with an array whose memory `owner` keeps valid.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
     array: &View<'_>,
     owner: Box<dyn Any + Send + Sync>,
     form: Form,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let content = lend(array, owner, form);
-    let [fresh, _] = NAMES[usize::from(form != Form::Plain)];
-    // SAFETY: the content is of the form that the name says, and the capsule gives it back if nobody takes it.
+    let content = lend(array, owner, form).map_err(exception)?;
+    let [fresh, _] = NAMES[usize::from(form != Form::Unversioned)];
+    // SAFETY: the name fits the form of the content, which `destroy` deletes unless it is taken.
     unsafe { Bound::from_owned_ptr_or_err(py, PyCapsule_New(content, fresh.as_ptr(), Some(destroy))) }
 }
 
-/// Releases a capsule whose content was not taken.
+/// Deletes the tensor of a capsule that was not used.
 unsafe extern "C" fn destroy(capsule: *mut PyObject) {
     for (versioned, [fresh, _]) in [false, true].into_iter().zip(NAMES) {
-        // SAFETY: the capsule is one of `capsule`, and its content is still its own under this name.
+        // SAFETY: the capsule comes from `capsule`, and owns its content while it has this name.
         unsafe {
             if PyCapsule_IsValid(capsule, fresh.as_ptr()) != 0 {
                 drop(Borrowed::take(PyCapsule_GetPointer(capsule, fresh.as_ptr()), versioned));

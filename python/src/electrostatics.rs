@@ -12,7 +12,7 @@ use crate::call::{compute, exception};
 use crate::convert::{Floats, Groups, elements, given, given_any, triples};
 use crate::neighbors::{narrow_offsets, rows_of_three};
 
-/// The attributes of a Python object that says which charges.
+/// The attributes of a Python object with the charges of a call.
 #[derive(FromPyObject)]
 pub(crate) struct Charges<'py> {
     positions: Floats<'py>,
@@ -29,13 +29,13 @@ impl Charges<'_> {
     }
 }
 
-/// A neighbour list as the caller has it.
+/// The caller's neighbour list.
 #[derive(FromPyObject)]
 pub(crate) struct Neighbors<'py> {
     neighbor_list: Option<PyReadonlyArray2<'py, i32>>,
     neighbor_ptr: Option<PyReadonlyArray1<'py, i32>>,
     neighbor_matrix: Option<PyReadonlyArray2<'py, i32>>,
-    /// (P, 3), or (N·M, 3) with a matrix.
+    /// Images (P, 3), or (N·M, 3) with a matrix.
     shifts: PyReadonlyArray2<'py, i32>,
     fill_value: i32,
     half_fill: bool,
@@ -88,7 +88,7 @@ impl<'a> Borrowed<'a> {
     }
 }
 
-/// The results that a call returns.
+/// The requested results of a call.
 #[derive(FromPyObject)]
 pub(crate) struct Outputs {
     prefactor: f64,
@@ -112,17 +112,12 @@ impl Outputs {
 
 /// Energies, then the results requested: forces, charge gradients, virial.
 fn results(py: Python<'_>, done: Energies) -> PyResult<Bound<'_, PyTuple>> {
-    let others = [done.forces, done.charge_gradients, done.virial];
-    PyTuple::new(
-        py,
-        std::iter::once(done.energies)
-            .chain(others.into_iter().flatten())
-            .map(|a| given_any(py, a))
-            .collect::<Vec<_>>(),
-    )
+    let optional = [done.forces, done.charge_gradients, done.virial];
+    let arrays = std::iter::once(done.energies).chain(optional.into_iter().flatten());
+    PyTuple::new(py, arrays.map(|a| given_any(py, a)).collect::<PyResult<Vec<_>>>()?)
 }
 
-/// The real-space part.
+/// The real-space part of the Ewald sum.
 #[pyfunction]
 pub(crate) fn ewald_real_space<'py>(
     py: Python<'py>,
@@ -145,7 +140,7 @@ pub(crate) fn ewald_real_space<'py>(
     results(py, done)
 }
 
-/// The reciprocal part.
+/// The reciprocal-space part of the Ewald sum.
 #[pyfunction]
 pub(crate) fn ewald_reciprocal_space<'py>(
     py: Python<'py>,
@@ -161,7 +156,7 @@ pub(crate) fn ewald_reciprocal_space<'py>(
     results(py, done)
 }
 
-/// The parameters of an Ewald sum; each None is chosen for the accuracy.
+/// The parameters of an Ewald sum; a parameter that is None is chosen for the accuracy.
 #[derive(FromPyObject)]
 pub(crate) struct Settings {
     alpha: Option<Vec<f64>>,
@@ -176,7 +171,7 @@ impl From<Settings> for EwaldSettings {
     }
 }
 
-/// The whole sum.
+/// The Ewald sum.
 #[pyfunction]
 pub(crate) fn ewald_summation<'py>(
     py: Python<'py>,
@@ -194,7 +189,7 @@ pub(crate) fn ewald_summation<'py>(
     results(py, done)
 }
 
-/// (alpha, cutoff, k_cutoff, predicted_force_error) of each system.
+/// The parameters (alpha, cutoff, k_cutoff, predicted_force_error) of each system.
 #[pyfunction]
 pub(crate) fn ewald_parameters<'py>(
     py: Python<'py>,
@@ -206,7 +201,7 @@ pub(crate) fn ewald_parameters<'py>(
     Ok(parameters.iter().map(|p| (p.alpha, p.cutoff, p.k_cutoff, p.predicted_force_error)).collect())
 }
 
-/// The list of a call as a full one: offsets, columns and images.
+/// The full list of a call's pairs: offsets, neighbours and images.
 #[pyfunction]
 pub(crate) fn full_list<'py>(
     py: Python<'py>,
@@ -214,15 +209,15 @@ pub(crate) fn full_list<'py>(
     atoms: usize,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let neighbors = neighbors.borrowed()?;
-    let (ptr, others, shifts) = compute(py, || {
+    let (ptr, columns, shifts) = compute(py, || {
         let csr = neighbors.pairs(atoms)?.to_full()?.into_csr();
         Ok((narrow_offsets(&csr.neighbor_ptr)?, csr.others.into_owned(), csr.shifts.into_owned()))
     })?;
-    let arrays = [given(py, ptr), given(py, Array1::from_vec(others)), given(py, rows_of_three(shifts))];
+    let arrays = [given(py, ptr), given(py, Array1::from_vec(columns)), given(py, rows_of_three(shifts))];
     PyTuple::new(py, arrays)
 }
 
-/// Miller indices (K, 3) of the wave vectors of all systems, and where each system's begin (B + 1,).
+/// Miller indices (K, 3) of the wave vectors of all systems, and each system's offsets (B + 1,).
 #[pyfunction]
 pub(crate) fn miller_indices<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! The ops as XLA's handlers.
+//! The XLA handlers of ops.
 
 use madelung_bridge_jax::{HANDLERS, Outline, Pair, SEARCH, WITH_SCRATCH, scratch, search_scratch};
 use madelung_core::Error;
@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 
 use crate::call::exception;
 
-/// For each platform its name, and the addresses of the handlers of members and of the search: the plain one, and the one
-/// that has its scratch as a result (0 where there is none). They are those of C functions, good for ever.
+/// The name of each platform, and the addresses of its handlers of members and of the search: the plain handler, and
+/// the handler whose last result is scratch (0 if there is none). The addresses are of static C functions.
 #[pyfunction]
 pub(crate) fn jax_handlers() -> Vec<(&'static str, [usize; 2], [usize; 2])> {
     let addresses =
@@ -16,13 +16,13 @@ pub(crate) fn jax_handlers() -> Vec<(&'static str, [usize; 2], [usize; 2])> {
     HANDLERS.iter().map(|h| (h.platform, addresses(h.member), addresses(h.search))).collect()
 }
 
-/// The target of the search, and the suffix of targets that have scratch as a result.
+/// The target of the search, and the suffix of targets with a scratch result.
 #[pyfunction]
 pub(crate) fn jax_targets() -> (&'static str, &'static str) {
     (SEARCH, WITH_SCRATCH)
 }
 
-/// A dtype by its name, and a shape.
+/// The name of a dtype, and a shape.
 type Typed = (String, Vec<usize>);
 
 fn typed(arrays: Vec<Typed>) -> PyResult<Vec<(DType, Vec<usize>)>> {
@@ -35,7 +35,7 @@ fn typed(arrays: Vec<Typed>) -> PyResult<Vec<(DType, Vec<usize>)>> {
     arrays.collect::<Result<_, Error>>().map_err(exception)
 }
 
-/// The bytes of scratch that a call needs as its last result. `numbers` are integers, or the bits of floats.
+/// The size in bytes of the scratch result of a call. `numbers` are integers, or the bits of floats.
 #[pyfunction]
 pub(crate) fn jax_scratch(
     target: &str,
@@ -56,7 +56,7 @@ pub(crate) fn jax_scratch(
     scratch(&outline).map_err(exception)
 }
 
-/// The bytes of scratch that a search needs as its last result.
+/// The size in bytes of the scratch result of a search.
 #[pyfunction]
 pub(crate) fn jax_search_scratch(
     systems: usize,

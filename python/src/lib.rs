@@ -1,5 +1,5 @@
-//! The extension module behind the Python package, typed and thin: the public functions and the checks of their
-//! arguments are in `python/madelung`.
+//! The extension module of the Python package; the public functions and the checks of their arguments are in
+//! `python/madelung`.
 
 mod call;
 mod convert;
@@ -15,7 +15,7 @@ mod torch;
 
 use pyo3::prelude::*;
 
-/// Madelung's compiled part.
+/// The compiled part of Madelung.
 #[pymodule]
 mod _native {
     #[pymodule_export]
@@ -44,13 +44,13 @@ mod _native {
     use super::{isa, registry_json, threads, version};
 }
 
-/// Version of the library.
+/// The version of the library.
 #[pyfunction]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// The instruction set that kernels run on.
+/// The instruction set of kernels on this CPU.
 #[pyfunction]
 fn isa() -> String {
     format!("{:?}", madelung_core::runtime::Isa::detect())

@@ -15,14 +15,14 @@ use pyo3::types::PyTuple;
 use crate::call::compute;
 use crate::convert::{Groups, elements, given, triples};
 
-/// Positions (N, 3) of either type.
+/// Positions (N, 3), f64 or f32.
 #[derive(FromPyObject)]
 pub(crate) enum Positions<'py> {
     F64(PyReadonlyArray2<'py, f64>),
     F32(PyReadonlyArray2<'py, f32>),
 }
 
-/// The options of a search: all arguments but the points and the cells.
+/// The options of a search.
 #[derive(FromPyObject)]
 pub(crate) struct ListOptions {
     half_fill: bool,
@@ -50,18 +50,18 @@ impl ListOptions {
     }
 }
 
-/// The arrays of a list, in the order in which they are returned.
+/// The arrays of a list, in the order of the result.
 enum Arrays {
     Coo(Array2<i32>, Array1<i32>, Array2<i32>),
     Csr(Array1<i32>, Array1<i32>, Array2<i32>),
     Matrix(Array2<i32>, Array1<i32>, Array3<i32>),
 }
 
-/// The requested lengths and vectors, per entry of the flat list or in rows of the matrix.
+/// The requested distances and vectors, per entry of the flat list or in rows of the matrix.
 struct Measured<T> {
     distances: Option<Vec<T>>,
     vectors: Option<Vec<[T; 3]>>,
-    /// Rows and width of a matrix.
+    /// The rows and width of a matrix.
     shape: Option<(usize, usize)>,
 }
 
@@ -103,7 +103,7 @@ fn search<'py, T: Coordinate + Element>(
     let (arrays, measured) = compute(py, || {
         let pool = Threads::shared();
         let pairs = madelung::neighbor_list(positions, cutoff, cells, pbc, &batch, &search, pool)?;
-        // The matrix first: it is refused where it has more entries than can be addressed.
+        // The matrix first, since one with too many entries to address is an error.
         let matrix = (options.format == "matrix").then(|| matrix(&pairs, options)).transpose()?;
         let shape = matrix.as_ref().map(|m| (pairs.rows(), m.width));
         let measured = measure(positions, cells, &batch, &pairs, shape, options)?;
@@ -152,7 +152,7 @@ fn measure<T: Coordinate>(
     Ok(Measured { distances, vectors, shape })
 }
 
-/// The entries of each row at the start of a row of a matrix, `zero` behind them; as they are without a matrix.
+/// The entries of a flat list in the rows of a matrix, padded with `zero`; unchanged without a matrix.
 fn spread<V: Copy>(pairs: &PairList<'_>, shape: Option<(usize, usize)>, flat: Vec<V>, zero: V) -> Vec<V> {
     let Some((rows, width)) = shape else { return flat };
     let mut out = vec![zero; rows * width];
@@ -191,7 +191,7 @@ fn flat(pairs: PairList<'static>, coo: bool) -> Result<Arrays> {
     })
 }
 
-/// Offsets in the type of the arrays that are returned.
+/// Offsets as int32.
 pub(crate) fn narrow_offsets(ptr: &[i64]) -> Result<Array1<i32>> {
     let narrow = |p: &i64| {
         i32::try_from(*p).map_err(|_| {

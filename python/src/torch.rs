@@ -1,10 +1,10 @@
-//! The ops in PyTorch's dispatcher.
+//! Registration of ops with PyTorch.
 
 use pyo3::prelude::*;
 
 use crate::call::exception;
 
-/// Registers all ops with the libtorch that is loaded from `path`. Returns the registered ops, as JSON.
+/// Registers all ops with the libtorch that is loaded from `path`. Returns their descriptions, as JSON.
 #[pyfunction]
 pub(crate) fn torch_init(path: &str) -> PyResult<String> {
     let described = madelung_bridge_torch::register(path, &madelung::registries()).map_err(exception)?;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An argument that owns its data.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Given {
     Array(Array),
     Batch(Batch<'static>),
@@ -150,7 +150,7 @@ impl Plan {
                 let shape = self.shape(shape);
                 let numbers = self.numbers(self.dtype_of(arg), &shape, seed);
                 Given::Array(match arg.constraint {
-                    Some(Constraint::Positive) => numbers.map(|x| 0.3 + 0.4 * x.abs()),
+                    Some(Constraint::Positive) => numbers.map(|x| 0.3 + 0.4 * x.abs()).unwrap(),
                     Some(Constraint::Cell) => cells(self.dtype_of(arg), &shape, &mut rng),
                     _ => numbers,
                 })

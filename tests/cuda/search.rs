@@ -97,7 +97,7 @@ impl Step<'_> {
     }
 
     fn read(&self, results: &[Array; 2]) -> [Vec<f64>; 2] {
-        results.each_ref().map(|a| self.cuda.stream().read(&a.view()).expect("results").to_f64())
+        results.each_ref().map(|a| self.cuda.stream().read(&a.view()).expect("results").to_f64().unwrap())
     }
 }
 
@@ -178,7 +178,7 @@ fn a_graph_that_searches_when_it_must() {
     let (graph, results) = (graph.expect("a graph"), results.into_inner().expect("results"));
     let pairs = |step: &Step<'_>| {
         let (list, ptr) = (step.search.list().expect("a list"), step.search.neighbor_ptr());
-        let read = |view: &View<'_>| stream.read(view).expect("integers").to_f64();
+        let read = |view: &View<'_>| stream.read(view).expect("integers").to_f64().unwrap();
         let ptr = read(&ptr);
         let others = read(&list.others())[..ptr[ATOMS] as usize].to_vec();
         (ptr, others)

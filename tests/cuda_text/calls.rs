@@ -11,6 +11,7 @@ use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};
 use madelung_core::runtime::{Form, Member};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 const CUTOFF: f64 = 5.5;
 const K_CUTOFF: f64 = 3.0;
@@ -123,7 +124,7 @@ impl Input {
         let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
         let (miller, ptr) = miller_indices_batch(&cells, &[K_CUTOFF]).expect("wave vectors");
         let mut arrays = real_arrays(systems, dtype);
-        arrays.insert("miller", View::from(miller.as_slice()).to_array());
+        arrays.insert("miller", View::from(miller.as_slice()).to_array().unwrap());
         let waves = Batch::from_ptr(ptr).expect("a batch");
         Self { name: name.into(), arrays, atoms: batch_of(systems), waves, pairs }
     }
@@ -136,8 +137,8 @@ impl Input {
     /// The same in another dtype; f64 has every number that f32 has.
     pub(crate) fn cast(&self, dtype: DType) -> Self {
         let cast = |(name, a): (&&'static str, &Array)| match a.dtype() {
-            DType::I32 => (*name, a.clone()),
-            _ => (*name, a.clone().cast(dtype)),
+            DType::I32 => (*name, a.try_clone().unwrap()),
+            _ => (*name, a.cast(dtype).unwrap()),
         };
         Self {
             name: self.name.clone(),
@@ -176,7 +177,7 @@ impl Input {
     }
 
     /// A tangent of each differentiable argument that `which` wants.
-    fn direction(&self, op: &Op, seed: u64, which: impl Fn(&str) -> bool) -> Vec<Option<Array>> {
+    fn direction(&self, op: &Op, seed: u64, which: impl Fn(&str) -> bool) -> Vec<Option<Arc<Array>>> {
         let mut rng = SplitMix64(seed);
         let dtype = self.arrays["positions"].dtype();
         let tangent = |(n, spec): (usize, &madelung::op::ArgSpec)| {
@@ -186,7 +187,7 @@ impl Input {
             };
             let numbers: Vec<f64> = (0..shape.iter().product()).map(|_| rng.uniform(-0.5, 0.5)).collect();
             let wanted = op.is_differentiable(n) && which(&spec.name);
-            wanted.then(|| Array::from_f64(dtype, shape, &numbers).expect("a shape that fits"))
+            wanted.then(|| Arc::new(Array::from_f64(dtype, shape, &numbers).expect("a shape that fits")))
         };
         op.args.iter().enumerate().map(tangent).collect()
     }
@@ -275,7 +276,7 @@ pub(crate) struct Question {
     pub(crate) member: &'static str,
     pub(crate) title: String,
     values: bool,
-    directions: Vec<Vec<Option<Array>>>,
+    directions: Vec<Vec<Option<Arc<Array>>>>,
     weights: Weights,
     gradients: Vec<usize>,
 }
@@ -283,7 +284,9 @@ pub(crate) struct Question {
 impl Question {
     /// The same in another dtype.
     pub(crate) fn cast(&self, dtype: DType) -> Self {
-        let cast = |d: &Vec<Option<Array>>| d.iter().map(|a| a.clone().map(|a| a.cast(dtype))).collect();
+        let cast = |d: &Vec<Option<Arc<Array>>>| {
+            d.iter().map(|a| a.as_ref().map(|a| Arc::new(a.cast(dtype).unwrap()))).collect()
+        };
         Self { directions: self.directions.iter().map(cast).collect(), ..self.clone() }
     }
 
@@ -304,8 +307,11 @@ impl Question {
         outputs: &[Array],
         evaluate: &mut dyn FnMut(&Request<'_, '_>) -> Result<Evaluated>,
     ) -> Result<Evaluated> {
-        let views: Vec<Vec<Option<View<'_>>>> =
-            self.directions.iter().map(|d| d.iter().map(|a| a.as_ref().map(Array::view)).collect()).collect();
+        let views: Vec<Vec<Option<View<'_>>>> = self
+            .directions
+            .iter()
+            .map(|d| d.iter().map(|a| a.as_ref().map(|a| a.view())).collect())
+            .collect();
         let directions: Vec<&[Option<View<'_>>]> = views.iter().map(Vec::as_slice).collect();
         let weights: Vec<Array> = outputs.iter().map(weights_for).collect();
         let cotangents: Vec<Option<Cotangent<'_>>> = match self.weights {
@@ -328,6 +334,6 @@ impl Question {
 fn weights_for(output: &Array) -> Array {
     let mut rng = SplitMix64(15);
     let numbers: Vec<f64> =
-        output.to_f64().iter().map(|_| f64::from(rng.uniform(-1.0, 1.0) as f32)).collect();
+        output.to_f64().unwrap().iter().map(|_| f64::from(rng.uniform(-1.0, 1.0) as f32)).collect();
     Array::from_f64(output.dtype(), output.shape(), &numbers).expect("a shape that fits")
 }

@@ -375,7 +375,7 @@ fn reduce<'a>(launch: &mut Launch<'_>, r: &Reduction, sums: impl Iterator<Item =
     let components = launch.components(r.param);
     let batch = r.batch.and_then(|b| launch.batch(b));
     let Some(mut output) = launch.output(r.param, r.role) else { return };
-    let mut targets = output.view().to_f64();
+    let mut targets = output.view().to_f64().expect("an array of the host");
     for (row, sum) in sums.enumerate() {
         targets[batch.map_or(0, |b| b.of(row)) * components + r.component] += sum;
     }

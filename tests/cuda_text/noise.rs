@@ -27,7 +27,7 @@ impl Noise {
     fn noisy(&self, view: &View<'_>) -> Array {
         let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers: Vec<f64> =
-            view.to_f64().iter().map(|x| x * (1.0 + SIZE * rng.uniform(-1.0, 1.0))).collect();
+            view.to_f64().unwrap().iter().map(|x| x * (1.0 + SIZE * rng.uniform(-1.0, 1.0))).collect();
         Array::from_f64(DType::F64, view.shape(), &numbers).expect("the view's own shape")
     }
 }
@@ -44,7 +44,7 @@ impl Noise {
             .iter()
             .map(|(_, bound)| match bound {
                 Bound::Input(view) if is_real(view) => Some(self.noisy(view)),
-                Bound::Output { array, .. } => Some(array.view().to_array()),
+                Bound::Output { array, .. } => Some(array.view().to_array().expect("an array of the host")),
                 Bound::Input(_) | Bound::Unwanted => None,
             })
             .collect();

@@ -257,7 +257,9 @@ impl World {
             let of = |name: &str| array(Self::shape(name), seed + n as f64);
             match (&spec.kind, spec.name.as_str()) {
                 // Few different ones, so that most rows have several that are largest.
-                (ArgKind::Real { .. }, "heights") => Some(of("heights").map(|x| (3.0 * x).round() / 3.0)),
+                (ArgKind::Real { .. }, "heights") => {
+                    Some(of("heights").map(|x| (3.0 * x).round() / 3.0).unwrap())
+                }
                 (ArgKind::Real { .. }, name) => Some(of(name)),
                 _ => None,
             }
@@ -300,7 +302,7 @@ impl World {
             let done = op.evaluate(context, &args, &request).expect("derivatives");
             answers.extend(done.values.into_iter().chain(done.gradients));
         }
-        answers.iter().map(Array::to_f64).collect()
+        answers.iter().map(|a| a.to_f64().unwrap()).collect()
     }
 }
 

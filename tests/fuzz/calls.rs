@@ -153,7 +153,7 @@ fn spoil(op: &Op, plan: &Plan, given: &mut [Given], choices: &mut Choices) {
         // Something else altogether.
         (_, 4) => anything(choices),
         (Given::Array(array), 0) => Given::Array(with_number(array, choices)),
-        (Given::Array(array), 1) => Given::Array(array.clone().cast(choices.of(&DTYPES))),
+        (Given::Array(array), 1) => Given::Array(array.cast(choices.of(&DTYPES)).unwrap()),
         (Given::Array(array), 2) => Given::Array(reshaped(array, plan, choices)),
         (Given::Array(array), _) => {
             let x = choices.of(&NUMBERS);
@@ -179,9 +179,9 @@ fn spoil(op: &Op, plan: &Plan, given: &mut [Given], choices: &mut Choices) {
 
 /// One element replaced.
 fn with_number(array: &Array, choices: &mut Choices) -> Array {
-    let mut data = array.to_f64();
+    let mut data = array.to_f64().unwrap();
     if data.is_empty() {
-        return array.clone();
+        return array.try_clone().unwrap();
     }
     let at = choices.below(data.len());
     data[at] = if choices.once_in(2) { choices.of(&INTEGERS) as f64 } else { choices.of(&NUMBERS) };
@@ -391,7 +391,7 @@ impl Asked {
             return Err(format!("{} gradients for {:?}", done.gradients.len(), self.gradients));
         }
         for array in done.values.iter().chain(&done.gradients).chain(done.saved.iter().flatten()) {
-            if array.to_f64().iter().any(|x| !x.is_finite()) {
+            if array.to_f64().unwrap().iter().any(|x| !x.is_finite()) {
                 return Err("a result that is not finite".into());
             }
         }

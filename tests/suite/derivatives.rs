@@ -40,7 +40,7 @@ fn first_derivatives() {
             let along = |h: f64| dot(&w, &call.value(&call.moved(&u, h)));
             let (numerical, _) = richardson(along, 0.0, 2e-2);
             let at = call.position(name);
-            let u_values = u[at].as_ref().expect("a direction").to_f64();
+            let u_values = u[at].as_ref().expect("a direction").to_f64().unwrap();
             let g = &gradient[differentiable.iter().position(|n| *n == at).expect("differentiable")];
             // Where alpha hardly matters (the whole sum does not depend on it) the parts set the scale.
             let scale = (rms(g) * (u_values.len() as f64).sqrt()).max(rms(&w) * (n as f64).sqrt() * 0.1);
@@ -80,7 +80,7 @@ fn second_derivatives() {
             for (k, at) in differentiable.iter().enumerate() {
                 let of = &call.op.args[*at].name;
                 let v = match &probe[*at] {
-                    Some(v) => v.to_f64(),
+                    Some(v) => v.to_f64().unwrap(),
                     None => random(7, hvp[k].len()),
                 };
                 let (numerical, _) = richardson(|h| dot(&g(&call.moved(&u, h))[k], &v), 0.0, 2e-2);
@@ -119,7 +119,7 @@ fn second_derivatives_by_strain() {
         let eta: [f64; 9] = random(3, 9).try_into().expect("nine");
         let zeta: [f64; 9] = random(4, 9).try_into().expect("nine");
         let systems = g(&call.arrays).len() / 9;
-        let mut u = vec![None; call.arrays.len()];
+        let mut u: Vec<_> = call.arrays.iter().map(|_| None).collect();
         u[by] =
             Some(Array::from_f64(DType::F64, &[systems, 3, 3], &eta.repeat(systems)).expect("shapes fit"));
         let hvp =
@@ -204,11 +204,11 @@ fn record(
         .enumerate()
         .map(|(n, arg)| match arg {
             madelung::op::Arg::Array(view) if call.op.is_differentiable(n) => {
-                let x = tape.input(view.to_array());
+                let x = tape.input(view.to_array().unwrap());
                 inputs[n] = Some(x);
                 Value::Var(x)
             }
-            madelung::op::Arg::Array(view) => Value::Ints(Arc::new(view.to_array())),
+            madelung::op::Arg::Array(view) => Value::Ints(Arc::new(view.to_array().expect("an array of the host"))),
             madelung::op::Arg::Structure(structure) => Value::Structure(owned(structure)),
             madelung::op::Arg::Grid(_) => unreachable!("no op of the library has a grid"),
             madelung::op::Arg::Real(x) => Value::Real(x),
@@ -234,10 +234,10 @@ fn tape_gives_the_analytic_gradients() {
         let terms = call.value(&call.arrays).iter().map(|e| e.abs()).sum::<f64>() / ALPHA;
         for times in [1.0, 2.0] {
             // A second pass adds to the first.
-            tape.backward(&[(energy, w.clone())]).expect("a backward pass");
+            tape.backward(&[(energy, w.try_clone().unwrap())]).expect("a backward pass");
             for (n, want) in by.iter().zip(&gradient) {
                 let Some(x) = inputs[*n] else { continue };
-                let got = tape.gradient(x).expect("a gradient").to_f64();
+                let got = tape.gradient(x).expect("a gradient").to_f64().unwrap();
                 let error = got.iter().zip(want).map(|(g, w)| (g - times * w).abs()).fold(0.0, f64::max);
                 let name = &call.op.args[*n].name;
                 let scale = rms(want).max(if name == "alpha" { terms } else { 0.0 });
@@ -251,14 +251,14 @@ fn tape_gives_the_analytic_gradients() {
         let moved = call.moved(&u, 0.01);
         for (x, array) in inputs.iter().zip(&moved) {
             if let (Some(x), Some(array)) = (x, array) {
-                tape.set(*x, array.clone()).expect("an input");
+                tape.set(*x, array.try_clone().unwrap()).expect("an input");
             }
         }
         tape.replay().expect("a replay");
-        assert_eq!(tape.value(energy).expect("a value").to_f64(), call.value(&moved));
-        tape.backward(&[(energy, w.clone())]).expect("a backward pass");
+        assert_eq!(tape.value(energy).expect("a value").to_f64().unwrap(), call.value(&moved));
+        tape.backward(&[(energy, w.try_clone().unwrap())]).expect("a backward pass");
         let want = call.gradient(&madelung::cpu::context(), &moved, Cotangent::Array(w.view()), &[]);
-        let got = tape.gradient(inputs[0].expect("positions")).expect("a gradient").to_f64();
+        let got = tape.gradient(inputs[0].expect("positions")).expect("a gradient").to_f64().unwrap();
         assert!(got.iter().zip(&want[0]).all(|(g, w)| (g - w).abs() <= 1e-13 * rms(&want[0])));
     }
 }
@@ -278,17 +278,17 @@ fn tape_differentiates_forces() {
         let ones = tape.constant(ones);
         let r = inputs[0].expect("positions");
         let forces = tape.differentiate(&[(energy, ones)], &[r]).expect("recorded")[0].expect("depends");
-        let f = tape.value(forces).expect("a value").clone();
-        let target: Vec<f64> = random(11, f.to_f64().len()).iter().map(|x| 0.1 * x).collect();
-        let residual: Vec<f64> = f.to_f64().iter().zip(&target).map(|(f, t)| f - t).collect();
+        let f = tape.value(forces).expect("a value");
+        let target: Vec<f64> = random(11, f.to_f64().unwrap().len()).iter().map(|x| 0.1 * x).collect();
+        let residual: Vec<f64> = f.to_f64().unwrap().iter().zip(&target).map(|(f, t)| f - t).collect();
         let residual = Array::from_f64(DType::F64, f.shape(), &residual).expect("shapes fit");
         tape.backward(&[(forces, residual)]).expect("second order");
         for name in ARGS {
             let at = call.position(name);
             let u = call.only(&call.direction(12), name);
             let (numerical, _) = richardson(|h| force_loss(&call.moved(&u, h), &target), 0.0, 2e-2);
-            let g = tape.gradient(inputs[at].expect("an input")).expect("a gradient").to_f64();
-            let u = u[at].as_ref().expect("a direction").to_f64();
+            let g = tape.gradient(inputs[at].expect("an input")).expect("a gradient").to_f64().unwrap();
+            let u = u[at].as_ref().expect("a direction").to_f64().unwrap();
             let scale = (rms(&g) * (g.len() as f64).sqrt()).max(0.1);
             check(&format!("{} force loss by {name}", call.op.name), dot(&g, &u), numerical, scale, 1e-7);
         }

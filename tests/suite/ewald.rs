@@ -19,9 +19,9 @@ fn sum(arrays: &Arrays, settings: &EwaldSettings) -> Sum {
     let done =
         ewald_summation(&madelung::cpu::context(), &arrays.system(), settings, None, &Options::everything())
             .expect("a sum");
-    let numbers = |a: Option<madelung::array::Array>| a.expect("asked for").to_f64();
+    let numbers = |a: Option<madelung::array::Array>| a.expect("asked for").to_f64().unwrap();
     Sum {
-        energies: done.energies.to_f64(),
+        energies: done.energies.to_f64().unwrap(),
         forces: numbers(done.forces),
         charge_gradients: numbers(done.charge_gradients),
         virial: numbers(done.virial),

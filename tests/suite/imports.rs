@@ -46,7 +46,7 @@ fn a_formula_of_another_crate_comes_with_its_derivative() {
         let value = q[n] * erfc / r[n];
         let slope = -2.0 / std::f64::consts::PI.sqrt() * alpha * (-x * x).exp();
         let derivative = q[n] * (slope - erfc / r[n]) / r[n];
-        let (e, g) = (got.values[0].to_f64()[n], got.gradients[0].to_f64()[n]);
+        let (e, g) = (got.values[0].to_f64().unwrap()[n], got.gradients[0].to_f64().unwrap()[n]);
         assert!((e - value).abs() <= 4e-15 * value.abs(), "{e} against {value}");
         assert!((g - derivative).abs() <= 8e-15 * derivative.abs(), "{g} against {derivative}");
     }

@@ -47,10 +47,10 @@ impl Arrays {
     /// The first system, with the numbers that the dtype has.
     pub(crate) fn rounded(&self) -> System {
         let rows = |v: Vec<f64>| v.chunks_exact(3).map(|r| [r[0], r[1], r[2]]).collect::<Vec<_>>();
-        let cell = rows(self.cell.to_f64());
+        let cell = rows(self.cell.to_f64().unwrap());
         System {
-            positions: rows(self.positions.to_f64()),
-            charges: self.charges.to_f64(),
+            positions: rows(self.positions.to_f64().unwrap()),
+            charges: self.charges.to_f64().unwrap(),
             cell: [cell[0], cell[1], cell[2]],
         }
     }
@@ -70,6 +70,11 @@ pub(crate) struct Call {
 pub(crate) const ALPHA: f64 = 0.8;
 const CUTOFF: f64 = 6.2 / ALPHA;
 
+/// A copy of an array of the host, if there is one.
+pub(crate) fn copied(array: &Option<Array>) -> Option<Array> {
+    array.as_ref().map(|a| a.try_clone().unwrap())
+}
+
 impl Call {
     pub(crate) fn new(op: &Arc<Op>, systems: &[&System]) -> Self {
         let given = Arrays::new(systems, DType::F64);
@@ -78,7 +83,7 @@ impl Call {
             given.system().neighbor_list(CUTOFF + 0.5, &madelung::backend::pool::Serial).expect("a list");
         let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
         let (miller, ptr) = miller_indices_batch(&cells, &[2.0 * ALPHA * 6.2]).expect("wave vectors");
-        let miller = madelung::array::View::from(miller.as_slice()).to_array();
+        let miller = Array::from(miller.as_slice());
         let alpha: Vec<f64> = (0..systems.len()).map(|b| ALPHA + 0.01 * b as f64).collect();
         let alpha = Array::from_f64(DType::F64, &[systems.len()], &alpha).expect("shapes fit");
         let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
@@ -86,11 +91,11 @@ impl Call {
             .args
             .iter()
             .map(|a| match a.name.as_str() {
-                "positions" => Some(given.positions.clone()),
-                "charges" => Some(given.charges.clone()),
-                "cell" => Some(given.cell.clone()),
-                "alpha" => Some(alpha.clone()),
-                "miller" => Some(miller.clone()),
+                "positions" => Some(given.positions.try_clone().unwrap()),
+                "charges" => Some(given.charges.try_clone().unwrap()),
+                "cell" => Some(given.cell.try_clone().unwrap()),
+                "alpha" => Some(alpha.try_clone().unwrap()),
+                "miller" => Some(miller.try_clone().unwrap()),
                 _ => None,
             })
             .collect();
@@ -125,7 +130,7 @@ impl Call {
     }
 
     pub(crate) fn value(&self, arrays: &[Option<Array>]) -> Vec<f64> {
-        self.op.value(&madelung::cpu::context(), &self.args(arrays)).expect("a value")[0].to_f64()
+        self.op.value(&madelung::cpu::context(), &self.args(arrays)).expect("a value")[0].to_f64().unwrap()
     }
 
     /// F_k along directions.
@@ -142,7 +147,9 @@ impl Call {
         let views = views(directions);
         let directions: Vec<&[_]> = views.iter().map(Vec::as_slice).collect();
         let request = Request { directions: &directions, ..Request::default() };
-        self.op.evaluate(context, &self.args(arrays), &request).expect("a tangent").values[0].to_f64()
+        self.op.evaluate(context, &self.args(arrays), &request).expect("a tangent").values[0]
+            .to_f64()
+            .unwrap()
     }
 
     /// G_k by every differentiable argument.
@@ -165,7 +172,7 @@ impl Call {
             ..Request::default()
         };
         let done = self.op.evaluate(context, &self.args(arrays), &request).expect("a gradient");
-        done.gradients.iter().map(Array::to_f64).collect()
+        done.gradients.iter().map(|a| a.to_f64().unwrap()).collect()
     }
 
     pub(crate) fn differentiable(&self) -> Vec<usize> {
@@ -184,7 +191,7 @@ impl Call {
             .map(|n| {
                 let array =
                     self.arrays[n].as_ref().filter(|_| self.op.is_differentiable(n) && n != strain)?;
-                let data: Vec<f64> = array.to_f64().iter().map(|_| rng.uniform(-1.0, 1.0)).collect();
+                let data: Vec<f64> = array.to_f64().unwrap().iter().map(|_| rng.uniform(-1.0, 1.0)).collect();
                 Some(Array::from_f64(DType::F64, array.shape(), &data).expect("shapes fit"))
             })
             .collect()
@@ -193,28 +200,29 @@ impl Call {
     /// One argument's part of a direction.
     pub(crate) fn only(&self, direction: &[Option<Array>], name: &str) -> Vec<Option<Array>> {
         let keep = self.position(name);
-        direction.iter().enumerate().map(|(n, u)| u.clone().filter(|_| n == keep)).collect()
+        direction.iter().enumerate().map(|(n, u)| copied(u).filter(|_| n == keep)).collect()
     }
 
     /// x + h u
     pub(crate) fn moved(&self, direction: &[Option<Array>], h: f64) -> Vec<Option<Array>> {
         let moved = |(x, u): (&Option<Array>, &Option<Array>)| match (x, u) {
             (Some(x), Some(u)) => {
-                let data: Vec<f64> = x.to_f64().iter().zip(u.to_f64()).map(|(x, u)| x + h * u).collect();
+                let data: Vec<f64> =
+                    x.to_f64().unwrap().iter().zip(u.to_f64().unwrap()).map(|(x, u)| x + h * u).collect();
                 Some(Array::from_f64(DType::F64, x.shape(), &data).expect("shapes fit"))
             }
-            (x, _) => x.clone(),
+            (x, _) => copied(x),
         };
         self.arrays.iter().zip(direction).map(moved).collect()
     }
 
     /// The arrays under r → r(1 + hη), cell → cell(1 + hη), the same η in every system.
     pub(crate) fn strained(&self, eta: &[f64; 9], h: f64) -> Vec<Option<Array>> {
-        let mut arrays = self.arrays.clone();
+        let mut arrays: Vec<_> = self.arrays.iter().map(copied).collect();
         for name in ["positions", "cell"] {
             let n = self.position(name);
             if let Some(array) = &self.arrays[n] {
-                let rows = array.to_f64();
+                let rows = array.to_f64().unwrap();
                 let data: Vec<f64> = (0..rows.len())
                     .map(|k| {
                         let (row, c) = (&rows[k / 3 * 3..k / 3 * 3 + 3], k % 3);

@@ -1,9 +1,9 @@
-//! A frame as a call of a member of an op's family.
+//! The handler of members of ops.
 //!
-//! Operands are the tensors of the op's inputs, then those of cotangents and directions that are there (`mask` says
-//! which); numbers are attributes of their names. Under jit a pair list has room for more pairs than it holds: entries
-//! behind the last one are left out here, and results with an element per pair are zero there. A list that is too short
-//! is unusable, so that all results are NaN. On a device, where nothing is read, the op itself sees to both.
+//! Operands are the tensors of the op's inputs, then the present ones (by `mask`) of cotangents, residuals and
+//! directions; numbers are attributes. Under jit a pair list has a capacity beyond its pairs: on the CPU the handler
+//! removes unused entries, and results with an element per pair are padded with zeros. If the capacity is too small,
+//! all results are NaN. On a device, where the host reads no offsets, the op itself does both.
 
 use crate::ffi::{Call, Operand, Output};
 use madelung_bridge::layout::{Part, Type};
@@ -14,7 +14,7 @@ use madelung_core::op::{ArgKind, Size};
 use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
 
-/// A member's call, as read from a frame.
+/// The arguments of a member, read from a frame.
 pub(crate) struct MemberCall<'a> {
     pub(crate) entry: &'static Entry,
     pub(crate) mask: u64,
@@ -43,7 +43,7 @@ impl<'a> MemberCall<'a> {
 
     /// Checks that there are as many operands as the member takes.
     pub(crate) fn check(&self) -> Result<()> {
-        let expected = self.entry.tensors() + (0..self.extras()).filter(|n| self.there(*n)).count();
+        let expected = self.entry.tensors() + (0..self.extras()).filter(|n| self.is_present(*n)).count();
         if self.operands.len() == expected {
             return Ok(());
         }
@@ -51,27 +51,30 @@ impl<'a> MemberCall<'a> {
         Err(Error::argument("operands", format!("{expected} arrays"), got))
     }
 
-    /// The number of arrays that may follow the op's.
+    /// The largest number of arrays that follow the op's inputs.
     fn extras(&self) -> usize {
         self.entry.member.extra_tensors(self.entry.counts)
     }
 
-    /// Whether the n-th of them does.
-    fn there(&self, n: usize) -> bool {
+    /// Whether the n-th array after the op's inputs is present.
+    fn is_present(&self, n: usize) -> bool {
         self.mask >> n & 1 != 0
     }
 
-    /// The results of the member for its operands as `view` reads them, each with its name.
+    /// The results of the member for the views that `view` makes of operands and their names.
     pub(crate) fn evaluate<'v>(
         &'v self,
         context: &Context<'_>,
         view: impl Fn(&'v Operand<'a>, &dyn Fn() -> String) -> Result<View<'v>>,
     ) -> Result<Vec<Array>> {
-        let (entry, there) = (self.entry, |n: usize| self.there(n));
-        let mut views =
-            self.operands.iter().enumerate().map(|(n, operand)| view(operand, &|| name(entry, n, &there)));
+        let (entry, is_present) = (self.entry, |n: usize| self.is_present(n));
+        let mut views = self
+            .operands
+            .iter()
+            .enumerate()
+            .map(|(n, operand)| view(operand, &|| name(entry, n, &is_present)));
         let tensors: Vec<View<'_>> = views.by_ref().take(entry.tensors()).collect::<Result<_>>()?;
-        let extra = (0..self.extras()).map(|n| there(n).then(|| views.next()).flatten().transpose());
+        let extra = (0..self.extras()).map(|n| is_present(n).then(|| views.next()).flatten().transpose());
         let extra: Vec<Option<View<'_>>> = extra.collect::<Result<_>>()?;
         let evaluated = entry.evaluate(context, &tensors, &self.numbers, &extra, self.want)?;
         let arrays = evaluated.values.into_iter().chain(evaluated.gradients);
@@ -105,9 +108,9 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
 }
 
 /// The name of operand `n`, for errors.
-fn name(entry: &Entry, n: usize, there: &dyn Fn(usize) -> bool) -> String {
+fn name(entry: &Entry, n: usize, is_present: &dyn Fn(usize) -> bool) -> String {
     let count = entry.tensors();
-    let extra = n.checked_sub(count).and_then(|n| (0..).filter(|k| there(*k)).nth(n));
+    let extra = n.checked_sub(count).and_then(|n| (0..).filter(|k| is_present(*k)).nth(n));
     entry.name(extra.map_or(n, |k| count + k))
 }
 
@@ -116,7 +119,7 @@ fn name(entry: &Entry, n: usize, there: &dyn Fn(usize) -> bool) -> String {
 fn cut<'e>(
     entry: &'e Entry,
     operands: &mut [Operand<'_>],
-    there: &dyn Fn(usize) -> bool,
+    is_present: &dyn Fn(usize) -> bool,
 ) -> Result<Option<BTreeMap<&'e str, usize>>> {
     let mut cuts = BTreeMap::new();
     let tensors: Vec<_> = entry.inputs.iter().filter(|input| input.kind == Type::Tensor).collect();
@@ -148,7 +151,7 @@ fn cut<'e>(
         Part::Real | Part::Ints => shape(input.arg),
         _ => &[],
     });
-    let extras = (0..entry.member.extra_tensors(entry.counts)).filter(|k| there(*k));
+    let extras = (0..entry.member.extra_tensors(entry.counts)).filter(|k| is_present(*k));
     let of_extras = extras.map(|k| match entry.extra(k) {
         Extra::Cotangent(output) => &entry.op.outputs[output].shape[..],
         Extra::Tangent(arg) => shape(arg),

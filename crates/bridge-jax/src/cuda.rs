@@ -1,8 +1,8 @@
-//! A frame on the stream of a CUDA device.
+//! Handlers of members on a CUDA stream.
 //!
-//! Scratch comes from XLA's allocator, and goes back to it when the handler returns, so that a captured call must not
-//! run again. Or it is the last result of the call, which XLA keeps whenever the call runs, also as a part of a graph:
-//! its size follows from the types and sizes of the arrays, without a device.
+//! Scratch either comes from XLA's allocator and is freed when the handler returns, so that a captured call must not be
+//! replayed. Or scratch is the last result of the call, which stays valid whenever XLA runs or replays the call; its
+//! size follows from the types and shapes of the arrays, without a device.
 
 use crate::call::MemberCall;
 use crate::ffi::{Call, Operand, Output, unfit};
@@ -15,16 +15,16 @@ use madelung_core::backend::context::Allocator;
 use madelung_cuda::{Stream, measure};
 use std::sync::{Mutex, PoisonError};
 
-/// A call by its types and sizes.
+/// The signature of a call: its attributes, types and shapes.
 #[derive(Clone, Debug)]
 pub struct Outline<'a> {
     /// The member's target.
     pub target: &'a str,
-    /// Bits of the arrays that follow the op's, of those that may.
+    /// Bits that mark the present arrays among those that follow the op's inputs.
     pub mask: u64,
-    /// Bits of the inputs whose gradients are wanted.
+    /// Bits that mark the requested gradients.
     pub want: u64,
-    /// The numbers among the op's inputs: integers, or the bits of floats.
+    /// The numbers among the op's inputs: integers, or the bits of f64s.
     pub numbers: Vec<u64>,
     /// The types and shapes of operands.
     pub operands: Vec<(DType, Vec<usize>)>,
@@ -32,30 +32,34 @@ pub struct Outline<'a> {
     pub results: Vec<(DType, Vec<usize>)>,
 }
 
-/// The bytes of scratch that a call needs as its last result.
+/// The size in bytes of the scratch result of a call.
 ///
 /// # Errors
-/// There is no such member, the arrays do not fit the member, or only a device knows.
+/// The target is unknown, the arrays do not fit the member, or the size depends on values.
 pub fn scratch(outline: &Outline<'_>) -> Result<usize> {
     let mut member = MemberCall {
         entry: find(outline.target)?,
         mask: outline.mask,
         want: outline.want,
         numbers: outline.numbers.clone(),
-        operands: outline.operands.iter().map(|(dtype, shape)| Operand::nowhere(*dtype, shape)).collect(),
-        outputs: outline.results.iter().map(|(dtype, shape)| Output::nowhere(*dtype, shape)).collect(),
+        operands: outline
+            .operands
+            .iter()
+            .map(|(dtype, shape)| Operand::without_memory(*dtype, shape))
+            .collect(),
+        outputs: outline.results.iter().map(|(dtype, shape)| Output::without_memory(*dtype, shape)).collect(),
     };
     member.check()?;
     measure(|context, stream| put(&mut member, context, stream))
 }
 
-/// Puts a member on XLA's stream, with scratch of XLA's allocator.
+/// Enqueues a member on XLA's stream, with scratch from XLA's allocator.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     let mut member = MemberCall::read(call)?;
     on_stream(call, None, |context, stream| put(&mut member, context, stream))
 }
 
-/// Puts a member on XLA's stream, with the last result as scratch.
+/// Enqueues a member on XLA's stream, with the last result as scratch.
 pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
     let mut member = MemberCall::read(call)?;
     let scratch = scratch_of(&mut member.outputs)?;
@@ -75,7 +79,7 @@ fn put(member: &mut MemberCall<'_>, context: &Context<'_>, stream: Stream) -> Re
     Ok(())
 }
 
-/// An allocator of scratch that places results in the frame's own.
+/// An allocator that places results in the frame's buffers.
 struct InPlace<'a> {
     scratch: &'a dyn Allocator,
     results: Vec<Mutex<Option<Array>>>,

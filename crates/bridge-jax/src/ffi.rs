@@ -1,9 +1,8 @@
 //! XLA's typed FFI: the C structs of `xla/ffi/api/c_api.h`, and a frame as safe views.
 //!
-//! The structs are the part that every runtime from 0.1 (jaxlib 0.4.35) to 0.3 lays out alike; fields that later ones
-//! added come behind it and are not touched. XLA calls a handler with a frame that stays valid for the call; meanwhile
-//! its operand buffers are not written, and its result buffers belong to the handler. No panic unwinds out of a
-//! handler.
+//! The structs are the common prefix of the runtimes from 0.1 (jaxlib 0.4.35) to 0.3; later runtimes append fields,
+//! which are not used. XLA calls a handler with a frame that is valid during the call, when nothing writes to the
+//! operand buffers and the result buffers belong to the handler. No panic unwinds out of a handler.
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
 use madelung_core::array::{Array, DType, Data, Place, View};
@@ -14,9 +13,9 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-/// The version of the header that these declarations were read from.
+/// The header version of these declarations.
 const HEADER: (c_int, c_int) = (0, 3);
-/// The version that every runtime since the first to ask accepts.
+/// The oldest version, which every runtime accepts.
 const OLDEST: (c_int, c_int) = (0, 1);
 
 const EXTENSION_METADATA: u32 = 1;
@@ -29,7 +28,7 @@ const INVALID_ARGUMENT: u32 = 3;
 const UNIMPLEMENTED: u32 = 12;
 const INTERNAL: u32 = 13;
 
-/// The trait of handlers whose work XLA may capture in a command buffer, and run again.
+/// The trait of handlers whose work XLA may capture in a command buffer and replay.
 pub(crate) const CAPTURABLE: u32 = 1;
 
 const S64: u32 = 5;
@@ -80,7 +79,7 @@ struct ErrorCreate {
     code: u32,
 }
 
-/// A function of XLA's. It returns an error, or null.
+/// XLA's table of functions, each of which returns an error or null.
 #[repr(C)]
 pub(crate) struct Api {
     size: usize,
@@ -99,8 +98,8 @@ pub(crate) struct Api {
     pub(crate) memory_free: Option<unsafe extern "C" fn(*mut ApiArguments<2>) -> *mut c_void>,
 }
 
-/// The arguments of a function of XLA's: its subject (the execution's context, an error), and words that it reads or
-/// writes.
+/// The arguments of a function of XLA: its subject (the execution's context, or an error), and the words that it reads
+/// or writes.
 #[repr(C)]
 pub(crate) struct ApiArguments<const WORDS: usize> {
     size: usize,
@@ -156,7 +155,7 @@ struct Attributes {
     items: *const *const c_void,
 }
 
-/// A call as XLA makes it.
+/// XLA's frame of a call.
 #[repr(C)]
 pub struct CallFrame {
     size: usize,
@@ -169,13 +168,13 @@ pub struct CallFrame {
     attributes: Attributes,
 }
 
-/// A handler, as it is registered. The result is XLA's error, or null.
+/// A handler for registration, which returns XLA's error or null.
 pub type Handler = unsafe extern "C" fn(*mut CallFrame) -> *mut c_void;
 
-/// A frame that is being executed.
+/// A frame during its execution.
 pub(crate) struct Call<'a>(&'a CallFrame);
 
-/// An operand.
+/// An operand buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand<'a> {
     dtype: u32,
@@ -184,7 +183,7 @@ pub(crate) struct Operand<'a> {
     life: std::marker::PhantomData<&'a u8>,
 }
 
-/// A result, which is to be written.
+/// A result buffer.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
     dtype: u32,
@@ -202,9 +201,9 @@ fn dtype_of(number: u32) -> Option<DType> {
 }
 
 impl<'a> Call<'a> {
-    /// XLA's functions, and the context that they are asked about.
+    /// XLA's functions, and the execution context to pass to them.
     pub(crate) fn runtime(&self) -> (&'static Api, *mut c_void) {
-        // SAFETY: a frame that is executed has the API, which stays for as long as the process lives.
+        // SAFETY: an executed frame has the API, which lives as long as the process.
         (unsafe { &*self.0.api }, self.0.context)
     }
 
@@ -233,7 +232,7 @@ impl<'a> Call<'a> {
     fn buffers(&self, of: &Buffers) -> Result<Vec<(u32, *mut u8, Vec<usize>)>> {
         let mut out = Vec::with_capacity(of.count as usize);
         for n in 0..of.count as usize {
-            // SAFETY: XLA gives `count` kinds and items, and an item of this kind is a buffer with `rank` sizes.
+            // SAFETY: there are `count` kinds and items, and an item of this kind is a buffer with `rank` sizes.
             let (kind, raw) = unsafe { (*of.kinds.add(n), &**of.items.add(n)) };
             if kind != BUFFER {
                 return Err(Error::Unsupported(format!(
@@ -260,11 +259,11 @@ impl<'a> Call<'a> {
         Ok(out)
     }
 
-    /// The attribute of a name: its kind and its value.
+    /// The kind and value of the attribute `name`.
     fn attribute(&self, name: &str) -> Result<(u32, *const c_void)> {
         let of = &self.0.attributes;
         for n in 0..of.count as usize {
-            // SAFETY: XLA gives `count` names, kinds and items.
+            // SAFETY: there are `count` names, kinds and items.
             let (text, kind, item) = unsafe { (&**of.names.add(n), *of.kinds.add(n), *of.items.add(n)) };
             if text.bytes() == name.as_bytes() {
                 return Ok((kind, item));
@@ -279,7 +278,7 @@ impl<'a> Call<'a> {
             // SAFETY: an attribute of this kind is a scalar.
             let scalar = unsafe { &*item.cast::<Scalar>() };
             if scalar.dtype == dtype {
-                // SAFETY: both dtypes that are asked for have 64 bits.
+                // SAFETY: both dtypes in use have 64 bits.
                 return Ok(unsafe { scalar.value.cast::<u64>().read_unaligned() });
             }
         }
@@ -296,13 +295,13 @@ impl<'a> Call<'a> {
         self.scalar(name, F64, "a double")
     }
 
-    /// A text.
+    /// The string attribute `name`.
     pub(crate) fn text(&self, name: &str) -> Result<&'a str> {
         let (kind, item) = self.attribute(name)?;
         if kind != ATTRIBUTE_STRING {
             return Err(Error::argument(name, "an attribute that is a string", "one of another type"));
         }
-        // SAFETY: an attribute of this kind is a text, which lives as long as the frame.
+        // SAFETY: an attribute of this kind is a string, which lives as long as the frame.
         let text: &'a Text = unsafe { &*item.cast::<Text>() };
         std::str::from_utf8(text.bytes()).map_err(|e| Error::argument(name, "UTF-8", e.to_string()))
     }
@@ -312,15 +311,15 @@ impl Text {
     fn bytes(&self) -> &[u8] {
         match self.len {
             0 => &[],
-            // SAFETY: XLA's text has so many bytes.
+            // SAFETY: the string has `n` bytes.
             n => unsafe { std::slice::from_raw_parts(self.start, n) },
         }
     }
 }
 
 impl<'a> Operand<'a> {
-    /// An operand without elements, which has a type and a shape alone.
-    pub(crate) fn nowhere(dtype: DType, shape: &[usize]) -> Self {
+    /// An operand without memory, for measuring the scratch of a call.
+    pub(crate) fn without_memory(dtype: DType, shape: &[usize]) -> Self {
         Self {
             dtype: number_of(dtype),
             data: null_mut(),
@@ -329,10 +328,9 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// The elements of an array in the memory of the host; the shape may have been made smaller along the first axis.
-    /// `name` is that of the argument.
+    /// A view of an operand in host memory; `name` is the name of the argument in errors.
     pub(crate) fn view(&self, name: &dyn Fn() -> String) -> Result<View<'a>> {
-        let dtype = self.known(name)?;
+        let dtype = self.supported_dtype(name)?;
         let data = match dtype {
             DType::F16 => Data::F16(self.elements()),
             DType::BF16 => Data::BF16(self.elements()),
@@ -344,15 +342,15 @@ impl<'a> Operand<'a> {
         View::new(data, &self.shape)
     }
 
-    /// A view of an operand in the memory of a device.
+    /// A view of an operand in device memory.
     pub(crate) fn view_on(&self, place: Place, name: &dyn Fn() -> String) -> Result<View<'a>> {
-        let dtype = self.known(name)?;
-        // SAFETY: XLA has as many elements there, in row-major order, and keeps what writes to them in the order of the
-        // stream that it calls with.
+        let dtype = self.supported_dtype(name)?;
+        // SAFETY: the buffer has as many elements, in row-major order, and XLA orders writes to it on the call's
+        // stream.
         Ok(unsafe { View::remote(place, dtype, &self.shape, self.data.addr() as u64) })
     }
 
-    fn known(&self, name: &dyn Fn() -> String) -> Result<DType> {
+    fn supported_dtype(&self, name: &dyn Fn() -> String) -> Result<DType> {
         dtype_of(self.dtype).ok_or_else(|| {
             let expected = "an array of floating-point numbers or of int32 or int64";
             Error::argument(name(), expected, "one of another dtype")
@@ -362,16 +360,16 @@ impl<'a> Operand<'a> {
     fn elements<T>(&self) -> &'a [T] {
         match self.shape.iter().product() {
             0 => &[],
-            // SAFETY: `buffers` found memory that is there and aligned, XLA has as many elements there and more, in
-            // row-major order, and they stay through the call.
+            // SAFETY: `buffers` checked that the memory is not null and aligned; it has at least as many elements (rows
+            // may have been cut off), in row-major order, and is valid during the call.
             n => unsafe { std::slice::from_raw_parts(self.data.cast(), n) },
         }
     }
 }
 
 impl Output<'_> {
-    /// An output without memory, like [`Operand::nowhere`].
-    pub(crate) fn nowhere(dtype: DType, shape: &[usize]) -> Self {
+    /// An output without memory, like [`Operand::without_memory`].
+    pub(crate) fn without_memory(dtype: DType, shape: &[usize]) -> Self {
         Self {
             dtype: number_of(dtype),
             data: null_mut(),
@@ -380,22 +378,22 @@ impl Output<'_> {
         }
     }
 
-    /// The result as an array of a device, for work on the stream of the call.
+    /// The result as an array of a device, for work on the call's stream.
     pub(crate) fn array_on(&self, place: Place) -> Result<Array> {
         let dtype = dtype_of(self.dtype).ok_or_else(unknown)?;
-        // SAFETY: XLA has as many elements there, in row-major order, which nobody else uses until the stream has come so
-        // far; the array is gone when the handler returns.
+        // SAFETY: the buffer has as many elements, in row-major order, and belongs to this work of the stream; the
+        // array is dropped before the handler returns.
         Ok(unsafe { Array::remote(place, dtype, &self.shape, self.data.addr() as u64, Box::new(())) })
     }
 
-    /// The result as memory for a call to work in.
+    /// The result as scratch memory of the call.
     pub(crate) fn arena_on(&self, stream: Stream) -> Result<Arena> {
         let (U8, [bytes]) = (self.dtype, &self.shape[..]) else {
             let got = format!("an array of shape {:?} and another dtype", self.shape);
             return Err(Error::argument("scratch", "uint8 of one axis as the last result", got));
         };
-        // SAFETY: XLA has as many bytes there, which nobody else uses until the stream has come so far; what is in them is
-        // gone when the handler returns.
+        // SAFETY: the buffer has as many bytes and belongs to this work of the stream; arrays in it are dropped before
+        // the handler returns.
         Ok(unsafe { Arena::new(stream, self.data.addr() as u64, *bytes) })
     }
 
@@ -404,7 +402,7 @@ impl Output<'_> {
         Ok(size * self.shape.iter().product::<usize>())
     }
 
-    /// Writes an array, and zeros behind it where it has fewer rows.
+    /// Writes an array, padded with rows of zeros.
     pub(crate) fn write(&mut self, array: &View<'_>) -> Result<()> {
         let (whole, shape) = (self.bytes()?, array.shape());
         let fits = shape.len() == self.shape.len()
@@ -413,7 +411,7 @@ impl Output<'_> {
         self.must_fit(array, fits)?;
         let bytes = array.len() * array.dtype().size();
         if whole > 0 {
-            // SAFETY: the result has `whole` bytes, `bytes` of which the array has too; they are apart.
+            // SAFETY: the result has `whole` bytes and the array `bytes` ≤ `whole`; they do not overlap.
             unsafe {
                 std::ptr::copy_nonoverlapping(array.data().pointer(), self.data, bytes);
                 std::ptr::write_bytes(self.data.add(bytes), 0, whole - bytes);
@@ -422,7 +420,7 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Puts a copy of an array of the device on a stream, if it is not the result itself.
+    /// Enqueues a copy of a device array to the result, unless it is the result itself.
     pub(crate) fn write_on(&mut self, stream: Stream, array: &View<'_>) -> Result<()> {
         self.must_fit(array, array.shape() == self.shape)?;
         let (Data::Device(from), bytes) = (array.data(), self.bytes()?) else {
@@ -431,7 +429,7 @@ impl Output<'_> {
         if from.address() == self.data.addr() as u64 {
             return Ok(());
         }
-        // SAFETY: XLA has as many bytes for the result, which nobody else uses until the stream has come so far.
+        // SAFETY: the buffer has as many bytes and belongs to this work of the stream.
         unsafe { stream.copy(self.data.addr() as u64, from.address(), bytes) }
     }
 
@@ -442,13 +440,13 @@ impl Output<'_> {
         Err(unfit(array.dtype(), array.shape(), &self.shape))
     }
 
-    /// Writes NaN everywhere (0 in integers).
+    /// Sets all elements to NaN (integers to 0).
     pub(crate) fn poison(&mut self) -> Result<()> {
-        // All bits set are a NaN in every format.
+        // All bits set is a NaN in every format.
         let byte = if dtype_of(self.dtype).is_some_and(|dtype| dtype.is_real()) { 0xff } else { 0 };
         let whole = self.bytes()?;
         if whole > 0 {
-            // SAFETY: the result has so many bytes.
+            // SAFETY: the result has `whole` bytes.
             unsafe { std::ptr::write_bytes(self.data, byte, whole) };
         }
         Ok(())
@@ -459,7 +457,7 @@ fn unknown() -> Error {
     Error::Unsupported("JAX: a result of a dtype that no op has".into())
 }
 
-/// The error of a result that does not fit the frame's buffer.
+/// The error of a result that does not fit its buffer.
 pub(crate) fn unfit(dtype: DType, shape: &[usize], room: &[usize]) -> Error {
     let got = format!("{dtype} of shape {shape:?} for one of shape {room:?}");
     Error::argument("result", "the array that tracing has promised", got)
@@ -476,14 +474,14 @@ pub(crate) unsafe fn enter(
 ) -> *mut c_void {
     // SAFETY: as promised by the caller.
     let frame = unsafe { &*frame };
-    // SAFETY: extensions are a list, and one of this kind has the metadata; the API, where it is given, has a version.
+    // SAFETY: extensions are a linked list, and one of this kind has the metadata; the API, if given, has a version.
     unsafe {
         let mut extension = frame.extension;
         while !extension.is_null() {
             if (*extension).kind == EXTENSION_METADATA {
                 let metadata = (*extension.cast::<MetadataExtension>()).metadata;
-                // A runtime takes versions up to its own, and with a later one it would lose its whole backend. Those
-                // up to 0.1 do not say theirs.
+                // A runtime rejects versions later than its own, and fails to load the backend. Runtimes up to 0.1 do
+                // not report a version.
                 let answer = match frame.api.is_null() {
                     true => OLDEST,
                     false => HEADER.min(((*frame.api).version.major, (*frame.api).version.minor)),
@@ -503,7 +501,9 @@ pub(crate) unsafe fn enter(
         Ok(Err(error @ Error::Unsupported(_))) => (UNIMPLEMENTED, error.to_string()),
         Ok(Err(error @ Error::Driver(_))) => (INTERNAL, error.to_string()),
         Ok(Err(error)) => (INVALID_ARGUMENT, error.to_string()),
-        Err(panic) => (INTERNAL, format!("a defect in Madelung, please report it: {}", said(&*panic))),
+        Err(panic) => {
+            (INTERNAL, format!("a defect in Madelung, please report it: {}", panic_message(&*panic)))
+        }
     };
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
     let mut create = ErrorCreate {
@@ -512,11 +512,11 @@ pub(crate) unsafe fn enter(
         message: message.as_ptr(),
         code,
     };
-    // SAFETY: a frame that is executed has the API; the text is copied.
+    // SAFETY: an executed frame has the API; the message is copied.
     unsafe { ((*frame.api).error_create)(&raw mut create) }
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

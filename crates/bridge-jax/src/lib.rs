@@ -1,10 +1,10 @@
-//! The op list as typed XLA FFI handlers.
+//! The ops as typed XLA FFI handlers.
 //!
 //! The bridge links to no jaxlib and needs no C++: the C structs of the FFI are declared by hand, and one binary serves
-//! every jaxlib from 0.6 on. For each platform there is one handler for all members of all ops, and one for the search
-//! of neighbours; each is registered under the name of every member, `namespace.name_vN_suffix`. On CUDA a call runs on
-//! XLA's stream, with scratch of XLA's, and without waiting for it. Handlers keep no state between calls. What JAX
-//! takes from Python (primitives and their rules) is made in `madelung.jax` from the [`describe`]d ops.
+//! every jaxlib from 0.6 on. For each platform there is one handler for all members of all ops, registered under the
+//! name of every member, `namespace.name_vN_suffix`, and one for the neighbour search. On CUDA a call is enqueued on
+//! XLA's stream, with XLA's scratch memory. Handlers keep no state between calls. `madelung.jax` makes the primitives
+//! and their rules from the [`describe`]d ops.
 
 mod call;
 mod cuda;
@@ -21,10 +21,10 @@ pub use search::search_scratch;
 /// The handlers of a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// The one of the target's name.
+    /// The handler registered under the target's name.
     pub plain: Handler,
-    /// The one whose last result is scratch of as many bytes as [`scratch`] and [`search_scratch`] say, registered under
-    /// the target's name and [`WITH_SCRATCH`].
+    /// The handler whose last result is scratch, of the size that [`scratch`] or [`search_scratch`] gives; registered
+    /// under the target's name with the suffix [`WITH_SCRATCH`].
     pub with_scratch: Option<Handler>,
 }
 
@@ -35,7 +35,7 @@ pub struct Handlers {
     pub platform: &'static str,
     /// The handlers of members of ops.
     pub member: Pair,
-    /// The handlers of the search for neighbours.
+    /// The handlers of the neighbour search.
     pub search: Pair,
 }
 
@@ -56,5 +56,5 @@ pub const HANDLERS: [Handlers; 2] = [
 /// The suffix of a target whose last result is scratch.
 pub const WITH_SCRATCH: &str = "_with_scratch";
 
-/// The target of the search for neighbours.
+/// The target of the neighbour search.
 pub const SEARCH: &str = search::TARGET;

@@ -1,7 +1,7 @@
 //! Resources that XLA lends a call on a CUDA device: its stream, and scratch memory.
 //!
-//! XLA's functions may be called while the frame is executed, from any thread. An array of this memory is gone before
-//! the handler returns; freed memory goes to later work of the stream.
+//! XLA's functions may be called from any thread while the frame is executed. Arrays in scratch memory are dropped
+//! before the handler returns; freed memory goes to later work of the stream.
 #![expect(unsafe_code, reason = "foreign functions, and memory that they hand out")]
 
 use crate::ffi::{Api, ApiArguments, Call, Output};
@@ -12,10 +12,10 @@ use madelung_core::{Error, Result};
 use madelung_cuda::{Cuda, Stream};
 use std::ffi::{CStr, c_char, c_void};
 
-/// The largest alignment that XLA takes; its blocks begin at multiples of 256.
+/// The largest alignment that XLA accepts; its blocks begin at multiples of 256.
 const ALIGNMENT: usize = 16;
 
-/// XLA's functions in an execution.
+/// XLA's functions, and the context of an execution.
 #[derive(Clone, Copy)]
 struct Xla {
     api: &'static Api,
@@ -27,13 +27,13 @@ unsafe impl Send for Xla {}
 // SAFETY: as above.
 unsafe impl Sync for Xla {}
 
-/// The stream of a call, and an allocator of XLA's memory for work on that stream.
+/// The stream of a call, and XLA's allocator for work on that stream.
 struct Runtime {
     xla: Xla,
     stream: Stream,
 }
 
-/// Bytes of XLA's memory, given back when this is dropped.
+/// A block of XLA's memory, freed on drop.
 struct Block {
     xla: Xla,
     address: usize,
@@ -47,7 +47,7 @@ impl Runtime {
         let xla = Xla { api, context };
         let get = xla.has(api.stream_get)?;
         let mut arguments = ApiArguments::new(context, [0]);
-        // SAFETY: these are the arguments of this function.
+        // SAFETY: the arguments are those of the function.
         xla.check(unsafe { get(&raw mut arguments) }, "asking XLA for its stream")?;
         // SAFETY: XLA's stream lives for longer than the call.
         let stream = unsafe { Stream::of(arguments.words[0]) }?;
@@ -55,7 +55,7 @@ impl Runtime {
     }
 }
 
-/// Does the work of a call on XLA's stream, with `scratch`, or where there is none with memory of XLA's allocator.
+/// Runs `work` on XLA's stream, with `scratch` or, without one, with memory of XLA's allocator.
 pub(crate) fn on_stream(
     call: &Call<'_>,
     scratch: Option<&Output<'_>>,
@@ -83,7 +83,10 @@ impl Xla {
         })
     }
 
-    /// XLA's error, if it is one, which is then destroyed.
+    /// Checks an error pointer of XLA.
+    ///
+    /// # Errors
+    /// XLA's error, unless the pointer is null.
     fn check(&self, error: *mut c_void, doing: &str) -> Result<()> {
         if error.is_null() {
             return Ok(());
@@ -91,12 +94,12 @@ impl Xla {
         let mut text = "no reason is given".to_string();
         if let (Some(message), Some(destroy)) = (self.api.error_message, self.api.error_destroy) {
             let (mut arguments, mut over) = (ApiArguments::new(error, [0]), ApiArguments::new(error, []));
-            // SAFETY: the error is ours, its text lives as it does, and it is destroyed once.
+            // SAFETY: the error is owned, its message lives as long, and it is destroyed once.
             unsafe {
                 message(&raw mut arguments);
-                let said = std::ptr::with_exposed_provenance::<c_char>(arguments.words[0]);
-                if !said.is_null() {
-                    text = CStr::from_ptr(said).to_string_lossy().into_owned();
+                let message = std::ptr::with_exposed_provenance::<c_char>(arguments.words[0]);
+                if !message.is_null() {
+                    text = CStr::from_ptr(message).to_string_lossy().into_owned();
                 }
                 destroy(&raw mut over);
             }
@@ -110,7 +113,7 @@ impl Xla {
         }
         let allocate = self.has(self.api.memory_allocate)?;
         let mut arguments = ApiArguments::new(self.context, [bytes, ALIGNMENT, 0]);
-        // SAFETY: these are the arguments of this function.
+        // SAFETY: the arguments are those of the function.
         self.check(unsafe { allocate(&raw mut arguments) }, &format!("asking XLA for {bytes} bytes"))?;
         Ok(Block { xla: self, address: arguments.words[2], bytes })
     }
@@ -120,9 +123,9 @@ impl Drop for Block {
     fn drop(&mut self) {
         if let (Some(free), true) = (self.xla.api.memory_free, self.bytes > 0) {
             let mut arguments = ApiArguments::new(self.xla.context, [self.bytes, self.address]);
-            // SAFETY: the block came from this execution, and nobody has it any more.
+            // SAFETY: the block came from this execution and is not used again.
             let error = unsafe { free(&raw mut arguments) };
-            // A block that XLA does not take back is lost, and nothing else depends on it.
+            // A block that XLA fails to free is leaked, which harms nothing else.
             let _ = self.xla.check(error, "giving memory back to XLA");
         }
     }
@@ -132,7 +135,7 @@ impl Allocator for Runtime {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
         let array = self.room(dtype, shape)?;
         let view = array.view();
-        // SAFETY: the array has as many bytes, and nobody else has it yet.
+        // SAFETY: the new array has as many bytes, and nothing else uses them.
         unsafe { self.stream.zero(view.data().pointer().addr() as u64, view.len() * dtype.size())? };
         Ok(array)
     }
@@ -140,8 +143,7 @@ impl Allocator for Runtime {
     fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
         let block = self.xla.allocate(shape.iter().product::<usize>() * dtype.size())?;
         let (place, address) = (Place::Cuda(self.stream.device().ordinal()), block.address as u64);
-        // SAFETY: the block has as many bytes, aligned to more than any dtype, and goes to later work of the same stream
-        // only.
+        // SAFETY: the block has as many bytes, aligned for any dtype, and is reused only by later work of the stream.
         Ok(unsafe { Array::remote(place, dtype, shape, address, Box::new(block)) })
     }
 

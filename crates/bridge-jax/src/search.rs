@@ -1,10 +1,10 @@
-//! A frame as a search for the pairs of a neighbour list.
+//! The handler of the neighbour search.
 //!
 //! Operands: positions (N, 3), cells (1 or B, 3, 3) or (0, 3, 3) for none, periodic axes (1 or B, 3) or (0, 3) as
-//! int32, and the system of each atom (N,), int32. Attributes: `cutoff`, `half`, `systems`. Results: pairs (2, C), where
-//! the pairs of each atom begin (N + 1,), and images (C, 3), all int32, with N behind the last pair. The offsets are
-//! the true ones: where they end beyond C, there is no pair in the list at all. On CUDA nothing is an error that only values
-//! show: it is recorded, and the list is one that has passed its capacity.
+//! int32, and the system of each atom (N,), int32. Attributes: `cutoff`, `half`, `systems`. Results, all int32: pairs
+//! (2, C), padded with N, offsets of each atom's pairs (N + 1,), and images (C, 3). The offsets always count all pairs:
+//! if the last one exceeds the capacity C, the list holds no pairs. On CUDA, invalid values do not fail the call: the
+//! device records the error, and the offsets exceed the capacity.
 
 use crate::ffi::{Call, Operand, Output};
 use crate::runtime::{on_stream, scratch_of};
@@ -24,7 +24,7 @@ pub(crate) const TARGET: &str = "madelung.neighbor_search_v1";
 
 const OPERANDS: [&str; 4] = ["positions", "cell", "pbc", "batch_idx"];
 
-/// A search, as read from a frame.
+/// The arguments of a search, read from a frame.
 struct SearchCall<'a> {
     cutoff: f64,
     half: bool,
@@ -40,7 +40,7 @@ impl<'a> SearchCall<'a> {
         Ok(Self { cutoff, half, systems, operands: four(call.operands()?)?, outputs: call.outputs()? })
     }
 
-    /// The operands as `view` sees them.
+    /// The views of the operands, each made by `view`.
     fn views<'v>(
         &self,
         view: impl Fn(&Operand<'a>, &dyn Fn() -> String) -> Result<View<'v>>,
@@ -67,7 +67,7 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     let views = query.views(Operand::view)?;
     let batch = Batch::from_idx_array(&views[3], Some(systems))?;
     let options = if query.half { Options::half() } else { Options::full() };
-    let cells = views[1].to_f64();
+    let cells = views[1].to_f64()?;
     let cells: Vec<[[f64; 3]; 3]> = cells.as_chunks::<3>().0.as_chunks::<3>().0.to_vec();
     let axes: Vec<[bool; 3]> =
         views[2].to_i32("pbc")?.as_chunks::<3>().0.iter().map(|a| a.map(|x| x != 0)).collect();
@@ -93,21 +93,21 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     outputs[2].write(&View::new(Data::I32(&shifts), &[room, 3])?)
 }
 
-/// Puts a search on XLA's stream, with scratch of XLA's allocator.
+/// Enqueues a search on XLA's stream, with scratch from XLA's allocator.
 pub(crate) fn run_on_cuda(call: &Call<'_>) -> Result<()> {
     let mut query = SearchCall::read(call)?;
     on_stream(call, None, |context, stream| put(&mut query, context, stream))
 }
 
-/// Puts a search on XLA's stream, with the last result as scratch.
+/// Enqueues a search on XLA's stream, with the last result as scratch.
 pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
     let mut query = SearchCall::read(call)?;
     let scratch = scratch_of(&mut query.outputs)?;
     on_stream(call, Some(&scratch), |context, stream| put(&mut query, context, stream))
 }
 
-/// The bytes of scratch that a search among `systems` systems needs as its last result, for operands and results of
-/// these types and shapes.
+/// The size in bytes of the scratch result of a search among `systems` systems, for operands and results of these types
+/// and shapes.
 ///
 /// # Errors
 /// The arrays do not fit a search.
@@ -116,9 +116,9 @@ pub fn search_scratch(
     operands: &[(DType, Vec<usize>)],
     results: &[(DType, Vec<usize>)],
 ) -> Result<usize> {
-    let operands = operands.iter().map(|(dtype, shape)| Operand::nowhere(*dtype, shape)).collect();
-    let outputs = results.iter().map(|(dtype, shape)| Output::nowhere(*dtype, shape)).collect();
-    // No memory is a matter of how far a search goes, and of its kind.
+    let operands = operands.iter().map(|(dtype, shape)| Operand::without_memory(*dtype, shape)).collect();
+    let outputs = results.iter().map(|(dtype, shape)| Output::without_memory(*dtype, shape)).collect();
+    // The amount of scratch does not depend on the cutoff or the kind.
     let mut query = SearchCall { cutoff: 1.0, half: false, systems, operands: four(operands)?, outputs };
     measure(|context, stream| put(&mut query, context, stream))
 }

@@ -1,4 +1,4 @@
-//! A call of the dispatcher as a call of an op.
+//! Calls of the dispatcher as calls of ops.
 
 use crate::shim::shim;
 use crate::tensor::{InputTensor, Tensor, TorchCudaMemory, TorchMemory, stream};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) of: madelung_bridge::Entry,
-    /// Whether unwanted results come back as empty tensors, as graphs need them, and not as none.
+    /// Whether results that are not requested are empty tensors, as graphs need, rather than undefined ones.
     empties: bool,
 }
 
@@ -24,7 +24,7 @@ impl Entry {
     }
 }
 
-/// Runs a member.
+/// Runs a member for the tensors and numbers of its schema.
 pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> {
     let flags = usize::from(entry.of.member.has_mask()) + usize::from(entry.of.member.has_want());
     let (numbers, flags) = numbers.split_at(numbers.len() - flags);
@@ -35,36 +35,36 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
         Some(place @ Place::Cuda(_)) => place,
         _ => Place::Host,
     };
-    // With their room from the start, as small calls are many.
-    let (mut given, mut extra) = (Vec::with_capacity(count), Vec::with_capacity(tensors.len() - count));
+    // Allocated at full size, since small calls are frequent.
+    let (mut inputs, mut extra) = (Vec::with_capacity(count), Vec::with_capacity(tensors.len() - count));
     for (n, tensor) in tensors.into_iter().enumerate() {
         if n < count {
-            given.push(tensor.look(place, &|| entry.of.name(n))?);
+            inputs.push(tensor.into_input(place, &|| entry.of.name(n))?);
         } else {
             // A placeholder for zero is not examined.
-            let there = mask >> (n - count) & 1 != 0;
-            extra.push(there.then(|| tensor.look(place, &|| entry.of.name(n))).transpose()?);
+            let is_present = mask >> (n - count) & 1 != 0;
+            extra.push(is_present.then(|| tensor.into_input(place, &|| entry.of.name(n))).transpose()?);
         }
     }
-    let (mut views, mut others) = (Vec::with_capacity(given.len()), Vec::with_capacity(extra.len()));
-    for input in &given {
+    let (mut views, mut extra_views) = (Vec::with_capacity(inputs.len()), Vec::with_capacity(extra.len()));
+    for input in &inputs {
         views.push(input.view()?);
     }
     for input in &extra {
-        others.push(input.as_ref().map(InputTensor::view).transpose()?);
+        extra_views.push(input.as_ref().map(InputTensor::view).transpose()?);
     }
     let evaluated = match place {
         Place::Host => {
             let threads = shim().threads().unwrap_or(usize::MAX);
             let context =
                 Context { allocator: &TorchMemory, ..madelung_cpu::context().with_max_threads(threads) };
-            entry.of.evaluate(&context, &views, numbers, &others, want)?
+            entry.of.evaluate(&context, &views, numbers, &extra_views, want)?
         }
         Place::Cuda(ordinal) => {
             let stream = stream(ordinal)?;
             let cuda = Cuda::new(stream);
             let context = Context { allocator: &TorchCudaMemory { stream }, ..Context::new(&cuda) };
-            let evaluated = entry.of.evaluate(&context, &views, numbers, &others, want)?;
+            let evaluated = entry.of.evaluate(&context, &views, numbers, &extra_views, want)?;
             checked(stream)?;
             evaluated
         }
@@ -72,15 +72,15 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     results(entry, evaluated, want, place)
 }
 
-/// Whether every call on a device waits and checks for errors, so that an error is raised by its own call: set by
-/// CUDA's own variable, or by one of ours.
+/// Whether every call on a device waits and checks for errors, so that the call itself raises its error: set by CUDA's
+/// environment variable or by Madelung's.
 fn is_blocking() -> bool {
     static BLOCKING: OnceLock<bool> = OnceLock::new();
-    let asks = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
-    *BLOCKING.get_or_init(|| ["MADELUNG_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"].into_iter().any(asks))
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    *BLOCKING.get_or_init(|| ["MADELUNG_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"].into_iter().any(is_set))
 }
 
-/// The errors of a device's calls so far, if blocking checks are on and no capture is in progress.
+/// Checks the device for errors so far, if blocking checks are on and no capture is in progress.
 pub(crate) fn checked(stream: Stream) -> Result<()> {
     if is_blocking() && !stream.is_capturing()? { check(stream.device()) } else { Ok(()) }
 }

@@ -1,11 +1,11 @@
-//! Kernels as the dispatcher calls them.
+//! Kernels with the dispatcher's calling convention.
 //!
-//! A kernel gets an array with its arguments and nothing of its own, so each op has a function of its own: one of a
-//! table of instances that differ in a number, by which they find their op.
+//! The dispatcher passes a kernel its arguments and no user data, so every member needs a function of its own: an
+//! instance of a generic function whose const parameters are the member's position in a table.
 //!
-//! Tensors among the arguments belong to the kernel from the start: all are taken before anything can fail. Errors and
-//! panics end as C++ exceptions, which libtorch throws itself; the frames that they leave hold nothing with a
-//! destructor (the text waits in a thread-local place), as the language asks of frames that are unwound by others.
+//! A kernel owns the tensors among its arguments, and takes all of them before anything can fail. Errors and panics
+//! become C++ exceptions, which libtorch throws. They unwind Rust frames without destructors (the text is
+//! thread-local), as the language requires for foreign exceptions.
 #![expect(unsafe_code, reason = "the dispatcher's calling convention")]
 
 use crate::call::{Entry, run};
@@ -27,7 +27,7 @@ const COLUMNS: usize = 32;
 static ENTRIES: [OnceLock<Entry>; ROWS * COLUMNS] = [const { OnceLock::new() }; ROWS * COLUMNS];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The function of entry `ROW * COLUMNS + COLUMN`.
+/// The kernel of entry `ROW * COLUMNS + COLUMN`.
 unsafe extern "C-unwind" fn instance<const ROW: usize, const COLUMN: usize>(
     stack: *mut u64,
     _inputs: u64,
@@ -35,14 +35,14 @@ unsafe extern "C-unwind" fn instance<const ROW: usize, const COLUMN: usize>(
 ) {
     // SAFETY: the dispatcher calls with the arguments of the schema that this function was registered for.
     let message = unsafe { enter(ROW * COLUMNS + COLUMN, stack) };
-    // SAFETY: a text of this thread, or null.
+    // SAFETY: a message of this thread, or null.
     unsafe { throw(message) };
 }
 
-/// Raises an error in Python, where there is one.
+/// Throws a C++ exception with the message, unless it is null.
 ///
 /// # Safety
-/// Null, or a C string that lives until this thread's next error.
+/// `message` is null, or a C string that lives until this thread's next error.
 unsafe fn throw(message: *const c_char) {
     if !message.is_null() {
         // SAFETY: C strings.
@@ -50,10 +50,10 @@ unsafe fn throw(message: *const c_char) {
     }
 }
 
-/// Puts results where the dispatcher looks for them.
+/// Stores the results for the dispatcher.
 ///
 /// # Safety
-/// There is room for all of them.
+/// `stack` has room for all results.
 unsafe fn give(stack: *mut u64, results: Vec<Tensor>) {
     for (n, result) in results.into_iter().enumerate() {
         // SAFETY: as promised by the caller.
@@ -61,13 +61,13 @@ unsafe fn give(stack: *mut u64, results: Vec<Tensor>) {
     }
 }
 
-/// The function of the search.
+/// The kernel of the neighbour search.
 ///
 /// # Safety
-/// As for every kernel: it is called with the arguments of [`search::SCHEMA`].
+/// The arguments are those of [`search::SCHEMA`].
 pub(crate) unsafe extern "C-unwind" fn search_kernel(stack: *mut u64, _inputs: u64, _results: u64) {
     let work = AssertUnwindSafe(|| {
-        // SAFETY: tensors come first, and then as many numbers.
+        // SAFETY: the schema has `TENSORS` tensors, then `NUMBERS` numbers.
         let (tensors, numbers) = unsafe {
             let owned = (0..search::TENSORS).map(|n| Tensor::from_raw(*stack.add(n))).collect();
             (owned, std::slice::from_raw_parts(stack.add(search::TENSORS), search::NUMBERS).to_vec())
@@ -76,8 +76,8 @@ pub(crate) unsafe extern "C-unwind" fn search_kernel(stack: *mut u64, _inputs: u
         unsafe { give(stack, search::run(tensors, &numbers)?) };
         Ok(())
     });
-    // SAFETY: a text of this thread, or null.
-    unsafe { throw(said_by(work)) };
+    // SAFETY: a message of this thread, or null.
+    unsafe { throw(error_message(work)) };
 }
 
 macro_rules! row {
@@ -97,7 +97,7 @@ macro_rules! table {
 table!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
        32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
 
-/// A function for the dispatcher that runs this entry.
+/// A kernel for the dispatcher that runs the entry.
 pub(crate) fn function(entry: Entry) -> Result<Boxed> {
     let at = USED.fetch_add(1, Ordering::Relaxed);
     let (Some(slot), Some(row)) = (ENTRIES.get(at), TABLE.get(at / COLUMNS)) else {
@@ -109,11 +109,11 @@ pub(crate) fn function(entry: Entry) -> Result<Boxed> {
 }
 
 thread_local! {
-    /// The text of the thread's last error.
+    /// The message of the thread's last error.
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Runs entry `at`: null, or the text of the error.
+/// Runs entry `at`; returns null, or an error message.
 ///
 /// # Safety
 /// `stack` holds the arguments of the entry's schema, and has room for its results.
@@ -126,15 +126,15 @@ unsafe fn enter(at: usize, stack: *mut u64) -> *const c_char {
         unsafe { give(stack, run(entry, tensors, &numbers)?) };
         Ok(())
     });
-    said_by(work)
+    error_message(work)
 }
 
-/// Does the work: null, or the text of its error or panic, which lives until this thread's next one.
-fn said_by(work: impl FnOnce() -> Result<()> + UnwindSafe) -> *const c_char {
+/// Runs `work`; returns null, or the message of its error or panic, which lives until this thread's next error.
+fn error_message(work: impl FnOnce() -> Result<()> + UnwindSafe) -> *const c_char {
     let message = match catch_unwind(work) {
         Ok(Ok(())) => return std::ptr::null(),
         Ok(Err(error)) => Error::to_string(&error),
-        Err(panic) => format!("a defect in Madelung, please report it: {}", said(&*panic)),
+        Err(panic) => format!("a defect in Madelung, please report it: {}", panic_message(&*panic)),
     };
     let text = CString::new(message.replace('\0', " ")).unwrap_or_default();
     MESSAGE.with(|place| {
@@ -144,10 +144,10 @@ fn said_by(work: impl FnOnce() -> Result<()> + UnwindSafe) -> *const c_char {
     })
 }
 
-/// The arguments: tensors, of which this is the owner from now on, and the others as they are.
+/// The arguments: owned tensors, and the bits of numbers.
 ///
 /// # Safety
-/// As [`enter`].
+/// The conditions of [`enter`].
 unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
     let (mut tensors, mut numbers) = (Vec::with_capacity(16), Vec::with_capacity(8));
     let inputs = entry.of.inputs.iter().map(|input| input.kind);
@@ -158,7 +158,7 @@ unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
         // SAFETY: the schema has as many arguments.
         let value = unsafe { *stack.add(n) };
         match kind {
-            // SAFETY: the argument is a tensor, and handed over.
+            // SAFETY: the argument is a tensor that the dispatcher hands over.
             Type::Tensor => tensors.push(unsafe { Tensor::from_raw(value) }),
             Type::Int | Type::Float => numbers.push(value),
         }
@@ -166,7 +166,7 @@ unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
     (tensors, numbers)
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
@@ -177,7 +177,7 @@ mod tests {
     use std::ffi::CStr;
 
     fn text(work: impl FnOnce() -> Result<()> + UnwindSafe) -> Option<String> {
-        let text = said_by(work);
+        let text = error_message(work);
         // SAFETY: null, or a C string of this thread.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }

@@ -2,12 +2,11 @@
 //!
 //! The bridge finds the stable C shim in the libtorch that the process has loaded, and registers a schema and a kernel
 //! for every member of every op's family; it links to no libtorch, needs no C++, and one binary serves PyTorch 2.7 and
-//! newer. What PyTorch takes from Python (fake kernels, autograd, rules for `vmap` and forward mode) is made in
-//! `madelung.torch` from the [`description`].
+//! newer. `madelung.torch` registers what PyTorch takes from Python (fake kernels, autograd, rules for `vmap` and
+//! forward mode), from the [`Described`] ops.
 //!
-//! Each op has two faces: a private one, `_name_vN`, which autograd does not see (its unwanted results come back as
-//! `None`), and `name_vN`, to which `madelung.torch` gives a formula for autograd, for graphs that are compiled and
-//! exported (its unwanted results come back as empty tensors).
+//! Each op is registered twice: as `name_vN`, with an autograd formula of `madelung.torch`, for compiled and exported
+//! graphs (results that are not requested are empty tensors), and as `_name_vN`, without autograd (they are `None`).
 
 mod call;
 mod kernel;
@@ -28,23 +27,23 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An op as the dispatcher has it.
+/// The description of a registered op.
 #[derive(Clone, Debug, Serialize)]
 pub struct Described {
     /// The op.
     pub op: Arc<Op>,
-    /// The inputs of every member, in order; those of derivatives follow: see [`Member`].
+    /// The op's inputs, which come first in every member; see [`Member`] for those that follow.
     pub inputs: Arc<[Input]>,
-    /// The schemas of its members without the namespace, by suffix.
+    /// The schemas of the members without the namespace, by suffix.
     pub schemas: Vec<(&'static str, String)>,
-    /// The arrays that F₀ can save, by name.
+    /// The names of the residuals.
     pub saves: Vec<String>,
 }
 
-/// The ops of registries as the dispatcher has them.
+/// The descriptions of all ops of `registries`.
 ///
 /// # Errors
-/// As [`layout::inputs`].
+/// Those of [`layout::inputs`].
 pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
     let described = flat(registries)?.into_iter().map(|Flat { op, inputs }| {
         let members = Member::ALL.into_iter().filter(|member| member.is_of(&op));
@@ -57,11 +56,11 @@ pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
     Ok(described.collect())
 }
 
-/// Registers the ops of registries with the libtorch at `path`, which is loaded; those that are registered already are
-/// left out. Gives their description.
+/// Registers the ops of `registries` with the loaded libtorch at `path`, unless they are registered, and returns their
+/// descriptions.
 ///
 /// # Errors
-/// If that library is not loaded, is older than 2.7, or refuses a schema; as [`describe`].
+/// `path`, where that library is not loaded; libtorch is older than 2.7 or refuses a schema; those of [`describe`].
 pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let shim = shim::load(path)?;
@@ -77,7 +76,7 @@ pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> 
     Ok(described)
 }
 
-/// Registration itself.
+/// Registration in torch's library.
 mod library {
     #![expect(unsafe_code, reason = "foreign functions with C strings")]
 
@@ -91,11 +90,11 @@ mod library {
         CString::new(s).map_err(|_| Error::argument("op", "a name without a null character", s))
     }
 
-    /// A namespace that definitions and kernels are added to. It is kept for ever: without it torch would forget them.
+    /// A namespace of operators. Its libraries are never freed, because that would unregister the operators.
     struct Namespace<'a> {
         shim: &'a Shim,
         define: *mut c_void,
-        /// For each of some dispatch keys.
+        /// Libraries for kernels, one for each dispatch key.
         implement: Vec<*mut c_void>,
     }
 
@@ -103,7 +102,7 @@ mod library {
         fn open(shim: &'a Shim, name: &str, keys: &[&CStr]) -> Result<Self> {
             let name = text(name)?;
             let (ns, file, mut define) = (name.as_ptr(), c"madelung".as_ptr(), std::ptr::null_mut());
-            // SAFETY: C strings that live through the call; the result goes to a variable of its own.
+            // SAFETY: C strings that live through the call; the result goes to a local variable.
             let made = unsafe { (shim.aoti_torch_library_init_fragment)(ns, file, line!(), &raw mut define) };
             shim.done(made, "opening a namespace")?;
             let implement = keys.iter().map(|key| {
@@ -118,10 +117,10 @@ mod library {
             Ok(Self { shim, define, implement: implement.collect::<Result<_>>()? })
         }
 
-        /// `function` is one of the schema's arguments.
+        /// Adds an operator; `function` takes the arguments of `schema`.
         fn add(&self, name: &str, schema: &str, function: Boxed) -> Result<()> {
             let (name, schema) = (text(name)?, text(schema)?);
-            // SAFETY: C strings that live through the calls, and libraries that are kept.
+            // SAFETY: C strings that live through the calls, and libraries that are never freed.
             unsafe {
                 let made = (self.shim.aoti_torch_library_def)(self.define, schema.as_ptr());
                 self.shim.done(made, "defining an op")?;
@@ -134,11 +133,11 @@ mod library {
         }
     }
 
-    /// Adds an op's members, under both names.
+    /// Adds the members of an op, under both names.
     pub(super) fn add(shim: &Shim, described: &Described) -> Result<()> {
         let op = &described.op;
         let flat = Flat { op: op.clone(), inputs: described.inputs.clone() };
-        // Other devices get this function, too, whose error lists the supported ones.
+        // Tensors of other devices also reach these kernels, whose error lists the supported devices.
         let namespace = Namespace::open(shim, &op.namespace, &[c"CPU", c"CUDA"])?;
         for member in Member::ALL.into_iter().filter(|m| m.is_of(op)) {
             for prefix in ["", "_"] {
@@ -150,7 +149,7 @@ mod library {
         Ok(())
     }
 
-    /// Adds the search, which is there for CUDA alone.
+    /// Adds the neighbour search, for CUDA only.
     pub(super) fn add_search(shim: &Shim) -> Result<()> {
         Namespace::open(shim, "madelung", &[c"CUDA"])?.add(search::NAME, search::SCHEMA, search_kernel)
     }

@@ -1,10 +1,10 @@
-//! The text by which the dispatcher knows a member.
+//! The schemas of members in the dispatcher.
 
 use madelung_bridge::layout::{Input, Type};
 use madelung_bridge::{Counts, Member};
 use madelung_core::op::{ArgKind, Op};
 
-/// `name(Tensor positions, …) -> (Tensor, …)`
+/// The schema `name(Tensor positions, …) -> (Tensor, …)` of a member.
 pub(crate) fn schema(member: Member, op: &Op, inputs: &[Input], name: &str) -> String {
     let reals = || op.args.iter().filter(|a| matches!(a.kind, ArgKind::Real { .. })).map(|a| &*a.name);
     let mut parts: Vec<String> = inputs

@@ -1,4 +1,4 @@
-//! The search for the pairs of a neighbour list, in the memory of a CUDA device.
+//! The neighbour search as a PyTorch operator, for CUDA tensors.
 
 use crate::call::checked;
 use crate::tensor::{InputTensor, Tensor, TorchCudaMemory, stream};
@@ -10,20 +10,20 @@ use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use madelung_neighbors::{CooArrays, DeviceCoo, DeviceFrame, Periodic};
 
-/// The op's name in the dispatcher.
+/// The operator's name in the dispatcher.
 pub(crate) const NAME: &str = "neighbor_search_v1";
-/// The op's schema: positions (N, 3), cells (1 or B, 3, 3), the periodic axes, int32 (1, 3) on the host or (1 or B, 3)
-/// on the device, and the system of each atom, int32 (N,). Results: pairs (2, C), offsets of each atom's pairs (N +
-/// 1,), and images (C, 3), int32, C being `capacity`, or as many as there are where that is negative.
+/// The operator's schema: positions (N, 3), cells (1 or B, 3, 3), periodic axes, int32 (1, 3) on the host or (1 or B,
+/// 3) on the device, and the system of each atom, int32 (N,). Results, int32: pairs (2, C), offsets of each atom's
+/// pairs (N + 1,), and images (C, 3), where C is `capacity`, or the number of pairs if `capacity` is negative.
 pub(crate) const SCHEMA: &str = "neighbor_search_v1(Tensor positions, Tensor cell, Tensor pbc, Tensor batch_idx, \
      int systems, float cutoff, int half, int capacity) -> (Tensor, Tensor, Tensor)";
-/// The op's arguments: tensors, then numbers.
+/// The numbers of the operator's arguments: tensors, then numbers.
 pub(crate) const TENSORS: usize = 4;
 pub(crate) const NUMBERS: usize = 4;
 
 const NAMES: [&str; TENSORS] = ["positions", "cell", "pbc", "batch_idx"];
 
-/// Runs it.
+/// Runs the search.
 pub(crate) fn run(tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> {
     let (systems, cutoff) = (numbers[0] as i64, f64::from_bits(numbers[1]));
     let (half, capacity) = (numbers[2] != 0, numbers[3] as i64);
@@ -33,12 +33,12 @@ pub(crate) fn run(tensors: Vec<Tensor>, numbers: &[u64]) -> Result<Vec<Tensor>> 
         return Err(Error::argument("positions", "a tensor on a CUDA device", "one on another device"));
     };
     let place = Place::Cuda(ordinal);
-    let mut given = Vec::with_capacity(TENSORS);
+    let mut inputs = Vec::with_capacity(TENSORS);
     for (tensor, name) in tensors.into_iter().zip(NAMES) {
         let host = name == "pbc" && tensor.place()? == Some(Place::Host);
-        given.push(tensor.look(if host { Place::Host } else { place }, &|| name.into())?);
+        inputs.push(tensor.into_input(if host { Place::Host } else { place }, &|| name.into())?);
     }
-    let views: Vec<View<'_>> = given.iter().map(InputTensor::view).collect::<Result<_>>()?;
+    let views: Vec<View<'_>> = inputs.iter().map(InputTensor::view).collect::<Result<_>>()?;
     let [positions, cell, pbc, of] = &views[..] else {
         return Err(Error::argument("tensors", format!("{TENSORS} of them"), views.len().to_string()));
     };

@@ -1,8 +1,8 @@
 //! The part of torch's stable C shim that the bridge uses, found in the libtorch that the process has already loaded.
 //!
-//! Every function here keeps its signature across torch releases (that is what the shim is for), all but
-//! `at::get_num_threads`, which is looked for where the shim has no function for it and is C++ of the plainest form,
-//! `int ()`. Torch is never unloaded, so the pointers stay good for the life of the process.
+//! Functions of the shim keep their signatures across torch releases. `at::get_num_threads`, the fallback for releases
+//! whose shim has no such function, is not part of the shim, but a C++ function of signature `int ()`. Torch is never
+//! unloaded, so the pointers stay valid for the life of the process.
 #![expect(unsafe_code, reason = "foreign functions, found by name")]
 
 use madelung_core::{Error, Result};
@@ -10,17 +10,17 @@ use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Display;
 use std::sync::OnceLock;
 
-/// A tensor, as the shim hands it out.
+/// The shim's handle of a tensor.
 pub(crate) type Handle = *mut c_void;
-/// A kernel: arguments lie in the array, and results take their place.
+/// A boxed kernel: the results replace the arguments in the array.
 pub(crate) type Boxed = unsafe extern "C-unwind" fn(*mut u64, u64, u64);
-/// 0 where all went well.
+/// The shim's status: 0 for success.
 type Code = i32;
 
 macro_rules! shim {
     (needed { $($name:ident: fn($($arg:ty),*) $(-> $result:ty)?;)* }
      newer { $($new:ident: fn($($new_arg:ty),*) $(-> $new_result:ty)?;)* }) => {
-        /// The functions.
+        /// The functions of the shim.
         #[derive(Debug)]
         pub(crate) struct Shim {
             $(pub(crate) $name: unsafe extern "C-unwind" fn($($arg),*) $(-> $result)?,)*
@@ -88,12 +88,12 @@ use libloading::os::windows::Library;
 
 static SHIM: OnceLock<Shim> = OnceLock::new();
 
-/// The functions, once [`load`] has found them.
+/// The functions of the shim, after [`load`].
 pub(crate) fn shim() -> &'static Shim {
     SHIM.get().expect("ops are registered after the shim was found")
 }
 
-/// Finds the functions in a library that the process has loaded.
+/// Finds the functions of the shim in a library that the process has loaded.
 pub(crate) fn load(path: &str) -> Result<&'static Shim> {
     if let Some(shim) = SHIM.get() {
         return Ok(shim);
@@ -102,18 +102,18 @@ pub(crate) fn load(path: &str) -> Result<&'static Shim> {
         Error::argument("path", "a libtorch that is loaded (`import torch` loads it)", format!("`{path}`"))
     })?;
     let found = Shim::find(&library)?;
-    // The library stays loaded, because its functions are kept.
+    // The library stays loaded for the sake of its functions.
     std::mem::forget(library);
     _ = CUDA_LIBRARY.set(path.replace("torch_cpu", "torch_cuda"));
     Ok(SHIM.get_or_init(|| found))
 }
 
-/// The CUDA library beside the one that was found, in builds for CUDA.
+/// The path of torch's CUDA library, which exists in builds for CUDA.
 static CUDA_LIBRARY: OnceLock<String> = OnceLock::new();
 
 type CurrentStream = unsafe extern "C-unwind" fn(i32, *mut *mut c_void) -> Code;
 
-/// The stream that torch puts work of this thread on, for a device.
+/// torch's current stream of a device in this thread.
 pub(crate) fn current_stream(device: usize) -> Result<usize> {
     static FOUND: OnceLock<Option<CurrentStream>> = OnceLock::new();
     let find = || {
@@ -130,7 +130,7 @@ pub(crate) fn current_stream(device: usize) -> Result<usize> {
         ));
     };
     let mut stream = std::ptr::null_mut();
-    // SAFETY: the result goes to a variable of its own.
+    // SAFETY: the result goes to a local variable.
     let code = unsafe { current(device as i32, &raw mut stream) };
     shim().done(code, "asking for the current stream")?;
     Ok(stream as usize)
@@ -148,22 +148,25 @@ fn loaded(path: &str) -> Option<Library> {
 }
 
 impl Shim {
-    /// torch's error for a call that failed.
-    pub(crate) fn done(&self, code: Code, what: impl Display) -> Result<()> {
+    /// Checks the status of a call.
+    ///
+    /// # Errors
+    /// torch's error, where the call failed.
+    pub(crate) fn done(&self, code: Code, action: impl Display) -> Result<()> {
         if code == 0 {
             return Ok(());
         }
-        let said = self.torch_exception_get_what_without_backtrace.map(|f| {
+        let reason = self.torch_exception_get_what_without_backtrace.map(|f| {
             // SAFETY: no arguments; the text is a C string, or null, that lives until the next error of this thread.
             let text = unsafe { f() };
             // SAFETY: as above.
             let text = (!text.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(text) });
             text.map(|t| format!(": {}", t.to_string_lossy())).unwrap_or_default()
         });
-        Err(Error::Unsupported(format!("PyTorch: {what} failed{}", said.unwrap_or_default())))
+        Err(Error::Unsupported(format!("PyTorch: {action} failed{}", reason.unwrap_or_default())))
     }
 
-    /// `torch.get_num_threads()`; None where this torch does not tell.
+    /// `torch.get_num_threads()`; None if this torch has no such function.
     pub(crate) fn threads(&self) -> Option<usize> {
         let mut threads = 0u32;
         // SAFETY: both write or return one integer.

@@ -1,8 +1,7 @@
 //! Tensors: owned handles of the shim, and views of their memory, on the CPU or on a CUDA device.
 //!
-//! A handle counts as one reference to the tensor, so its memory stays while the handle does. Views are read only; as
-//! with every operator of torch, an operator's inputs must not be written while it runs. Results of an op lie in
-//! tensors of their own.
+//! A handle is a counted reference that keeps the tensor's memory. Views are read-only; as for every operator of torch,
+//! inputs must not be written while the operator runs. Results lie in new tensors.
 #![expect(unsafe_code, reason = "memory behind foreign handles")]
 
 use crate::shim::{Handle, current_stream, shim};
@@ -12,16 +11,16 @@ use madelung_core::{Error, Result};
 use madelung_cuda::{Device, Stream};
 use std::sync::OnceLock;
 
-/// A tensor of which this owns one reference.
+/// An owned reference to a tensor.
 #[derive(Debug)]
 pub(crate) struct Tensor(Handle);
 
-// SAFETY: a handle is a counted reference, and the count is atomic; what is read through it does not change.
+// SAFETY: a handle is a counted reference with an atomic count, and reads through it are of data that does not change.
 unsafe impl Send for Tensor {}
 // SAFETY: as above.
 unsafe impl Sync for Tensor {}
 
-/// Memory from torch: outputs and scratch are tensors on the CPU.
+/// torch's CPU allocator: outputs and scratch are tensors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TorchMemory;
 
@@ -32,8 +31,8 @@ impl Allocator for TorchMemory {
         if data.is_null() {
             return Ok(Array::zeros(dtype, shape));
         }
-        // SAFETY: the new tensor is contiguous, aligned for its dtype, has as many elements of this size, for which
-        // bytes of 0 are zeros, and only this handle; the memory stays where it is while that lives.
+        // SAFETY: the new tensor is contiguous, aligned for its dtype and has as many elements of this size, whose zero
+        // is all zero bytes; this handle is its only reference, and keeps the memory in place.
         unsafe {
             data.write_bytes(0, elements * dtype.size());
             Ok(Array::lent(dtype, shape, data, Box::new(tensor)))
@@ -45,14 +44,14 @@ impl Allocator for TorchMemory {
     }
 }
 
-/// The stream that torch works on, for a device.
+/// torch's current stream of a device.
 pub(crate) fn stream(ordinal: usize) -> Result<Stream> {
     let (device, raw) = (Device::get(ordinal)?, current_stream(ordinal)?);
     // SAFETY: torch's streams live as long as the process.
     unsafe { device.stream(raw) }
 }
 
-/// torch's caching allocator on a CUDA device, for the stream that torch works on.
+/// torch's caching allocator on a CUDA device, for torch's current stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TorchCudaMemory {
     pub(crate) stream: Stream,
@@ -68,7 +67,7 @@ impl Allocator for TorchCudaMemory {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
         let (tensor, data) = Tensor::empty(dtype, shape, self.place())?;
         let bytes = shape.iter().product::<usize>() * dtype.size();
-        // SAFETY: the new tensor has as many bytes, and only this handle.
+        // SAFETY: the new tensor has as many bytes, and no other reference.
         unsafe { self.stream.zero(data.addr() as u64, bytes)? };
         Ok(tensor.into_remote(self.place(), dtype, shape, data))
     }
@@ -85,12 +84,12 @@ impl Allocator for TorchCudaMemory {
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        // SAFETY: the handle is owned, and nobody has it any more.
+        // SAFETY: the handle is owned and not used again.
         unsafe { (shim().aoti_torch_delete_tensor_object)(self.0) };
     }
 }
 
-/// The numbers of torch's dtypes, which are constants of each release.
+/// torch's numbers of dtypes, constant within a release.
 fn dtypes() -> &'static [(i32, DType); 6] {
     static DTYPES: OnceLock<[(i32, DType); 6]> = OnceLock::new();
     DTYPES.get_or_init(|| {
@@ -109,7 +108,7 @@ fn dtypes() -> &'static [(i32, DType); 6] {
     })
 }
 
-/// The numbers of torch's device types: CPU and CUDA.
+/// torch's numbers of device types: CPU and CUDA.
 fn devices() -> [i32; 2] {
     static DEVICES: OnceLock<[i32; 2]> = OnceLock::new();
     // SAFETY: functions without arguments.
@@ -129,24 +128,24 @@ pub(crate) struct InputTensor {
     dtype: DType,
 }
 
-/// More axes than any argument has; a tensor with as many is not one of ours.
+/// Largest number of axes of an argument.
 const AXES: usize = 4;
 
 impl Tensor {
     /// # Safety
-    /// The handle is a tensor's, and its owner hands it over.
+    /// The handle is an owned reference to a tensor, which the caller gives up.
     pub(crate) unsafe fn from_raw(handle: u64) -> Self {
         Self(handle as usize as Handle)
     }
 
-    /// Hands the handle over.
+    /// The handle, whose reference passes to the caller.
     pub(crate) fn into_raw(self) -> u64 {
         let handle = self.0 as usize as u64;
         std::mem::forget(self);
         handle
     }
 
-    /// The tensor that an array of [`TorchMemory`] lies in; a new one with its elements where it lies elsewhere.
+    /// The tensor of an array in torch's memory; for an array of other host memory, a copy.
     pub(crate) fn from_array(array: Array) -> Result<Self> {
         let array = match array.into_owner::<Self>() {
             Ok(tensor) => return Ok(tensor),
@@ -156,20 +155,20 @@ impl Tensor {
         let view = array.view();
         let bytes = view.len() * view.dtype().size();
         if bytes > 0 {
-            // SAFETY: the new tensor is contiguous and has as many elements of the same size; nobody else has it.
+            // SAFETY: the new tensor is contiguous, has as many elements of equal size, and no other reference.
             unsafe { std::ptr::copy_nonoverlapping(view.data().pointer(), to, bytes) };
         }
         Ok(tensor)
     }
 
-    /// The array that a new tensor on a device is.
+    /// A new tensor on a device as an array.
     fn into_remote(self, place: Place, dtype: DType, shape: &[usize], data: *mut u8) -> Array {
-        // SAFETY: the tensor is contiguous and has as many elements of this dtype there, and only this handle; torch
-        // hands its memory out again only to work that comes after on the stream.
+        // SAFETY: the tensor is contiguous, has as many elements of this dtype and no other reference; torch reuses its
+        // memory only for later work of the stream.
         unsafe { Array::remote(place, dtype, shape, data.addr() as u64, Box::new(self)) }
     }
 
-    /// A new contiguous tensor, and its memory, which holds anything.
+    /// A new contiguous tensor of arbitrary values, and its memory.
     pub(crate) fn empty(dtype: DType, shape: &[usize], place: Place) -> Result<(Self, *mut u8)> {
         let s = shim();
         let (device, index) = match place {
@@ -188,7 +187,7 @@ impl Tensor {
         }
         let number = dtypes().iter().find(|d| d.1 == dtype).map_or(0, |d| d.0);
         let (mut handle, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the arrays have as many elements as is said; the results go to variables of their own.
+        // SAFETY: the arrays have as many elements as axes; the results go to local variables.
         unsafe {
             let made = (s.aoti_torch_empty_strided)(
                 shape.len() as i64,
@@ -206,10 +205,10 @@ impl Tensor {
         }
     }
 
-    /// No tensor: `None` in Python.
+    /// The undefined tensor: `None` in Python.
     pub(crate) fn undefined() -> Result<Self> {
         let (s, mut handle) = (shim(), std::ptr::null_mut());
-        // SAFETY: the result goes to a variable of its own.
+        // SAFETY: the result goes to a local variable.
         s.done(unsafe { (s.aoti_torch_new_uninitialized_tensor)(&raw mut handle) }, "making a tensor")?;
         Ok(Self(handle))
     }
@@ -222,7 +221,7 @@ impl Tensor {
         Ok(value)
     }
 
-    /// The place of the tensor; none if that is neither the CPU nor a CUDA device.
+    /// The place of the tensor; None for devices other than the CPU and CUDA.
     pub(crate) fn place(&self) -> Result<Option<Place>> {
         let (s, [cpu, cuda]) = (shim(), devices());
         Ok(match self.read(s.aoti_torch_get_device_type, 0)? {
@@ -234,9 +233,8 @@ impl Tensor {
         })
     }
 
-    /// Checks that the tensor is one that a call at `place` can read, and makes it contiguous. `name` is that of the
-    /// argument.
-    pub(crate) fn look(mut self, place: Place, name: &dyn Fn() -> String) -> Result<InputTensor> {
+    /// The tensor as a contiguous input of a call at `place`; `name` is the name of the argument in errors.
+    pub(crate) fn into_input(mut self, place: Place, name: &dyn Fn() -> String) -> Result<InputTensor> {
         let s = shim();
         let number = self.read(s.aoti_torch_get_dtype, 0)?;
         let Some((_, dtype)) = dtypes().iter().find(|d| d.0 == number) else {
@@ -244,7 +242,7 @@ impl Tensor {
             return Err(Error::argument(name(), expected, "one of another dtype"));
         };
         let (mut sizes, axes) = self.sizes(name)?;
-        // A tensor without elements has no place.
+        // A tensor without elements may be anywhere.
         let elements: usize = sizes[..axes].iter().product();
         let at = self.place()?;
         if elements > 0 && at != Some(place) {
@@ -279,7 +277,7 @@ impl Tensor {
         let from = self.read(s.aoti_torch_get_sizes, std::ptr::null_mut())?;
         let mut sizes = [0; AXES];
         if axes > 0 {
-            // SAFETY: a tensor has a size for each axis, at an address that is good while it lives.
+            // SAFETY: a tensor has a size for each axis, at an address that is valid while it lives.
             let from = unsafe { std::slice::from_raw_parts(from, axes) };
             if axes > AXES {
                 return Err(Error::argument(
@@ -302,7 +300,7 @@ impl Tensor {
             return Ok(Layout::Contiguous);
         }
         let strides = self.read(shim().aoti_torch_get_strides, std::ptr::null_mut())?;
-        // SAFETY: as the sizes.
+        // SAFETY: as for the sizes.
         let strides = unsafe { std::slice::from_raw_parts(strides, shape.len()) };
         let mut expected = 1;
         for (size, stride) in shape.iter().zip(strides).rev() {
@@ -319,16 +317,16 @@ impl Tensor {
         Ok(Layout::Contiguous)
     }
 
-    /// A contiguous tensor whose elements are all the one at `data`, this tensor's own, and its memory. Cheaper than
-    /// through the dispatcher.
+    /// A contiguous tensor whose elements all equal the one at `data`, this tensor's own, and its memory. Cheaper than
+    /// a call of the dispatcher.
     fn filled(&self, data: *const u8, dtype: DType, shape: &[usize]) -> Result<(Self, *const u8)> {
         let (tensor, to) = Self::empty(dtype, shape, Place::Host)?;
         let (bytes, size) = (shape.iter().product::<usize>() * dtype.size(), dtype.size());
         if to.is_null() {
             return Err(Error::Unsupported(format!("PyTorch: a tensor {shape:?} without memory")));
         }
-        // SAFETY: the element is there while this handle lives; the new tensor has room for as many, which nobody else
-        // has, and each step copies what lies before it.
+        // SAFETY: the element is valid while this handle lives; the new tensor has `bytes` bytes and no other
+        // reference; each step copies initialised bytes to the bytes behind them.
         unsafe {
             std::ptr::copy_nonoverlapping(data, to, size);
             let mut done = size;
@@ -341,15 +339,15 @@ impl Tensor {
         Ok((tensor, to))
     }
 
-    /// `aten::contiguous`
+    /// The result of `aten::contiguous`.
     fn contiguous(self) -> Result<Self> {
-        // The handle, and the number of the memory format; the result takes the first place.
+        // The handle, and the number of the memory format; the result replaces the handle.
         let mut stack = [self.into_raw(), 0];
         let (name, overload) = (c"aten::contiguous".as_ptr(), c"".as_ptr());
-        // SAFETY: the arguments are those of the operator's schema, and it takes the handle over.
+        // SAFETY: the arguments are those of the operator's schema, which takes the handle.
         let code = unsafe { (shim().aoti_torch_call_dispatcher)(name, overload, stack.as_mut_ptr()) };
         shim().done(code, "making a tensor contiguous")?;
-        // SAFETY: the operator gives one tensor.
+        // SAFETY: the operator returns one tensor.
         Ok(unsafe { Self::from_raw(stack[0]) })
     }
 }
@@ -358,7 +356,7 @@ impl Tensor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Contiguous,
-    /// Every element is the first one, as in an expanded scalar: the cotangent of a sum.
+    /// All strides are 0, as in an expanded scalar (the cotangent of a sum).
     Repeated,
     Other,
 }
@@ -370,8 +368,8 @@ impl InputTensor {
 
     pub(crate) fn view(&self) -> Result<View<'_>> {
         if self.place != Place::Host {
-            // SAFETY: `look` found the memory contiguous, aligned and of this dtype; it lives as long as the handle, and
-            // torch keeps what is written to it in the stream's order.
+            // SAFETY: `into_input` checked that the memory is contiguous, aligned and of this dtype; it lives as long
+            // as the handle, and torch orders writes on the stream.
             return Ok(unsafe {
                 View::remote(self.place, self.dtype, self.shape(), self.data.addr() as u64)
             });
@@ -387,12 +385,13 @@ impl InputTensor {
         View::new(data, self.shape())
     }
 
-    /// The elements, of the type that the dtype names.
+    /// The elements; `T` is the type of the dtype.
     fn elements<T>(&self) -> &[T] {
         debug_assert_eq!(size_of::<T>(), self.dtype.size());
         match self.shape().iter().product() {
             0 => &[],
-            // SAFETY: `look` found the memory contiguous, aligned and of this dtype; it lives as long as the handle.
+            // SAFETY: `into_input` checked that the memory is contiguous, aligned and of this dtype; it lives as long
+            // as the handle.
             n => unsafe { std::slice::from_raw_parts(self.data.cast(), n) },
         }
     }

@@ -1,7 +1,7 @@
-//! DLPack: arrays that one library of a process lends to another, as C structs.
+//! DLPack: C structs by which one library of a process exports arrays to another.
 //!
-//! Two forms are in use: the one without a version, and that of version 1. Both are declared by hand. What is lent has a
-//! deleter, which the borrower calls once, from any thread.
+//! Two structs are in use, `DLManagedTensor` and, from version 1 on, `DLManagedTensorVersioned`. Both are declared by
+//! hand. The consumer calls the struct's deleter once, from any thread.
 #![expect(unsafe_code, reason = "memory behind foreign structs")]
 
 use madelung_core::array::{Array, DType, Data, Place, View};
@@ -9,19 +9,19 @@ use madelung_core::{Error, Result};
 use std::any::Any;
 use std::ffi::c_void;
 
-/// DLPack's numbers of devices: memory of a CUDA device, and that which it shares with the host.
+/// `DLDeviceType`: memory of a CUDA device, and CUDA's managed memory.
 const CUDA: i32 = 2;
 const CUDA_MANAGED: i32 = 13;
-/// Its numbers of types.
+/// `DLDataTypeCode`.
 const INT: u8 = 0;
 const FLOAT: u8 = 2;
-/// Its flags: what is lent may not be written to, and is a copy.
+/// Flags of a versioned tensor: read-only memory, and a copy made for the consumer.
 const READ_ONLY: u64 = 1;
 const COPIED: u64 = 2;
-/// The version that is spoken here.
+/// The supported version.
 const VERSION: [u32; 2] = [1, 0];
 
-/// An array.
+/// `DLTensor`.
 #[repr(C)]
 struct Tensor {
     data: *mut c_void,
@@ -31,22 +31,22 @@ struct Tensor {
     bits: u8,
     lanes: u16,
     shape: *const i64,
-    /// In elements; null for row-major order.
+    /// Strides in elements; null for row-major order.
     strides: *const i64,
     byte_offset: u64,
 }
 
-/// What is lent, in the form without a version.
+/// `DLManagedTensor`.
 #[repr(C)]
-struct Plain {
+struct ManagedTensor {
     tensor: Tensor,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-/// And in that of version 1.
+/// `DLManagedTensorVersioned`.
 #[repr(C)]
-struct Versioned {
+struct ManagedTensorVersioned {
     version: [u32; 2],
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Self)>,
@@ -54,7 +54,7 @@ struct Versioned {
     tensor: Tensor,
 }
 
-/// An array that was borrowed. Its deleter is called when this is dropped.
+/// An imported tensor, whose deleter is called on drop.
 #[derive(Debug)]
 pub struct Borrowed {
     managed: Managed,
@@ -62,58 +62,59 @@ pub struct Borrowed {
 
 #[derive(Clone, Copy, Debug)]
 enum Managed {
-    Plain(*mut Plain),
-    Versioned(*mut Versioned),
+    Unversioned(*mut ManagedTensor),
+    Versioned(*mut ManagedTensorVersioned),
 }
 
-// SAFETY: what is lent may be read and given back from any thread; that is what DLPack asks of lenders.
+// SAFETY: DLPack requires exporters to allow reads and the deleter's call from any thread.
 unsafe impl Send for Borrowed {}
 // SAFETY: as above; nothing is written.
 unsafe impl Sync for Borrowed {}
 
 impl Borrowed {
-    /// Takes over what a lender has made.
+    /// An exported tensor, taken over.
     ///
     /// # Safety
-    /// It is a `DLManagedTensor`, or, where `versioned`, a `DLManagedTensorVersioned`, whose deleter nobody else calls.
+    /// `managed` points to a `DLManagedTensor`, or, if `versioned`, to a `DLManagedTensorVersioned`; nothing else calls
+    /// the deleter.
     pub unsafe fn take(managed: *mut c_void, versioned: bool) -> Self {
         let managed =
-            if versioned { Managed::Versioned(managed.cast()) } else { Managed::Plain(managed.cast()) };
+            if versioned { Managed::Versioned(managed.cast()) } else { Managed::Unversioned(managed.cast()) };
         Self { managed }
     }
 
     fn tensor(&self) -> Result<&Tensor> {
         match self.managed {
-            // SAFETY: the lender keeps it until its deleter is called.
-            Managed::Plain(managed) => Ok(unsafe { &(*managed).tensor }),
+            // SAFETY: the struct is valid until its deleter is called.
+            Managed::Unversioned(managed) => Ok(unsafe { &(*managed).tensor }),
             Managed::Versioned(managed) => {
-                // SAFETY: the version is where it is in every version.
+                // SAFETY: every version begins with the version.
                 let [major, minor] = unsafe { (*managed).version };
                 if major != VERSION[0] {
                     let expected = format!("DLPack's version {}", VERSION[0]);
                     return Err(Error::argument("dlpack", expected, format!("{major}.{minor}")));
                 }
-                // SAFETY: this is where it is in this version.
+                // SAFETY: the layout is that of version 1.
                 Ok(unsafe { &(*managed).tensor })
             }
         }
     }
 
-    /// Whether the lender says that nobody may write to it.
+    /// Whether the exporter declares the memory read-only.
     pub fn is_read_only(&self) -> bool {
         match self.managed {
-            Managed::Plain(_) => false,
-            // SAFETY: the lender keeps it until its deleter is called; the flags are where they are in version 1.
+            Managed::Unversioned(_) => false,
+            // SAFETY: the struct is valid until its deleter is called, and has flags in version 1.
             Managed::Versioned(managed) => unsafe {
                 (*managed).version[0] == VERSION[0] && (*managed).flags & READ_ONLY != 0
             },
         }
     }
 
-    /// The type of its elements; errors call it `name`.
+    /// The element type.
     ///
     /// # Errors
-    /// It is another one than float32, float64, int32 or int64; the lender speaks another version.
+    /// `name`, where the type is none of float32, float64, int32 and int64; `dlpack`, where the version is not 1.
     pub fn dtype(&self, name: &str) -> Result<DType> {
         let tensor = self.tensor()?;
         match (tensor.code, tensor.bits, tensor.lanes) {
@@ -128,11 +129,10 @@ impl Borrowed {
         }
     }
 
-    /// The array, which keeps what was borrowed. Errors call it `name`.
+    /// The tensor as an array, which owns it.
     ///
     /// # Errors
-    /// It lies in no memory of a CUDA device, has another dtype than float32, float64, int32 or int64, or other strides
-    /// than those of row-major order; the lender speaks another version.
+    /// Those of [`Borrowed::dtype`]; `name`, where the memory is not that of a CUDA device or not in row-major order.
     pub fn into_array(self, name: &str) -> Result<Array> {
         let tensor = self.tensor()?;
         let wrong = |expected: &str, got: String| Err(Error::argument(name, expected, got));
@@ -148,7 +148,7 @@ impl Borrowed {
         let dtype = self.dtype(name)?;
         let axes = usize::try_from(tensor.axes).unwrap_or(0);
         let numbers = |from: *const i64| {
-            // SAFETY: the lender has one for every axis.
+            // SAFETY: the struct has a size and a stride for every axis.
             if axes == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from, axes) } }
         };
         let sizes = numbers(tensor.shape);
@@ -161,17 +161,17 @@ impl Borrowed {
             );
         }
         let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
-        // SAFETY: the lender has as many elements of this type there, until its deleter is called.
+        // SAFETY: the memory has as many elements of this type until the deleter is called.
         Ok(unsafe { Array::remote(place, dtype, &shape, address, Box::new(self)) })
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        // SAFETY: nobody else calls the deleter, and nobody uses what it gives back.
+        // SAFETY: nothing else calls the deleter, and the memory is not used after it.
         unsafe {
             match self.managed {
-                Managed::Plain(managed) => {
+                Managed::Unversioned(managed) => {
                     if let Some(deleter) = (*managed).deleter {
                         deleter(managed);
                     }
@@ -186,7 +186,8 @@ impl Drop for Borrowed {
     }
 }
 
-/// Whether elements follow one another as in C. Axes of one element, and arrays without any, have whatever strides.
+/// Whether strides are those of row-major order without gaps. Strides of axes of size 1 and of empty arrays do not
+/// matter.
 pub fn is_row_major(shape: &[usize], strides: &[i64]) -> bool {
     let mut next = 1;
     shape.contains(&0)
@@ -197,86 +198,90 @@ pub fn is_row_major(shape: &[usize], strides: &[i64]) -> bool {
         })
 }
 
-/// What a struct of ours points to.
-struct Lent {
+/// The manager context of an exported tensor.
+struct Exported {
     shape: Vec<i64>,
     strides: Vec<i64>,
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-/// In which form an array is lent.
+/// The DLPack struct of an exported array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Without a version, which has no room for what else is to say.
-    Plain,
-    /// That of version 1.
+    /// `DLManagedTensor`, which has no flags.
+    Unversioned,
+    /// `DLManagedTensorVersioned`.
     Versioned {
-        /// Whether nobody may write to it.
+        /// Whether the memory is read-only.
         read_only: bool,
-        /// Whether it was copied for the borrower.
+        /// Whether the array is a copy made for the consumer.
         copied: bool,
     },
 }
 
-/// Lends an array of a CUDA device, which `owner` keeps until the deleter is called.
+/// Exports an array of a CUDA device, whose memory `owner` keeps valid until the deleter is called.
 ///
-/// # Panics
-/// Where the array lies elsewhere or has 16-bit elements.
-pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, form: Form) -> *mut c_void {
+/// # Errors
+/// `array`, where it lies on the host or has 16-bit elements.
+pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, form: Form) -> Result<*mut c_void> {
     let (Place::Cuda(ordinal), Data::Device(remote)) = (array.place(), array.data()) else {
-        panic!("an array of the host is not lent");
+        return Err(Error::argument("array", "an array in the memory of a CUDA device", "one of the host"));
     };
     let (code, bits) = match array.dtype() {
         DType::F64 => (FLOAT, 64),
         DType::F32 => (FLOAT, 32),
         DType::I64 => (INT, 64),
         DType::I32 => (INT, 32),
-        dtype => panic!("{dtype} is not lent"),
+        dtype => {
+            let expected = "float32, float64, int32 or int64";
+            return Err(Error::argument("array", expected, dtype.to_string()));
+        }
     };
     let shape: Vec<i64> = array.shape().iter().map(|n| *n as i64).collect();
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis].max(1);
     }
-    let lent = Box::new(Lent { shape, strides, _owner: owner });
+    let exported = Box::new(Exported { shape, strides, _owner: owner });
     let tensor = Tensor {
         data: std::ptr::without_provenance_mut(remote.address() as usize),
         device: [CUDA, ordinal as i32],
-        axes: lent.shape.len() as i32,
+        axes: exported.shape.len() as i32,
         code,
         bits,
         lanes: 1,
-        shape: lent.shape.as_ptr(),
-        strides: lent.strides.as_ptr(),
+        shape: exported.shape.as_ptr(),
+        strides: exported.strides.as_ptr(),
         byte_offset: 0,
     };
-    let context = Box::into_raw(lent).cast();
-    match form {
-        Form::Plain => {
-            let deleter = Some(give_back as unsafe extern "C" fn(*mut Plain));
-            Box::into_raw(Box::new(Plain { tensor, context, deleter })).cast()
+    let context = Box::into_raw(exported).cast();
+    Ok(match form {
+        Form::Unversioned => {
+            let deleter = Some(delete as unsafe extern "C" fn(*mut ManagedTensor));
+            Box::into_raw(Box::new(ManagedTensor { tensor, context, deleter })).cast()
         }
         Form::Versioned { read_only, copied } => {
-            let deleter = Some(give_back_versioned as unsafe extern "C" fn(*mut Versioned));
+            let deleter = Some(delete_versioned as unsafe extern "C" fn(*mut ManagedTensorVersioned));
             let flags = if read_only { READ_ONLY } else { 0 } | if copied { COPIED } else { 0 };
-            Box::into_raw(Box::new(Versioned { version: VERSION, context, deleter, flags, tensor })).cast()
+            let managed = ManagedTensorVersioned { version: VERSION, context, deleter, flags, tensor };
+            Box::into_raw(Box::new(managed)).cast()
         }
-    }
+    })
 }
 
-unsafe extern "C" fn give_back(managed: *mut Plain) {
-    // SAFETY: both come from boxes of `lend`, and the borrower calls this once.
+unsafe extern "C" fn delete(managed: *mut ManagedTensor) {
+    // SAFETY: both pointers come from boxes of `lend`, and the consumer calls the deleter once.
     unsafe {
         let managed = Box::from_raw(managed);
-        drop(Box::from_raw(managed.context.cast::<Lent>()));
+        drop(Box::from_raw(managed.context.cast::<Exported>()));
     }
 }
 
-unsafe extern "C" fn give_back_versioned(managed: *mut Versioned) {
+unsafe extern "C" fn delete_versioned(managed: *mut ManagedTensorVersioned) {
     // SAFETY: as above.
     unsafe {
         let managed = Box::from_raw(managed);
-        drop(Box::from_raw(managed.context.cast::<Lent>()));
+        drop(Box::from_raw(managed.context.cast::<Exported>()));
     }
 }
 
@@ -289,19 +294,19 @@ mod tests {
     const OPEN: Form = Form::Versioned { read_only: false, copied: false };
 
     fn lent(shape: &[usize], owner: &Arc<()>, form: Form) -> Borrowed {
-        // SAFETY: nobody uses the address.
+        // SAFETY: nothing uses the address.
         let view = unsafe { View::remote(PLACE, DType::F32, shape, 0x4000) };
-        let managed = lend(&view, Box::new(owner.clone()), form);
-        // SAFETY: it was made for this.
-        unsafe { Borrowed::take(managed, form != Form::Plain) }
+        let managed = lend(&view, Box::new(owner.clone()), form).expect("an array of a device");
+        // SAFETY: the struct was exported for this import.
+        unsafe { Borrowed::take(managed, form != Form::Unversioned) }
     }
 
     #[test]
-    fn what_is_lent_is_given_back_once() {
-        for form in [Form::Plain, OPEN, Form::Versioned { read_only: true, copied: true }] {
+    fn the_deleter_is_called_once() {
+        for form in [Form::Unversioned, OPEN, Form::Versioned { read_only: true, copied: true }] {
             let owner = Arc::new(());
             let borrowed = lent(&[2, 0, 3], &owner, form);
-            assert_eq!(borrowed.is_read_only(), !matches!(form, Form::Plain | OPEN));
+            assert_eq!(borrowed.is_read_only(), !matches!(form, Form::Unversioned | OPEN));
             let array = borrowed.into_array("x").expect("an array");
             assert_eq!((array.place(), array.dtype(), array.shape()), (PLACE, DType::F32, &[2, 0, 3][..]));
             assert_eq!(Arc::strong_count(&owner), 2);
@@ -310,12 +315,12 @@ mod tests {
         }
     }
 
-    /// A lender whose struct is changed before it is taken.
-    fn changed(change: impl FnOnce(&mut Versioned)) -> String {
+    /// The error of importing a struct after `change`.
+    fn changed(change: impl FnOnce(&mut ManagedTensorVersioned)) -> String {
         let owner = Arc::new(());
         let borrowed = lent(&[2, 3], &owner, OPEN);
         let Managed::Versioned(managed) = borrowed.managed else { panic!("another form") };
-        // SAFETY: nobody else has it.
+        // SAFETY: the struct is not shared.
         change(unsafe { &mut *managed });
         let error = borrowed.into_array("charges").map(|_| ()).expect_err("an error").to_string();
         assert_eq!(Arc::strong_count(&owner), 1, "{error}");
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused_and_given_back() {
+    fn unsupported_tensors_are_refused_and_deleted() {
         let error = changed(|m| m.version = [2, 0]);
         assert_eq!(error, "`dlpack`: expected DLPack's version 1, got 2.0");
         let error = changed(|m| m.tensor.device = [1, 0]);
@@ -336,7 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn strides_without_meaning_are_no_gaps() {
+    fn arrays_of_the_host_are_not_exported() {
+        let error = lend(&View::from(&[1.0]), Box::new(()), Form::Unversioned).expect_err("an error");
+        assert!(error.to_string().starts_with("`array`: expected an array in the memory of a CUDA device"));
+    }
+
+    #[test]
+    fn strides_of_axes_of_size_one_do_not_matter() {
         assert!(is_row_major(&[], &[]));
         assert!(is_row_major(&[3, 1, 2], &[2, 77, 1]));
         assert!(is_row_major(&[3, 0, 2], &[1, 1, 1]));

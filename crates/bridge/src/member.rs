@@ -1,42 +1,43 @@
-//! The members of an op's family as ops of a framework.
+//! The members of an op's family as operators of a framework.
 
 use madelung_core::op::Op;
 
-/// A member of the family; see `madelung_core::op`.
+/// A member of an op's family of derivatives; see `madelung_core::op`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// F₀.
+    /// The outputs F₀.
     Value,
-    /// F₀, and what it saves for the gradient.
+    /// The outputs F₀ and the residuals for the gradient.
     Saving,
-    /// F₀ of an op with one output, and the gradients of the sum of its elements: G₀ for cotangents of one.
+    /// The output F₀ of an op with one output, and the gradients of the sum of its elements (G₀ with cotangents of
+    /// one).
     Direct,
-    /// F₁.
+    /// The directional derivative F₁.
     Tangent,
-    /// F₂.
+    /// The second directional derivative F₂.
     SecondTangent,
-    /// G₀.
+    /// The gradient G₀.
     Gradient,
-    /// G₁.
+    /// The directional derivative G₁ of the gradient.
     GradientTangent,
 }
 
-/// What is added to the gradients that are wanted of [`Member::Direct`] where all are to have the other sign.
+/// The flag, among the bits of requested gradients of [`Member::Direct`], that negates all gradients.
 pub const NEGATIVE: u64 = 1 << 32;
 
-/// How many of each kind of array a family has.
+/// The numbers of arrays of an op, by kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// Differentiable arguments.
+    /// The number of differentiable arguments.
     pub reals: usize,
-    /// Outputs.
+    /// The number of outputs.
     pub outputs: usize,
-    /// What F₀ saves.
+    /// The number of residuals.
     pub saved: usize,
 }
 
 impl Counts {
-    /// Of an op.
+    /// The numbers of an op.
     pub fn of(op: &Op) -> Self {
         let reals = (0..op.args.len()).filter(|n| op.is_differentiable(*n)).count();
         Self { reals, outputs: op.outputs.len(), saved: op.saved().len() }
@@ -44,7 +45,7 @@ impl Counts {
 }
 
 impl Member {
-    /// All of them.
+    /// All members.
     pub const ALL: [Self; 7] = [
         Self::Value,
         Self::Saving,
@@ -55,7 +56,7 @@ impl Member {
         Self::GradientTangent,
     ];
 
-    /// What follows the op's name.
+    /// The suffix of the operator's name.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Value => "",
@@ -68,7 +69,7 @@ impl Member {
         }
     }
 
-    /// Whether an op has it.
+    /// Whether an op has the member.
     pub fn is_of(self, op: &Op) -> bool {
         let counts = Counts::of(op);
         match self {
@@ -79,7 +80,8 @@ impl Member {
         }
     }
 
-    /// Tensors that follow the op's inputs: cotangents of outputs, saved arrays, and tangents along two directions.
+    /// The number of tensors that follow the op's inputs: cotangents, residuals, and tangents along up to two
+    /// directions.
     pub fn extra_tensors(self, counts: Counts) -> usize {
         let Counts { reals, outputs, saved } = counts;
         match self {
@@ -91,17 +93,17 @@ impl Member {
         }
     }
 
-    /// Whether an integer follows them that says which of them are there.
+    /// Whether an integer argument follows whose bits mark the tensors that are present.
     pub fn has_mask(self) -> bool {
         !matches!(self, Self::Value | Self::Saving | Self::Direct)
     }
 
-    /// Whether another one says whose gradients are wanted.
+    /// Whether an integer argument follows whose bits mark the requested gradients.
     pub fn has_want(self) -> bool {
         matches!(self, Self::Saving | Self::Direct | Self::Gradient | Self::GradientTangent)
     }
 
-    /// How many tensors come back.
+    /// The number of result tensors.
     pub fn results(self, counts: Counts) -> usize {
         match self {
             Self::Value | Self::Tangent | Self::SecondTangent => counts.outputs,

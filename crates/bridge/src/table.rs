@@ -1,4 +1,4 @@
-//! Members of ops by name, for calls that bring nothing but that.
+//! A table of members of ops by name, for frameworks that call by name.
 
 use crate::layout::Input;
 use crate::{Entry, Member, flat, name_of};
@@ -8,20 +8,20 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// An op as a framework has it.
+/// The description of an op for a framework.
 #[derive(Clone, Debug, Serialize)]
 pub struct Described {
     /// The op.
     pub op: Arc<Op>,
-    /// The inputs of every member, in order; those of derivatives follow.
+    /// The op's inputs, which come first in every member.
     pub inputs: Arc<[Input]>,
-    /// The targets of its members, by suffix.
+    /// The names of the members' targets, by suffix.
     pub targets: Vec<(&'static str, String)>,
-    /// What F₀ can save, by name.
+    /// The names of the residuals.
     pub saves: Vec<String>,
 }
 
-/// The members that are known, by the name of their target.
+/// The registered members, by the name of their target.
 fn entries() -> &'static RwLock<BTreeMap<String, &'static Entry>> {
     static ENTRIES: OnceLock<RwLock<BTreeMap<String, &'static Entry>>> = OnceLock::new();
     ENTRIES.get_or_init(RwLock::default)
@@ -32,10 +32,10 @@ fn target(op: &Op, member: Member) -> String {
     format!("{}.{}{}", op.namespace, name_of(op), member.suffix())
 }
 
-/// The ops of registries, whose members [`find`] knows from now on. They are never forgotten.
+/// The descriptions of all ops of `registries`, whose members are registered for [`find`] for the life of the process.
 ///
 /// # Errors
-/// As [`crate::layout::inputs`].
+/// Those of [`crate::layout::inputs`].
 pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
     let mut known = entries().write().unwrap_or_else(PoisonError::into_inner);
     let described = flat(registries)?.into_iter().map(|flat| {
@@ -52,10 +52,10 @@ pub fn describe(registries: &[&Registry]) -> Result<Vec<Described>> {
     Ok(described.collect())
 }
 
-/// The member of a target.
+/// The registered member of a target.
 ///
 /// # Errors
-/// No op that was [`describe`]d has it.
+/// No op passed to [`describe`] has the target.
 pub fn find(name: &str) -> Result<&'static Entry> {
     let known = entries().read().unwrap_or_else(PoisonError::into_inner);
     known.get(name).copied().ok_or_else(|| {

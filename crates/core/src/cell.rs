@@ -1,4 +1,4 @@
-//! A periodic cell: three lattice vectors of any shape and handedness.
+//! Periodic cells: three lattice vectors of any shape and handedness.
 
 use std::f64::consts::TAU;
 
@@ -6,11 +6,11 @@ use nalgebra::{Matrix3, RowVector3, Vector3};
 
 use crate::{Error, Result};
 
-/// Below this |det| over the product of the lengths, three vectors count as lying in one plane.
+/// Smallest |det| over the product of the lengths for which three vectors span a volume.
 const FLAT: f64 = 1e-12;
 
-/// Three lattice vectors, the rows of a 3×3 matrix in the caller's length unit. Left-handed cells are as good as
-/// right-handed ones.
+/// A periodic cell: three lattice vectors, the rows of a 3×3 matrix, in the caller's length unit. Cells may be
+/// left-handed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
     rows: Matrix3<f64>,
@@ -29,7 +29,7 @@ impl Cell {
     /// The cell whose lattice vectors are the rows of a matrix.
     ///
     /// # Errors
-    /// As [`Cell::from_rows`].
+    /// Those of [`Cell::from_rows`].
     pub fn from_matrix(rows: Matrix3<f64>) -> Result<Self> {
         if !rows.iter().all(|x| x.is_finite()) {
             return Err(Error::argument("cell", "finite lattice vectors", format!("{:?}", to_rows(&rows))));
@@ -65,12 +65,12 @@ impl Cell {
         &self.inverse
     }
 
-    /// |det cell|, whatever the handedness.
+    /// The volume |det cell|.
     pub fn volume(&self) -> f64 {
         self.rows.determinant().abs()
     }
 
-    /// Distance between the two faces that lattice vector k connects: the thickness of the cell along axis k.
+    /// The perpendicular heights: element k is the distance between the two faces that lattice vector k connects.
     pub fn heights(&self) -> [f64; 3] {
         std::array::from_fn(|k| 1.0 / self.inverse.column(k).norm())
     }

@@ -1,31 +1,31 @@
-//! The one error of Madelung: which argument, what was expected, what came.
+//! The error type: the argument, the expected value, and the given one.
 
 use std::fmt;
 
-/// What went wrong in a call, said in terms of the caller's arguments.
+/// An error of a call, in terms of the caller's arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// An argument does not fit: its name, what it must be, and what it was.
+    /// An argument that does not fit.
     Argument {
-        /// Name of the argument as the caller knows it.
+        /// The caller's name of the argument.
         argument: String,
-        /// What the call needs.
+        /// The expected value.
         expected: String,
-        /// What it was given.
+        /// The given value.
         got: String,
     },
-    /// The call is fine but this build, machine or order of derivative cannot do it.
+    /// A valid call that this build or machine, or this order of derivative, does not support.
     Unsupported(String),
-    /// A GPU's driver, compiler or libraries failed: what was being done, and what they say.
+    /// A failure of a GPU's driver, compiler or libraries: the attempted operation and the reported error.
     Driver(String),
 }
 
-/// Result with Madelung's error.
+/// A result with Madelung's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An argument that does not fit.
+    /// The error of an argument that does not fit.
     pub fn argument(
         argument: impl Into<String>,
         expected: impl Into<String>,
@@ -41,7 +41,7 @@ impl fmt::Display for Error {
             Self::Argument { argument, expected, got } => {
                 write!(f, "`{argument}`: expected {expected}, got {got}")
             }
-            Self::Unsupported(what) | Self::Driver(what) => f.write_str(what),
+            Self::Unsupported(text) | Self::Driver(text) => f.write_str(text),
         }
     }
 }

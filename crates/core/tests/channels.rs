@@ -210,7 +210,7 @@ impl Case {
 
     fn values(&self) -> Vec<Vec<f64>> {
         let values = self.op.value(&madelung_cpu::context(), &self.args()).expect("values");
-        values.iter().map(Array::to_f64).collect()
+        values.iter().map(|a| a.to_f64().unwrap()).collect()
     }
 
     fn cotangents(&self) -> Vec<Array> {
@@ -234,14 +234,14 @@ impl Case {
             ..Request::default()
         };
         let got = self.op.evaluate(context, &self.args(), &request).expect("gradients").gradients;
-        got.iter().map(Array::to_f64).collect()
+        got.iter().map(|a| a.to_f64().unwrap()).collect()
     }
 
     fn moved(&self, t: f64, direction: &[Array]) -> Self {
         let arrays = self.arrays.iter().zip(direction).map(|(a, d)| {
-            let mut a = a.clone();
-            a.add(&d.clone().map(|x| t * x)).expect("shapes fit");
-            a
+            let mut moved = d.try_clone().unwrap().map(|x| t * x).unwrap();
+            moved.add(a).expect("shapes fit");
+            moved
         });
         Self {
             op: self.op.clone(),
@@ -269,7 +269,7 @@ fn close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
 const WIDTHS: [usize; 5] = [1, 3, 16, 37, 64];
 
 fn normalised(case: &Case, width: usize) -> Vec<Vec<f64>> {
-    let [x, gain, shift] = [0, 1, 2].map(|n| case.arrays[n].to_f64());
+    let [x, gain, shift] = [0, 1, 2].map(|n| case.arrays[n].to_f64().unwrap());
     let (mut out, mut total, mut pooled) = (vec![], vec![0.0; width], vec![0.0; 2 * width]);
     for (i, x) in x.chunks_exact(width).enumerate() {
         let b = usize::from(i >= 70);
@@ -285,7 +285,7 @@ fn normalised(case: &Case, width: usize) -> Vec<Vec<f64>> {
 }
 
 fn aggregated(case: &Case, width: usize) -> Vec<f64> {
-    let [r, s, f, sigma] = [0, 1, 2, 3].map(|n| case.arrays[n].to_f64());
+    let [r, s, f, sigma] = [0, 1, 2, 3].map(|n| case.arrays[n].to_f64().unwrap());
     let (mut sum, mut norm) = (vec![0.0; ROWS * width], vec![1e-3; ROWS]);
     for (i, j, _) in case.pairs.iter() {
         let d = (0..3).map(|c| (s[3 * j + c] - r[3 * i + c]).powi(2)).sum::<f64>().sqrt();
@@ -297,7 +297,7 @@ fn aggregated(case: &Case, width: usize) -> Vec<f64> {
 }
 
 fn radials(case: &Case, width: usize) -> Vec<f64> {
-    let [r, w, m, own] = [0, 1, 2, 3].map(|n| case.arrays[n].to_f64());
+    let [r, w, m, own] = [0, 1, 2, 3].map(|n| case.arrays[n].to_f64().unwrap());
     let mut energy = vec![0.0; ROWS];
     for (i, j, _) in case.pairs.iter() {
         let d = (0..3).map(|c| (r[3 * j + c] - r[3 * i + c]).powi(2)).sum::<f64>().sqrt();
@@ -347,11 +347,13 @@ fn derivatives_are_those_of_finite_differences() {
             let weights = case.cotangents();
             let weighted = |case: &Case| {
                 let values = case.values();
-                let terms = values.iter().zip(&weights).flat_map(|(v, w)| v.iter().copied().zip(w.to_f64()));
+                let terms =
+                    values.iter().zip(&weights).flat_map(|(v, w)| v.iter().copied().zip(w.to_f64().unwrap()));
                 vec![terms.map(|(v, w)| v * w).sum::<f64>()]
             };
             let gradient = case.gradients(&madelung_cpu::context(), None);
-            let terms = gradient.iter().zip(&direction).flat_map(|(g, d)| g.iter().copied().zip(d.to_f64()));
+            let terms =
+                gradient.iter().zip(&direction).flat_map(|(g, d)| g.iter().copied().zip(d.to_f64().unwrap()));
             let terms: Vec<f64> = terms.map(|(g, d)| g * d).collect();
             let error = (terms.iter().sum::<f64>() - difference(&weighted)[0]).abs();
             let scale = terms.iter().map(|x| x.abs()).sum::<f64>();
@@ -454,7 +456,7 @@ fn arrays_have_more_elements_than_an_i32_counts() {
     let mut launch = Launch::new(args, Place::Host).expect("a launch");
     context.backend.launch(&context, &mut launch).expect("sums");
     drop(launch);
-    assert_eq!(out.to_f64(), [0.0, 2.5]);
+    assert_eq!(out.to_f64().unwrap(), [0.0, 2.5]);
     // Positions in the CUDA text are products of 64-bit integers.
     let text = SUM.forms[0].parts[0].cuda.text;
     for long in ["const long long row", "const long long w2", "for (long long k"] {

@@ -268,7 +268,7 @@ impl Given {
                 let cotangents = if gradients.is_empty() { &[] } else { cotangents };
                 let request = Request { values: true, cotangents, gradients, ..Request::default() };
                 let done = op.evaluate(context, args, &request).unwrap();
-                results.extend(done.values.iter().chain(&done.gradients).map(Array::to_f64));
+                results.extend(done.values.iter().chain(&done.gradients).map(|a| a.to_f64().unwrap()));
             };
         for gradients in [&[][..], &[0], &[0, 4], &[0, 1, 4]] {
             run(&yukawa_op(), &self.yukawa(), &one, gradients);
@@ -311,7 +311,7 @@ fn agree(given: &Given) {
 /// f32 in clusters against f64 row by row, at the same rounded inputs.
 fn agree_in_f32(systems: &[System]) {
     let single = Given::new(systems, DType::F32, Kind::Full);
-    let round = |a: &Array| Array::from_f64(DType::F64, a.shape(), &a.to_f64()).unwrap();
+    let round = |a: &Array| Array::from_f64(DType::F64, a.shape(), &a.to_f64().unwrap()).unwrap();
     let mut double = Given::new(systems, DType::F64, Kind::Full);
     double.positions = round(&single.positions);
     double.charges = round(&single.charges);
@@ -502,7 +502,7 @@ fn sums_of_energies_are_taken_in_clusters_too() {
             .unwrap()
             .gradients
             .iter()
-            .map(Array::to_f64)
+            .map(|a| a.to_f64().unwrap())
             .collect()
     };
     let filled = |n: usize, x: f64| Array::filled(DType::F64, &[n], x);

@@ -76,8 +76,7 @@ impl Backend for Cpu {
     }
 
     fn fill(&self, _context: &Context<'_>, array: &mut Array, x: f64) -> Result<()> {
-        array.fill(x);
-        Ok(())
+        array.fill(x)
     }
 
     fn add(&self, _context: &Context<'_>, to: &mut Array, from: &Array) -> Result<()> {
@@ -96,7 +95,6 @@ impl Backend for Cpu {
             DType::I32 => to.set_cast(Data::I32(&from.to_i32(name)?)),
             _ => to.set_cast(from.data()),
         }
-        Ok(())
     }
 
     fn scale_rows(
@@ -107,11 +105,15 @@ impl Backend for Cpu {
         rows: &mut Array,
     ) -> Result<()> {
         let width = (unit.len() / unit.shape().first().copied().unwrap_or(1).max(1)).max(1);
-        let weight = |n: usize| match weights {
-            Weights::Uniform(w) => *w,
-            Weights::Rows(w) => w.at(n / width),
-            Weights::Systems(w, of) => w.at(of.at(n / width) as usize),
+        let of_rows: Vec<f64> = match weights {
+            Weights::Uniform(w) => vec![*w; unit.len().div_ceil(width)],
+            Weights::Rows(w) => w.to_f64()?,
+            Weights::Systems(w, of) => {
+                let (w, of) = (w.to_f64()?, of.to_i32("batch_idx")?);
+                of.iter().map(|b| w[*b as usize]).collect()
+            }
         };
+        let weight = |n: usize| of_rows[n / width];
         match (unit.data(), rows.data_mut()) {
             (Data::F32(unit), Some(DataMut::F32(rows))) => {
                 for (n, (x, u)) in rows.iter_mut().zip(unit).enumerate() {

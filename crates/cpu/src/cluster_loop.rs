@@ -115,8 +115,9 @@ fn cells(launch: &Launch<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f64; 
     let Some(Bound::Input(view)) = form.cell.and_then(|cell| launch.array(cell, Role::VALUE)) else {
         return vec![];
     };
-    let rows = |c: &[f64]| std::array::from_fn(|r| std::array::from_fn(|k| c[3 * r + k]));
-    let cells: Vec<_> = view.to_f64().chunks_exact(9).map(rows).collect();
+    let element = |n: usize| view.at(n).unwrap_or(f64::NAN);
+    let cell = |b: usize| std::array::from_fn(|r| std::array::from_fn(|k| element(9 * b + 3 * r + k)));
+    let cells: Vec<_> = (0..view.len() / 9).map(cell).collect();
     if cells.len() == 1 { vec![cells[0]; systems] } else { cells }
 }
 
@@ -166,7 +167,7 @@ impl Work<'_> {
                     let atoms = &list.atoms[cluster * width..(cluster + 1) * width];
                     for (out, atom) in out[n * width..].iter_mut().zip(atoms) {
                         let i = *atom as usize;
-                        let x = data.at(stride * i + column.component);
+                        let x = data.at(stride * i + column.component).unwrap_or(f64::NAN);
                         *out = E::of_f64(match cell {
                             Some(cell) if wraps[i] != [0; 3] => {
                                 let mut r = [0.0; 3];

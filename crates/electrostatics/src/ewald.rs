@@ -11,28 +11,28 @@ use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::{Error, Result};
 
-/// Whether energies are given per atom or per system.
+/// The granularity of energies: per atom or per system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
-    /// (N,): pair energies split half and half.
+    /// Energies per atom (N,), each pair energy split equally.
     #[default]
     Atom,
-    /// (B,)
+    /// Energies per system (B,).
     System,
 }
 
-/// What a call computes, and in which unit.
+/// The requested results of a call, and their unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Multiplies energies and every derivative of them: 14.3996454784 for eV and Å.
+    /// The factor of energies and all derivatives: 14.3996454784 for eV and Å.
     pub prefactor: f64,
-    /// Energies per atom or per system.
+    /// The granularity of energies.
     pub energy_reduction: Reduction,
-    /// Forces −∂E/∂r, (N, 3).
+    /// Whether to compute forces −∂E/∂r, (N, 3).
     pub compute_forces: bool,
-    /// Site potentials ∂E/∂q, (N,).
+    /// Whether to compute site potentials ∂E/∂q, (N,).
     pub compute_charge_gradients: bool,
-    /// Virials −∂E/∂ε, (B, 3, 3).
+    /// Whether to compute virials −∂E/∂ε, (B, 3, 3).
     pub compute_virial: bool,
 }
 
@@ -60,27 +60,27 @@ impl Options {
     }
 }
 
-/// The result of a call, in the dtype of the positions.
-#[derive(Clone, Debug)]
+/// The results of a call, in the dtype of the positions.
+#[derive(Debug)]
 pub struct Energies {
-    /// (N,) or (B,)
+    /// Energies (N,) or (B,).
     pub energies: Array,
-    /// (N, 3)
+    /// Forces −∂E/∂r (N, 3).
     pub forces: Option<Array>,
-    /// (N,)
+    /// Site potentials ∂E/∂q (N,).
     pub charge_gradients: Option<Array>,
-    /// (B, 3, 3)
+    /// Virials −∂E/∂ε (B, 3, 3).
     pub virial: Option<Array>,
 }
 
-/// How an Ewald sum is split; what is `None` is chosen for `accuracy`.
+/// The parameters of an Ewald sum; a parameter that is `None` is chosen for `accuracy`.
 #[derive(Clone, Debug)]
 pub struct EwaldSettings {
-    /// Splitting parameter in 1/L, one for all systems or one for each.
+    /// Splitting parameter in 1/L, one value for all systems or one per system.
     pub alpha: Option<Vec<f64>>,
     /// Real-space cutoff in L.
     pub cutoff: Option<f64>,
-    /// Reciprocal cutoff in radians per L, one for all systems or one for each.
+    /// Reciprocal cutoff in radians per L, one value for all systems or one per system.
     pub k_cutoff: Option<Vec<f64>>,
     /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}.
     pub accuracy: f64,
@@ -93,21 +93,21 @@ impl Default for EwaldSettings {
 }
 
 impl EwaldSettings {
-    /// Everything chosen for an accuracy.
+    /// Settings whose parameters are all chosen for an accuracy.
     pub fn accuracy(accuracy: f64) -> Self {
         Self { accuracy, ..Self::default() }
     }
 
-    /// The parameters that a call with these settings uses, for each system.
+    /// The parameters of each system in a call with these settings.
     ///
-    /// Without a cutoff, the batch gets the mean of those that are cheapest for its systems. An `alpha` that is given
-    /// sets the cutoffs it needs; `alpha`, `cutoff` and `k_cutoff` together leave nothing to choose.
+    /// Without a cutoff, the batch gets the mean of the cheapest cutoffs of its systems. A given `alpha` determines the
+    /// cutoffs; `alpha`, `cutoff` and `k_cutoff` together leave nothing to choose.
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<EwaldParameters>> {
         let systems = system.systems();
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let k_cutoff = per_system("k_cutoff", self.k_cutoff.as_deref(), systems)?;
         let cells = system.cells();
-        let charges = system.charges.to_f64();
+        let charges = system.charges.to_f64()?;
         let estimate = |b: usize, cutoff: Option<f64>| {
             let members = system.batch.members(b);
             // An empty system has nothing to sum, whatever the parameters.
@@ -117,7 +117,7 @@ impl EwaldSettings {
         let cutoff = match (self.cutoff, &alpha) {
             (Some(cutoff), _) => Some(cutoff),
             (None, Some(alpha)) => {
-                // The cutoff at which exp(−α²r²) is what accuracy asks for.
+                // The cutoff at which exp(−α²r²) equals the accuracy.
                 let reach = (-self.accuracy.ln()).max(1.0).sqrt();
                 let smallest = alpha.iter().copied().fold(f64::INFINITY, f64::min);
                 Some(reach / smallest)
@@ -171,12 +171,12 @@ fn per_system(name: &str, given: Option<&[f64]>, systems: usize) -> Result<Optio
 
 /// Real-space part of the Ewald sum: ½ Σ q_i q_j erfc(αr)/r over the pairs closer than `cutoff`.
 ///
-/// `pairs` may reach further than the cutoff (a list with a skin) and may be full or half. `alpha` in 1/L: one for all
-/// systems or one for each.
+/// `pairs` may reach further than the cutoff (a list with a skin) and may be full or half. `alpha` in 1/L: one value
+/// for all systems or one per system.
 ///
 /// # Errors
-/// Names `alpha` or `cutoff` where they are not finite and > 0, `pairs` where they do not fit the atoms or cross
-/// systems, `positions` or `charges` where they are not finite or two charges share a point.
+/// `alpha` or `cutoff`, where it is not finite and > 0; `pairs`, where they do not fit the atoms or cross systems;
+/// `positions` or `charges`, where they are not finite or two charges share a point.
 pub fn ewald_real_space(
     context: &Context<'_>,
     system: &System<'_>,
@@ -195,7 +195,7 @@ pub fn ewald_real_space(
 /// uniform background −πQ²/(2α²V) of a charged cell.
 ///
 /// # Errors
-/// Names `alpha` or `k_cutoff` where they are not finite and > 0, `positions` or `charges` where they are not finite.
+/// `alpha` or `k_cutoff`, where it is not finite and > 0; `positions` or `charges`, where they are not finite.
 pub fn ewald_reciprocal_space(
     context: &Context<'_>,
     system: &System<'_>,
@@ -212,10 +212,10 @@ pub fn ewald_reciprocal_space(
 /// The Ewald sum of periodic point charges. Parameters that `settings` leaves open are chosen for its accuracy, and
 /// the neighbour list is built unless `pairs` is given.
 ///
-/// The cell is periodic along all three axes (a slab needs a correction that is not part of this sum).
+/// The cell is periodic along all three axes (the sum has no slab correction).
 ///
 /// # Errors
-/// As for its two parts; `cutoff`, where `pairs` is given without it.
+/// Those of [`ewald_real_space`] and [`ewald_reciprocal_space`]; `cutoff`, where `pairs` is given without it.
 pub fn ewald_summation(
     context: &Context<'_>,
     system: &System<'_>,
@@ -254,8 +254,8 @@ fn full_list<'p>(pairs: &'p PairList<'_>) -> Result<PairList<'p>> {
 
 fn waves(system: &System<'_>, k_cutoff: &[f64]) -> Result<(Array, Batch<'static>)> {
     let k_cutoff = per_system("k_cutoff", Some(k_cutoff), system.systems())?.unwrap_or_default();
-    let (rows, ptr) = miller_indices_batch(&system.cells(), &k_cutoff)?;
-    let miller = madelung_core::array::View::from(rows.as_slice()).to_array();
+    let (rows, ptr) = miller_indices_batch(system.cells(), &k_cutoff)?;
+    let miller = Array::from(rows.as_slice());
     Ok((miller, Batch::from_ptr(ptr)?))
 }
 
@@ -289,17 +289,18 @@ fn run(
     ];
     let gradients: Vec<usize> =
         wanted.iter().filter(|(on, _)| *on).filter_map(|(_, name)| op.arg(name)).collect();
-    // Every energy counts once: the gradient of their sum.
+    // The gradient of the sum of all energies.
     let cotangents = [Some(Cotangent::Uniform(1.0))];
     let cotangents = if gradients.is_empty() { &[][..] } else { &cotangents[..] };
     let request = Request { values: true, cotangents, gradients: &gradients, ..Request::default() };
     let mut done = op.evaluate(context, &args, &request)?;
     let mut next = done.gradients.into_iter();
     let mut given = |on: bool| if on { next.next() } else { None };
+    let negative = |gradient: Option<Array>| gradient.map(|g| g.map(|x| -x)).transpose();
     Ok(Energies {
         energies: done.values.swap_remove(0),
-        forces: given(options.compute_forces).map(|g| g.map(|x| -x)),
+        forces: negative(given(options.compute_forces))?,
         charge_gradients: given(options.compute_charge_gradients),
-        virial: given(options.compute_virial).map(|g| g.map(|x| -x)),
+        virial: negative(given(options.compute_virial))?,
     })
 }

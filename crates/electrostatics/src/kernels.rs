@@ -1,4 +1,4 @@
-//! The formulas, each once.
+//! The kernels of charge sums.
 //!
 //! Per-atom energies in e²/L; `alpha` in 1/L; `strain` is the zero-valued ε of r → r(1+ε), cell → cell(1+ε).
 
@@ -11,8 +11,8 @@
 /// }
 /// ```
 ///
-/// is a [`ChargeSum`](crate::ChargeSum) of that name; names of its kernels and ops start with the word after the colon. The
-/// potential's own parameters, in brackets, are differentiable arrays with an element per system.
+/// defines a [`ChargeSum`](crate::ChargeSum) of that name; the names of its kernels and ops start with the word after
+/// the colon. The potential's own parameters, in brackets, are differentiable arrays with an element per system.
 #[macro_export]
 macro_rules! charge_sum {
     (
@@ -113,10 +113,11 @@ macro_rules! charge_sum {
     };
 }
 
-// The kernels that no potential changes.
+// The kernels that do not depend on the potential.
 madelung_core::kernels! {
-    /// A cell's dual basis (rows, a·dual = δ), and the wave vectors' basis (rows, with 2π) and volume of the
-    /// strained cell. A phase k·r does not change under strain, so phases use the dual basis as it is.
+    /// The dual basis of the unstrained cell (rows, a·dual = δ), and the wave vectors' basis (rows, with 2π) and volume
+    /// of the strained cell. A phase k·r does not change under strain, so phases use the dual basis of the unstrained
+    /// cell.
     #[kernel]
     pub(crate) fn lattice(
         b: System,

@@ -1,4 +1,4 @@
-//! Which wave vectors a reciprocal sum runs over.
+//! The wave vectors of a reciprocal-space sum.
 //!
 //! A wave vector is `k = h·B`, where the integer triple `h` holds its Miller indices and the rows of
 //! `B` are the reciprocal lattice vectors, `B = 2π (cell⁻¹)ᵀ`. Since `k` and `−k` contribute complex
@@ -13,11 +13,11 @@ use std::f64::consts::{PI, TAU};
 use madelung_core::cell::Cell;
 use madelung_core::{Error, Result};
 
-/// Vectors whose |k|² exceeds k_cutoff² by less than this (relatively) still count, so that rounding never
-/// splits a shell of equivalent vectors and a cell and its mirror image list equally many.
+/// Relative tolerance on k_cutoff², so that rounding never splits a shell of equivalent vectors, and a cell and its
+/// mirror image have equally many.
 const SHELL_TOLERANCE: f64 = 1e-12;
 
-/// Rows are addressed by `kvec_ptr`, which is i32.
+/// Largest number of rows, which the i32 offsets `kvec_ptr` can address.
 const MAX_ROWS: f64 = i32::MAX as f64;
 
 /// Miller indices (K, 3) of all wave vectors with 0 < |k| ≤ `k_cutoff`, one of each pair ±k.
@@ -25,12 +25,12 @@ const MAX_ROWS: f64 = i32::MAX as f64;
 /// - `cell`: rows are the lattice vectors (length L), of either handedness.
 /// - `k_cutoff`: radius of the sphere, in radians per L.
 ///
-/// Rows are in lexicographic order. A vector that lies on the sphere to within rounding counts.
-/// The list is empty where the sphere reaches no vector but k = 0.
+/// Rows are in lexicographic order. A vector on the sphere to within rounding is included.
+/// The list is empty if the sphere contains only k = 0.
 ///
 /// # Errors
-/// `cell` where it is not finite or is singular; `k_cutoff` where it is not finite and positive, or asks for
-/// more than 2³¹ − 1 rows.
+/// `cell` where it is not finite or is singular; `k_cutoff` where it is not finite and positive, or gives more
+/// than 2³¹ − 1 rows.
 pub fn miller_indices(cell: &[[f64; 3]; 3], k_cutoff: f64) -> Result<Vec<[i32; 3]>> {
     let cell = Cell::from_rows(*cell)?;
     if !(k_cutoff.is_finite() && k_cutoff > 0.0) {
@@ -80,12 +80,13 @@ pub fn miller_indices(cell: &[[f64; 3]; 3], k_cutoff: f64) -> Result<Vec<[i32; 3
 /// where rows `kvec_ptr[b]..kvec_ptr[b + 1]` belong to system `b`.
 ///
 /// - `cell`: (B, 3, 3), as in [`miller_indices`].
-/// - `k_cutoff`: (B,), or (1,) for one radius that serves all.
+/// - `k_cutoff`: (B,), or (1,) for one radius for all systems.
 ///
-/// A system has the same rows, in the same order, as it has alone.
+/// The rows of a system do not depend on other systems.
 ///
 /// # Errors
-/// Those of [`miller_indices`], with the system; `k_cutoff` where its length fits neither, or where the whole batch passes 2³¹ − 1 rows.
+/// Those of [`miller_indices`], with the system; `k_cutoff` where its length fits neither, or where the whole batch
+/// passes 2³¹ − 1 rows.
 pub fn miller_indices_batch(cells: &[[[f64; 3]; 3]], k_cutoffs: &[f64]) -> Result<(Vec<[i32; 3]>, Vec<i32>)> {
     if k_cutoffs.len() != cells.len() && k_cutoffs.len() != 1 {
         let expected = format!("1 or {} values (one per system)", cells.len());
@@ -138,7 +139,7 @@ mod tests {
     const CUBE: [[f64; 3]; 3] = [[TAU, 0.0, 0.0], [0.0, TAU, 0.0], [0.0, 0.0, TAU]];
     const SKEWED: [[f64; 3]; 3] = [[8.2, 0.3, -1.1], [1.9, 7.7, 0.4], [-0.6, 2.5, 9.3]];
 
-    /// All of a generous box, tested one by one.
+    /// Brute force over a generous box of indices.
     fn brute(cell: &[[f64; 3]; 3], k_cutoff: f64, reach: i32) -> Vec<[i32; 3]> {
         let b = Cell::from_rows(*cell).unwrap().reciprocal();
         let mut rows = Vec::new();

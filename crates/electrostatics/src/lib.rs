@@ -1,8 +1,8 @@
 //! Ewald sums: energies, forces, virials and charge gradients of periodic point charges, and every derivative of them.
 //!
-//! The formulas stand once: those of the pair potential in [`potential`], those of the sums in `kernels`; [`registry`] lists
-//! the ops made of them, [`charge_sum!`] makes those of another potential. [`ewald_summation`] and its two parts are the
-//! eager front ends, which choose parameters, build lists and check their arguments.
+//! The formulas of the pair potential are in [`potential`], those of the sums in `kernels`. [`registry`] lists the ops;
+//! [`charge_sum!`] makes the ops of another potential. [`ewald_summation`] and its two parts are the eager front ends,
+//! which choose parameters, build lists and check their arguments.
 //!
 //! Units: lengths in any L, charges in e, energies in e²/L times `prefactor`. Signs: forces are −∂E/∂r, the virial is
 //! −∂E/∂ε for r → r(1+ε), cell → cell(1+ε), charge gradients are ∂E/∂q.
@@ -24,6 +24,6 @@ pub use ops::{ChargeSum, kernels as all_kernels, registry};
 pub use system::System;
 pub use tuning::{EwaldParameters, estimate_ewald_parameters};
 
-/// The runtime of kernels, for [`charge_sum!`] in other crates.
+/// The crate that [`charge_sum!`] refers to in other crates.
 #[doc(hidden)]
 pub use madelung_core as __core;

@@ -1,4 +1,4 @@
-//! The ops, each declared once.
+//! The declarations of the ops.
 
 use crate::kernels as k;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder, Registry};
@@ -13,7 +13,7 @@ crate::charge_sum! {
     static COULOMB: ewald = crate::potential::coulomb[];
 }
 
-/// Every kernel of this crate, for those who compile or check their text.
+/// All kernels of this crate, for callers that compile or check their source text.
 pub fn kernels() -> [&'static Kernel; 8] {
     [
         COULOMB.real_space,
@@ -27,18 +27,17 @@ pub fn kernels() -> [&'static Kernel; 8] {
     ]
 }
 
-/// The ops of this crate. Each comes with per-atom energies, and, as `…_total`, with energies per system.
+/// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     let declare = || Registry::new(COULOMB.ops("madelung")?);
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
 }
 
-/// The Ewald sum of a pair potential: its kernels over the potential's functions, as [`charge_sum!`](crate::charge_sum)
-/// makes them.
+/// The Ewald sum of a pair potential: the kernels that [`charge_sum!`](crate::charge_sum) instantiates.
 #[derive(Clone, Copy, Debug)]
 pub struct ChargeSum {
-    /// The first word of the names of its kernels and ops.
+    /// The prefix of the names of the kernels and ops.
     pub prefix: &'static str,
     /// The potential's own parameters: real arrays with an element per system, beside `alpha`.
     pub parameters: &'static [&'static str],
@@ -57,11 +56,11 @@ enum Part {
 }
 
 impl ChargeSum {
-    /// The ops `…_real_space`, `…_reciprocal_space` and `…_summation`, which adds both, with energies per atom, and, as
+    /// The ops `…_real_space`, `…_reciprocal_space` and `…_summation` (the sum of both) with energies per atom, and, as
     /// `…_total`, with energies per system. The potential's parameters follow `alpha`.
     ///
     /// # Errors
-    /// Those of [`OpBuilder::build`], where the kernels are not those of [`charge_sum!`](crate::charge_sum).
+    /// Those of [`OpBuilder::build`], for kernels not made by [`charge_sum!`](crate::charge_sum).
     pub fn ops(&self, namespace: &str) -> Result<Vec<Arc<Op>>> {
         let sums: [(&str, &[Part]); 3] = [
             ("real_space", &[Part::Real]),
@@ -72,7 +71,7 @@ impl ChargeSum {
         both.map(|(per_system, (name, parts))| self.op(namespace, name, per_system, parts)).collect()
     }
 
-    /// The energies of the parts add up in one array.
+    /// The op of one or both parts, whose energies add up in one array.
     fn op(&self, namespace: &str, name: &str, per_system: bool, parts: &[Part]) -> Result<Arc<Op>> {
         let total = if per_system { "_total" } else { "" };
         let op = self.arguments(Op::new(namespace, &format!("{}_{name}{total}", self.prefix), 1));
@@ -98,7 +97,7 @@ impl ChargeSum {
         if !per_system {
             return op.build();
         }
-        // Forces that come with the energies: whatever the weights of the systems, the backward pass scales them.
+        // Forces are saved with the energies; the backward pass scales them by the weights of the systems.
         let by = [&["positions", "charges", "cell", "alpha"][..], self.parameters, &["strain"]].concat();
         op.step(&k::SUM_ENERGIES).saved_gradients(&by).build()
     }
@@ -139,7 +138,7 @@ fn reciprocal(op: OpBuilder) -> OpBuilder {
         .scratch("total_charge", &["System"])
 }
 
-/// Two charges on one point have no finite energy.
+/// The error of a pair of charges on one point, whose energy is infinite.
 fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), _, Arg::Array(cell), ..] = args else { return None };
     let structures = || args.iter().filter_map(Arg::structure);

@@ -1,17 +1,17 @@
-//! Pair potentials, split for charge sums: a module of six functions each, which [`charge_sum!`](crate::charge_sum) makes
-//! kernels and ops of. Kernels of other crates import them, too, with their derivatives:
-//! `use madelung_electrostatics::potential::coulomb::short_range;` at the head of a `kernels!` block.
+//! Range-separated pair potentials: modules of six functions, from which [`charge_sum!`](crate::charge_sum) makes
+//! kernels and ops. Kernels of other crates can import the functions, with their derivatives: `use
+//! madelung_electrostatics::potential::coulomb::short_range;` at the head of a `kernels!` block.
 //!
-//! | function | is |
+//! | function | value |
 //! |---|---|
 //! | `full(r)` | the potential φ at distance r |
-//! | `short_range(r, alpha)` | its short-range part, the terms of the real-space sum |
-//! | `long_range(r, alpha)` | its long-range part, φ minus the short-range part: excluded pairs give this back |
-//! | `long_range_k2(k2, volume, alpha)` | the long-range part's Fourier coefficient at k² ≠ 0 in a cell (its transform over the volume), the terms of the reciprocal sum and the factor of a mesh |
-//! | `self_term(alpha)` | the long-range part at r = 0, which every charge finds at its own place |
-//! | `background(volume, alpha)` | the coefficient that the sum takes off at k = 0: the short-range part's, where a uniform charge neutralises the cell; minus the long-range part's, where the plain sum over the lattice converges and is wanted |
+//! | `short_range(r, alpha)` | the short-range part, the terms of the real-space sum |
+//! | `long_range(r, alpha)` | the long-range part, φ minus the short-range part, which excluded pairs subtract |
+//! | `long_range_k2(k2, volume, alpha)` | the Fourier coefficient of the long-range part in a cell at k² ≠ 0 (the transform divided by the volume): the factor of the reciprocal sum and of a mesh |
+//! | `self_term(alpha)` | the long-range part at r = 0, a charge's interaction with itself |
+//! | `background(volume, alpha)` | the term that the sum subtracts for k = 0: the coefficient of the short-range part if a uniform background neutralises the cell; minus that of the long-range part for a plain lattice sum that converges |
 //!
-//! The potential's own parameters come last, in every function. A charge's energy is
+//! The potential's own parameters come last in every function. The energy of charge i is
 //! ½ qᵢ [Σⱼ qⱼ `short_range` + Σ_k `long_range_k2` Re S(k)* exp(i k·rᵢ) − qᵢ `self_term` − Q `background`].
 
 /// 1/r, split by erfc(αr), with a uniform background.

@@ -1,4 +1,4 @@
-//! The charges of a call, checked.
+//! Validated point charges in periodic cells.
 
 use madelung_core::array::{Array, Data, View};
 use madelung_core::cell::Cell;
@@ -7,23 +7,25 @@ use madelung_core::structure::pairs::order::SpatialOrder;
 use madelung_core::{Error, Result};
 
 /// Point charges in periodic cells: one system, or a batch of them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct System<'a> {
     pub(crate) positions: View<'a>,
     pub(crate) charges: View<'a>,
     /// (B, 3, 3), in the dtype of the positions.
     pub(crate) cell: Array,
+    cells: Vec<[[f64; 3]; 3]>,
     pub(crate) batch: Batch<'a>,
 }
 
 impl<'a> System<'a> {
+    /// Point charges, checked:
     /// - `positions` (N, 3) in L, f32 or f64
-    /// - `charges` (N,) in e, of the same dtype
-    /// - `cell` (3, 3), for all systems, or (B, 3, 3): rows are lattice vectors, of any handedness
-    /// - `batch`: which system each atom belongs to; [`Batch::single`] for one
+    /// - `charges` (N,) in e, with the dtype of the positions
+    /// - `cell` (3, 3), for all systems, or (B, 3, 3): rows are lattice vectors, of either handedness
+    /// - `batch`: the system of each atom; [`Batch::single`] for one system
     ///
     /// # Errors
-    /// Names the argument whose dtype or shape does not fit the others, or the cell that is singular.
+    /// An argument on a device, or whose dtype or shape does not fit the others; `cell`, where one is singular.
     pub fn new(positions: View<'a>, charges: View<'a>, cell: View<'_>, batch: Batch<'a>) -> Result<Self> {
         let dtype = positions.dtype();
         if !dtype.is_computed() {
@@ -31,6 +33,7 @@ impl<'a> System<'a> {
         }
         let n = batch.atoms();
         let check = |name: &str, view: &View<'_>, shape: &[usize]| {
+            view.place().check_host(name)?;
             let got = format!("{} {:?}", view.dtype(), view.shape());
             if view.shape() != shape || view.dtype() != dtype {
                 return Err(Error::argument(name, format!("{dtype} {shape:?}"), got));
@@ -43,23 +46,23 @@ impl<'a> System<'a> {
         let cell = match cell.shape() {
             [3, 3] => {
                 check("cell", &cell, &[3, 3])?;
-                Array::from_f64(dtype, &[systems, 3, 3], &cell.to_f64().repeat(systems))?
+                Array::from_f64(dtype, &[systems, 3, 3], &cell.to_f64()?.repeat(systems))?
             }
             _ => {
                 check("cell", &cell, &[systems, 3, 3])?;
-                cell.to_array()
+                cell.to_array()?
             }
         };
-        let system = Self { positions, charges, cell, batch };
-        for (b, rows) in system.cells().into_iter().enumerate() {
-            Cell::from_rows(rows).map_err(|e| match e {
+        let cells = cell.to_f64()?.as_chunks().0.as_chunks().0.to_vec();
+        for (b, rows) in cells.iter().enumerate() {
+            Cell::from_rows(*rows).map_err(|e| match e {
                 Error::Argument { argument, expected, got } if systems > 1 => {
                     Error::argument(argument, expected, format!("{got} (system {b})"))
                 }
                 e => e,
             })?;
         }
-        Ok(system)
+        Ok(Self { positions, charges, cell, cells, batch })
     }
 
     /// The number of systems.
@@ -72,24 +75,23 @@ impl<'a> System<'a> {
         &self.batch
     }
 
-    /// The cells.
-    pub fn cells(&self) -> Vec<[[f64; 3]; 3]> {
-        let rows = |c: &[f64]| std::array::from_fn(|r| std::array::from_fn(|k| c[3 * r + k]));
-        self.cell.to_f64().chunks_exact(9).map(rows).collect()
+    /// The cells, one for each system; rows are lattice vectors.
+    pub fn cells(&self) -> &[[[f64; 3]; 3]] {
+        &self.cells
     }
 
-    /// All pairs closer than `cutoff` under full periodicity, as a full list to be used many times: with an order of
-    /// the atoms in space, so that sums may take its pairs in clusters.
+    /// A full list of all pairs closer than `cutoff` under full periodicity, with a spatial order of the atoms, which
+    /// lets sums process pairs in clusters. The order pays off if the list is used many times.
     pub fn neighbor_list(
         &self,
         cutoff: f64,
         pool: &dyn madelung_core::backend::pool::Pool,
     ) -> Result<madelung_neighbors::PairList<'static>> {
         let list = self.plain_neighbor_list(cutoff, pool)?;
-        list.with_order(SpatialOrder::new(&self.positions, &self.cells(), &self.batch)?)
+        list.with_order(SpatialOrder::new(&self.positions, self.cells(), &self.batch)?)
     }
 
-    /// The same for one use.
+    /// [`System::neighbor_list`] without a spatial order, for a single use.
     pub(crate) fn plain_neighbor_list(
         &self,
         cutoff: f64,
@@ -102,7 +104,7 @@ impl<'a> System<'a> {
                 madelung_neighbors::neighbor_list::<f32>(
                     r,
                     cutoff,
-                    Some(&cells),
+                    Some(cells),
                     None,
                     &self.batch,
                     &options,
@@ -114,7 +116,7 @@ impl<'a> System<'a> {
                 madelung_neighbors::neighbor_list::<f64>(
                     r,
                     cutoff,
-                    Some(&cells),
+                    Some(cells),
                     None,
                     &self.batch,
                     &options,

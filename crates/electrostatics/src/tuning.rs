@@ -45,10 +45,10 @@ pub const PAIR_COST: f64 = 1.0;
 /// multiply-adds in each of two passes, in the unit of [`PAIR_COST`].
 pub const WAVE_COST: f64 = 1.0;
 
-/// Below this the rounding of f64 sums is larger than what the cutoffs leave out.
+/// The smallest accuracy: below it the rounding of f64 sums exceeds the truncation error.
 const SMALLEST_ACCURACY: f64 = 1e-14;
 
-/// Parameters of an Ewald sum, and what they should give.
+/// Parameters of an Ewald sum, and their expected error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EwaldParameters {
     /// Splitting parameter, in 1/L.

@@ -1,5 +1,5 @@
-//! A screened Coulomb potential in the place of 1/r, against the plain sum over the lattice, and the six functions of either
-//! potential against each other.
+//! Ewald sums of a screened Coulomb potential against the plain lattice sum, and the consistency of the six functions
+//! of both potentials.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -15,7 +15,7 @@ use madelung_electrostatics::kvectors::miller_indices_batch;
 use madelung_electrostatics::{ChargeSum, charge_sum};
 use std::f64::consts::PI;
 
-/// exp(−κr)/r, without a background: its sum over the lattice converges.
+/// The screened potential exp(−κr)/r, whose lattice sum converges without a background.
 mod yukawa {
     madelung_core::kernels! {
         #[func]
@@ -59,7 +59,7 @@ charge_sum! {
 }
 
 const KAPPA: f64 = 1.3;
-/// exp(−κr) at which the lattice sum ends is 1e-14.
+/// Radius of the lattice sum, where exp(−κr) is 1e-14.
 const REACH: f64 = 32.0 / KAPPA;
 
 /// Seven ions with an excess of charge.
@@ -67,7 +67,7 @@ fn system() -> System {
     random_system(5, 7, triclinic_cell(160.0), 0.8, 1.2)
 }
 
-/// Energies per atom as the definition has them: ½ qᵢ Σⱼ qⱼ exp(−κr)/r over all images within reach.
+/// Energies per atom by definition: ½ qᵢ Σⱼ qⱼ exp(−κr)/r over all images within reach.
 fn lattice_sum(system: &System, kappa: f64) -> Vec<f64> {
     let dual = common::oracle::dual_basis(&system.cell);
     let images = dual.map(|b| (b.iter().map(|x| x * x).sum::<f64>().sqrt() * REACH).ceil() as i32 + 2);
@@ -101,7 +101,7 @@ struct Sum {
     gradients: [Vec<f64>; 6],
 }
 
-/// The op at αr_c = k_c/2α = 6.2, where truncation is below rounding.
+/// The Ewald sum at αr_c = k_c/2α = 6.2, where truncation is below rounding.
 fn ewald(system: &System, alpha: f64, total: bool) -> Sum {
     let name = if total { "yukawa_summation_total" } else { "yukawa_summation" };
     let ops = YUKAWA.ops("test").expect("the declarations fit");
@@ -140,8 +140,11 @@ fn ewald(system: &System, alpha: f64, total: bool) -> Sum {
         ..Request::default()
     };
     let done = op.evaluate(&madelung_cpu::context(), &args, &request).expect("a sum");
-    let gradients: Vec<_> = done.gradients.iter().map(Array::to_f64).collect();
-    Sum { energies: done.values[0].to_f64(), gradients: gradients.try_into().expect("six gradients") }
+    let gradients: Vec<_> = done.gradients.iter().map(|a| a.to_f64().unwrap()).collect();
+    Sum {
+        energies: done.values[0].to_f64().unwrap(),
+        gradients: gradients.try_into().expect("six gradients"),
+    }
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn functions(kernel: &'static Kernel, x: &[f64], parameters: &[(&str, f64)]) -> 
     let args: Vec<_> =
         [View::from(x)].into_iter().chain(numbers.iter().map(Array::view)).map(Arg::Array).collect();
     let values = op.value(&madelung_cpu::context(), &args).expect("values");
-    values.iter().map(Array::to_f64).collect::<Vec<_>>().try_into().expect("six outputs")
+    values.iter().map(|a| a.to_f64().unwrap()).collect::<Vec<_>>().try_into().expect("six outputs")
 }
 
 /// Simpson's rule for 4π ∫ r² f(r) sin(kr)/kr dr, f at r = h, 2h, …: an odd number of points, and zero at the end.

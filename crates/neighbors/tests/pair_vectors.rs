@@ -74,14 +74,17 @@ fn values_are_those_of_distances_in_every_format() {
         assert_eq!(out[0].shape(), [list.others().len(), 3]);
         let close =
             |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-14 * b.abs().max(1.0));
-        assert!(close(&out[0].to_f64(), vectors.as_flattened()) && close(&out[1].to_f64(), &lengths));
+        assert!(
+            close(&out[0].to_f64().unwrap(), vectors.as_flattened())
+                && close(&out[1].to_f64().unwrap(), &lengths)
+        );
     }
 }
 
 /// ⟨w, (vectors, distances)⟩ at positions and cells moved along u by h.
 fn along(s: &Systems, list: &PairList<'_>, w: [&Array; 2], u: &[Array; 2], h: f64) -> f64 {
     let moved = |x: &[f64], u: &Array, shape: &[usize]| {
-        let data: Vec<f64> = x.iter().zip(u.to_f64()).map(|(x, u)| x + h * u).collect();
+        let data: Vec<f64> = x.iter().zip(u.to_f64().unwrap()).map(|(x, u)| x + h * u).collect();
         Array::from_f64(DType::F64, shape, &data).expect("shapes fit")
     };
     let (r, c) = (
@@ -90,7 +93,7 @@ fn along(s: &Systems, list: &PairList<'_>, w: [&Array; 2], u: &[Array; 2], h: f6
     );
     let (r, c) = (r.view(), c.view());
     let out = op().value(&madelung_cpu::context(), &args(&r, &c, &s.batch, list)).expect("values");
-    out.iter().zip(w).map(|(o, w)| dot(&o.to_f64(), &w.to_f64())).sum()
+    out.iter().zip(w).map(|(o, w)| dot(&o.to_f64().unwrap(), &w.to_f64().unwrap())).sum()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -126,9 +129,15 @@ fn derivatives_are_those_of_finite_differences() {
         let better = |d: &dyn Fn(f64) -> f64, h: f64| (4.0 * d(h / 2.0) - d(h)) / 3.0;
         let (first, second) = (better(&first, 1e-3), better(&second, 4e-3));
         let contract = |arrays: &[Array]| {
-            arrays.iter().zip([&wv, &wd]).map(|(a, w)| dot(&a.to_f64(), &w.to_f64())).sum::<f64>()
+            arrays
+                .iter()
+                .zip([&wv, &wd])
+                .map(|(a, w)| dot(&a.to_f64().unwrap(), &w.to_f64().unwrap()))
+                .sum::<f64>()
         };
-        let onto_u = |g: &[Array]| g.iter().zip(&u).map(|(g, u)| dot(&g.to_f64(), &u.to_f64())).sum::<f64>();
+        let onto_u = |g: &[Array]| {
+            g.iter().zip(&u).map(|(g, u)| dot(&g.to_f64().unwrap(), &u.to_f64().unwrap())).sum::<f64>()
+        };
         for (what, got, want) in [
             ("F1", contract(&run(&[], 1).values), first),
             ("G0", onto_u(&run(&weights, 0).gradients), first),
@@ -150,7 +159,7 @@ fn a_length_of_zero_has_no_derivative() {
     let (r, h) = (View::from(&positions[..]), View::from(&cell[..]));
     let args = args(&r, &h, &batch, &list);
     let out = op().value(&madelung_cpu::context(), &args).expect("a value");
-    assert_eq!(out[1].to_f64(), [1.0, 0.0, 0.0]);
+    assert_eq!(out[1].to_f64().unwrap(), [1.0, 0.0, 0.0]);
     let weights = [None, Some(Cotangent::Uniform(1.0))];
     let request = Request { cotangents: &weights, gradients: &[0], ..Request::default() };
     let error =

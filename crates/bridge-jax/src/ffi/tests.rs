@@ -1,4 +1,4 @@
-//! Metadata of handlers, and their errors.
+//! The metadata of handlers, and their errors.
 
 use super::*;
 use crate::handlers::{member, member_on_cuda, member_with_scratch, search, search_with_scratch};
@@ -59,14 +59,14 @@ fn frame(api: *const Api, stage: u32, extension: *mut Extension) -> CallFrame {
     }
 }
 
-/// The metadata that a handler reports at its registration to a runtime of some version, or of none.
+/// The metadata that a handler reports to a runtime of a version, or of none.
 fn answer(runtime: Option<(c_int, c_int)>, handler: Handler) -> ((c_int, c_int), u32) {
     let api = runtime.map(api);
     let mut metadata = Metadata { size: size_of::<Metadata>(), version: version((7, 7)), traits: 7 };
     let base = |kind, next| Extension { size: size_of::<Extension>(), kind, next };
     let mut asked =
         MetadataExtension { base: base(EXTENSION_METADATA, null_mut()), metadata: &raw mut metadata };
-    // Behind one that is none of ours.
+    // Behind an extension of another kind.
     let mut other = base(99, (&raw mut asked).cast());
     let mut frame = frame(api.as_ref().map_or(null(), |api| api), 0, &raw mut other);
     // SAFETY: a frame as XLA registers with.
@@ -111,6 +111,6 @@ fn errors_and_panics_become_errors_of_xla() {
     assert_eq!(error, Some((UNIMPLEMENTED, "with a null".into())));
     let error = run(STAGE_EXECUTE, |_| panic!("on purpose"));
     assert_eq!(error, Some((INTERNAL, "a defect in Madelung, please report it: on purpose".into())));
-    // Only the stage of execution does something.
+    // Only the execution stage does work.
     assert_eq!(run(0, |_| panic!("not called")), None);
 }

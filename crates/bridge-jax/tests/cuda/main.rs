@@ -106,7 +106,7 @@ impl Input {
         let mut operands = vec![];
         for input in described.inputs.iter() {
             match (self.arrays.get(&*input.name), &*input.name) {
-                (Some(array), _) => operands.push(array.view().to_array()),
+                (Some(array), _) => operands.push(array.view().to_array().unwrap()),
                 (None, "pairs_kind") => _ = attributes.insert(input.name.clone(), Attribute::Int(0)),
                 (None, "cutoff") => _ = attributes.insert(input.name.clone(), Attribute::Real(5.0)),
                 (None, "prefactor") => _ = attributes.insert(input.name.clone(), Attribute::Real(1.5)),
@@ -348,9 +348,9 @@ fn a_call_with_scratch_can_be_captured_and_run_again_on_other_numbers() {
 /// The array with its reals times a factor.
 fn scaled(array: &Array, factor: f64) -> Array {
     if !array.dtype().is_real() {
-        return array.view().to_array();
+        return array.view().to_array().unwrap();
     }
-    let data: Vec<f64> = array.to_f64().iter().map(|x| factor * x).collect();
+    let data: Vec<f64> = array.to_f64().unwrap().iter().map(|x| factor * x).collect();
     Array::from_f64(array.dtype(), array.shape(), &data).expect("a shape that fits")
 }
 

@@ -476,7 +476,7 @@ impl Xla {
     /// The elements of arrays on the device.
     pub(crate) fn read(&self, arrays: &[Array]) -> Vec<Vec<f64>> {
         let stream = self.memory.stream();
-        arrays.iter().map(|array| stream.read(&array.view()).expect("a copy").to_f64()).collect()
+        arrays.iter().map(|array| stream.read(&array.view()).expect("a copy").to_f64().unwrap()).collect()
     }
 }
 
@@ -505,5 +505,5 @@ fn stream(device: &'static Device) -> Stream {
 
 /// Integers as an array.
 pub(crate) fn integers(shape: &[usize], data: &[i32]) -> Array {
-    View::new(Data::I32(data), shape).expect("a shape that fits").to_array()
+    View::new(Data::I32(data), shape).expect("a shape that fits").to_array().unwrap()
 }

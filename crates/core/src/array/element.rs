@@ -1,12 +1,13 @@
-//! The types that elements are stored in, and how they become each other.
+//! Element types, and conversions between them.
 
-use super::{Array, DType, Data, Elements, Plain, View};
+use super::{Array, DType, Data, Elements, Plain, View, each};
+use crate::Result;
 use half::{bf16, f16};
 
-/// A type that elements are stored in.
+/// An element type of arrays.
 pub(super) trait Element: Plain + PartialEq {
     fn to_f64(self) -> f64;
-    /// Rounded to nearest, ties to even; integers are cut and saturate.
+    /// `x` rounded to nearest, ties to even; for integers truncated and saturated.
     fn of_f64(x: f64) -> Self;
 }
 
@@ -32,8 +33,8 @@ elements! {
     i64: |x| x as f64, |x| x as i64;
 }
 
-/// `x` rounded to odd: cut where it is no f32, with the last bit set to say so. Rounding that to a type with two bits
-/// less or fewer gives what rounding `x` would; rounding to nearest twice does not.
+/// `x` rounded to odd: an inexact result is truncated and its last bit set. A further rounding to a type with at least
+/// two bits less then equals the direct rounding of `x`; rounding to nearest twice does not (double rounding).
 fn odd(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) == x || x.is_nan() {
@@ -44,12 +45,12 @@ fn odd(x: f64) -> f32 {
 }
 
 impl Data<'_> {
-    /// Element `n` in row-major order, as f64.
-    pub fn at(self, n: usize) -> f64 {
-        super::each!(Data: self, d => { d[n].to_f64() })
+    /// Element `n` in row-major order, as f64; None beyond the last one, and on a device.
+    pub fn at(self, n: usize) -> Option<f64> {
+        each!(Data: self, d => d.get(n).map(|x| x.to_f64()), device _ => None)
     }
 
-    /// The position and value of the first element that is no finite number.
+    /// The position and value of the first element that is not finite; None on a device.
     pub fn not_finite(self) -> Option<(usize, f64)> {
         fn first<T: Element>(d: &[T], finite: impl Fn(&T) -> bool) -> Option<(usize, f64)> {
             d.iter().position(|x| !finite(x)).map(|at| (at, d[at].to_f64()))
@@ -59,41 +60,43 @@ impl Data<'_> {
             Data::BF16(d) => first(d, |x| x.is_finite()),
             Data::F32(d) => first(d, |x| x.is_finite()),
             Data::F64(d) => first(d, |x| x.is_finite()),
-            // A device looks for itself.
+            // Backends of devices check in a kernel.
             Data::I32(_) | Data::I64(_) | Data::Device(_) => None,
         }
     }
 }
 
 impl View<'_> {
-    /// Element `n` in row-major order, as f64.
-    pub fn at(&self, n: usize) -> f64 {
+    /// Element `n` in row-major order, as f64; None beyond the last one, and on a device.
+    pub fn at(&self, n: usize) -> Option<f64> {
         self.data.at(n)
     }
 
-    /// The number that every element of a real array of the host is.
+    /// The common value of all elements of a real array; None if elements differ, and on a device.
     pub fn uniform(&self) -> Option<f64> {
-        fn same<T: Element>(d: &[T]) -> Option<f64> {
+        fn common<T: Element>(d: &[T]) -> Option<f64> {
             let (first, rest) = d.split_first()?;
             rest.iter().all(|x| x == first).then(|| first.to_f64())
         }
         match self.data {
-            Data::F16(d) => same(d),
-            Data::BF16(d) => same(d),
-            Data::F32(d) => same(d),
-            Data::F64(d) => same(d),
+            Data::F16(d) => common(d),
+            Data::BF16(d) => common(d),
+            Data::F32(d) => common(d),
+            Data::F64(d) => common(d),
             Data::I32(_) | Data::I64(_) | Data::Device(_) => None,
         }
     }
 }
 
 impl Array {
-    /// The same numbers in another type: rounded to nearest, ties to even, and infinite beyond its range; integers are
-    /// cut and saturate.
-    #[must_use]
-    pub fn cast(self, dtype: DType) -> Self {
+    /// The numbers in another type: rounded to nearest, ties to even, and infinite beyond its range; integers are
+    /// truncated and saturated.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn cast(&self, dtype: DType) -> Result<Self> {
         if self.dtype() == dtype {
-            return self;
+            return self.try_clone();
         }
         fn to<A: Element, B: Element>(a: &Elements<A>) -> Elements<B> {
             Elements::of(a.iter().map(|x| B::of_f64(x.to_f64())).collect(), a.shape())
@@ -108,49 +111,28 @@ impl Array {
                 DType::I64 => Array::I64(to(a)),
             }
         }
-        match &self {
-            Self::F16(a) => from(a, dtype),
-            Self::BF16(a) => from(a, dtype),
-            Self::F32(a) => from(a, dtype),
-            Self::F64(a) => from(a, dtype),
-            Self::I32(a) => from(a, dtype),
-            // f64 does not have every i64.
-            Self::I64(a) if dtype == DType::I32 => {
-                let cut = |x: &i64| (*x).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-                Self::I32(Elements::of(a.iter().map(cut).collect(), a.shape()))
-            }
-            Self::I64(a) => from(a, dtype),
-            Self::Device(d) => d.elsewhere(),
+        // Not through f64, which cannot represent every i64.
+        if let (Self::I64(a), DType::I32) = (self, dtype) {
+            let cut = |x: &i64| (*x).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+            return Ok(Self::I32(Elements::of(a.iter().map(cut).collect(), a.shape())));
         }
+        each!(Array: self, a => from(a, dtype))
     }
 
-    /// Copies the numbers of `from`, an array of as many elements, in this array's own type, as [`Array::cast`] does.
-    pub fn set_cast(&mut self, from: Data<'_>) {
+    /// Copies the elements of `from`, as many as the array has, converted to the array's type as in [`Array::cast`].
+    ///
+    /// # Errors
+    /// `array`, where one of the two lies on a device.
+    pub fn set_cast(&mut self, from: Data<'_>) -> Result<()> {
         fn copy<A: Element, B: Element>(to: &mut [A], from: &[B]) {
             for (a, b) in to.iter_mut().zip(from) {
                 *a = A::of_f64(b.to_f64());
             }
         }
-        fn fill<A: Element>(to: &mut [A], from: Data<'_>) {
-            match from {
-                Data::F16(d) => copy(to, d),
-                Data::BF16(d) => copy(to, d),
-                Data::F32(d) => copy(to, d),
-                Data::F64(d) => copy(to, d),
-                Data::I32(d) => copy(to, d),
-                Data::I64(d) => copy(to, d),
-                Data::Device(d) => d.elsewhere(),
-            }
+        fn fill<A: Element>(to: &mut [A], from: Data<'_>) -> Result<()> {
+            each!(Data: from, d => copy(to, d))
         }
-        match self {
-            Self::F16(a) => fill(a, from),
-            Self::BF16(a) => fill(a, from),
-            Self::F32(a) => fill(a, from),
-            Self::F64(a) => fill(a, from),
-            Self::I32(a) => fill(a, from),
-            Self::I64(a) => fill(a, from),
-            Self::Device(d) => d.elsewhere(),
-        }
+        each!(Array: self, a => fill(a, from), device d => Err(d.place().elsewhere("array")))
     }
 }
 
@@ -158,8 +140,8 @@ impl Array {
 mod tests {
     use super::*;
 
-    /// Between two neighbouring numbers of the narrow type, everything below the middle goes down and everything above
-    /// it up, and the middle to the one whose last bit is 0.
+    /// Rounding between neighbouring numbers of the narrow type: down below the midpoint, up above it, and at the
+    /// midpoint to the number whose last bit is 0.
     fn halves<T: Element + PartialEq + std::fmt::Debug>(from_bits: impl Fn(u16) -> T, infinity: u16) {
         for bits in 0..infinity - 1 {
             let (low, high) = (from_bits(bits), from_bits(bits + 1));

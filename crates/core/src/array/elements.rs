@@ -5,20 +5,20 @@ use super::{Buffer, Plain, Shape};
 use ndarray::{ArrayD, Dimension};
 use std::ops::{Deref, DerefMut};
 
-/// Elements of one type with their shape: a slice of them to who uses it.
+/// The elements of an array of one type, with their shape; dereferences to a slice.
 pub struct Elements<T: Plain> {
     memory: Memory<T>,
     shape: Shape,
 }
 
 impl<T: Plain> Elements<T> {
-    /// There are as many elements as the shape says.
+    /// Elements in `memory`, as many as the shape has.
     pub(super) fn new(memory: Memory<T>, shape: Shape) -> Self {
         debug_assert_eq!(memory.len(), shape.iter().product::<usize>());
         Self { memory, shape }
     }
 
-    /// As [`Elements::new`], on the heap.
+    /// Elements on the heap, as many as the shape has.
     pub(super) fn of(elements: Buffer<T>, shape: &[usize]) -> Self {
         Self::new(Memory::Heap(elements), shape.into())
     }
@@ -31,7 +31,7 @@ impl<T: Plain> Elements<T> {
         self.memory
     }
 
-    /// Whether their memory is kept for later arrays when they are dropped.
+    /// Whether the memory goes back to the pool of large buffers on drop.
     pub fn is_kept(&self) -> bool {
         matches!(&self.memory, Memory::Heap(buffer) if buffer.is_kept())
     }
@@ -75,7 +75,7 @@ impl<T: Plain + std::fmt::Debug> std::fmt::Debug for Elements<T> {
     }
 }
 
-/// One axis.
+/// An array of one axis.
 impl<T: Plain> From<Vec<T>> for Elements<T> {
     fn from(elements: Vec<T>) -> Self {
         let len = elements.len();
@@ -83,7 +83,7 @@ impl<T: Plain> From<Vec<T>> for Elements<T> {
     }
 }
 
-/// One axis.
+/// An array of one axis.
 impl<T: Plain> From<Buffer<T>> for Elements<T> {
     fn from(elements: Buffer<T>) -> Self {
         let len = elements.len();
@@ -92,7 +92,7 @@ impl<T: Plain> From<Buffer<T>> for Elements<T> {
 }
 
 impl<T: Plain, D: Dimension> From<ndarray::Array<T, D>> for Elements<T> {
-    /// Without a copy where the elements lie in row-major order and there are no others.
+    /// No copy for an array in row-major order that uses its whole buffer.
     fn from(a: ndarray::Array<T, D>) -> Self {
         let shape = Shape::from(a.shape());
         let len = a.len();
@@ -109,7 +109,7 @@ impl<T: Plain, D: Dimension> From<ndarray::Array<T, D>> for Elements<T> {
 }
 
 impl<T: Plain> From<Elements<T>> for Vec<T> {
-    /// Without a copy where their memory is a vector's: where they came from one, or are few.
+    /// No copy for memory of a vector (elements made from one, or few elements).
     fn from(elements: Elements<T>) -> Self {
         match elements.memory {
             Memory::Heap(elements) => elements.into(),
@@ -119,7 +119,7 @@ impl<T: Plain> From<Elements<T>> for Vec<T> {
 }
 
 impl<T: Plain> From<Elements<T>> for Buffer<T> {
-    /// Without a copy unless they lie in lent memory.
+    /// No copy except from lent memory.
     fn from(elements: Elements<T>) -> Self {
         match elements.memory {
             Memory::Heap(elements) => elements,
@@ -129,7 +129,7 @@ impl<T: Plain> From<Elements<T>> for Buffer<T> {
 }
 
 impl<T: Plain> From<Elements<T>> for ArrayD<T> {
-    /// Without a copy where their memory is a vector's: where they came from one, or are few.
+    /// No copy for memory of a vector (elements made from one, or few elements).
     fn from(elements: Elements<T>) -> Self {
         let shape = elements.shape().to_vec();
         Self::from_shape_vec(shape, elements.into()).expect("as many elements as the shape says")

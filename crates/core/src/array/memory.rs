@@ -1,16 +1,16 @@
-//! The memory of arrays: a buffer's, or lent by an owner that is kept with it.
+//! The memory of arrays: a heap buffer, or memory of an owner that the array keeps alive.
 //!
-//! Lent memory is used like a vector's: [`Array::lent`] has its caller promise that the pointer is good for as many
-//! elements while the owner lives, and the owner is dropped with the array or handed back in its place.
+//! The caller of [`Array::lent`] promises that the pointer is valid for all elements while the owner lives. The owner
+//! is dropped with the array, or returned by [`Array::into_owner`].
 #![expect(unsafe_code, reason = "elements behind a pointer that an owner keeps good")]
 
 use super::elements::Elements;
-use super::{Array, Buffer, DType, Plain};
+use super::{Array, Buffer, DType, Plain, each};
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Who keeps lent memory.
+/// The owner of lent memory, which stays valid while the owner lives.
 pub type Owner = Box<dyn Any + Send + Sync>;
 
 pub(super) enum Memory<T: Plain> {
@@ -24,7 +24,7 @@ pub(super) struct Lent<T> {
     owner: Owner,
 }
 
-// SAFETY: the elements are nobody else's while this lives, as a vector's are, and its owner can be sent and shared.
+// SAFETY: the array has exclusive access to the elements, as a vector does, and the owner is `Send` and `Sync`.
 unsafe impl<T: Send> Send for Lent<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Lent<T> {}
@@ -35,7 +35,7 @@ impl<T: Plain> Deref for Memory<T> {
     fn deref(&self) -> &[T] {
         match self {
             Self::Heap(elements) => elements,
-            // SAFETY: `Array::lent` was promised as many elements, nobody else's, while the owner lives.
+            // SAFETY: the caller of `Array::lent` promised `len` elements of exclusive access while the owner lives.
             Self::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.pointer.as_ptr(), lent.len) },
         }
     }
@@ -45,7 +45,7 @@ impl<T: Plain> DerefMut for Memory<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match self {
             Self::Heap(elements) => elements,
-            // SAFETY: as for reading, and this is borrowed for writing.
+            // SAFETY: as for reading, with a mutable borrow of the memory.
             Self::Lent(lent) => unsafe { std::slice::from_raw_parts_mut(lent.pointer.as_ptr(), lent.len) },
         }
     }
@@ -65,15 +65,15 @@ impl<T: Plain> Memory<T> {
 }
 
 impl Array {
-    /// An array in the memory at `pointer`, which `owner` keeps: it is dropped with the array.
+    /// An array in the memory at `pointer`, which is valid while `owner` lives; the array owns `owner`.
     ///
     /// # Safety
-    /// While `owner` lives, wherever it is moved, `pointer` is aligned for the dtype and has as many elements as
-    /// `shape` says, which hold something; nobody but the array reads or writes them before the owner is dropped or
-    /// taken out by [`Array::into_owner`].
+    /// While `owner` lives, wherever it is moved, `pointer` is aligned for the dtype and points to as many initialised
+    /// elements as `shape` has; only the array reads or writes them before the owner is dropped or taken out by
+    /// [`Array::into_owner`].
     ///
     /// # Panics
-    /// Where `pointer` is null or not aligned, or the shape has more elements than there is memory.
+    /// If `pointer` is null or not aligned, or the size of the array overflows an address.
     pub unsafe fn lent(dtype: DType, shape: &[usize], pointer: *mut u8, owner: Owner) -> Self {
         fn elements<T: Plain>(shape: &[usize], pointer: *mut u8, owner: Owner) -> Elements<T> {
             let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
@@ -94,16 +94,15 @@ impl Array {
         }
     }
 
-    /// The owner of the array's memory, which is then its user again.
+    /// The owner of the array's memory.
     ///
     /// # Errors
-    /// The array, where its memory has no owner of this type.
+    /// The array itself, where its memory has no owner of this type.
     pub fn into_owner<O: Any>(self) -> Result<O, Self> {
-        if !super::each!(Array: &self, a => a.memory().is_kept_by::<O>(), device d => d.is_kept_by::<O>()) {
+        if !each!(Array: &self, a => a.memory().is_kept_by::<O>(), device d => d.is_kept_by::<O>()) {
             return Err(self);
         }
-        let owner =
-            super::each!(Array: self, a => a.into_memory().into_owner(), device d => Some(d.into_owner()));
+        let owner = each!(Array: self, a => a.into_memory().into_owner(), device d => Some(d.into_owner()));
         Ok(*owner.and_then(|owner| owner.downcast().ok()).expect("of this type, as seen above"))
     }
 }
@@ -114,13 +113,13 @@ mod tests {
     use crate::array::{Data, DataMut};
     use std::sync::Arc;
 
-    /// Keeps its elements, and says by its count when it is dropped.
+    /// An owner of elements whose drop shows in the reference count.
     struct Keeper(Box<[f64]>, #[expect(dead_code, reason = "counted")] Arc<()>);
 
     fn lend(numbers: &[f64], shape: &[usize], count: &Arc<()>) -> (*const f64, Array) {
         let mut keeper = Box::new(Keeper(numbers.into(), count.clone()));
         let pointer = keeper.0.as_mut_ptr();
-        // SAFETY: the elements stay where they are while the keeper lives, and nobody uses them.
+        // SAFETY: the elements do not move while the keeper lives, and nothing else uses them.
         (pointer, unsafe { Array::lent(DType::F64, shape, pointer.cast(), keeper) })
     }
 
@@ -128,14 +127,14 @@ mod tests {
     fn lent_memory_is_used_in_place_and_handed_back() {
         let count = Arc::new(());
         let (pointer, mut array) = lend(&[1.0, 2.0, 3.0, 4.0], &[2, 2], &count);
-        let copy = array.clone();
+        let copy = array.try_clone().expect("on the host");
         array.add(&copy).expect("of the same shape");
         if let Some(DataMut::F64(d)) = array.data_mut() {
             d[3] = 0.5;
         }
-        assert_eq!((array.shape(), array.to_f64()), (&[2, 2][..], vec![2.0, 4.0, 6.0, 0.5]));
+        assert_eq!((array.shape(), array.to_f64()), (&[2, 2][..], Ok(vec![2.0, 4.0, 6.0, 0.5])));
         assert!(matches!(array.view().data(), Data::F64(d) if std::ptr::eq(d.as_ptr(), pointer)));
-        assert_eq!(copy.to_f64(), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(copy.to_f64(), Ok(vec![1.0, 2.0, 3.0, 4.0]));
         assert!(copy.into_owner::<Keeper>().is_err(), "a copy has memory of its own");
         let array = array.into_owner::<String>().expect_err("its owner is no text");
         let keeper = array.into_owner::<Keeper>().unwrap_or_else(|_| panic!("its owner"));
@@ -148,7 +147,8 @@ mod tests {
         let count = Arc::new(());
         let (_, array) = lend(&[1.0, 2.0], &[2], &count);
         assert_eq!(Arc::strong_count(&count), 2);
-        assert_eq!(array.cast(DType::F32).to_f64(), [1.0, 2.0]);
+        assert_eq!(array.cast(DType::F32).and_then(|a| a.to_f64()), Ok(vec![1.0, 2.0]));
+        drop(array);
         assert_eq!(Arc::strong_count(&count), 1);
         let (_, empty) = lend(&[], &[0, 3], &count);
         assert!(empty.view().is_empty());

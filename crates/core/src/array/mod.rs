@@ -1,4 +1,4 @@
-//! Arrays: owned ones, and borrowed views whose length fits their shape.
+//! Arrays in row-major order: owned arrays and borrowed views, on the host or on a device.
 
 mod device;
 mod element;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use shape::Shape;
 use std::borrow::Cow;
 
-/// The type of an array's elements.
+/// The element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
@@ -45,12 +45,12 @@ impl DType {
         }
     }
 
-    /// Whether its numbers are real.
+    /// Whether the type is a floating-point type.
     pub const fn is_real(self) -> bool {
         !matches!(self, Self::I32 | Self::I64)
     }
 
-    /// Whether kernels compute in it.
+    /// Whether kernels compute in this type.
     pub const fn is_computed(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
@@ -69,7 +69,7 @@ impl std::fmt::Display for DType {
     }
 }
 
-/// Row-major elements, borrowed.
+/// Borrowed elements in row-major order.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
     /// 16-bit floating point.
@@ -84,11 +84,11 @@ pub enum Data<'a> {
     I32(&'a [i32]),
     /// 64-bit integers.
     I64(&'a [i64]),
-    /// Elements that the host cannot read.
+    /// Elements in the memory of a device.
     Device(Remote<'a>),
 }
 
-/// Row-major elements, borrowed for writing.
+/// Mutably borrowed elements in row-major order.
 #[derive(Debug)]
 pub enum DataMut<'a> {
     /// 32-bit floating point.
@@ -104,10 +104,11 @@ pub struct View<'a> {
     shape: Shape,
 }
 
-/// An owned, contiguous array, on the heap, in memory that an owner lends to it, or in that of a device.
+/// An owned, contiguous array: on the heap, in memory that an owner lends, or in the memory of a device.
 ///
-/// What needs the elements on the host panics for an array of a device; backends see to it that none gets there.
-#[derive(Clone, Debug, PartialEq)]
+/// Functions that need the elements on the host return an error for an array of a device. For that reason an array has
+/// [`Array::try_clone`] and [`Array::equals`] in place of `Clone` and `PartialEq`.
+#[derive(Debug)]
 pub enum Array {
     /// 16-bit floating point.
     F16(Elements<f16>),
@@ -121,26 +122,14 @@ pub enum Array {
     I32(Elements<i32>),
     /// 64-bit integers.
     I64(Elements<i64>),
-    /// Elements that the host cannot read.
+    /// Elements in the memory of a device.
     Device(RemoteArray),
 }
 
-/// What holds for every element type; `device`: what a device's elements do, where it is not to say that they are
-/// elsewhere.
+/// A match over the element types; without an arm for arrays of a device the result is an error for them.
 macro_rules! each {
-    ($enum:ident: $x:expr, $d:pat => $to:ident($e:expr)) => {
-        match $x {
-            $enum::F16($d) => $to::F16($e),
-            $enum::BF16($d) => $to::BF16($e),
-            $enum::F32($d) => $to::F32($e),
-            $enum::F64($d) => $to::F64($e),
-            $enum::I32($d) => $to::I32($e),
-            $enum::I64($d) => $to::I64($e),
-            $enum::Device(d) => d.elsewhere(),
-        }
-    };
     ($enum:ident: $x:expr, $d:pat => $e:expr) => {
-        $crate::array::each!($enum: $x, $d => $e, device d => d.elsewhere())
+        $crate::array::each!($enum: $x, $d => Ok($e), device d => Err(d.place().elsewhere("array")))
     };
     ($enum:ident: $x:expr, $d:pat => $e:expr, device $r:pat => $on_device:expr) => {
         match $x {
@@ -156,7 +145,7 @@ macro_rules! each {
 }
 use each;
 
-/// An array of a dtype whose elements are of type `$t` in `$e`.
+/// An array of a dtype known only at run time; `$t` is the element type in `$e`.
 macro_rules! made {
     ($dtype:expr, $t:ident => $e:expr) => {
         match $dtype {
@@ -188,20 +177,23 @@ macro_rules! made {
     };
 }
 
-/// Number of elements of a shape.
+/// The number of elements of a shape.
 fn elements(shape: &[usize]) -> usize {
     shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).expect("a shape that fits in memory")
 }
 
 impl Data<'_> {
-    /// The first element's address, where the elements lie.
+    /// The address of the first element, in the memory that holds the elements.
     pub fn pointer(self) -> *const u8 {
         each!(Data: self, d => d.as_ptr().cast(), device d => std::ptr::without_provenance(d.address() as usize))
     }
 }
 
 impl<'a> View<'a> {
-    /// Elements in row-major order, as many as `shape` says.
+    /// A view of elements in row-major order.
+    ///
+    /// # Errors
+    /// `shape`, unless it has as many elements as `data`.
     pub fn new(data: Data<'a>, shape: &[usize]) -> Result<Self> {
         let have = each!(Data: data, d => d.len(), device d => d.len());
         let need = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
@@ -230,7 +222,7 @@ impl<'a> View<'a> {
         self.shape.iter().product()
     }
 
-    /// Whether there are none.
+    /// Whether the view has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -248,10 +240,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Rows `first..first + count` of the array.
+    /// Rows `first..first + count`.
     ///
     /// # Errors
-    /// Where there are fewer.
+    /// `rows`, where the view has fewer.
     pub fn rows(&self, first: usize, count: usize) -> Result<Self> {
         let rows = self.shape.first().copied().unwrap_or(0);
         if first.checked_add(count).is_none_or(|end| end > rows) {
@@ -276,15 +268,18 @@ impl<'a> View<'a> {
         Ok(Self { data, shape })
     }
 
-    /// The elements as f64 (rounded, where integers are beyond 2⁵³).
-    pub fn to_f64(&self) -> Vec<f64> {
+    /// The elements as f64, in row-major order (rounded, where integers are beyond 2⁵³).
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn to_f64(&self) -> Result<Vec<f64>> {
         each!(Data: self.data, d => d.iter().map(|x| x.to_f64()).collect())
     }
 
-    /// The elements of an integer array as i32, which is what indices are inside. `argument` is its name.
+    /// The elements of an integer array as i32, the type of indices in kernels.
     ///
     /// # Errors
-    /// Names the argument where it is no integer array, or the first element that is no i32.
+    /// `argument`, where it lies on a device, is no integer array, or has an element that does not fit in an i32.
     pub fn to_i32(&self, argument: &str) -> Result<Cow<'a, [i32]>> {
         match self.data {
             Data::I32(d) => Ok(Cow::Borrowed(d)),
@@ -297,41 +292,46 @@ impl<'a> View<'a> {
                 };
                 d.iter().enumerate().map(narrow).collect::<Result<Vec<_>>>().map(Cow::Owned)
             }
-            Data::Device(d) => {
-                Err(Error::argument(argument, "an array of the host", format!("one of {}", d.place())))
-            }
+            Data::Device(d) => Err(d.place().elsewhere(argument)),
             _ => Err(Error::argument(argument, "int32 or int64", self.dtype().to_string())),
         }
     }
 
-    /// A copy that owns its elements.
-    pub fn to_array(&self) -> Array {
-        each!(Data: self.data, d => Array(Elements::of(d.into(), self.shape())))
+    /// An owned copy on the heap.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device: a copy there is made on a stream, by a backend.
+    pub fn to_array(&self) -> Result<Array> {
+        each!(Data: self.data, d => Elements::of(d.into(), self.shape()).into())
     }
 }
 
 impl Array {
-    /// Zeros.
+    /// An array of zeros.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
         made!(dtype, T => Elements::of(Buffer::<T>::zeros(elements(shape)), shape))
     }
 
-    /// Elements of any values, to be written before they are read.
+    /// An array of arbitrary values, for callers that write every element before they read it.
     pub fn room(dtype: DType, shape: &[usize]) -> Self {
         made!(dtype, T => Elements::of(Buffer::<T>::room(elements(shape)).0, shape))
     }
 
-    /// `x` everywhere, rounded to `dtype`.
+    /// An array whose elements all equal `x`, rounded to `dtype`.
     pub fn filled(dtype: DType, shape: &[usize], x: f64) -> Self {
         made!(dtype, T => Elements::of(Buffer::filled(elements(shape), <T as Element>::of_f64(x)), shape))
     }
 
-    /// Elements in row-major order, rounded to `dtype`.
+    /// An array of elements in row-major order, rounded to `dtype`.
+    ///
+    /// # Errors
+    /// `shape`, unless it has as many elements as `data`.
     pub fn from_f64(dtype: DType, shape: &[usize], data: &[f64]) -> Result<Self> {
-        View::new(Data::F64(data), shape).map(|v| v.to_array().cast(dtype))
+        let wide = View::new(Data::F64(data), shape)?.to_array()?;
+        if dtype == DType::F64 { Ok(wide) } else { wide.cast(dtype) }
     }
 
-    /// A view of the whole.
+    /// A view of the whole array.
     pub fn view(&self) -> View<'_> {
         each!(
             Array: self,
@@ -340,7 +340,7 @@ impl Array {
         )
     }
 
-    /// The real elements, for writing.
+    /// The elements of an f32 or f64 array, mutably borrowed.
     pub fn data_mut(&mut self) -> Option<DataMut<'_>> {
         match self {
             Self::F32(a) => Some(DataMut::F32(a)),
@@ -368,38 +368,67 @@ impl Array {
     }
 
     /// The elements as f64, in row-major order.
-    pub fn to_f64(&self) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn to_f64(&self) -> Result<Vec<f64>> {
         self.view().to_f64()
     }
 
-    /// The first element, for writing.
+    /// A copy on the heap.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device: a copy there is made on a stream, by a backend.
+    pub fn try_clone(&self) -> Result<Self> {
+        self.view().to_array()
+    }
+
+    /// Equality of dtypes, shapes and elements.
+    ///
+    /// # Errors
+    /// `array`, where one of the two lies on a device.
+    pub fn equals(&self, other: &Self) -> Result<bool> {
+        Ok(match (self, other) {
+            (Self::F16(a), Self::F16(b)) => a == b,
+            (Self::BF16(a), Self::BF16(b)) => a == b,
+            (Self::F32(a), Self::F32(b)) => a == b,
+            (Self::F64(a), Self::F64(b)) => a == b,
+            (Self::I32(a), Self::I32(b)) => a == b,
+            (Self::I64(a), Self::I64(b)) => a == b,
+            (Self::Device(d), _) | (_, Self::Device(d)) => return Err(d.place().elsewhere("array")),
+            _ => false,
+        })
+    }
+
+    /// The address of the first element, for writing, in the memory of its place.
     pub fn pointer_mut(&mut self) -> *mut u8 {
-        each!(Array: self, a => a.as_mut_ptr().cast())
+        each!(Array: self, a => a.as_mut_ptr().cast(), device d => std::ptr::without_provenance_mut(d.address() as usize))
     }
 
-    /// Fills reals with NaN; integers stay, as counts are true even where what is counted did not fit.
-    pub fn poison(&mut self) {
-        match self {
-            Self::F16(a) => a.fill(f16::NAN),
-            Self::BF16(a) => a.fill(bf16::NAN),
-            Self::F32(a) => a.fill(f32::NAN),
-            Self::F64(a) => a.fill(f64::NAN),
-            Self::I32(_) | Self::I64(_) => {}
-            Self::Device(d) => d.elsewhere(),
-        }
-    }
-
-    /// Fills a real array with a number, rounded to its type.
-    pub fn fill(&mut self, x: f64) {
+    /// Sets every element to `x`, rounded to the array's type.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn fill(&mut self, x: f64) -> Result<()> {
         fn fill<T: Element>(a: &mut [T], x: f64) {
             a.fill(T::of_f64(x));
         }
-        each!(Array: self, a => fill(a, x));
+        each!(Array: self, a => fill(a, x))
     }
 
-    /// Applies `f` to every element of a real array, in f64.
-    #[must_use]
-    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
+    /// Sets every element of a real array to NaN. Integers stay, as counts are true even where a capacity was exceeded.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn poison(&mut self) -> Result<()> {
+        if self.dtype().is_real() { self.fill(f64::NAN) } else { self.place().check_host("array") }
+    }
+
+    /// The array with `f`, computed in f64, applied to every real element; integers stay.
+    ///
+    /// # Errors
+    /// `array`, where the elements lie on a device.
+    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Result<Self> {
         fn set<T: Element>(a: &mut [T], f: impl Fn(f64) -> f64) {
             a.iter_mut().for_each(|x| *x = T::of_f64(f(x.to_f64())));
         }
@@ -409,12 +438,15 @@ impl Array {
             Self::F32(a) => set(a, f),
             Self::F64(a) => set(a, f),
             Self::I32(_) | Self::I64(_) => {}
-            Self::Device(d) => d.elsewhere(),
+            Self::Device(d) => return Err(d.place().elsewhere("array")),
         }
-        self
+        Ok(self)
     }
 
-    /// Adds another array of the same type and shape.
+    /// Adds another array of equal type and shape.
+    ///
+    /// # Errors
+    /// `other`, where its type or shape differs; `array`, where the elements lie on a device.
     pub fn add(&mut self, other: &Array) -> Result<()> {
         if (self.dtype(), self.shape()) != (other.dtype(), other.shape()) {
             let show = |a: &Array| format!("{} {:?}", a.dtype(), a.shape());
@@ -430,8 +462,8 @@ impl Array {
             (Self::F64(a), Self::F64(b)) => add(a, b),
             (Self::I32(a), Self::I32(b)) => add(a, b),
             (Self::I64(a), Self::I64(b)) => add(a, b),
-            (Self::Device(d), _) => d.elsewhere(),
-            _ => unreachable!("the types are equal"),
+            (Self::Device(d), _) => return Err(d.place().elsewhere("array")),
+            (_, other) => return other.place().check_host("other"),
         }
         Ok(())
     }
@@ -442,6 +474,21 @@ macro_rules! conversions {
         impl<D: ndarray::Dimension> From<ndarray::Array<$t, D>> for Array {
             fn from(a: ndarray::Array<$t, D>) -> Self {
                 Self::$variant(a.into())
+            }
+        }
+        impl From<Elements<$t>> for Array {
+            fn from(elements: Elements<$t>) -> Self {
+                Self::$variant(elements)
+            }
+        }
+        impl From<Vec<$t>> for Array {
+            fn from(data: Vec<$t>) -> Self {
+                Self::$variant(data.into())
+            }
+        }
+        impl<const N: usize> From<&[[$t; N]]> for Array {
+            fn from(data: &[[$t; N]]) -> Self {
+                Self::$variant(Elements::of(data.as_flattened().into(), &[data.len(), N]))
             }
         }
         impl<'a> From<&'a [$t]> for Data<'a> {

@@ -1,4 +1,4 @@
-//! Shapes, without memory of their own where axes are few: views are made and copied many times in a call.
+//! Shapes, without heap memory for up to four axes, since a call makes and copies many views.
 
 use std::ops::Deref;
 

@@ -1,41 +1,41 @@
-//! What a launch is given by its caller: where to run, and where memory comes from.
+//! The execution context of ops: backend, threads, memory and error handling.
 
 use super::Backend;
 use super::Weights;
 use super::pool::{Pool, Share, Threads, WORTH_THREADS};
 use super::status::{AtOnce, Status};
 use crate::Result;
-use crate::array::{Array, DType, View};
+use crate::array::{Array, DType, Place, View};
 use crate::structure::Integers;
 
-/// Gives the arrays that an op needs besides its inputs, and takes them back.
+/// An allocator of the arrays that an op needs besides its inputs.
 pub trait Allocator: Sync {
-    /// Zeros.
+    /// An array of zeros.
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// Memory ran out.
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array>;
-    /// An array that is written before it is read, and holds anything.
+    /// An array of arbitrary values, for callers that write every element before they read it.
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// Memory ran out.
     fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
         self.zeros(dtype, shape)
     }
-    /// Where result `n` of a call (its values, gradients, and what it saves, in this order) is to be made, if its caller
-    /// has a place for it, which holds anything. It is given once.
+    /// The caller's own array for result `n` of a call (values, gradients and residuals, in this order), of arbitrary
+    /// values; None if the caller provides none, and on every later request for `n`.
     ///
     /// # Errors
-    /// The place is one for another array.
+    /// The caller's array has another type or shape.
     fn result(&self, n: usize, dtype: DType, shape: &[usize]) -> Result<Option<Array>> {
         _ = (n, dtype, shape);
         Ok(None)
     }
-    /// Takes back what is no longer needed.
+    /// Takes back an array that is no longer needed.
     fn recycle(&self, array: Array);
 }
 
-/// The process's own memory; that of large arrays is kept for later ones ([`crate::array::kept`]).
+/// The heap of the process, which keeps the memory of large arrays for later arrays ([`crate::array::kept`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heap;
 
@@ -53,40 +53,40 @@ impl Allocator for Heap {
     }
 }
 
-/// How the CPU takes the pairs of full lists.
+/// The loop order of the CPU over the pairs of full lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PairLoops {
-    /// In clusters where the list has an order and it is faster; a matter of each system alone.
+    /// By clusters if the list has a spatial order and clusters are faster, decided for each system alone.
     #[default]
     Auto,
-    /// Row by row.
+    /// By rows.
     Rows,
-    /// In clusters wherever the kernel has this form; lists without an order are ordered for the call.
+    /// By clusters if the kernel has this form; lists without a spatial order get one for the call.
     Clusters,
 }
 
-/// Where and with what an op runs.
+/// The execution context of an op.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The backend.
     pub backend: &'a dyn Backend,
-    /// Threads.
+    /// The thread pool.
     pub pool: &'a dyn Pool,
-    /// The most of them that a call uses at once.
+    /// The largest number of threads that a call uses.
     pub max_threads: usize,
-    /// Memory.
+    /// The allocator of results and scratch.
     pub allocator: &'a dyn Allocator,
-    /// Takes gradients that add to partners' elements where a kernel has such a form, in place of those that gather
-    /// through the list's transpose: no transpose is made, and rows collide.
+    /// Whether gradients add (scatter) to the elements of neighbours where a kernel has such a form. By default they gather
+    /// through the list's transpose.
     pub scatter: bool,
-    /// Errors that only a run shows.
+    /// The policy for errors detected while kernels run.
     pub status: &'a dyn Status,
-    /// How pairs are taken.
+    /// The loop order over pairs.
     pub pair_loops: PairLoops,
 }
 
 impl<'a> Context<'a> {
-    /// A backend with the shared pool and the heap; launches and errors at once.
+    /// A context with the shared pool, the heap, and immediate errors.
     pub fn new(backend: &'a dyn Backend) -> Self {
         Self {
             backend,
@@ -101,7 +101,7 @@ impl<'a> Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The same with other threads.
+    /// The context with another pool.
     #[must_use]
     pub fn with_pool<'b>(self, pool: &'b dyn Pool) -> Context<'b>
     where
@@ -110,34 +110,48 @@ impl<'a> Context<'a> {
         Context { pool, ..self }
     }
 
-    /// The same with at most `threads` threads for a call, and at least one.
+    /// The context with at most `threads` threads for a call, at least one.
     #[must_use]
     pub fn with_max_threads(self, threads: usize) -> Self {
         Self { max_threads: threads, ..self }
     }
 
-    /// `x` everywhere, rounded to the dtype.
+    /// An array whose elements all equal `x`, rounded to the dtype.
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// Memory ran out.
     pub fn filled(&self, dtype: DType, shape: &[usize], x: f64) -> Result<Array> {
         let mut array = self.allocator.room(dtype, shape)?;
         self.backend.fill(self, &mut array, x)?;
         Ok(array)
     }
 
-    /// Adds `from` to `to`, an array of the same type and shape.
+    /// A copy of an array, in the memory that holds the array.
     ///
     /// # Errors
-    /// Where they differ.
+    /// Memory ran out; `array`, where it lies on a device that is not the backend's.
+    pub(crate) fn copy(&self, array: &Array) -> Result<Array> {
+        if array.place() == Place::Host {
+            return array.try_clone();
+        }
+        let mut copy = self.allocator.room(array.dtype(), array.shape())?;
+        self.backend.cast(self, &array.view(), &mut copy, "array", None)?;
+        Ok(copy)
+    }
+
+    /// Adds `from` to `to`, an array of equal type and shape.
+    ///
+    /// # Errors
+    /// The types or shapes differ.
     pub fn add(&self, to: &mut Array, from: &Array) -> Result<()> {
         self.backend.add(self, to, from)
     }
 
-    /// Integers of `from` in the width of `to`, an array of as many; on a device an integer that does not fit is cut.
+    /// Copies integers, converted to the width of `to`, which has as many elements; a device truncates numbers that do
+    /// not fit.
     ///
     /// # Errors
-    /// Where a number does not fit.
+    /// `integers`, where a number does not fit (on the CPU).
     pub fn cast_integers(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
         self.backend.cast(self, from, to, "integers", None)
     }
@@ -156,19 +170,19 @@ impl<'a> Context<'a> {
         Ok(array.into())
     }
 
-    /// Rows of `unit` times their weights.
+    /// The rows of `unit`, each multiplied by its weight.
     pub(crate) fn scaled_rows(&self, unit: &View<'_>, weights: &Weights<'_>) -> Result<Array> {
         let mut rows = self.allocator.room(unit.dtype(), unit.shape())?;
         self.backend.scale_rows(self, unit, weights, &mut rows)?;
         Ok(rows)
     }
 
-    /// The threads of a call.
+    /// The threads available to a call.
     pub fn threads(&self) -> Share<'a> {
         Share::new(self.pool, self.max_threads)
     }
 
-    /// The threads for work of about this many nanoseconds: the calling thread alone below [`WORTH_THREADS`].
+    /// The threads for work of about `nanoseconds`: the calling thread alone below [`WORTH_THREADS`].
     pub fn threads_for(&self, nanoseconds: usize) -> Share<'a> {
         Share::new(self.pool, if nanoseconds < WORTH_THREADS { 1 } else { self.max_threads })
     }

@@ -1,12 +1,11 @@
-//! Rows of one array, written by whichever task has them.
+//! Disjoint rows of one array, written by different tasks.
 #![expect(unsafe_code, reason = "disjoint parts of one slice go to several threads")]
-// Sound because a row is given out once, which an atomic flag per row sees to, and because rows do not overlap, which
-// is checked when they are made.
+// Sound because an atomic flag per row hands out each row once, and the constructor checks that rows do not overlap.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The rows of a CSR array, each of which can be taken once, by any thread.
+/// The rows of a CSR array; any thread may take a row, each row once.
 #[derive(Debug)]
 pub struct Rows<'a, T> {
     data: *mut T,
@@ -15,14 +14,14 @@ pub struct Rows<'a, T> {
     slice: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: a shared `Rows` gives every element to at most one thread, as `&mut [T]`, for which `T: Send` is enough.
+// SAFETY: a shared `Rows` hands each element to at most one thread, as `&mut [T]`, for which `T: Send` suffices.
 unsafe impl<T: Send> Sync for Rows<'_, T> {}
 
 impl<'a, T> Rows<'a, T> {
     /// Rows `ptr[i]..ptr[i + 1]` of `data`.
     ///
     /// # Panics
-    /// Where `ptr` does not rise from 0 to at most `data.len()`.
+    /// If `ptr` is not ascending from at least 0 to at most `data.len()`.
     pub fn new(data: &'a mut [T], ptr: &'a [i64]) -> Self {
         let rises = ptr.first().is_none_or(|&first| first >= 0) && ptr.is_sorted();
         assert!(rises && ptr.last().is_none_or(|&last| last as usize <= data.len()), "rows inside the array");
@@ -33,11 +32,11 @@ impl<'a, T> Rows<'a, T> {
     /// Row `i`.
     ///
     /// # Panics
-    /// Where there is no such row, or it was taken before.
+    /// If there is no such row, or the row was taken before.
     pub fn take(&self, i: usize) -> &'a mut [T] {
         assert!(!self.taken[i].swap(true, Ordering::Relaxed), "row {i} was taken before");
         let (start, end) = (self.ptr[i] as usize, self.ptr[i + 1] as usize);
-        // SAFETY: inside the array, apart from all other rows, and given out for the first time.
+        // SAFETY: inside the array, disjoint from all other rows, and handed out once.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(start), end - start) }
     }
 }

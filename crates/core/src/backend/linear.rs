@@ -1,42 +1,42 @@
-//! Linear maps of arrays: sums over segments of rows and what spreads them, real 3-D Fourier transforms.
+//! Linear maps of arrays: segmented sums and broadcasts, and real 3-D Fourier transforms.
 //!
-//! Segments are ranges of rows between offsets: segment s is `offsets[s]..offsets[s + 1]`, as in a batch's `ptr` and
-//! in a sorted list. A row is an element along the first dimension.
+//! Segment s is the range of rows `offsets[s]..offsets[s + 1]`, as in a batch's `ptr`; a row is an element along the
+//! first dimension.
 
 use super::context::Context;
 use crate::array::{Array, DType, Data, View};
 use crate::{Error, Result};
 
-/// Sums that a scan gives.
+/// The kind of a prefix sum (scan) of n numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// n + 1 sums of the numbers before each one, the last of all of them: offsets.
+    /// n + 1 sums: of the numbers before each number, and of all numbers. These are offsets.
     Exclusive,
-    /// n sums, each with its own number.
+    /// n sums: of the numbers up to each number, inclusive.
     Inclusive,
 }
 
-/// How the waves of a half spectrum count. The spectrum of a real mesh at −k is the conjugate of that at k, so only
-/// the waves with k₃ ≤ K₃/2 are kept. All of them but those with k₃ = 0 and k₃ = K₃/2 stand for two.
+/// The weights of waves in a half spectrum. The spectrum of a real mesh at −k is the conjugate of the spectrum at k, so
+/// only waves with k₃ ≤ K₃/2 are stored. Each of them represents two waves, except those with k₃ = 0 or k₃ = K₃/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waves {
-    /// Each that is kept, once.
+    /// Weight 1 for every stored wave.
     Kept,
-    /// Those that are left out too: a wave that stands for two counts twice.
+    /// Weight 2 for a stored wave that represents two waves.
     All,
 }
 
-/// The waves of one system's half spectrum: K₁ · K₂ · (K₃/2 + 1).
+/// The number of waves in one system's half spectrum: K₁ · K₂ · (K₃/2 + 1).
 pub fn half_spectrum(mesh: [usize; 3]) -> Option<usize> {
     mesh[0].checked_mul(mesh[1])?.checked_mul(mesh[2] / 2 + 1)
 }
 
 impl Context<'_> {
-    /// The sum of each segment's rows, added in f64 and rounded once: `values` (M, …), `sums` (S, …). A segment gives
-    /// the same bits whichever others there are.
+    /// The sum of each segment's rows, added in f64 and rounded once: `values` (M, …), `sums` (S, …). The bits of a sum
+    /// do not depend on other segments.
     ///
     /// # Errors
-    /// An argument whose type or shape does not fit; `offsets`, where they fall or do not span the rows.
+    /// An argument whose type or shape does not fit; `offsets`, where they decrease or do not span the rows.
     pub fn segmented_sum<'o>(
         &self,
         values: &View<'_>,
@@ -49,11 +49,11 @@ impl Context<'_> {
         self.backend.segmented_sum(self, values, &offsets, sums)
     }
 
-    /// Each segment's row to all of its rows: `values` (S, …), `rows` (M, …). The transpose of
+    /// Copies the row of each segment to all rows of the segment: `values` (S, …), `rows` (M, …). The transpose of
     /// [`Context::segmented_sum`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::segmented_sum`].
     pub fn segmented_broadcast<'o>(
         &self,
         values: &View<'_>,
@@ -67,7 +67,7 @@ impl Context<'_> {
         self.backend.segmented_broadcast(self, values, &offsets, rows)
     }
 
-    /// One element to all rows: `value` (…), `rows` (M, …). The transpose of [`Context::sum`].
+    /// Copies one row to all rows: `value` (…), `rows` (M, …). The transpose of [`Context::sum`].
     ///
     /// # Errors
     /// An argument whose type or shape does not fit.
@@ -94,13 +94,12 @@ impl Context<'_> {
         self.backend.sum(self, values, sum)
     }
 
-    /// The Fourier transform of real meshes, X_k = Σ_n x_n exp(−2πi Σ_a k_a n_a / K_a), without a factor, with
-    /// 0 ≤ k₃ ≤ K₃/2 only. `values` has B·K₁·K₂·K₃ elements, the meshes of B systems one after the other, K₃ fastest;
-    /// `spectrum` is the real and the imaginary part, B·K₁·K₂·(K₃/2 + 1) elements each.
+    /// The unnormalised Fourier transform of real meshes, X_k = Σ_n x_n exp(−2πi Σ_a k_a n_a / K_a) for 0 ≤ k₃ ≤ K₃/2.
+    /// `values` has B·K₁·K₂·K₃ elements, the meshes of B systems one after the other, K₃ fastest; `spectrum` is the
+    /// real and the imaginary part, B·K₁·K₂·(K₃/2 + 1) elements each.
     ///
-    /// With [`Waves::All`] the waves that stand for two are doubled: that is the transpose of
-    /// [`Context::inverse_real_fft`] with [`Waves::All`], as a real linear map. Transposing keeps the counting and
-    /// exchanges the two transforms.
+    /// [`Waves::All`] multiplies each wave by its weight. The transpose, as a real linear map, is
+    /// [`Context::inverse_real_fft`] with equal `waves`.
     ///
     /// # Errors
     /// `mesh`, where a size is 0; an argument whose type or length does not fit.
@@ -115,12 +114,12 @@ impl Context<'_> {
         self.backend.real_fft(self, mesh, waves, values, spectrum)
     }
 
-    /// The real part of the inverse Fourier transform, without a factor: x_n = Σ_k w_k Re(X_k exp(2πi Σ_a k_a n_a /
-    /// K_a)) over the k that are kept, with w_k = 1 for [`Waves::Kept`] (the transpose of [`Context::real_fft`]), and
-    /// w_k = 2 for those that stand for two with [`Waves::All`] (K₁·K₂·K₃ times its inverse).
+    /// The real part of the unnormalised inverse Fourier transform: x_n = Σ_k w_k Re(X_k exp(2πi Σ_a k_a n_a / K_a))
+    /// over the stored waves, with the weights w_k of `waves`. [`Waves::All`] gives K₁·K₂·K₃ times the inverse of
+    /// [`Context::real_fft`] with [`Waves::Kept`].
     ///
     /// # Errors
-    /// As [`Context::real_fft`].
+    /// Those of [`Context::real_fft`].
     pub fn inverse_real_fft(
         &self,
         mesh: [usize; 3],
@@ -186,7 +185,7 @@ fn check_array(name: &str, dtype: DType, shape: &[usize], array: &Array) -> Resu
     Ok(())
 }
 
-/// An array of `rows` rows such as `values` has.
+/// Checks that an array has `rows` rows of the type and shape of those of `values`.
 fn check_rows(name: &str, values: &View<'_>, rows: usize, array: &Array) -> Result<()> {
     check_real("values", values.dtype())?;
     let mut shape = values.shape().to_vec();
@@ -197,7 +196,7 @@ fn check_rows(name: &str, values: &View<'_>, rows: usize, array: &Array) -> Resu
     check_array(name, values.dtype(), &shape, array)
 }
 
-/// How many segments there are. What offsets hold is not looked at where they lie on a device.
+/// The number of segments, after a check of the offsets; the numbers of offsets on a device are not checked.
 fn check_offsets(shape: &[usize], offsets: &View<'_>) -> Result<usize> {
     let rows = shape.first().copied().unwrap_or(0);
     let expected = || format!("offsets that never fall, from 0 to {rows}");

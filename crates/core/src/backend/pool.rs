@@ -1,25 +1,25 @@
-//! Where tasks run: the pool a launch is given, and safe ways to share work over it.
-#![expect(unsafe_code, reason = "workers call a closure that is borrowed from the caller of `run`")]
+//! Thread pools, and safe ways to share work among their threads.
+#![expect(unsafe_code, reason = "workers call a closure borrowed from the caller of `run`")]
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Nanoseconds of work below which threads cost more than they bring: backends run what is cheaper on the calling
-/// thread alone. See [`super::Context::threads_for`].
+/// The work in nanoseconds below which a backend uses the calling thread alone, because waking others costs more. See
+/// [`super::Context::threads_for`].
 pub const WORTH_THREADS: usize = 30_000;
 
-/// Runs independent tasks. Which thread runs which task never changes a result: every task owns what it writes.
+/// A pool that runs independent tasks. Every task owns what it writes, so results do not depend on the threads.
 pub trait Pool: Sync {
-    /// How many tasks run at once.
+    /// The number of tasks that run at once.
     fn threads(&self) -> usize;
     /// Calls `task(0)` … `task(tasks − 1)`, each once, in any order, and returns when all are done. A task may call
-    /// `run` again. Where a task panics, tasks that have not begun are left out, and the panic goes on in the caller.
+    /// `run` again. If a task panics, tasks that have not begun are skipped, and the panic continues in the caller.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 }
 
-/// Everything on the calling thread.
+/// A pool of the calling thread alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serial;
 
@@ -33,7 +33,7 @@ impl Pool for Serial {
     }
 }
 
-/// No more than some of a pool's threads.
+/// A limited number of a pool's threads.
 #[derive(Clone, Copy)]
 pub struct Share<'p> {
     pool: &'p dyn Pool,
@@ -41,7 +41,7 @@ pub struct Share<'p> {
 }
 
 impl<'p> Share<'p> {
-    /// At most `threads` threads of `pool`, and at least one.
+    /// At most `threads` threads of `pool`, at least one.
     pub fn new(pool: &'p dyn Pool, threads: usize) -> Self {
         Self { pool, threads: threads.max(1) }
     }
@@ -75,7 +75,7 @@ impl Pool for Share<'_> {
     }
 }
 
-/// Dropped while a task panics: no further one begins.
+/// A guard whose drop during a panic keeps further tasks from starting.
 struct StopOnPanic<'a>(&'a AtomicUsize, usize);
 
 impl Drop for StopOnPanic<'_> {
@@ -84,15 +84,15 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// A rayon pool of its own, apart from the global one, so that a host program's settings and ours do not mix.
+/// A pool on a private rayon pool, independent of the host program's global one.
 ///
-/// The calling thread works too, beside `threads − 1` workers. These start with the first parallel call, and again in
-/// a child process after a fork, where the parent's threads do not exist; no lock that a fork could find held is ever
-/// waited for in the child. When several threads call at once, each works on its own call, and the workers take their
-/// tasks in turn. A task may call the pool again.
+/// The calling thread works too, beside `threads − 1` workers, which start with the first parallel call. They start
+/// again in a child process after a fork, where the parent's threads do not exist; the child never waits for a lock
+/// that the fork may have left held. Concurrent calls share the workers, which take tasks of the calls in turn. A task
+/// may call the pool again.
 #[derive(Debug)]
 pub struct Threads {
-    /// 0: what the environment says, not read yet.
+    /// 0 until the environment variable is read.
     threads: AtomicUsize,
     started: AtomicPtr<Started>,
 }
@@ -101,32 +101,32 @@ pub struct Threads {
 #[derive(Debug)]
 struct Started {
     process: u32,
-    /// None where the system grants no threads.
+    /// None if the system starts no threads.
     workers: Option<rayon::ThreadPool>,
 }
 
-/// A call of `run`.
+/// A call of [`Pool::run`].
 struct Call {
     task: *const (dyn Fn(usize) + Sync),
     tasks: usize,
-    /// The next task that has not begun.
+    /// The first task that has not begun.
     next: AtomicUsize,
-    /// Workers that are in the call; None when its caller has left it.
+    /// The number of workers inside the call; None after the caller has left.
     workers: Mutex<Option<usize>>,
-    /// No worker is left.
+    /// Signals that a worker has left the call.
     idle: Condvar,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `task` points to a closure that is `Sync`. It is called only by the thread that made the call and by workers
-// that counted themselves in `workers` before the caller left; `Call::finish` lets nobody in any more and waits for
-// that count to be 0 before the borrow of the closure ends.
+// SAFETY: `task` points to a closure that is `Sync`. Only the calling thread calls it, and workers that counted
+// themselves in `workers` before the caller left; `Call::finish` admits no further worker and waits for that count to
+// be 0 before the borrow of the closure ends.
 unsafe impl Send for Call {}
 // SAFETY: as above.
 unsafe impl Sync for Call {}
 
-/// What a panic left locked is whole all the same: the pool's own locks are not held while a task runs, and what a task
-/// had of its own nobody reads after it.
+/// Locks a mutex and ignores poisoning: the pool holds no lock of its own while a task runs, and data of a task that
+/// has panicked is not read again.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -136,7 +136,7 @@ impl Call {
         self.next.load(Ordering::Relaxed) < self.tasks
     }
 
-    /// Runs the next task, if there is one.
+    /// Runs the next task; false if there is none.
     fn run_one(&self) -> bool {
         let t = self.next.fetch_add(1, Ordering::Relaxed);
         if t >= self.tasks {
@@ -151,14 +151,14 @@ impl Call {
         true
     }
 
-    /// A worker's part: one task, and then it is the next call's turn.
+    /// Runs one task on a worker, then queues behind other calls.
     fn help(self: Arc<Self>) {
         match &mut *lock(&self.workers) {
             Some(workers) => *workers += 1,
             None => return,
         }
         self.run_one();
-        // What the task wrote is seen by whoever locks after this.
+        // The lock makes the task's writes visible to the caller.
         if let Some(workers) = &mut *lock(&self.workers) {
             *workers -= 1;
         }
@@ -168,7 +168,7 @@ impl Call {
         }
     }
 
-    /// Lets nobody in any more, and waits for those who are.
+    /// Waits for the workers inside the call, and admits no others.
     fn finish(&self) {
         let mut workers = lock(&self.workers);
         while workers.is_some_and(|n| n > 0) {
@@ -179,14 +179,14 @@ impl Call {
 }
 
 impl Threads {
-    /// A pool of `threads` threads; 0 takes as many as the process may use.
+    /// A pool of `threads` threads; 0 stands for all that the process may use.
     pub fn new(threads: usize) -> Self {
         let threads = if threads == 0 { available() } else { threads };
         Self { threads: AtomicUsize::new(threads), started: AtomicPtr::default() }
     }
 
-    /// The pool shared by every call that brings none: `MADELUNG_NUM_THREADS` threads, or all there are (also where it
-    /// is 0). What is not a number is reported on stderr, once, and not used.
+    /// The default pool, of `MADELUNG_NUM_THREADS` threads; all threads if that is unset or 0. A value that is no
+    /// number is ignored, with a warning on stderr.
     pub fn shared() -> &'static Self {
         static SHARED: Threads =
             Threads { threads: AtomicUsize::new(0), started: AtomicPtr::new(std::ptr::null_mut()) };
@@ -197,19 +197,19 @@ impl Threads {
     fn workers(&self) -> Option<&rayon::ThreadPool> {
         let process = std::process::id();
         let found = self.started.load(Ordering::Acquire);
-        // SAFETY: what `started` has pointed to is freed by `drop` at the earliest, or never.
+        // SAFETY: memory that `started` has pointed to is freed by `drop` at the earliest.
         if let Some(started) = unsafe { found.as_ref() }
             && started.process == process
         {
             return started.workers.as_ref();
         }
-        // None yet, or the parent's: these threads do not exist here, and their locks may be held for ever. They are
-        // left as they are.
+        // None yet, or those of the parent process, whose threads do not exist here and whose locks may stay held:
+        // leaked.
         let builder = rayon::ThreadPoolBuilder::new().num_threads(self.threads() - 1);
         let workers = builder.thread_name(|n| format!("madelung-{}", n + 1)).build().ok();
         let made = Box::into_raw(Box::new(Started { process, workers }));
         let ours = self.started.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire);
-        // SAFETY: `made` was never shared where another thread of this process was faster; the other one is its.
+        // SAFETY: if another thread of this process was faster, `made` was never shared, and `other` is valid as above.
         let started = unsafe {
             match ours {
                 Ok(_) => &*made,
@@ -226,9 +226,9 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         let found = *self.started.get_mut();
-        // SAFETY: nobody else has the pool any more, so nobody has what it points to.
+        // SAFETY: `drop` has exclusive access to the pool and thus to the memory behind it.
         if unsafe { found.as_ref() }.is_some_and(|s| s.process == std::process::id()) {
-            // SAFETY: it was made by `Box::into_raw`; rayon's workers end by themselves.
+            // SAFETY: the pointer came from `Box::into_raw`; rayon's workers end by themselves.
             drop(unsafe { Box::from_raw(found) });
         }
     }
@@ -238,8 +238,8 @@ fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What `MADELUNG_NUM_THREADS` asks for, or what it should say.
-fn asked(value: Option<&str>) -> Result<usize, String> {
+/// The number of threads by the value of `MADELUNG_NUM_THREADS`, or a warning about the value.
+fn threads_from(value: Option<&str>) -> Result<usize, String> {
     match value.map(str::trim) {
         None => Ok(available()),
         Some(text) => match text.parse() {
@@ -259,11 +259,11 @@ impl Pool for Threads {
             return known;
         }
         let value = std::env::var_os("MADELUNG_NUM_THREADS").map(|v| v.to_string_lossy().into_owned());
-        let asked = asked(value.as_deref());
-        let threads = asked.as_ref().map_or_else(|_| available(), |n| *n);
+        let requested = threads_from(value.as_deref());
+        let threads = requested.as_ref().map_or_else(|_| available(), |n| *n);
         match self.threads.compare_exchange(0, threads, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {
-                if let Err(warning) = asked {
+                if let Err(warning) = requested {
                     eprintln!("madelung: {warning}; using {threads}");
                 }
                 threads
@@ -277,7 +277,7 @@ impl Pool for Threads {
             return Serial.run(tasks, task);
         }
         let Some(workers) = self.workers() else { return Serial.run(tasks, task) };
-        // SAFETY: only the lifetime is taken off; see `Send` of `Call`.
+        // SAFETY: only the lifetime is erased; see `Send` of `Call`.
         let task = unsafe {
             std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
                 task,
@@ -313,7 +313,7 @@ pub fn map_tasks<T: Send + Sync>(pool: &dyn Pool, tasks: usize, task: impl Fn(us
     slots.into_iter().map(|slot| slot.into_inner().expect("a pool runs every task")).collect()
 }
 
-/// Cuts `data` at `ends` (rising, the last one at most `data.len()`) and gives part `t` to `task(t, part)`.
+/// Splits `data` at `ends` (ascending, at most `data.len()`) and passes part `t` to `task(t, part)`.
 pub fn split_tasks<T: Send>(
     pool: &dyn Pool,
     data: &mut [T],
@@ -335,11 +335,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_asks() {
-        assert_eq!((asked(Some("3")), asked(Some(" 12 "))), (Ok(3), Ok(12)));
-        assert_eq!((asked(None), asked(Some("0"))), (Ok(available()), Ok(available())));
+    fn threads_by_the_environment() {
+        assert_eq!((threads_from(Some("3")), threads_from(Some(" 12 "))), (Ok(3), Ok(12)));
+        assert_eq!((threads_from(None), threads_from(Some("0"))), (Ok(available()), Ok(available())));
         for text in ["", "two", "-1", "1.5", "99999999999999999999999"] {
-            let warning = asked(Some(text)).unwrap_err();
+            let warning = threads_from(Some(text)).unwrap_err();
             assert!(warning.contains("MADELUNG_NUM_THREADS") && warning.ends_with(&format!("got `{text}`")));
         }
     }

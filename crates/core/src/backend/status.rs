@@ -1,35 +1,35 @@
-//! What only a kernel can see: the status word of a launch, and what becomes of it.
+//! Errors that only a running kernel can detect: the status word of a launch, and its handling.
 
 use crate::runtime::{Kernel, Reason};
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// The status word of a launch: a bit for each reason, and behind it for each reason the last parameter (position + 1;
-/// 0: unknown) that it was raised for. Rows raise it in any order, and it ends up the same.
+/// The status word of a launch: a bit for each reason, then for each reason the parameter with the highest position
+/// (position + 1; 0: unknown) that raised it. The result does not depend on the order of rows.
 #[derive(Debug, Default)]
 pub struct Word([AtomicU32; 1 + Reason::ALL.len()]);
 
 impl Word {
-    /// Its length.
+    /// The number of 32-bit words.
     pub const LEN: usize = 1 + Reason::ALL.len();
 
-    /// As kernels of a device left it.
+    /// The word that kernels of a device wrote.
     pub fn of(word: [u32; Self::LEN]) -> Self {
         Self(word.map(AtomicU32::new))
     }
 
-    /// Where kernels find it.
+    /// The address for kernels.
     pub fn pointer(&self) -> *mut u32 {
         self.0.as_ptr().cast::<u32>().cast_mut()
     }
 
-    /// The bits that were raised.
+    /// The bits of the raised reasons.
     pub fn bits(&self) -> u32 {
         self.0[0].load(Relaxed)
     }
 
-    /// The first reason, and the parameter where one is known.
+    /// The first raised reason, and its parameter if known.
     pub fn first(&self) -> Option<(Reason, Option<usize>)> {
         let bits = self.bits();
         let reason = Reason::ALL.into_iter().find(|r| bits & r.bit() != 0)?;
@@ -37,7 +37,7 @@ impl Word {
         Some((reason, (param as usize).checked_sub(1)))
     }
 
-    /// The error that it stands for; `name` gives a parameter (or the call as a whole) the name that the caller knows.
+    /// The error of the first raised reason; `name` is the caller's name of a parameter, or of the call as a whole.
     pub fn error(&self, name: impl Fn(Option<usize>) -> String) -> Option<Error> {
         self.first().map(|(reason, param)| {
             let (expected, got) = reason.text();
@@ -45,7 +45,7 @@ impl Word {
         })
     }
 
-    /// [`Word::error`] where nobody but the kernel knows names.
+    /// [`Word::error`] with the kernel's own names.
     pub fn error_of(&self, kernel: &Kernel) -> Option<Error> {
         self.error(|param| match param {
             Some(p) => format!("{}::{}", kernel.name, kernel.params[p].name),
@@ -54,20 +54,20 @@ impl Word {
     }
 }
 
-/// What becomes of an error that only a run shows.
+/// The policy for errors detected while kernels run.
 pub trait Status: Sync {
-    /// Takes it. `Err` ends the call with it; `Ok` puts it off: real outputs of the call become NaN, and the next
-    /// [`Status::check`] gives it.
+    /// Handles an error. `Err` ends the call; `Ok` defers the error: real outputs of the call become NaN, and the next
+    /// [`Status::check`] returns the error.
     fn raise(&self, error: Error) -> Result<()>;
 
-    /// The first error that was put off since the last check.
+    /// Reports deferred errors.
     ///
     /// # Errors
-    /// That one.
+    /// The first error deferred since the last check.
     fn check(&self) -> Result<()>;
 }
 
-/// Every error at once, as eager calls on a CPU have it.
+/// Immediate errors, as for eager calls on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AtOnce;
 
@@ -81,7 +81,7 @@ impl Status for AtOnce {
     }
 }
 
-/// Errors wait for the next check, as where nothing is to synchronise for them.
+/// Deferred errors, for calls that must not synchronise.
 #[derive(Debug, Default)]
 pub struct Deferred(Mutex<Option<Error>>);
 

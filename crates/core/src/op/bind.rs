@@ -65,7 +65,7 @@ pub(super) fn bind<'r, 'a>(
                     continue;
                 }
                 check_finite(&|| name.to_string(), view)?;
-                if *zero && (0..view.len()).any(|n| view.at(n) != 0.0) {
+                if *zero && (0..view.len()).any(|n| view.at(n) != Some(0.0)) {
                     return wrong("zeros: it stands for a derivative, not a deformation");
                 }
             }
@@ -265,13 +265,13 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
     };
     let number = |n: usize| match arg {
         Arg::Array(view) => view.at(n),
-        Arg::Real(x) => *x,
-        _ => 0.0,
+        Arg::Real(x) => Some(*x),
+        _ => None,
     };
     match constraint {
         Constraint::Positive | Constraint::Finite => {
             let good = |x: &f64| x.is_finite() && (constraint == Constraint::Finite || *x > 0.0);
-            if let Some(bad) = (0..count).map(number).find(|x| !good(x)) {
+            if let Some(bad) = (0..count).filter_map(number).find(|x| !good(x)) {
                 let expected =
                     if constraint == Constraint::Finite { "finite numbers" } else { "finite numbers > 0" };
                 return Err(Error::argument(name, expected, bad.to_string()));
@@ -280,7 +280,7 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
         Constraint::Full => {}
         Constraint::Cell => {
             for b in 0..count / 9 {
-                let row = |r: usize| std::array::from_fn(|k| number(9 * b + 3 * r + k));
+                let row = |r: usize| std::array::from_fn(|k| number(9 * b + 3 * r + k).unwrap_or(f64::NAN));
                 Cell::from_rows(std::array::from_fn(row)).map_err(|e| match e {
                     Error::Argument { expected, got, .. } => {
                         Error::argument(name, expected, format!("{got} (system {b})"))

@@ -97,7 +97,7 @@ impl Op {
             context.status.raise(self.why_not_finite(args))?;
         }
         // The error was put off; nobody shall take these for results until it comes.
-        evaluated.arrays_mut().for_each(Array::poison);
+        evaluated.arrays_mut().try_for_each(Array::poison)?;
         Ok(evaluated)
     }
 

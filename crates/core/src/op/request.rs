@@ -62,7 +62,7 @@ pub struct Request<'r, 'a> {
 }
 
 /// Results of a call.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Evaluated {
     /// The outputs (F₀, or beside G₀), or their first (F₁) or mixed second (F₂) derivatives.
     pub values: Vec<Array>,

@@ -101,7 +101,7 @@ impl<'a> Call<'_, 'a> {
             self.context.allocator.recycle(std::mem::replace(array, narrow));
             return Ok(());
         }
-        let mut both = array.to_f64().into_iter().zip(narrow.to_f64()).enumerate();
+        let mut both = array.to_f64()?.into_iter().zip(narrow.to_f64()?).enumerate();
         if let Some((at, (x, _))) = both.find(|(_, (x, y))| x.is_finite() && !y.is_finite()) {
             let got = format!("{x:e} at element {at}");
             return Err(Error::argument(name, format!("results within the range of {dtype}"), got));

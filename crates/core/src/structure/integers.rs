@@ -82,13 +82,13 @@ pub(super) fn addressable(name: &str, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// A view's shape, where it has as many axes as `expected` says.
+/// The shape of a view of `N` axes.
 fn shape<'v, const N: usize>(view: &'v View<'_>, argument: &str, expected: &str) -> Result<&'v [usize; N]> {
     let wrong = || Error::argument(argument, format!("shape {expected}"), format!("{:?}", view.shape()));
     view.shape().try_into().map_err(|_| wrong())
 }
 
-/// Triples of integers, from an array whose last axis has three.
+/// The integer triples of an array whose last axis has size 3.
 fn triples<'a>(view: &View<'a>, argument: &str) -> Result<Cow<'a, [[i32; 3]]>> {
     if view.shape().last() != Some(&3) {
         let got = format!("shape {:?}", view.shape());
@@ -100,28 +100,28 @@ fn triples<'a>(view: &View<'a>, argument: &str) -> Result<Cow<'a, [[i32; 3]]>> {
     })
 }
 
-/// The arrays of a list as CSR.
+/// The arrays of a list in CSR format: offsets, neighbours and shifts.
 #[expect(clippy::type_complexity, reason = "three arrays")]
 fn csr<'a>(
     neighbor_ptr: &View<'a>,
-    others: &View<'a>,
+    neighbors: &View<'a>,
     shifts: &View<'a>,
 ) -> Result<(Offsets<'a>, Cow<'a, [i32]>, Cow<'a, [[i32; 3]]>)> {
     shape::<1>(neighbor_ptr, "neighbor_ptr", "(N + 1,)")?;
-    shape::<1>(others, "neighbor_list", "(P,)")?;
+    shape::<1>(neighbors, "neighbor_list", "(P,)")?;
     shape::<2>(shifts, "neighbor_shifts", "(P, 3)")?;
     let ptr = match neighbor_ptr.data() {
         Data::I64(ptr) => Offsets::from(ptr),
         _ => Offsets::from(&*neighbor_ptr.to_i32("neighbor_ptr")?),
     };
-    Ok((ptr, others.to_i32("neighbor_list")?, triples(shifts, "neighbor_shifts")?))
+    Ok((ptr, neighbors.to_i32("neighbor_list")?, triples(shifts, "neighbor_shifts")?))
 }
 
 impl<'a> Batch<'a> {
     /// [`Batch::from_idx`] of an i32 or i64 array (N,).
     ///
     /// # Errors
-    /// `batch_idx`, as there, and where its dtype or shape is another, or an entry does not fit in an i32.
+    /// Those of [`Batch::from_idx`]; `batch_idx`, of wrong dtype or shape, or with an entry beyond i32.
     pub fn from_idx_array(batch_idx: &View<'a>, systems: Option<usize>) -> Result<Self> {
         shape::<1>(batch_idx, "batch_idx", "(N,)")?;
         Self::from_idx(batch_idx.to_i32("batch_idx")?, systems)
@@ -130,7 +130,7 @@ impl<'a> Batch<'a> {
     /// [`Batch::from_ptr`] of an i32 or i64 array (B+1,).
     ///
     /// # Errors
-    /// `batch_ptr`, as there, and where its dtype or shape is another, or an entry does not fit in an i32.
+    /// Those of [`Batch::from_ptr`]; `batch_ptr`, of wrong dtype or shape, or with an entry beyond i32.
     pub fn from_ptr_array(batch_ptr: &View<'a>) -> Result<Self> {
         shape::<1>(batch_ptr, "batch_ptr", "(B + 1,)")?;
         Self::from_ptr(batch_ptr.to_i32("batch_ptr")?)
@@ -138,41 +138,41 @@ impl<'a> Batch<'a> {
 }
 
 impl<'a> PairList<'a> {
-    /// [`PairList::from_csr`] of i32 or i64 arrays: `neighbor_ptr` (N+1,), `others` (P,), `shifts` (P, 3).
+    /// [`PairList::from_csr`] of i32 or i64 arrays: `neighbor_ptr` (N+1,), `neighbors` (P,), `shifts` (P, 3).
     ///
     /// # Errors
-    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    /// Those of [`PairList::from_csr`]; an array of wrong dtype or shape, or with an entry beyond i32.
     pub fn from_csr_arrays(
         neighbor_ptr: &View<'a>,
-        others: &View<'a>,
+        neighbors: &View<'a>,
         shifts: &View<'a>,
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let (ptr, others, shifts) = csr(neighbor_ptr, others, shifts)?;
-        Self::from_csr(ptr, others, shifts, columns, kind)
+        let (ptr, neighbors, shifts) = csr(neighbor_ptr, neighbors, shifts)?;
+        Self::from_csr(ptr, neighbors, shifts, columns, kind)
     }
 
-    /// [`PairList::from_search`] of arrays as [`PairList::from_csr_arrays`] takes them: for a list that is known to be
-    /// what its kind says.
+    /// [`PairList::from_search`] of arrays in the format of [`PairList::from_csr_arrays`], for a list that is known to
+    /// be of its kind.
     ///
     /// # Errors
-    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    /// Those of [`PairList::from_search`]; an array of wrong dtype or shape, or with an entry beyond i32.
     pub fn from_checked_csr_arrays(
         neighbor_ptr: &View<'a>,
-        others: &View<'a>,
+        neighbors: &View<'a>,
         shifts: &View<'a>,
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let (ptr, others, shifts) = csr(neighbor_ptr, others, shifts)?;
-        Self::from_search(ptr, others, Shifts::Triples(shifts.into()), columns, kind)
+        let (ptr, neighbors, shifts) = csr(neighbor_ptr, neighbors, shifts)?;
+        Self::from_search(ptr, neighbors, Shifts::Triples(shifts.into()), columns, kind)
     }
 
     /// [`PairList::from_coo`] of i32 or i64 arrays: `neighbor_list` (2, P), `shifts` (P, 3).
     ///
     /// # Errors
-    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    /// Those of [`PairList::from_coo`]; an array of wrong dtype or shape, or with an entry beyond i32.
     pub fn from_coo_arrays(
         neighbor_list: &View<'a>,
         shifts: &View<'a>,
@@ -202,7 +202,7 @@ impl<'a> PairList<'a> {
     /// [`PairList::from_matrix`] of i32 or i64 arrays: `matrix` (N, M), `shifts` (N, M, 3).
     ///
     /// # Errors
-    /// As there, and where a dtype or shape is another, or an entry does not fit in an i32.
+    /// Those of [`PairList::from_matrix`]; an array of wrong dtype or shape, or with an entry beyond i32.
     pub fn from_matrix_arrays(
         matrix: &View<'a>,
         shifts: &View<'a>,

@@ -1,8 +1,7 @@
-//! A tape: calls of ops over arrays, replayed and differentiated as often as one likes.
+//! A tape for reverse-mode differentiation: recorded calls of ops, replayed and differentiated any number of times.
 //!
-//! Two things make a long computation fit in memory: [`Tape::checkpoint`], a recorded region that keeps nothing but
-//! what goes in and comes out, and [`Retain::Outputs`], a backward pass that gives back every array as soon as its last
-//! user has run.
+//! Two features bound the memory of a long computation: [`Tape::checkpoint`], a recorded region that keeps only its
+//! inputs and outputs, and [`Retain::Outputs`], a backward pass that frees every array after the array's last use.
 
 mod nested;
 mod node;
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An array on a tape.
+/// A variable: an array on a tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Var {
     tape: u64,
@@ -40,7 +39,7 @@ pub enum Value {
     Real(f64),
     /// An integer attribute.
     Int(i64),
-    /// The value of an argument that is zero in every call.
+    /// The value of an argument that is always zero.
     Zero,
 }
 
@@ -50,18 +49,18 @@ impl From<Var> for Value {
     }
 }
 
-/// What a backward pass leaves on the tape.
+/// The arrays that a backward pass leaves on the tape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retain {
-    /// Everything: the tape can be replayed, and differentiated again.
+    /// All arrays: the tape can be replayed and differentiated again.
     #[default]
     Everything,
-    /// What was differentiated and the gradients. Every other array goes back to the allocator as soon as its last user
-    /// has run, and the tape is spent: whoever uses it again gets an error.
+    /// The differentiated variables and the gradients. Every other array returns to the allocator after its last use,
+    /// and further use of the tape is an error.
     Outputs,
 }
 
-/// An array, and whether the context's allocator gave it.
+/// An array, and whether it came from the context's allocator.
 #[derive(Debug)]
 struct Held {
     array: Array,
@@ -71,15 +70,15 @@ struct Held {
 /// A variable's array, shared with the nested tapes that use it.
 #[derive(Clone, Debug)]
 struct Slot {
-    /// None where it was given back.
+    /// None after a backward pass has freed the array.
     array: Option<Arc<Held>>,
     dtype: DType,
     shape: Vec<usize>,
-    /// Whether it depends on an input.
+    /// Whether the variable depends on an input.
     tracked: bool,
 }
 
-/// Records calls and differentiates them.
+/// A record of calls, which can be replayed and differentiated.
 ///
 /// ```text
 /// let x = tape.input(array);
@@ -88,10 +87,10 @@ struct Slot {
 /// let g = tape.gradient(x);
 /// ```
 ///
-/// [`Tape::differentiate`] puts the backward pass itself on the tape, where it can be differentiated again.
-/// [`Tape::nested`] and [`Tape::checkpoint`] record a composite function on a tape of its own, which is one node here.
+/// [`Tape::differentiate`] records the backward pass itself, so that it can be differentiated again. [`Tape::nested`]
+/// and [`Tape::checkpoint`] record a composite function on an inner tape, which is one node of the outer tape.
 ///
-/// What an op saves for its backward pass ([`Op::saved`]) is kept on the tape, hidden from the user.
+/// The tape also holds the residuals of ops ([`Op::saved`]), hidden from the user.
 pub struct Tape<'c> {
     context: Context<'c>,
     id: u64,
@@ -99,9 +98,9 @@ pub struct Tape<'c> {
     nodes: Vec<Recorded<'c>>,
     inputs: Vec<Var>,
     gradients: BTreeMap<Var, Held>,
-    /// An input was replaced, and what depends on it was not computed again.
+    /// Whether an input was replaced without a replay.
     stale: bool,
-    /// A backward pass gave the arrays back.
+    /// Whether a backward pass has freed the arrays.
     spent: bool,
 }
 
@@ -123,7 +122,7 @@ impl Drop for Tape<'_> {
 impl<'c> Tape<'c> {
     /// An empty tape.
     pub fn new(context: Context<'c>) -> Self {
-        // Variables know their tape, so that one of another is an error and not some other array.
+        // A variable holds the number of its tape, so that a variable of another tape is an error.
         static TAPES: AtomicU64 = AtomicU64::new(0);
         Self {
             context,
@@ -137,14 +136,14 @@ impl<'c> Tape<'c> {
         }
     }
 
-    /// Puts an array on the tape, to be differentiated by.
+    /// Adds an input: an array with a gradient.
     pub fn input(&mut self, array: Array) -> Var {
         let v = self.push(Arc::new(Held { array, allocated: false }), true);
         self.inputs.push(v);
         v
     }
 
-    /// Puts an array on the tape that nobody differentiates by.
+    /// Adds a constant: an array without a gradient.
     pub fn constant(&mut self, array: Array) -> Var {
         self.push(Arc::new(Held { array, allocated: false }), false)
     }
@@ -171,12 +170,12 @@ impl<'c> Tape<'c> {
     /// The array of a variable.
     ///
     /// # Errors
-    /// `var`, where it is not of this tape, or a backward pass gave its array back.
+    /// `var`, where it is not of this tape, or a backward pass has freed its array.
     pub fn value(&self, v: Var) -> Result<&Array> {
         Ok(&self.held(v)?.array)
     }
 
-    /// Gives a variable's array back, if nobody else holds it.
+    /// Frees the array of a variable, unless a nested tape shares the array.
     fn release(&mut self, index: usize) {
         if let Some(held) = self.slots[index].array.take().and_then(Arc::into_inner) {
             self.recycle(held);
@@ -189,11 +188,12 @@ impl<'c> Tape<'c> {
         }
     }
 
-    /// Replaces the array of an input by another of the same type and shape; [`Tape::replay`] does the rest.
+    /// Replaces the array of an input by one of equal type and shape; [`Tape::replay`] then updates the other
+    /// variables.
     ///
     /// # Errors
-    /// `var`, where it is no input of this tape; `array`, where its type or shape is another; `tape`, where a backward
-    /// pass has spent it.
+    /// `var`, where it is no input of this tape; `array`, where its type or shape differs; `tape`, where a backward
+    /// pass has freed its arrays.
     pub fn set(&mut self, v: Var, array: Array) -> Result<()> {
         self.check_whole()?;
         if !self.inputs.contains(&v) {
@@ -236,7 +236,7 @@ impl<'c> Tape<'c> {
     /// Calls an op and records the call.
     ///
     /// # Errors
-    /// As [`Op::evaluate`]; `var` or `tape`, where an array of the call is gone.
+    /// Those of [`Op::evaluate`]; `var` or `tape`, where an array of the call was freed.
     pub fn call(&mut self, op: &Arc<Op>, args: Vec<Value>) -> Result<Vec<Var>> {
         let saves = !op.saved().is_empty();
         let by = || {
@@ -249,10 +249,10 @@ impl<'c> Tape<'c> {
         self.record(Node::Call(Call { save, ..Call::new(op, args) }))
     }
 
-    /// The derivative of a call's outputs along a direction, recorded.
+    /// Records the derivative of a call's outputs along a direction.
     ///
     /// # Errors
-    /// As [`Tape::call`].
+    /// Those of [`Tape::call`].
     pub fn tangent(
         &mut self,
         op: &Arc<Op>,
@@ -262,10 +262,10 @@ impl<'c> Tape<'c> {
         self.record(Node::Call(Call { directions: vec![direction], ..Call::new(op, args) }))
     }
 
-    /// Runs every recorded call again, in order, on the arrays that the inputs have now.
+    /// Repeats every recorded call, in order, with the current arrays of the inputs.
     ///
     /// # Errors
-    /// `tape`, where a backward pass gave its arrays back.
+    /// `tape`, where a backward pass has freed its arrays.
     pub fn replay(&mut self) -> Result<()> {
         self.check_whole()?;
         self.replay_from(0)?;
@@ -273,32 +273,32 @@ impl<'c> Tape<'c> {
         Ok(())
     }
 
-    /// Forgets the gradients.
+    /// Discards the gradients.
     pub fn zero(&mut self) {
         for held in std::mem::take(&mut self.gradients).into_values() {
             self.recycle(held);
         }
     }
 
-    /// The gradient by an input, summed over the backward passes since the last [`Tape::zero`]; None where none
-    /// reached it.
+    /// The gradient by an input, summed over the backward passes since the last [`Tape::zero`]; None if no
+    /// backward pass reached the input.
     pub fn gradient(&self, v: Var) -> Option<&Array> {
         self.gradients.get(&v).map(|held| &held.array)
     }
 
-    /// Adds ∇⟨cotangent, y⟩ to the gradient of every input, for each `(y, cotangent)`, and retains everything.
+    /// Adds ∇⟨cotangent, y⟩ to the gradient of every input, for each `(y, cotangent)`, and retains all arrays.
     ///
     /// # Errors
-    /// `cotangent`, where its type or shape is not that of y; `tape`, where its arrays are gone or an input was set
+    /// `cotangent`, where its type or shape is not that of y; `tape`, where its arrays were freed or an input was set
     /// without a replay.
     pub fn backward(&mut self, seeds: &[(Var, Array)]) -> Result<()> {
         self.backward_with(seeds, Retain::Everything)
     }
 
-    /// [`Tape::backward`], and what it leaves on the tape.
+    /// [`Tape::backward`] with a choice of the arrays to retain.
     ///
     /// # Errors
-    /// As [`Tape::backward`].
+    /// Those of [`Tape::backward`].
     pub fn backward_with(&mut self, seeds: &[(Var, Array)], retain: Retain) -> Result<()> {
         self.check_fresh()?;
         let begin = self.slots.len();
@@ -306,7 +306,7 @@ impl<'c> Tape<'c> {
         for n in begin..self.slots.len() {
             self.release(n);
         }
-        // The pass itself leaves the tape as it was.
+        // Variables of the pass itself leave the tape.
         self.slots.truncate(begin);
         for (x, g) in result? {
             match self.gradients.get_mut(&x) {
@@ -322,11 +322,11 @@ impl<'c> Tape<'c> {
         Ok(())
     }
 
-    /// Puts the backward pass on the tape: for each of `by` the gradient of Σ ⟨cotangent, y⟩, or None where nothing
-    /// depends on it. The gradients are variables like any other.
+    /// Records the backward pass: for each variable of `by` the gradient of Σ ⟨cotangent, y⟩, again a variable, or None
+    /// where no y depends on it.
     ///
     /// # Errors
-    /// As [`Tape::backward`].
+    /// Those of [`Tape::backward`].
     pub fn differentiate(&mut self, seeds: &[(Var, Var)], by: &[Var]) -> Result<Vec<Option<Var>>> {
         self.check_fresh()?;
         self.reverse(seeds, by, reverse::Mode::Record)

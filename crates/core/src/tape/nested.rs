@@ -1,7 +1,7 @@
-//! Tapes inside tapes: a composite function over arrays, recorded on a tape of its own, is one node of the outer one.
+//! Nested tapes: a composite function, recorded on an inner tape, is one node of the outer tape.
 //!
-//! Its gradient is again a composite: the inner tape with its backward pass recorded behind it. So a composite can be
-//! differentiated as often as the ops inside it.
+//! The gradient of a composite is again a composite: the inner tape followed by its recorded backward pass. A composite
+//! can therefore be differentiated as often as the ops inside it.
 
 use super::node::{Node, Recorded};
 use super::reverse::{Adjoints, Mode};
@@ -9,17 +9,17 @@ use super::{Held, Tape, Var};
 use crate::Result;
 use std::sync::Arc;
 
-/// A function of the outer tape's variables, as a tape.
+/// A composite function of variables of the outer tape.
 #[derive(Debug)]
 pub(super) struct Composite<'c> {
     tape: Tape<'c>,
-    /// (outer, inner)
+    /// Pairs of an outer variable and its inner one.
     pub(super) inputs: Vec<(Var, Var)>,
-    /// Inner variables.
+    /// Variables of the inner tape.
     outputs: Vec<Var>,
-    /// Whether the inner arrays stay between passes; otherwise they are computed again for each.
+    /// Whether the inner arrays stay between passes; otherwise every pass recomputes them.
     keeps: bool,
-    /// The node of the outer tape whose inner tape this one continues, with the same arrays.
+    /// The node of the outer tape whose inner tape this composite extends, sharing its arrays.
     continues: Option<usize>,
 }
 
@@ -31,12 +31,12 @@ impl Clone for Composite<'_> {
 }
 
 impl<'c> Tape<'c> {
-    /// Records a composite function of `inputs` on a tape of its own: `record` gets that tape and the inputs' variables
-    /// on it, and gives the variables that are the function's outputs. Here it is one call, with its own derivatives,
-    /// replayed and differentiated (twice, or as often as the ops inside it) like any other.
+    /// Records a composite function of `inputs` on an inner tape: `record` receives the inner tape and the inputs'
+    /// variables on it, and returns the variables of the outputs. On the outer tape the function is one call, which can
+    /// be replayed, and differentiated as often as the ops inside it.
     ///
     /// # Errors
-    /// As `record`; `var`, where an input is not of this tape, or an output not of the inner one.
+    /// Those of `record`; `var`, where an input is not of this tape or an output not of the inner tape.
     pub fn nested(
         &mut self,
         inputs: &[Var],
@@ -45,11 +45,11 @@ impl<'c> Tape<'c> {
         self.compose(inputs, true, record)
     }
 
-    /// [`Tape::nested`] that keeps only inputs and outputs: the arrays between them are given back when they are
-    /// computed, and computed again for the backward pass. The gradients have the same bits.
+    /// [`Tape::nested`] with recomputation (gradient checkpointing): only inputs and outputs are kept, and the backward
+    /// pass computes the arrays between them again. The gradients equal those of [`Tape::nested`] bit for bit.
     ///
     /// # Errors
-    /// As [`Tape::nested`].
+    /// Those of [`Tape::nested`].
     pub fn checkpoint(
         &mut self,
         inputs: &[Var],
@@ -80,7 +80,7 @@ impl<'c> Tape<'c> {
         self.put_composite(composite)
     }
 
-    /// Puts a composite that was run on the tape.
+    /// Records an evaluated composite.
     fn put_composite(&mut self, mut composite: Composite<'c>) -> Result<Vec<Var>> {
         let arrays = composite.arrays()?;
         if !composite.keeps {
@@ -89,7 +89,7 @@ impl<'c> Tape<'c> {
         Ok(self.put(Node::Composite(Box::new(composite)), (arrays, vec![])))
     }
 
-    /// Runs a composite again on the arrays that its inputs have now.
+    /// Evaluates a composite again with the current arrays of its inputs.
     pub(super) fn run_composite(&self, composite: &mut Composite<'c>) -> Result<Vec<Arc<Held>>> {
         self.compute(composite)?;
         let arrays = composite.arrays()?;
@@ -118,7 +118,7 @@ impl<'c> Tape<'c> {
         composite.tape.replay_from(first)
     }
 
-    /// The gradient of a composite: its inner tape backwards.
+    /// Adds the contributions of a composite: the backward pass of its inner tape.
     pub(super) fn transpose_composite(
         &mut self,
         n: usize,
@@ -156,7 +156,7 @@ impl<'c> Tape<'c> {
             }
             return Ok(());
         }
-        // What nobody else holds is given back on the way.
+        // Frees arrays that only the inner tape holds.
         let found = composite.tape.reverse(&seeds, &inner_by, Mode::Consume)?;
         let mut gradients = vec![];
         for (v, g) in outer_by.into_iter().zip(found) {
@@ -172,7 +172,7 @@ impl<'c> Tape<'c> {
         Ok(())
     }
 
-    /// The same tape, with the same arrays.
+    /// A second tape that shares the arrays and keeps the variables.
     fn fork(&self) -> Self {
         Self {
             context: self.context,
@@ -192,7 +192,7 @@ impl Composite<'_> {
         self.outputs.iter().map(|v| Ok(self.tape.held(*v)?.clone())).collect()
     }
 
-    /// Gives back every array that can be computed again.
+    /// Frees every array that can be recomputed.
     fn forget(&mut self) {
         let nodes = self.tape.nodes.iter_mut();
         let mut computed: Vec<usize> = self.inputs.iter().map(|(_, inner)| inner.index).collect();

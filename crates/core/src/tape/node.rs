@@ -1,4 +1,4 @@
-//! What a tape records, and how it is run.
+//! The nodes of a tape, and their evaluation.
 
 use super::nested::Composite;
 use super::{Held, Tape, Value, Var};
@@ -7,7 +7,7 @@ use crate::op::{Arg, Cotangent, Op, Request};
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// A member of an op's family: F with as many directions as there are, or G of cotangents with them.
+/// A call of a member of an op's family: F along the directions, or G if there are cotangents.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) op: Arc<Op>,
@@ -15,20 +15,20 @@ pub(super) struct Call {
     pub(super) directions: Vec<Vec<Option<Var>>>,
     /// Empty for F.
     pub(super) cotangents: Vec<Option<Var>>,
-    /// For G: the arguments whose gradients are its outputs.
+    /// For G: the arguments whose gradients are the outputs.
     pub(super) gradients: Vec<usize>,
-    /// For F₀: the arguments for whose gradients the op may save something.
+    /// For F₀: the arguments whose gradients the op may save residuals for.
     pub(super) save: Option<Vec<usize>>,
-    /// What F₀ saved at these arguments.
+    /// For G₀ and G₁: the residuals that F₀ saved.
     pub(super) saved: Vec<Option<Var>>,
 }
 
-/// Something that was done, and what came out.
+/// A node with the variables of its outputs.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded<'c> {
     pub(super) node: Node<'c>,
     pub(super) outputs: Vec<Var>,
-    /// Hidden outputs, by position in [`Op::saved`].
+    /// Residuals, by position in [`Op::saved`].
     pub(super) saved: Vec<Option<Var>>,
 }
 
@@ -37,11 +37,11 @@ pub(super) enum Node<'c> {
     Call(Call),
     Sum(Var, Var),
     Composite(Box<Composite<'c>>),
-    /// Its arrays were given back.
-    Gone,
+    /// A node whose arrays a backward pass has freed.
+    Freed,
 }
 
-/// The arrays of a node's outputs, and of what it saved.
+/// The arrays of a node's outputs and residuals.
 type Outputs = (Vec<Arc<Held>>, Vec<Option<Arc<Held>>>);
 
 impl Call {
@@ -60,32 +60,32 @@ impl Call {
 }
 
 impl Node<'_> {
-    /// The variables whose arrays it reads.
+    /// The variables whose arrays the node reads.
     pub(super) fn reads(&self) -> Vec<Var> {
         match self {
             Self::Call(call) => {
                 let args =
                     call.args.iter().filter_map(|a| if let Value::Var(v) = a { Some(*v) } else { None });
                 let directions = call.directions.iter().flatten();
-                let others = directions.chain(&call.cotangents).chain(&call.saved).flatten();
-                args.chain(others.copied()).collect()
+                let optional = directions.chain(&call.cotangents).chain(&call.saved).flatten();
+                args.chain(optional.copied()).collect()
             }
             Self::Sum(a, b) => vec![*a, *b],
             Self::Composite(c) => c.inputs.iter().map(|(outer, _)| *outer).collect(),
-            Self::Gone => vec![],
+            Self::Freed => vec![],
         }
     }
 }
 
 impl<'c> Tape<'c> {
-    /// Runs a node and puts it on the tape.
+    /// Evaluates a node and records it.
     pub(super) fn record(&mut self, mut node: Node<'c>) -> Result<Vec<Var>> {
         self.check_fresh()?;
         let outputs = self.run(&mut node)?;
         Ok(self.put(node, outputs))
     }
 
-    /// Puts a node that was run on the tape.
+    /// Records an evaluated node.
     pub(super) fn put(&mut self, node: Node<'c>, (outputs, saved): Outputs) -> Vec<Var> {
         let tracked = node.reads().iter().any(|v| self.slot(*v).is_ok_and(|s| s.tracked));
         let outputs: Vec<Var> = outputs.into_iter().map(|a| self.push(a, tracked)).collect();
@@ -94,10 +94,10 @@ impl<'c> Tape<'c> {
         outputs
     }
 
-    /// Runs the nodes from `first` on again.
+    /// Evaluates the nodes from `first` on again.
     pub(super) fn replay_from(&mut self, first: usize) -> Result<()> {
         for n in first..self.nodes.len() {
-            let mut node = std::mem::replace(&mut self.nodes[n].node, Node::Gone);
+            let mut node = std::mem::replace(&mut self.nodes[n].node, Node::Freed);
             let done = self.run(&mut node);
             self.nodes[n].node = node;
             let (outputs, saved) = done?;
@@ -112,7 +112,7 @@ impl<'c> Tape<'c> {
         Ok(())
     }
 
-    /// The arrays that a node gives.
+    /// The arrays of a node's outputs and residuals, evaluated.
     pub(super) fn run(&self, node: &mut Node<'c>) -> Result<Outputs> {
         match node {
             Node::Sum(a, b) => {
@@ -121,7 +121,7 @@ impl<'c> Tape<'c> {
             }
             Node::Call(call) => self.run_call(call),
             Node::Composite(composite) => Ok((self.run_composite(composite)?, vec![])),
-            Node::Gone => Ok((vec![], vec![])),
+            Node::Freed => Ok((vec![], vec![])),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The backward pass: recorded, or run once with every array of its own dropped behind it.
+//! The backward pass: recorded on the tape, or run once, freeing its own arrays.
 
 use super::node::{Call, Node, Recorded};
 use super::{Held, Retain, Tape, Value, Var};
@@ -7,21 +7,21 @@ use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What becomes of the pass and of the tape.
+/// The treatment of the pass and of the tape's arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The pass is put on the tape.
+    /// The pass is recorded.
     Record,
-    /// The pass is run, and its own arrays are dropped. The tape stays as it is.
+    /// The pass is run and its own arrays are freed; the tape does not change.
     Run,
-    /// The same, and the arrays of the tape are given back behind their last user.
+    /// The pass is run, and arrays of the pass and of the tape are freed after their last use.
     Consume,
 }
 
-/// The gradients by variables, as far as the pass has come.
+/// The adjoints (gradients by variables) accumulated so far.
 pub(super) struct Adjoints {
     pub(super) mode: Mode,
-    /// Which variables depend on what is differentiated by.
+    /// Whether each variable depends on one that the pass differentiates by.
     pub(super) depends: Vec<bool>,
     sums: BTreeMap<Var, Var>,
 }
@@ -33,7 +33,7 @@ impl Adjoints {
 }
 
 impl<'c> Tape<'c> {
-    /// A backward pass that is not recorded.
+    /// The gradients by all inputs, from a backward pass that is not recorded.
     pub(super) fn gradients_of(
         &mut self,
         seeds: &[(Var, Array)],
@@ -42,17 +42,23 @@ impl<'c> Tape<'c> {
         for (y, w) in seeds {
             self.check_cotangent(*y, w)?;
         }
-        let hold = |array: &Array| Arc::new(Held { array: array.clone(), allocated: false });
-        let seeds: Vec<(Var, Var)> = seeds.iter().map(|(y, w)| (*y, self.push(hold(w), false))).collect();
+        let mut pushed = vec![];
+        for (y, w) in seeds {
+            let held = Arc::new(Held { array: self.context.copy(w)?, allocated: false });
+            pushed.push((*y, self.push(held, false)));
+        }
         let inputs = self.inputs.clone();
         let mode = if retain == Retain::Everything { Mode::Run } else { Mode::Consume };
         self.spent = mode == Mode::Consume;
-        let found = self.reverse(&seeds, &inputs, mode)?;
+        let found = self.reverse(&pushed, &inputs, mode)?;
         let mut gradients = vec![];
         for (x, g) in inputs.into_iter().zip(found) {
             let Some(held) = g.and_then(|g| self.slots[g.index].array.take()) else { continue };
-            let copy = |held: Arc<Held>| Held { array: held.array.clone(), allocated: false };
-            gradients.push((x, Arc::try_unwrap(held).unwrap_or_else(copy)));
+            let held = match Arc::try_unwrap(held) {
+                Ok(held) => held,
+                Err(shared) => Held { array: self.context.copy(&shared.array)?, allocated: false },
+            };
+            gradients.push((x, held));
         }
         Ok(gradients)
     }
@@ -66,8 +72,8 @@ impl<'c> Tape<'c> {
         Ok(())
     }
 
-    /// For each of `by` the gradient of Σ ⟨w, y⟩ over the `(y, w)` of `seeds`. Where the pass is not recorded, the
-    /// gradients and whatever else is behind the tape's arrays are the caller's to drop.
+    /// The gradient of Σ ⟨w, y⟩ over the `(y, w)` of `seeds` by each variable of `by`. After a pass that is not
+    /// recorded the caller removes its variables, which follow those of the tape.
     pub(super) fn reverse(
         &mut self,
         seeds: &[(Var, Var)],
@@ -98,7 +104,7 @@ impl<'c> Tape<'c> {
                 }
             }
             if mode == Mode::Consume {
-                self.nodes[n].node = Node::Gone;
+                self.nodes[n].node = Node::Freed;
             }
             for index in std::mem::take(&mut last_users[n]) {
                 self.release(index);
@@ -107,13 +113,13 @@ impl<'c> Tape<'c> {
         Ok(by.iter().map(|x| adjoints.sums.get(x).copied()).collect())
     }
 
-    /// For each node the variables that no earlier node reads: the pass comes to it last. What nobody reads is given
-    /// back now.
+    /// For each node the variables that no earlier node reads: in the pass, the node is their last user. Arrays without
+    /// a reader are freed at once.
     fn last_users(&mut self, seeds: &[(Var, Var)]) -> Vec<Vec<usize>> {
         let mut kept: BTreeSet<usize> = seeds.iter().flat_map(|(y, w)| [y.index, w.index]).collect();
         let mut users = vec![];
         for recorded in &self.nodes {
-            // The backward pass of a call reads what the call saved.
+            // The backward pass of a call reads the call's residuals.
             let reads = recorded.node.reads().into_iter().chain(recorded.saved.iter().flatten().copied());
             users.push(reads.map(|v| v.index).filter(|v| kept.insert(*v)).collect());
         }
@@ -123,7 +129,7 @@ impl<'c> Tape<'c> {
         users
     }
 
-    /// Which variables depend on any of `by`.
+    /// Whether each variable depends on any of `by`.
     fn dependents(&self, by: &[Var]) -> Vec<bool> {
         let mut depends = vec![false; self.slots.len()];
         for v in by {
@@ -138,7 +144,7 @@ impl<'c> Tape<'c> {
         depends
     }
 
-    /// Does what the pass needs done: on the tape, or once.
+    /// Evaluates a call of the pass, recorded or not.
     fn step(&mut self, mode: Mode, call: Call) -> Result<Vec<Var>> {
         let mut node = Node::Call(call);
         if mode == Mode::Record {
@@ -148,7 +154,7 @@ impl<'c> Tape<'c> {
         Ok(outputs.into_iter().map(|a| self.push(a, false)).collect())
     }
 
-    /// A cotangent that is added to something: where the pass drops its arrays, each of its variables has one user.
+    /// A cotangent for one more user: in a pass that frees its arrays each variable has a single user.
     fn share(&mut self, mode: Mode, w: Var) -> Result<Var> {
         if mode == Mode::Record {
             return Ok(w);
@@ -175,11 +181,11 @@ impl<'c> Tape<'c> {
         Ok(())
     }
 
-    /// Adds what a node's cotangents `w` contribute to the adjoints of what it reads.
+    /// Adds the contributions of a node with output cotangents `w` to the adjoints of the variables that it reads.
     fn transpose(&mut self, n: usize, w: &[Option<Var>], adjoints: &mut Adjoints) -> Result<()> {
         let Recorded { node, saved, .. } = &mut self.nodes[n];
         let node = match adjoints.mode {
-            Mode::Consume => std::mem::replace(node, Node::Gone),
+            Mode::Consume => std::mem::replace(node, Node::Freed),
             _ => node.clone(),
         };
         let saved = saved.clone();
@@ -200,11 +206,11 @@ impl<'c> Tape<'c> {
                 self.transpose_call(&call, w, adjoints)
             }
             Node::Composite(composite) => self.transpose_composite(n, *composite, w, adjoints),
-            Node::Gone => Ok(()),
+            Node::Freed => Ok(()),
         }
     }
 
-    /// The rules of the family. `w`: cotangents of the call's outputs.
+    /// The transposition rules of the family F, G. `w`: cotangents of the call's outputs.
     fn transpose_call(&mut self, call: &Call, w: &[Option<Var>], adjoints: &mut Adjoints) -> Result<()> {
         let mode = adjoints.mode;
         let var = |n: usize| match &call.args[n] {
@@ -215,7 +221,7 @@ impl<'c> Tape<'c> {
             .filter(|n| var(*n).is_some_and(|v| adjoints.wants(v)) && call.op.is_differentiable(*n))
             .collect();
         let is_f = call.cotangents.is_empty();
-        // In x. F: weights w. G: the cotangents of its outputs are a further direction.
+        // By arguments. F: G with cotangents w. G: w is a further direction.
         if !by_args.is_empty() {
             let mut g = call.clone();
             g.gradients = by_args.clone();
@@ -228,7 +234,7 @@ impl<'c> Tape<'c> {
                 self.add(adjoints, v, gradient)?;
             }
         }
-        // In the directions.
+        // By directions.
         for (k, direction) in call.directions.iter().enumerate() {
             let wanted = |n: &usize| direction[*n].is_some_and(|v| adjoints.wants(v));
             let by: Vec<usize> = (0..direction.len()).filter(wanted).collect();
@@ -247,7 +253,7 @@ impl<'c> Tape<'c> {
                 self.add(adjoints, v, gradient)?;
             }
         }
-        // In the weights of G.
+        // By the cotangents of G.
         if call.cotangents.iter().flatten().any(|c| adjoints.wants(*c)) {
             let mut f = call.clone();
             f.directions.push(spread(call, w));

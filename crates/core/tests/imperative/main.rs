@@ -21,7 +21,7 @@ use madelung_stand_in::Order;
 use std::collections::BTreeMap;
 
 /// What a kernel is called with, by name.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Call<'a> {
     dtype: Option<DType>,
     dims: BTreeMap<&'static str, usize>,
@@ -33,6 +33,16 @@ struct Call<'a> {
     ints: Vec<i64>,
 }
 
+/// The outputs of a launch by name, and the error of its status word.
+type Outcome = (BTreeMap<&'static str, Array>, Option<Error>);
+
+fn assert_equal(found: &Outcome, expected: &Outcome, by: &str) {
+    assert_eq!(found.1, expected.1, "{by}");
+    for (name, array) in &expected.0 {
+        assert!(array.equals(&found.0[name]).unwrap(), "{name}, {by}: {found:?}, not {expected:?}");
+    }
+}
+
 impl<'a> Call<'a> {
     fn dim(mut self, name: &'static str, size: usize) -> Self {
         self.dims.insert(name, size);
@@ -40,7 +50,7 @@ impl<'a> Call<'a> {
     }
 
     fn input<'v>(mut self, name: &'static str, array: impl Into<View<'v>>) -> Self {
-        self.inputs.insert(name, array.into().to_array());
+        self.inputs.insert(name, array.into().to_array().unwrap());
         self
     }
 
@@ -60,13 +70,9 @@ impl<'a> Call<'a> {
     }
 
     /// The outputs, and the error that the status word stands for.
-    fn on(
-        &self,
-        kernel: &'static Kernel,
-        backend: &dyn Backend,
-        pool: &dyn Pool,
-    ) -> Result<(BTreeMap<&'static str, Array>, Option<Error>)> {
-        let mut outputs = self.outputs.clone();
+    fn on(&self, kernel: &'static Kernel, backend: &dyn Backend, pool: &dyn Pool) -> Result<Outcome> {
+        let copy = |(name, array): (&&'static str, &Array)| (*name, array.try_clone().unwrap());
+        let mut outputs: BTreeMap<_, _> = self.outputs.iter().map(copy).collect();
         let dims: Vec<usize> =
             kernel.dims.iter().map(|d| self.dims.get(d).copied().unwrap_or_else(|| panic!("{d}?"))).collect();
         let param = |name: &str| kernel.params.iter().position(|p| p.name == name).expect("a parameter");
@@ -98,14 +104,15 @@ impl<'a> Call<'a> {
     }
 
     /// The same from everyone: one thread, four, and the CUDA text with its threads in either order.
-    fn everywhere(&self, kernel: &'static Kernel) -> (BTreeMap<&'static str, Array>, Option<Error>) {
+    fn everywhere(&self, kernel: &'static Kernel) -> Outcome {
         let first = self.on(kernel, &Cpu::new(), &Serial).expect("a launch");
         let threads = Threads::new(4);
-        assert_eq!(self.on(kernel, &Cpu::new(), &threads).expect("a launch"), first, "threads");
+        assert_equal(&self.on(kernel, &Cpu::new(), &threads).expect("a launch"), &first, "threads");
         let dtype = self.dtype.unwrap_or(DType::F64);
         for order in [Order::Forwards, Order::Backwards, Order::Shuffled(1)] {
             let host = Host::new(dtype, order);
-            assert_eq!(self.on(kernel, &host, &Serial).expect("a launch"), first, "CUDA text {order:?}");
+            let found = self.on(kernel, &host, &Serial).expect("a launch");
+            assert_equal(&found, &first, &format!("CUDA text {order:?}"));
         }
         first
     }

@@ -221,20 +221,20 @@ pub(crate) fn names<T: std::fmt::Debug>(result: Result<T>, argument: &str) {
 }
 
 /// The largest difference, in units of the largest number.
-pub(crate) fn difference(a: &Array, b: &Array) -> f64 {
-    let (a, b) = (a.to_f64(), b.to_f64());
+pub(crate) fn difference(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     let largest = b.iter().fold(0.0f64, |m, x| m.max(x.abs()));
-    a.iter().zip(&b).fold(0.0f64, |m, (a, b)| m.max((a - b).abs())) / largest
+    a.iter().zip(b).fold(0.0f64, |m, (a, b)| m.max((a - b).abs())) / largest
 }
 
 pub(crate) fn dot(a: &Array, b: &Array) -> f64 {
-    a.to_f64().iter().zip(b.to_f64()).map(|(a, b)| a * b).sum()
+    a.to_f64().unwrap().iter().zip(b.to_f64().unwrap()).map(|(a, b)| a * b).sum()
 }
 
 /// x + h u
 pub(crate) fn moved(x: &Array, u: &Array, h: f64) -> Array {
-    let data: Vec<f64> = x.to_f64().iter().zip(u.to_f64()).map(|(x, u)| x + h * u).collect();
+    let data: Vec<f64> =
+        x.to_f64().unwrap().iter().zip(u.to_f64().unwrap()).map(|(x, u)| x + h * u).collect();
     array(x.shape(), &data)
 }
 

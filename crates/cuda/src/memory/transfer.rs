@@ -14,10 +14,7 @@ impl Memory {
     /// # Errors
     /// Memory ran out; the stream captures; `array`, where it lies on a device.
     pub fn upload(&self, array: &View<'_>) -> Result<Array> {
-        if array.place() != Place::Host {
-            let got = format!("one of {}", array.place());
-            return Err(Error::argument("array", "an array of the host", got));
-        }
+        array.place().check_host("array")?;
         let copy = self.room(array.dtype(), array.shape())?;
         let bytes = array.len() * array.dtype().size();
         let from = array.data().pointer();
@@ -56,7 +53,7 @@ impl Stream {
             DType::BF16 => numbers(2).map(|b| half::bf16::from_ne_bytes(word(b))).collect(),
             _ => vec![],
         };
-        let view = |data: Data<'_>| View::new(data, array.shape()).map(|v| v.to_array());
+        let view = |data: Data<'_>| View::new(data, array.shape()).and_then(|v| v.to_array());
         match array.dtype() {
             DType::F16 => view(Data::F16(&f16)),
             DType::BF16 => view(Data::BF16(&bf16)),

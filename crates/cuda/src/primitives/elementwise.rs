@@ -26,7 +26,7 @@ pub fn fill(queue: &Queue, dtype: DType, to: u64, n: Length, value: f64) -> Resu
 
 /// A value in an array's own type.
 pub(crate) fn bits_of(dtype: DType, value: f64) -> Result<u64> {
-    let one = Array::from_f64(DType::F64, &[1], &[value])?.cast(dtype);
+    let one = Array::from_f64(DType::F64, &[1], &[value])?.cast(dtype)?;
     Ok(match one.view().data() {
         Data::F16(x) => u64::from(x[0].to_bits()),
         Data::BF16(x) => u64::from(x[0].to_bits()),

@@ -30,7 +30,7 @@ fn numbers(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 
 #[track_caller]
 fn close(dtype: DType, nodes: usize, found: &[u8], expected: &Array) {
-    let (found, expected) = (numbers(dtype, found), expected.view().to_f64());
+    let (found, expected) = (numbers(dtype, found), expected.view().to_f64().unwrap());
     assert_eq!(found.len(), expected.len());
     for (a, b) in found.iter().zip(&expected) {
         assert!((a - b).abs() <= tolerance(dtype, nodes), "{a} {b}");

@@ -221,7 +221,9 @@ impl Systems {
             inverse: array(&[n, 3, 3], &each(&|l| l.inverse.as_flattened().to_vec())),
             heights: array(&[n, 3], &each(&|l| l.heights.to_vec())),
             per: array(&[n, 3], &each(&per)),
-            cells: array(&[n, 3], &each(&|l| (0..3).map(|k| cells(l, k)).collect())).cast(DType::I32),
+            cells: Array::from(
+                &*lattices.iter().map(|l| [0, 1, 2].map(|k| cells(l, k) as i32)).collect::<Vec<_>>(),
+            ),
             // A point on the border of a cell counts to either side; coordinates are below 1 here.
             margin: array(&[n, 3], &each(&|l| l.periodic.map(|p| if p { 1e-9 } else { 0.0 }).to_vec())),
             number: Array::I32((0..n).map(|b| batch.members(b).len() as i32).collect::<Vec<_>>().into()),
@@ -261,7 +263,7 @@ impl WrappedPoints {
                 got,
             ));
         }
-        let r = points.to_f64();
+        let r = points.to_f64()?;
         self.largest = vec![0.0; batch.systems()];
         self.bounds = vec![[[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]]; batch.systems()];
         for (i, r) in r.as_chunks::<3>().0.iter().enumerate() {

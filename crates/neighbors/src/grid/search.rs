@@ -113,7 +113,7 @@ impl HashGrid {
             let expected = format!("a radius within which there are at most {} pairs", u32::MAX);
             return Err(Error::argument("radius", expected, format!("{total} pairs")));
         }
-        let offsets = View::from(ptr).to_array();
+        let offsets = Array::from(ptr.to_vec());
         let [mut found, mut other] = [0, 1].map(|_| Array::zeros(DType::I32, &[total]));
         let [mut found_shift, mut shift] = [0, 1].map(|_| Array::zeros(DType::I32, &[3 * total]));
         let mut key = Array::zeros(DType::I64, &[total]);
@@ -134,7 +134,7 @@ impl HashGrid {
         // The images of a point were found in the order of S, which a stable sort keeps.
         madelung_cpu::sort_by_key(context, &mut keys, &mut payload)?;
         let order = Array::I64(payload.iter().map(|at| i64::from(*at)).collect::<Buffer<_>>().into());
-        let found_shift = View::new(found_shift.view().data(), &[total, 3])?.to_array();
+        let found_shift = View::new(found_shift.view().data(), &[total, 3])?.to_array()?;
         Call::new(&kernels::GRID_REORDER)
             .dim("Pair", total)
             .dim("Component", 3 * total)
@@ -185,7 +185,7 @@ impl HashGrid {
         let slack = self.slack(&placed);
         let systems = self.batch.systems();
         let begins: Vec<f64> = (0..systems).map(|b| self.first_radius(b, k)).collect();
-        let begin = View::from(&begins[..]).to_array();
+        let begin = Array::from(begins);
         let limits: Vec<f64> = (0..systems)
             .map(|b| {
                 let open = self.lattices[b].periodic == [false; 3];
@@ -193,7 +193,7 @@ impl HashGrid {
                 if open { self.points.span(&placed, b) * (1.0 + 1e-12) } else { f64::MAX }
             })
             .collect();
-        let limit = View::from(&limits[..]).to_array();
+        let limit = Array::from(limits);
         let mut counts = Array::zeros(DType::I32, &[m]);
         let mut index = Array::filled(DType::I32, &[total], f64::from(fill_value.unwrap_or(-1)));
         let mut distance = Array::filled(DType::F64, &[total], f64::INFINITY);
@@ -211,7 +211,7 @@ impl HashGrid {
             .run(context)?;
         let (counts, mut indices, shifts) = (ints(counts), ints(index), ints(shift));
         let mut shifts: Vec<[i32; 3]> = shifts.as_chunks().0.to_vec();
-        let mut distances = distance.to_f64();
+        let mut distances = distance.to_f64()?;
         for (i, count) in counts.iter().enumerate().filter(|(_, count)| (**count as usize) < k) {
             let Some(fill) = fill_value else {
                 let expected = format!("at most {count}, the points that query {i} has (or a fill value)");
@@ -258,7 +258,7 @@ impl HashGrid {
             self.lattices[b].slack(largest, 0.0)
         };
         let slack: Vec<f64> = (0..self.batch.systems()).map(one).collect();
-        View::from(&slack[..]).to_array()
+        Array::from(slack)
     }
 
     /// The common arguments of all searches.

@@ -82,7 +82,7 @@ pub fn coincident_pair(
     batch: &Batch<'_>,
     pairs: &PairList<'_>,
 ) -> Option<(usize, usize, [i32; 3])> {
-    let (r, h) = (positions.to_f64(), cell.to_f64());
+    let (r, h) = (positions.to_f64().ok()?, cell.to_f64().ok()?);
     let at = |i: usize| [r[3 * i], r[3 * i + 1], r[3 * i + 2]];
     pairs.iter().find(|(i, j, shift)| {
         let h = &h[9 * batch.of(*i)..][..9];

@@ -52,7 +52,7 @@ impl Gpu {
     }
 
     pub(crate) fn ints(&self, view: &View<'_>) -> Vec<i32> {
-        self.read(view).to_f64().iter().map(|x| *x as i32).collect()
+        self.read(view).to_f64().unwrap().iter().map(|x| *x as i32).collect()
     }
 
     pub(crate) fn check(&self) -> Result<()> {

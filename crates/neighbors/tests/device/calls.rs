@@ -213,7 +213,7 @@ fn when_to_search_again() {
         let (r, c) = (positions.view(), cell.view());
         let flags =
             search.needs_rebuild(&gpu.cuda, &gpu.context(), &r, Some(&c), &sent.batch(), skin).unwrap();
-        gpu.read(&flags.view()).to_f64()
+        gpu.read(&flags.view()).to_f64().unwrap()
     };
     assert_eq!(ask(&sent.positions, &sent.cell, 0.0), [0.0; 3]);
     let mut moved = systems.clone();

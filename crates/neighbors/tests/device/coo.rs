@@ -60,7 +60,7 @@ impl Gpu {
 
     fn read_coo(&self, list: &CooArrays) -> Coo {
         let ints = |array: &Array| -> Vec<i64> {
-            self.read(&array.view()).to_f64().iter().map(|x| *x as i64).collect()
+            self.read(&array.view()).to_f64().unwrap().iter().map(|x| *x as i64).collect()
         };
         let narrow = |x: &[i64]| -> Vec<i32> { x.iter().map(|x| *x as i32).collect() };
         let pairs = ints(&list.list);

@@ -81,7 +81,7 @@ impl Gpu {
     }
 
     pub(crate) fn offsets(&self, search: &DeviceSearch) -> Vec<i64> {
-        self.read(&search.neighbor_ptr()).to_f64().iter().map(|x| *x as i64).collect()
+        self.read(&search.neighbor_ptr()).to_f64().unwrap().iter().map(|x| *x as i64).collect()
     }
 
     pub(crate) fn list(&self, search: &DeviceSearch) -> Read {

@@ -147,26 +147,22 @@ fn grids_of_other_points() {
     stale.rebuild(&context, &array(DType::F64, &[21, 3], &points).view()).unwrap();
     says(
         call(&stale),
-        &[
-            "`list`: expected a grid of the call's points (after they have moved: `rebuild`), got a grid of others",
-        ],
+        &["`list`: expected a grid of the call's points", "`rebuild`", "a grid of others"],
     );
     // A rebuild that failed leaves a grid of nothing.
     let far = array(DType::F64, &[21, 3], &[1e300; 63]);
     assert!(stale.rebuild(&context, &far.view()).is_err());
     assert!(!stale.is_of(&far.view()));
     stale.rebuild(&context, &given.arrays[1].view()).unwrap();
-    assert_eq!(call(&stale).unwrap(), value);
+    let again = call(&stale).unwrap();
+    assert!(again.len() == value.len() && again.iter().zip(&value).all(|(a, b)| a.equals(b).unwrap()));
     // Rounded coordinates are others.
     points[17] = 0.1;
     let mut moved = inputs.clone();
     moved[1] = points;
     let narrow = Arguments::new(&moved, DType::F32);
     let wide = grid(&moved);
-    says(
-        blur_op(false).value(&context, &narrow.with(Arg::Grid(&wide))),
-        &["`list`: expected a grid of the call's points"],
-    );
+    says(blur_op(false).value(&context, &narrow.with(Arg::Grid(&wide))), &["`list`: expected a grid of the call's points"]);
     stale.rebuild(&context, &narrow.arrays[1].view()).unwrap();
     assert!(blur_op(false).value(&context, &narrow.with(Arg::Grid(&stale))).is_ok());
 }
@@ -219,7 +215,7 @@ fn other_arguments() {
     let nothing = array(DType::F64, &[0, 3], &[]);
     let none =
         [Arg::Array(nothing.view()), Arg::Array(nothing.view()), Arg::Real(1.0), Arg::Grid(&open(&nothing))];
-    assert_eq!(op.value(&context, &none).unwrap()[0].to_f64(), [0.0; 0]);
+    assert_eq!(op.value(&context, &none).unwrap()[0].to_f64().unwrap(), [0.0; 0]);
     let [queries, _] = batches();
     let empty = Batch::from_ptr(&[0, 0, 0, 0][..]).unwrap();
     let cells = [[[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 4.0]]; 3];
@@ -231,7 +227,7 @@ fn other_arguments() {
     args[3] = Arg::Array(features.view());
     args[6] = Arg::Structure(&queries);
     args[7] = Arg::Structure(&empty);
-    assert!(blur_op(false).value(&context, &args).unwrap()[0].to_f64().iter().all(|x| *x == 0.0));
+    assert!(blur_op(false).value(&context, &args).unwrap()[0].to_f64().unwrap().iter().all(|x| *x == 0.0));
 }
 
 /// An array over the pairs has the length of the search's result.
@@ -254,7 +250,7 @@ fn arguments_for_the_pairs_that_are_found() {
         let arrays = [&x, &r, &factor].map(|a| Arg::Array(a.view()));
         let grid = open(&r);
         let args = [&arrays[..], &[Arg::Real(1.0), Arg::Grid(&grid)]].concat();
-        op.value(&madelung_cpu::context(), &args).map(|y| y[0].to_f64())
+        op.value(&madelung_cpu::context(), &args).map(|y| y[0].to_f64().unwrap())
     };
     assert_eq!(call(3).unwrap(), [1.0, 6.0]);
     says(call(4), &["`grid`: expected 4 pairs (Edge) within the radius, as other arguments have, got 3"]);

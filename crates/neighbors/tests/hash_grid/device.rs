@@ -77,7 +77,7 @@ impl Searched {
         self.grid.nearest(&gpu.cuda, &context, &at, Some(&batch), (k, fill), &mut found).expect("a search");
         Nearest {
             indices: gpu.ints(&found.indices.view()),
-            distances: gpu.read(&found.distances.view()).to_f64(),
+            distances: gpu.read(&found.distances.view()).to_f64().unwrap(),
             shifts: gpu.ints(&found.shifts.view()).as_chunks().0.to_vec(),
             counts: gpu.ints(&found.counts.view()),
         }
@@ -87,7 +87,7 @@ impl Searched {
 type List = (Vec<i64>, Vec<i32>, Vec<[i32; 3]>);
 
 fn offsets(gpu: &Gpu, pairs: &QueryPairs) -> Vec<i64> {
-    gpu.read(&pairs.neighbor_ptr()).to_f64().iter().map(|x| *x as i64).collect()
+    gpu.read(&pairs.neighbor_ptr()).to_f64().unwrap().iter().map(|x| *x as i64).collect()
 }
 
 fn read(gpu: &Gpu, pairs: &QueryPairs, grid: &DeviceGrid) -> List {

@@ -114,7 +114,7 @@ impl<'w> Given<'w> {
                     let components = (components > 1).then_some(components);
                     let shape: Vec<usize> = [world.dims[dim]].into_iter().chain(components).collect();
                     let array = Array::from_f64(DType::F64, &shape, &numbers).expect("its shape");
-                    given.ints.insert(n, array.cast(DType::I32));
+                    given.ints.insert(n, array.cast(DType::I32).unwrap());
                 }
                 ParamKind::Batch { .. } => {
                     let idx = world.batches[p].iter().map(|s| *s as i32).collect::<Vec<_>>();

@@ -102,7 +102,7 @@ fn evaluated(given: &Given<'_>, context: &Context<'_>, weights: &[Vec<f64>], mem
             panic!("{member:?} on {}, scattered: {}: {e}", context.backend.name(), context.scatter)
         });
         let found = if backwards { done.gradients } else { done.values };
-        found.iter().map(Array::to_f64).collect()
+        found.iter().map(|a| a.to_f64().unwrap()).collect()
     };
     members.iter().map(results).collect()
 }

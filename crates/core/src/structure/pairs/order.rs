@@ -39,7 +39,7 @@ impl SpatialOrder {
             let expected = format!("a cell for each of {} systems", batch.systems());
             return Err(Error::argument("cell", expected, cells.len().to_string()));
         }
-        let flat = positions.to_f64();
+        let flat = positions.to_f64()?;
         let mut points: Vec<[f64; 3]> = flat.chunks_exact(3).map(|r| [r[0], r[1], r[2]]).collect();
         let mut wraps = vec![[0; 3]; n];
         let mut atoms: Vec<i32> = (0..n as i32).collect();
