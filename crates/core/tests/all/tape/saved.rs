@@ -1,6 +1,6 @@
 //! With saved outputs the backward pass launches less and gives the same numbers.
 
-use crate::support::*;
+use super::support::*;
 use madelung_core::array::{Array, View};
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use std::sync::Arc;

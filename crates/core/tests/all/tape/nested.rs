@@ -1,6 +1,6 @@
 //! A composite function recorded on a tape of its own is one node, with the derivatives of what is in it.
 
-use crate::support::*;
+use super::support::*;
 use madelung_core::Result;
 use madelung_core::array::Array;
 use madelung_core::tape::{Tape, Value, Var};

@@ -1,4 +1,5 @@
-//! The kernels of the hash grid as CUDA text, against the CPU. (What they find: `tests/hash_grid.rs`.)
+//! The kernels of the hash grid as CUDA text, against the CPU. (The points that they find: the tests of
+//! `madelung-neighbors`.)
 
 use super::host::Host;
 use madelung_core::array::{DType, View};

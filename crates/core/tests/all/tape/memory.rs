@@ -1,7 +1,7 @@
 //! Bytes that a counting allocator sees: what is given back when its last user has run, and what a checkpoint saves.
 
-use crate::nested::{HOW, How, waves};
-use crate::support::*;
+use super::nested::{HOW, How, waves};
+use super::support::*;
 use madelung_core::array::Array;
 use madelung_core::tape::{Retain, Tape};
 

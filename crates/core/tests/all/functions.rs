@@ -31,7 +31,7 @@ mod library {
 
 mod middle {
     madelung_core::kernels! {
-        use crate::library::bell as gauss;
+        use crate::functions::library::bell as gauss;
 
         #[func]
         fn square(x: Real) -> Real {
@@ -48,7 +48,7 @@ mod middle {
 
 mod imported {
     madelung_core::kernels! {
-        use crate::{library::{bell, norm}, middle::two_bells};
+        use crate::functions::{library::{bell, norm}, middle::two_bells};
 
         #[func]
         fn square(x: Real) -> Real {
