@@ -2,9 +2,6 @@
 
 #[cfg(target_os = "linux")]
 mod device;
-#[cfg(target_os = "linux")]
-#[path = "../common/gpu.rs"]
-mod gpu;
 
 use madelung_core::array::View;
 use madelung_core::backend::Context;

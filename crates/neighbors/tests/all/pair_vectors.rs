@@ -1,5 +1,6 @@
 //! The op `pair_vectors` against `distances` and finite differences.
 
+use crate::systems::random;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::pool::Serial;
 use madelung_core::batch::Batch;
@@ -8,12 +9,8 @@ use madelung_neighbors::{Kind, Options, PairList, distances, neighbor_list, regi
 
 /// Numbers between −1 and 1 in no order.
 fn noise(seed: u64, n: usize) -> Vec<f64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    };
-    (0..n).map(|_| next()).collect()
+    let mut next = random(seed);
+    (0..n).map(|_| 2.0 * next() - 1.0).collect()
 }
 
 /// Two systems, one of them in a cell smaller than the cutoff.

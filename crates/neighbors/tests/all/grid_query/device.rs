@@ -1,15 +1,15 @@
 //! Ops whose grids lie in the memory of a device, against the CPU.
 
-use super::gpu::Gpu;
 use super::support::{
     Arguments, Inputs, PBC, POINTS, RADIUS, array, batches, blur_op, grid, inputs, wiggles,
 };
 use super::{COUNT, Way, along, answers, answers_of, average_op, dot, open, value_and_gradient};
+use crate::gpu::{Gpu, SentBatch};
 use madelung_core::Result;
-use madelung_core::array::{Array, DType, View};
+use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::batch::Batch;
-use madelung_core::device::{DeviceArg, DeviceBatch};
+use madelung_core::device::DeviceArg;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use madelung_cuda::Graph;
 use madelung_neighbors::DeviceGrid;
@@ -17,20 +17,6 @@ use madelung_neighbors::{DeviceFrame, Periodic};
 
 /// A capacity with room for all pairs, and some more.
 const CAPACITY: usize = 700;
-
-/// A batch there.
-struct SentBatch([Array; 2]);
-
-impl SentBatch {
-    fn new(gpu: &Gpu, batch: &Batch<'_>) -> Self {
-        Self([batch.idx(), batch.ptr()].map(|integers| gpu.copy(&View::from(integers))))
-    }
-
-    fn batch(&self) -> DeviceBatch<'_> {
-        let [idx, ptr] = self.0.each_ref().map(Array::view);
-        DeviceBatch::new(idx, ptr).expect("a batch")
-    }
-}
 
 /// The grid over an array of points.
 fn built(

@@ -1,8 +1,8 @@
 //! Grids in the memory of a device against those of the CPU, bit for bit.
 
-use super::gpu::Gpu;
 use super::{CUBE, Case, Cells, Set, case, clusters, one};
-use madelung_core::array::{Array, DType, View};
+use crate::gpu::{Gpu, SentBatch};
+use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::Allocator;
 use madelung_core::device::DeviceBatch;
@@ -16,22 +16,19 @@ use proptest::prelude::*;
 /// Points or queries there.
 struct Sent {
     at: Array,
-    idx: Array,
-    ptr: Array,
+    batch: SentBatch,
 }
 
 impl Sent {
     fn new(gpu: &Gpu, set: &Set, dtype: DType) -> Self {
-        let batch = set.batch();
         Self {
             at: gpu.upload(dtype, &[set.at.len(), 3], set.at.as_flattened()),
-            idx: gpu.copy(&View::from(batch.idx())),
-            ptr: gpu.copy(&View::from(batch.ptr())),
+            batch: SentBatch::new(gpu, &set.batch()),
         }
     }
 
     fn batch(&self) -> DeviceBatch<'_> {
-        DeviceBatch::new(self.idx.view(), self.ptr.view()).expect("a batch")
+        self.batch.batch()
     }
 }
 
@@ -354,5 +351,9 @@ fn a_grid_that_could_not_be_built_again_is_refused() {
 /// Searches once more.
 #[test]
 fn no_two_threads_race() {
-    madelung_stand_in::look_for_races(&["device::a_", "device::long_rows", "device::what_is"]);
+    madelung_stand_in::look_for_races(&[
+        "hash_grid::device::a_",
+        "hash_grid::device::long_rows",
+        "hash_grid::device::what_is",
+    ]);
 }

@@ -5,28 +5,21 @@
 
 mod calls;
 mod coo;
-#[path = "../common/gpu.rs"]
-mod gpu;
 mod support;
 
+use crate::gpu::Gpu;
+use crate::systems::{Cell, System, batch, search, systems};
 use coo::Coo;
-use gpu::Gpu;
 use madelung_core::array::DType;
-use madelung_core::backend::pool::Serial;
-use madelung_neighbors::{DeviceFrame, DeviceSearch, Options, Periodic, neighbor_list};
+use madelung_neighbors::{DeviceFrame, DeviceSearch, Options, Periodic};
 use madelung_stand_in::{Order, set_order};
 use proptest::prelude::*;
-use support::{Cell, Read, System, batch, options};
+use support::{Read, options};
 
 /// The CPU's list.
 pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {
-    let positions: Vec<[f64; 3]> = systems.iter().flat_map(|s| s.atoms.clone()).collect();
-    let cells: Vec<Cell> = systems.iter().map(|s| s.cell).collect();
-    let pbc: Vec<[bool; 3]> = systems.iter().map(|s| s.pbc).collect();
     let options = if half { Options::half() } else { Options::full() };
-    let list =
-        neighbor_list(&positions, cutoff, Some(&cells), Some(&pbc), &batch(systems), &options, &Serial);
-    let list = list.expect("a list");
+    let list = search::<f64>(systems, cutoff, &options, 1);
     let csr = list.to_csr();
     Read { ptr: csr.neighbor_ptr.to_vec(), others: csr.others.to_vec(), shifts: csr.shifts.to_vec() }
 }
@@ -174,33 +167,11 @@ fn orders_of_threads() {
     assert!(lists.iter().all(|list| *list == want), "the order makes a difference");
 }
 
-fn cells() -> impl Strategy<Value = Cell> {
-    let rows = prop::array::uniform3(prop::array::uniform3(-3.0..3.0f64));
-    rows.prop_filter("flat", |c| {
-        let cross = |a: [f64; 3], b: [f64; 3]| {
-            [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-        };
-        let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-        dot(c[0], cross(c[1], c[2])).abs() > 2.0
-    })
-}
-
-fn systems() -> impl Strategy<Value = System> {
-    let coordinate =
-        prop_oneof![6 => 0.0..1.0f64, 2 => -3.0..3.0f64, 1 => Just(0.0), 1 => Just(0.5), 1 => Just(1.0)];
-    let atoms = prop::collection::vec(prop::array::uniform3(coordinate), 0..14);
-    (atoms, cells(), any::<[bool; 3]>()).prop_map(|(fractions, cell, pbc)| {
-        let place =
-            |s: &[f64; 3]| std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k]);
-        System { atoms: fractions.iter().map(place).collect(), cell, pbc }
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn by_chance(systems in prop::collection::vec(systems(), 0..4), cutoff in 0.3..2.5f64) {
+    fn by_chance(systems in prop::collection::vec(systems(14), 0..4), cutoff in 0.3..2.5f64) {
         agree(&Gpu::new(), &systems, cutoff);
     }
 }

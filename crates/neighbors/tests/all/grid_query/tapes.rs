@@ -1,8 +1,7 @@
 //! Grids on tapes.
 
-use super::support::{Inputs, RADIUS, array, batches, blur_op, grid, inputs, shapes};
+use super::support::{Arguments, Inputs, RADIUS, array, batches, blur_op, grid, inputs, shapes};
 use super::{along, answers, weights};
-use crate::support::Arguments;
 use madelung_core::array::{Array, DType};
 use madelung_core::op::Arg;
 use madelung_core::tape::{Tape, Value, Var};

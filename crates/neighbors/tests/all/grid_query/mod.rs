@@ -4,9 +4,6 @@
 mod declarations;
 #[cfg(target_os = "linux")]
 mod device;
-#[cfg(target_os = "linux")]
-#[path = "../common/gpu.rs"]
-mod gpu;
 mod support;
 mod tapes;
 

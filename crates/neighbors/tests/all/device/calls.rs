@@ -1,8 +1,9 @@
 //! Capacities, bad input, graphs, and driver calls.
 
-use crate::expected;
+use super::expected;
+use super::support::{Sent, options};
 use crate::gpu::Gpu;
-use crate::support::{Sent, System, options};
+use crate::systems::System;
 use madelung_core::Error;
 use madelung_core::array::{Array, DType, View};
 use madelung_cuda::Graph;

@@ -1,27 +1,19 @@
 //! A search that keeps its memory gives the lists of a fresh one, after any earlier use.
 
+use crate::systems::{Cell, place, random};
 use madelung_core::backend::pool::Threads;
 use madelung_core::batch::Batch;
 use madelung_neighbors::{Method, NeighborSearch, Options, PairList, neighbor_list};
 
-type Cell = [[f64; 3]; 3];
-
 /// Random atoms in and around a sheared cell, up to `boxes` boxes away.
 fn atoms(count: usize, length: f64, boxes: i64, seed: u64) -> (Vec<[f64; 3]>, Cell) {
-    let mut seed = seed;
-    let mut random = || {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 11) as f64 / (1u64 << 53) as f64
-    };
+    let mut random = random(seed);
     let cell = [[length, 0.0, 0.0], [0.2 * length, length, 0.0], [0.0, -0.1 * length, length]];
-    let mut place = || {
-        let s: [f64; 3] = std::array::from_fn(|_| {
-            let n = (random() * (2 * boxes + 1) as f64).floor() - boxes as f64;
-            random() + n
-        });
-        std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k])
+    let mut coordinate = || {
+        let n = (random() * (2 * boxes + 1) as f64).floor() - boxes as f64;
+        random() + n
     };
-    ((0..count).map(|_| place()).collect(), cell)
+    ((0..count).map(|_| place([(); 3].map(|()| coordinate()), &cell)).collect(), cell)
 }
 
 fn same(a: &PairList<'_>, b: &PairList<'_>) {

@@ -1,55 +1,13 @@
 //! Every method against the oracle, on random cells, atoms and batches.
 
-use madelung_core::backend::pool::{Serial, Threads};
+use crate::systems::{System, heights, place, random, search, systems};
+use madelung_core::backend::pool::Serial;
 use madelung_core::batch::Batch;
 use madelung_core::runtime::Isa;
 use madelung_cpu::Cpu;
 use madelung_neighbors::brute_force::{self, Pair};
-use madelung_neighbors::{Coordinate, Kind, Method, Options, PairList, neighbor_list};
+use madelung_neighbors::{Kind, Method, Options, PairList, neighbor_list};
 use proptest::prelude::*;
-
-/// One system: atoms, cell, and which axes are periodic.
-#[derive(Clone, Debug)]
-struct System {
-    atoms: Vec<[f64; 3]>,
-    cell: [[f64; 3]; 3],
-    pbc: [bool; 3],
-}
-
-type Cell = [[f64; 3]; 3];
-
-fn heights(c: &Cell) -> [f64; 3] {
-    let cross = |a: [f64; 3], b: [f64; 3]| {
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-    };
-    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-    let volume = dot(c[0], cross(c[1], c[2])).abs();
-    std::array::from_fn(|k| {
-        let face = cross(c[(k + 1) % 3], c[(k + 2) % 3]);
-        volume / dot(face, face).sqrt()
-    })
-}
-
-/// Triclinic cells of either hand, neither flat nor needles.
-fn cells() -> impl Strategy<Value = Cell> {
-    let rows = prop::array::uniform3(prop::array::uniform3(-3.0..3.0f64));
-    let cube = (1.0..4.0f64).prop_map(|l| [[l, 0.0, 0.0], [0.0, l, 0.0], [0.0, 0.0, l]]);
-    let long = (1.0..2.0f64, 4.0..9.0f64).prop_map(|(l, m)| [[0.0, 0.0, m], [0.0, l, 0.0], [l, 0.3, 0.0]]);
-    prop_oneof![3 => rows, 1 => cube, 1 => long].prop_filter("flat", |c| heights(c).iter().all(|&h| h > 0.7))
-}
-
-/// Atoms in the cell, on its faces, and some boxes away.
-fn systems(most: usize) -> impl Strategy<Value = System> {
-    let coordinate =
-        prop_oneof![6 => 0.0..1.0f64, 2 => -3.0..3.0f64, 1 => Just(0.0), 1 => Just(0.5), 1 => Just(1.0)];
-    let atoms = prop::collection::vec(prop::array::uniform3(coordinate), 0..most);
-    (atoms, cells(), any::<[bool; 3]>()).prop_map(|(fractions, cell, pbc)| {
-        let atoms = fractions
-            .iter()
-            .map(|s| std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k]));
-        System { atoms: atoms.collect(), cell, pbc }
-    })
-}
 
 /// The oracle's answer for a batch.
 fn oracle(systems: &[System], cutoff: f64, half: bool) -> Vec<Pair> {
@@ -64,24 +22,6 @@ fn oracle(systems: &[System], cutoff: f64, half: bool) -> Vec<Pair> {
         first = last;
     }
     found
-}
-
-fn search<T: Coordinate>(
-    systems: &[System],
-    cutoff: f64,
-    options: &Options,
-    threads: usize,
-) -> PairList<'static> {
-    let positions: Vec<[T; 3]> =
-        systems.iter().flat_map(|s| s.atoms.iter().map(|r| r.map(T::narrow))).collect();
-    let idx: Vec<i32> = systems.iter().enumerate().flat_map(|(b, s)| vec![b as i32; s.atoms.len()]).collect();
-    let cells: Vec<Cell> = systems.iter().map(|s| s.cell).collect();
-    let pbc: Vec<[bool; 3]> = systems.iter().map(|s| s.pbc).collect();
-    let batch = Batch::from_idx(idx, Some(systems.len())).unwrap();
-    let pool = Threads::new(threads);
-    let list = neighbor_list(&positions, cutoff, Some(&cells), Some(&pbc), &batch, options, &pool).unwrap();
-    list.check_batch(&batch).unwrap();
-    list
 }
 
 /// The search against the oracle, for both methods and the choice between them, each on other instructions.
@@ -148,7 +88,7 @@ proptest! {
 
     #[test]
     fn single_precision_is_exact_for_its_coordinates(system in systems(20), cutoff in 0.3..3.0f64) {
-        let rounded = System { atoms: system.atoms.iter().map(|r| r.map(|x| f64::from(x as f32))).collect(), ..system };
+        let rounded = System { atoms: system.rounded().atoms, ..system };
         let cutoff = f64::from(cutoff as f32);
         let expected = oracle(std::slice::from_ref(&rounded), cutoff, false);
         for method in [Method::CellList, Method::BruteForce] {
@@ -168,17 +108,13 @@ proptest! {
 
 /// A jittered lattice of n³ atoms in a box whose atoms are far from sorted.
 fn fluid(n: usize, shear: f64) -> System {
-    let mut seed = 7u64;
-    let mut random = || {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 40) as f64 / (1u64 << 24) as f64
-    };
+    let mut random = random(7);
     let length = n as f64 * 2.15;
     let cell = [[length, 0.0, 0.0], [shear * length, length, 0.0], [0.0, -shear * length, length]];
     let mut atoms: Vec<[f64; 3]> = (0..n * n * n)
         .map(|p| {
             let s = [p / n / n, p / n % n, p % n].map(|c| (c as f64 + random()) / n as f64);
-            std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k])
+            place(s, &cell)
         })
         .collect();
     for p in (1..atoms.len()).rev() {

@@ -1,21 +1,11 @@
 //! Systems on a device, and lists that are read back.
 
-use super::gpu::Gpu;
+use crate::gpu::{Gpu, SentBatch};
+use crate::systems::{Cell, System, batch, place};
 use madelung_core::Result;
-use madelung_core::array::{Array, DType, View};
-use madelung_core::batch::Batch;
+use madelung_core::array::{Array, DType};
 use madelung_core::device::DeviceBatch;
 use madelung_neighbors::{DeviceOptions, DeviceSearch, Kind, Periodic};
-
-pub(crate) type Cell = [[f64; 3]; 3];
-
-/// One system: atoms, cell, and which axes are periodic.
-#[derive(Clone, Debug)]
-pub(crate) struct System {
-    pub(crate) atoms: Vec<[f64; 3]>,
-    pub(crate) cell: Cell,
-    pub(crate) pbc: [bool; 3],
-}
 
 impl System {
     /// Atoms at fractions that look like chance, from 0 to 1 and shifted by some boxes.
@@ -24,21 +14,8 @@ impl System {
             let x = ((n * 3 + k + 1) as f64 * 0.754_877_666_246_692_7).fract();
             x + boxes * (((n + k) % 3) as f64 - 1.0)
         };
-        let atoms = (0..atoms).map(|n| {
-            let s: [f64; 3] = std::array::from_fn(|k| fraction(n * n + n, k));
-            std::array::from_fn(|k| s[0] * cell[0][k] + s[1] * cell[1][k] + s[2] * cell[2][k])
-        });
+        let atoms = (0..atoms).map(|n| place(std::array::from_fn(|k| fraction(n * n + n, k)), &cell));
         Self { atoms: atoms.collect(), cell, pbc }
-    }
-
-    /// The system rounded to single precision.
-    pub(crate) fn rounded(&self) -> Self {
-        let round = |v: [f64; 3]| v.map(|x| f64::from(x as f32));
-        Self {
-            atoms: self.atoms.iter().map(|r| round(*r)).collect(),
-            cell: self.cell.map(round),
-            pbc: self.pbc,
-        }
     }
 }
 
@@ -47,8 +24,7 @@ pub(crate) struct Sent {
     pub(crate) positions: Array,
     pub(crate) cell: Array,
     pub(crate) pbc: Array,
-    idx: Array,
-    ptr: Array,
+    batch: SentBatch,
 }
 
 /// A list as it was read back.
@@ -69,8 +45,7 @@ impl Gpu {
             positions: self.upload(dtype, &[batch.atoms(), 3], &positions),
             cell: self.upload(dtype, &[b, 3, 3], &cells),
             pbc: self.upload(DType::I32, &[b, 3], &pbc),
-            idx: self.copy(&View::from(batch.idx())),
-            ptr: self.copy(&View::from(batch.ptr())),
+            batch: SentBatch::new(self, &batch),
         }
     }
 
@@ -101,15 +76,10 @@ impl Gpu {
 
 impl Sent {
     pub(crate) fn batch(&self) -> DeviceBatch<'_> {
-        DeviceBatch::new(self.idx.view(), self.ptr.view()).expect("a batch")
+        self.batch.batch()
     }
 }
 
 pub(crate) fn options(cutoff: f64, half: bool, capacity: usize, packed: bool) -> DeviceOptions {
     DeviceOptions { cutoff, kind: if half { Kind::Half } else { Kind::Full }, capacity, packed }
-}
-
-pub(crate) fn batch(systems: &[System]) -> Batch<'static> {
-    let idx: Vec<i32> = systems.iter().enumerate().flat_map(|(b, s)| vec![b as i32; s.atoms.len()]).collect();
-    Batch::from_idx(idx, Some(systems.len())).expect("a batch")
 }

@@ -5,9 +5,10 @@
     reason = "arrays of the caller's, a graph that is replayed, and memory of a device written"
 )]
 
+use super::support::{Read, Sent};
+use super::{SKEW, expected};
 use crate::gpu::Gpu;
-use crate::support::{Read, Sent, System};
-use crate::{SKEW, expected};
+use crate::systems::System;
 use madelung_core::Error;
 use madelung_core::array::{Array, DType, Data, View};
 use madelung_cuda::Graph;

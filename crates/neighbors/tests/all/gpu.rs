@@ -4,6 +4,8 @@
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
+use madelung_core::batch::Batch;
+use madelung_core::device::DeviceBatch;
 use madelung_cuda::{Cuda, Device, Graph, Memory};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -69,5 +71,19 @@ impl Gpu {
     #[track_caller]
     pub(crate) fn error(&self) -> String {
         self.check().expect_err("an error").to_string()
+    }
+}
+
+/// A batch there.
+pub(crate) struct SentBatch([Array; 2]);
+
+impl SentBatch {
+    pub(crate) fn new(gpu: &Gpu, batch: &Batch<'_>) -> Self {
+        Self([batch.idx(), batch.ptr()].map(|integers| gpu.copy(&View::from(integers))))
+    }
+
+    pub(crate) fn batch(&self) -> DeviceBatch<'_> {
+        let [idx, ptr] = self.0.each_ref().map(Array::view);
+        DeviceBatch::new(idx, ptr).expect("a batch")
     }
 }
