@@ -21,13 +21,11 @@ GLIBC = "2.17"
 MOST = 60_000_000
 """Bytes that the folder may have."""
 PROGRAMS = {
-    "cuda": "ops",
+    "suite": "ops",
     "primitives": "primitives",
-    "device": "search",
-    "hash_grid": "grids",
-    "grid_query": "queries",
+    "all": "neighbors",
 }
-"""Test programs in Rust, and what they are called in the bundle."""
+"""Test programs in Rust (`suite` is that of madelung, `all` that of madelung-neighbors), and their names in the bundle."""
 PACKAGES = ("-p", "madelung", "-p", "madelung-cuda", "-p", "madelung-neighbors")
 COPIED = ("tests/python", "tests/data", "benches/python", "examples", "LICENSE-APACHE", "LICENSE-MIT")
 # Wheels for run.sh, which has no network: pure Python, with what they need in the oldest Python.

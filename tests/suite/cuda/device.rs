@@ -1,6 +1,6 @@
 //! Calls on a device, of arguments that lie on the host: everything goes there, and results come back.
 
-use crate::streams;
+use super::streams;
 use madelung::array::{Array, View};
 use madelung::backend::Context;
 use madelung::cuda::{Cuda, Device, Memory, Stream};

@@ -1,8 +1,8 @@
 //! A step of a simulation in one graph: the neighbour list, and energies and forces of what it holds.
 #![expect(unsafe_code, reason = "a graph is replayed, and memory of a device written")]
 
+use super::device::Gpu;
 use crate::common::systems::{System, random_system, triclinic_cell};
-use crate::device::Gpu;
 use madelung::array::{Array, DType, Data, View};
 use madelung::backend::Context;
 use madelung::backend::pool::Serial;

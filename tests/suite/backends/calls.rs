@@ -1,6 +1,7 @@
 //! Systems, lists and requests: whatever an op of the registry can be asked.
 
 use crate::common::systems::{SplitMix64, System, left_handed_cell, random_system, triclinic_cell};
+use crate::support::Arrays;
 use madelung::Result;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
@@ -63,37 +64,9 @@ pub(crate) fn uneven_rows(dtype: DType) -> Input {
     Input::new("uneven rows, directed list", &systems, dtype, list.expect("a list"))
 }
 
-fn real_arrays(systems: &[System], dtype: DType) -> BTreeMap<&'static str, Array> {
-    let positions: Vec<f64> = systems.iter().flat_map(|s| s.positions.as_flattened().to_vec()).collect();
-    let charges: Vec<f64> = systems.iter().flat_map(|s| s.charges.clone()).collect();
-    let cells: Vec<f64> = systems.iter().flat_map(|s| s.cell.as_flattened().to_vec()).collect();
-    let alphas: Vec<f64> = (0..systems.len()).map(|b| 0.45 + 0.06 * b as f64).collect();
-    let array =
-        |shape: &[usize], data: &[f64]| Array::from_f64(dtype, shape, data).expect("a shape that fits");
-    BTreeMap::from([
-        ("positions", array(&[charges.len(), 3], &positions)),
-        ("charges", array(&[charges.len()], &charges)),
-        ("cell", array(&[systems.len(), 3, 3], &cells)),
-        ("alpha", array(&[systems.len()], &alphas)),
-    ])
-}
-
-fn batch_of(systems: &[System]) -> Batch<'static> {
-    let mut ptr = vec![0];
-    systems.iter().for_each(|s| ptr.push(ptr[ptr.len() - 1] + s.charges.len() as i32));
-    Batch::from_ptr(ptr).expect("a batch")
-}
-
 /// It reaches beyond the cutoff, so that the kernels' own test of the distance decides.
 fn full_list(systems: &[System], dtype: DType) -> PairList<'static> {
-    let a = real_arrays(systems, dtype);
-    let system = madelung::System::new(
-        a["positions"].view(),
-        a["charges"].view(),
-        a["cell"].view(),
-        batch_of(systems),
-    );
-    system.expect("a system").neighbor_list(CUTOFF + 0.4, &Serial).expect("a list")
+    Arrays::new(systems, dtype).system().neighbor_list(CUTOFF + 0.4, &Serial).expect("a list")
 }
 
 /// The same pairs as each kind of list; the directed one lacks some of them in one direction, some in both.
@@ -122,10 +95,17 @@ impl Input {
     fn new(name: &str, systems: &[System], dtype: DType, pairs: PairList<'static>) -> Self {
         let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
         let (miller, ptr) = miller_indices_batch(&cells, &[K_CUTOFF]).expect("wave vectors");
-        let mut arrays = real_arrays(systems, dtype);
-        arrays.insert("miller", View::from(miller.as_slice()).to_array());
-        let waves = Batch::from_ptr(ptr).expect("a batch");
-        Self { name: name.into(), arrays, atoms: batch_of(systems), waves, pairs }
+        let alphas: Vec<f64> = (0..systems.len()).map(|b| 0.45 + 0.06 * b as f64).collect();
+        let given = Arrays::new(systems, dtype);
+        let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
+        let arrays = BTreeMap::from([
+            ("positions", given.positions),
+            ("charges", given.charges),
+            ("cell", given.cell),
+            ("alpha", Array::from_f64(dtype, &[systems.len()], &alphas).expect("a shape that fits")),
+            ("miller", View::from(miller.as_slice()).to_array()),
+        ]);
+        Self { name: name.into(), arrays, atoms, waves, pairs }
     }
 
     /// Whether nothing is added to the partners of pairs.

@@ -1,6 +1,8 @@
 //! Several threads per row: every kernel of the registry does what its Rust code does, in any order of the threads.
 
 use super::*;
+use crate::backends::asked::{F64_BOUND, Worst};
+use crate::backends::calls::uneven_rows;
 use madelung::cpu::Cpu;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +21,7 @@ fn agrees(lanes: usize, packed: bool, lists: &[&str]) {
     let mut inputs: Vec<Input> = inputs(DType::F64);
     inputs.retain(|i| lists.contains(&i.name.as_str()));
     assert_eq!(inputs.len(), lists.len());
-    inputs.push(calls::uneven_rows(DType::F64));
+    inputs.push(uneven_rows(DType::F64));
     let types = Types { storage: DType::F64, real: DType::F64, sums: DType::F64 };
     // As long as the test runs, like those of one thread per row.
     let texts: &'static Texts =

@@ -1,9 +1,9 @@
 //! Channels, and arrays whose storage, compute and accumulator types are three: the text of a kernel with all its forms
 //! against the Rust code.
 
+use super::host::{Host, Order, Scatter, Texts, Types};
+use crate::backends::noise::{Noise, SIZE};
 use crate::common::numeric::{rms, rms_difference};
-use crate::host::{Host, Order, Scatter, Texts, Types};
-use crate::noise::{Noise, SIZE};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::op::{Arg, Cotangent, Op, Request};

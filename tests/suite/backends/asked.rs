@@ -1,8 +1,8 @@
 //! The same questions to several backends, and how far their answers may be apart.
 
-use crate::calls::{Input, Question};
+use super::calls::{Input, Question};
+use super::noise::{Noise, SIZE};
 use crate::common::numeric::{rms, rms_difference};
-use crate::noise::{Noise, SIZE};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::electrostatics::registry;

@@ -1,24 +1,18 @@
 //! The CUDA text of every kernel does what its Rust code does. It needs no GPU: a C++ compiler reads the text as it
 //! stands. What that cannot show (registers, races, the real compiler) is elsewhere.
 
-#[path = "../common/mod.rs"]
-mod common;
-
-#[path = "../common/parts.rs"]
-mod parts;
-
-mod asked;
-mod calls;
 mod functions;
 mod host;
 mod lanes;
-mod noise;
+#[path = "../../common/parts.rs"]
+mod parts;
 mod scatter;
 mod shared;
 mod storage;
 
-use asked::{F32_BOUND, F64_BOUND, Worst, arrays, each};
-use calls::{Input, inputs};
+use crate::backends::asked::{arrays, each};
+use crate::backends::calls::{Input, inputs};
+use crate::backends::{MEMBERS, agrees, floats_agree};
 use host::{Host, Order, Scatter, Texts, Types, idle, parts_of};
 use madelung::array::DType;
 use madelung::backend::Context;
@@ -43,15 +37,9 @@ fn on(host: &Host) -> Context<'_> {
 #[test]
 fn agrees_with_the_rust_code() {
     let texts = texts(DType::F64);
-    let host = Host { texts, order: Order::Forwards };
-    let mut worst = Worst::default();
-    each(&inputs(DType::F64), |asked| {
-        let (got, want) = (asked.ask(&on(&host)), asked.ask(&madelung::cpu::context()));
-        worst.note(F64_BOUND, &got, &want, asked);
-    });
+    agrees(&on(&Host { texts, order: Order::Forwards }), &inputs(DType::F64));
     let idle = idle(texts, all_kernels());
     println!("not run: {idle:?}");
-    worst.assert_below(F64_BOUND);
     assert!(idle.is_empty(), "no op ran {idle:?}");
 }
 
@@ -67,22 +55,10 @@ fn rows_run_in_any_order() {
     });
 }
 
-/// Float text at numbers that floats have, against the Rust code in f64.
 #[test]
 fn floats_are_as_good_as_floats_are() {
     let host = Host { texts: texts(DType::F32), order: Order::Forwards };
-    let (mut text, mut rust) = (Worst::default(), Worst::default());
-    each(&inputs(DType::F32), |asked| {
-        asked.exactly(|exact| {
-            let want = exact.ask(&madelung::cpu::context());
-            text.note(F32_BOUND, &asked.ask(&on(&host)), &want, exact);
-            rust.note(F32_BOUND, &asked.ask(&madelung::cpu::context()), &want, exact);
-        });
-    });
-    println!("Rust code:");
-    rust.assert_below(f64::INFINITY);
-    println!("CUDA text:");
-    text.assert_below(F32_BOUND);
+    floats_agree(&on(&host), &inputs(DType::F32), &MEMBERS);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What a call on a device does besides computing: errors that it finds there, graphs, orders, batches, other devices.
 
+use super::device::Gpu;
+use super::streams;
 use crate::common::systems::{SplitMix64, random_system, triclinic_cell};
-use crate::device::Gpu;
-use crate::streams;
+use crate::support;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
+use madelung::backend::pool::Serial;
 use madelung::cuda::{Device, Graph, Memory, Stream, check};
 use madelung::device::{DeviceArg, DeviceBatch, DevicePairs};
 use madelung::electrostatics::registry;
@@ -22,29 +24,19 @@ struct Arrays(BTreeMap<&'static str, Array>);
 
 /// Systems of some atoms each, with a full list.
 fn arrays(sizes: &[usize]) -> Arrays {
-    let cell = triclinic_cell(300.0);
-    let systems: Vec<_> = sizes
-        .iter()
-        .enumerate()
-        .map(|(n, atoms)| random_system(n as u64 + 7, *atoms, cell, 0.0, 1.0))
-        .collect();
-    let positions: Vec<[f64; 3]> = systems.iter().flat_map(|s| s.positions.clone()).collect();
-    let charges: Vec<f64> = systems.iter().flat_map(|s| s.charges.clone()).collect();
-    let idx: Vec<i32> = sizes.iter().enumerate().flat_map(|(b, n)| vec![b as i32; *n]).collect();
-    let batch = madelung::batch::Batch::from_idx(idx.clone(), Some(sizes.len())).expect("a batch");
-    let cells = vec![cell; sizes.len()];
-    let (r, q) = (View::from(&positions[..]), View::from(&charges[..]));
-    let system = madelung::System::new(r.clone(), q.clone(), View::from(&cells[..]), batch.clone());
-    let list =
-        system.expect("a system").neighbor_list(CUTOFF, &madelung::backend::pool::Serial).expect("a list");
+    let system =
+        |(n, atoms): (usize, &usize)| random_system(n as u64 + 7, *atoms, triclinic_cell(300.0), 0.0, 1.0);
+    let systems: Vec<_> = sizes.iter().enumerate().map(system).collect();
+    let given = support::Arrays::new(&systems, DType::F64);
+    let (batch, list) = (given.batch(), given.system().neighbor_list(CUTOFF, &Serial).expect("a list"));
     let ptr: Vec<i64> = list.starts().iter().chain(list.ends().last()).copied().collect();
     Arrays(BTreeMap::from([
-        ("positions", r.to_array()),
-        ("charges", q.to_array()),
-        ("cell", View::from(&cells[..]).to_array()),
+        ("positions", given.positions),
+        ("charges", given.charges),
+        ("cell", given.cell),
         ("alpha", View::from(&vec![0.4; sizes.len()]).to_array()),
         ("strain", Array::zeros(DType::F64, &[sizes.len(), 3, 3])),
-        ("batch_idx", View::from(&idx).to_array()),
+        ("batch_idx", View::from(batch.idx()).to_array()),
         ("batch_ptr", View::from(batch.ptr()).to_array()),
         ("ptr", View::from(&ptr).to_array()),
         ("others", View::from(list.others()).to_array()),

@@ -1,9 +1,9 @@
 //! What rows gather at their partners, from records and from its arrays.
 
-use crate::asked::{arrays, each};
-use crate::calls::inputs;
-use crate::device::Gpu;
-use crate::on;
+use super::device::Gpu;
+use crate::backends::asked::{arrays, each};
+use crate::backends::calls::inputs;
+use crate::backends::{Answers, MEMBERS};
 use madelung::array::DType;
 use madelung_stand_in::{calls, is_real};
 
@@ -13,9 +13,7 @@ fn records_change_no_bit() {
     let alone = Gpu::alone();
     let [plain, packed] = [usize::MAX, 1].map(|from| Gpu::on(alone.stream()).with_records_from(from));
     let launches = || calls("cuLaunchKernel");
-    for (dtype, of, members) in
-        [(DType::F64, 3..5, &["F0", "F1", "F2", "G0", "G1"][..]), (DType::F32, 4..5, &["F0", "G0"][..])]
-    {
+    for (dtype, of, members) in [(DType::F64, 3..5, &MEMBERS[..]), (DType::F32, 4..5, &["F0", "G0"][..])] {
         // A directed list, and a batch with a full one: what partners get is gathered in two ways.
         let inputs: Vec<_> = inputs(dtype).drain(of).collect();
         let mut asked_of = 0;
@@ -24,9 +22,9 @@ fn records_change_no_bit() {
                 return;
             }
             let start = launches();
-            let want = on(&plain, asked);
+            let want = plain.answer(asked);
             let between = launches();
-            let got = on(&packed, asked);
+            let got = packed.answer(asked);
             // Nobody counts the launches of a GPU.
             assert!(is_real() || launches() - between > between - start, "{}: no records", asked.what());
             assert!(arrays(&got).eq(arrays(&want)), "{}", asked.what());

@@ -1,8 +1,8 @@
 //! Threads that share rows, and what rows add to each other's elements: kernels with channels, a mesh, the largest of many
 //! values and scattered gradients, against the Rust code.
 
+use super::host::{Host, Order, Scatter, Texts, Types};
 use crate::common::numeric::{rms, rms_difference};
-use crate::host::{Host, Order, Scatter, Texts, Types};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::batch::Batch;
@@ -338,7 +338,7 @@ fn compare(lanes: usize, scatter: Scatter, packed: bool) {
             }
         }
     }
-    assert_eq!(crate::host::idle(texts, kernels()), [""; 0], "no op ran them");
+    assert_eq!(super::host::idle(texts, kernels()), [""; 0], "no op ran them");
 }
 
 fn close(a: &[Vec<f64>], b: &[Vec<f64>]) -> bool {

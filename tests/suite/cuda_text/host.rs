@@ -7,7 +7,7 @@
     reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
 )]
 
-use crate::parts::is_launched;
+use super::parts::is_launched;
 use libloading::Library;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::{Bound, LaunchArgs};
