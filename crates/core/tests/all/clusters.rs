@@ -1,6 +1,6 @@
 //! Pairs in clusters against pairs row by row: every form that has both, every lane type, and lists of all kinds.
 
-use madelung_core::Result;
+use crate::support::refused;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::backend::{Context, PairLoops};
@@ -523,17 +523,21 @@ fn sums_of_energies_are_taken_in_clusters_too() {
 
 #[test]
 fn what_is_no_order_is_refused() {
-    fn refused<T: std::fmt::Debug>(result: Result<T>, argument: &str) {
-        let text = result.unwrap_err().to_string();
-        assert!(text.starts_with(&format!("`{argument}`")), "{text}");
-    }
     let given = Given::new(&[system(12, 1)], DType::F64, Kind::Full);
     let other = Given::new(&[system(11, 1)], DType::F64, Kind::Full);
-    refused(given.list.to_half().unwrap().into_owned().with_order(given.order()), "neighbor_list");
-    refused(given.list.clone().with_order(other.order()), "order");
-    refused(SpatialOrder::new(&given.charges.view(), &given.cells, &given.batch), "positions");
-    refused(SpatialOrder::new(&given.positions.view(), &[TRICLINIC; 2], &given.batch), "cell");
-    refused(SpatialOrder::new(&given.positions.view(), &[[[0.0; 3]; 3]], &given.batch), "cell");
+    refused(
+        given.list.to_half().unwrap().into_owned().with_order(given.order()),
+        "neighbor_list",
+        "a full list",
+    );
+    refused(given.list.clone().with_order(other.order()), "order", "12 atoms");
+    refused(SpatialOrder::new(&given.charges.view(), &given.cells, &given.batch), "positions", "[12, 3]");
+    refused(SpatialOrder::new(&given.positions.view(), &[TRICLINIC; 2], &given.batch), "cell", "1 systems");
+    refused(
+        SpatialOrder::new(&given.positions.view(), &[[[0.0; 3]; 3]], &given.batch),
+        "cell",
+        "span a volume",
+    );
     let order = given.order();
     assert_eq!((order.len(), order.is_empty(), order.ptr()), (12, false, &[0, 12][..]));
     assert_eq!(given.list.clone().with_order(order.clone()).unwrap().order(), Some(&order));

@@ -1,5 +1,6 @@
 //! An op with linear maps among its steps: values against their definition, derivatives against finite differences.
 
+use crate::support::{array, dot, wiggles};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::batch::Batch;
@@ -104,12 +105,9 @@ fn nodes() -> Batch<'static> {
     Batch::from_ptr(vec![0, NODES as i32, 2 * NODES as i32]).unwrap()
 }
 
-fn wiggles(n: usize, phase: f64) -> Vec<f64> {
-    (0..n).map(|i| (phase + 1.7 * i as f64 + 0.3 * (i * i) as f64).sin()).collect()
-}
-
-fn array(data: &[f64]) -> Array {
-    Array::from_f64(DType::F64, &[data.len()], data).unwrap()
+/// A flat array.
+fn flat(data: &[f64]) -> Array {
+    array(&[data.len()], data)
 }
 
 /// The energies by the definition of each step.
@@ -168,7 +166,7 @@ fn args<'a>(field: &'a Array, influence: &'a Array, mesh: &'a Mesh, nodes: &'a B
 fn values_are_the_definition() {
     let (field, influence) = input();
     let exact = by_definition(&field, &influence);
-    let (field, influence, mesh, nodes) = (array(&field), array(&influence), mesh(), nodes());
+    let (field, influence, mesh, nodes) = (flat(&field), flat(&influence), mesh(), nodes());
     let args = args(&field, &influence, &mesh, &nodes);
     let values = convolution().value(&madelung_cpu::context(), &args).unwrap();
     let energy = values[0].to_f64();
@@ -200,7 +198,7 @@ struct Taped<'c> {
 impl Taped<'_> {
     fn new(inputs: [&[f64]; 2]) -> Self {
         let mut tape = Tape::new(madelung_cpu::context());
-        let inputs = inputs.map(|x| tape.input(array(x)));
+        let inputs = inputs.map(|x| tape.input(flat(x)));
         let args = vec![
             inputs[0].into(),
             inputs[1].into(),
@@ -215,7 +213,7 @@ impl Taped<'_> {
     /// ⟨w, outputs⟩, its gradient, and where `v` is given the gradient of ⟨v, gradient⟩.
     fn run(inputs: [&[f64]; 2], v: Option<[&[f64]; 2]>) -> Derivatives {
         let mut t = Self::new(inputs);
-        let weights = [array(&[0.7, -1.3]), Array::filled(DType::F64, &[], 0.4)];
+        let weights = [flat(&[0.7, -1.3]), Array::filled(DType::F64, &[], 0.4)];
         let value = (0..2)
             .map(|n| {
                 let y = t.tape.value(t.outputs[n]).unwrap().to_f64();
@@ -230,7 +228,7 @@ impl Taped<'_> {
         let gradient = [of(&t.tape, first[0]), of(&t.tape, first[1])];
         let second = v.map(|v| {
             let seeds: Vec<(Var, Var)> =
-                first.iter().zip(v).map(|(g, v)| (*g, t.tape.constant(array(v)))).collect();
+                first.iter().zip(v).map(|(g, v)| (*g, t.tape.constant(flat(v)))).collect();
             let second = t.tape.differentiate(&seeds, &t.inputs).unwrap();
             [of(&t.tape, second[0].unwrap()), of(&t.tape, second[1].unwrap())]
         });
@@ -244,10 +242,6 @@ fn moved(x: &[f64], u: &[f64], h: f64) -> Vec<f64> {
 
 fn views(direction: &[Option<Array>]) -> Vec<Option<View<'_>>> {
     direction.iter().map(|a| a.as_ref().map(Array::view)).collect()
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[test]
@@ -284,12 +278,12 @@ fn derivatives_are_finite_differences_to_second_order() {
 #[test]
 fn tangents_agree_with_gradients() {
     let (field, influence) = input();
-    let u = [array(&wiggles(field.len(), 2.0)), array(&wiggles(influence.len(), 3.0))];
+    let u = [flat(&wiggles(field.len(), 2.0)), flat(&wiggles(influence.len(), 3.0))];
     let v = [wiggles(field.len(), 4.0), wiggles(influence.len(), 5.0)];
     let (_, gradient, second) = Taped::run([&field, &influence], Some([&v[0], &v[1]]));
-    let (field, influence, mesh, nodes) = (array(&field), array(&influence), mesh(), nodes());
+    let (field, influence, mesh, nodes) = (flat(&field), flat(&influence), mesh(), nodes());
     let (op, args) = (convolution(), args(&field, &influence, &mesh, &nodes));
-    let v = [array(&v[0]), array(&v[1])];
+    let v = [flat(&v[0]), flat(&v[1])];
     let direction = |u: &[Array; 2]| -> Vec<Option<Array>> {
         vec![Some(u[0].clone()), Some(u[1].clone()), None, None, None]
     };

@@ -8,4 +8,5 @@ mod linear_steps;
 mod mesh;
 mod pairs;
 mod storage;
+mod support;
 mod tape;

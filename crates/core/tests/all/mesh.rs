@@ -1,6 +1,7 @@
 //! Spreading to and gathering from a mesh through an op: values against sums over all nodes, adjointness, and
 //! derivatives against finite differences.
 
+use crate::support::{array, dot, wiggles};
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Serial, Threads};
@@ -114,14 +115,6 @@ const WAVES: usize = 210;
 const PTR: [i32; 4] = [0, 9, 9, 16];
 const ATOMS: usize = 16;
 const SYSTEMS: usize = 3;
-
-fn wiggles(n: usize, phase: f64) -> Vec<f64> {
-    (0..n).map(|i| (phase + 1.7 * i as f64 + 0.3 * (i * i) as f64).sin()).collect()
-}
-
-fn array(shape: &[usize], data: &[f64]) -> Array {
-    Array::from_f64(DType::F64, shape, data).unwrap()
-}
 
 /// Fractional coordinates, some far outside.
 fn coordinates() -> Vec<f64> {
@@ -246,10 +239,6 @@ fn a_system_has_the_same_bits_alone_and_in_a_batch() {
         };
         assert_eq!(alone.spread(&madelung_cpu::context()), together[b * NODES..(b + 1) * NODES]);
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// ⟨w, energy⟩, its gradient by coordinates, charges and influence, and the gradient of ⟨v, gradient⟩.

@@ -1,6 +1,6 @@
 //! Pair lists: three forms of one thing, and what is refused.
 
-use madelung_core::Result;
+use crate::support::refused;
 use madelung_core::batch::Batch;
 use madelung_core::pairs::{Csr, Kind, PairList, Shifts};
 use proptest::prelude::*;
@@ -14,11 +14,6 @@ fn full() -> PairList<'static> {
     let others = vec![1, 2, 0, 1, 1, 2, 0, 1];
     let shifts = vec![ZERO, BACK, ZERO, BACK, X, ZERO, X, ZERO];
     PairList::from_csr(vec![0i64, 2, 6, 8], others, shifts, 3, Kind::Full).unwrap()
-}
-
-fn refused<T: std::fmt::Debug>(result: Result<T>, argument: &str, what: &str) {
-    let text = result.unwrap_err().to_string();
-    assert!(text.starts_with(&format!("`{argument}`")) && text.contains(what), "{text}");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Storage types: stored arguments in every dtype against f64, and integers of both widths.
 
+use crate::support::{names, numbers};
+use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Evaluated, Op, Registry, Request};
 use madelung_core::pairs::{Kind, PairList};
 use madelung_core::tape::{Tape, Value};
-use madelung_core::{Error, Result};
 use std::sync::Arc;
 
 madelung_core::kernels! {
@@ -57,9 +58,7 @@ fn unit(dtype: DType) -> f64 {
 
 /// Numbers in (−1, 1), in no order.
 fn random(dtype: DType, seed: usize) -> Array {
-    let data: Vec<f64> =
-        (0..3 * N).map(|k| (12.9898 * (k + 1) as f64 + 78.233 * (seed + 1) as f64).sin()).collect();
-    Array::from_f64(dtype, &[N, 3], &data).expect("shapes fit")
+    Array::from_f64(dtype, &[N, 3], &numbers(seed, 3 * N)).expect("shapes fit")
 }
 
 fn types() -> Array {
@@ -165,16 +164,6 @@ fn on_a_tape() {
     let want = evaluate(&random(DType::BF16, 2), &random(DType::F64, 1), Some(&w), &[]).expect("a call");
     assert_eq!([f, r].map(|x| tape.gradient(x).cloned()), [0, 1].map(|n| want.gradients.get(n).cloned()));
     names(tape.backward(&[(sum, random(DType::F64, 3))]), "cotangent");
-}
-
-/// The error names the argument.
-fn names<T: std::fmt::Debug>(result: Result<T>, argument: &str) {
-    match result {
-        Err(Error::Argument { argument: named, expected, got }) => {
-            assert!(named.contains(argument), "`{named}`, not `{argument}`: expected {expected}, got {got}");
-        }
-        other => panic!("expected an error about `{argument}`, got {other:?}"),
-    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Small ops, a backend that counts launches, and an allocator that counts bytes.
 
+pub(crate) use crate::support::{array, names, numbers};
+use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::{Allocator, Heap};
@@ -8,7 +10,6 @@ use madelung_core::batch::Batch;
 use madelung_core::op::{Op, OpBuilder};
 use madelung_core::pairs::{Kind, PairList};
 use madelung_core::tape::{Tape, Value, Var};
-use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -158,15 +159,6 @@ pub(crate) fn on<'a>(backend: &'a Counting, allocator: &'a Bytes) -> Context<'a>
     Context { pool: &Serial, allocator, ..Context::new(backend) }
 }
 
-/// Numbers in (−1, 1), in no order.
-pub(crate) fn numbers(seed: usize, n: usize) -> Vec<f64> {
-    (0..n).map(|k| (12.9898 * (k + 1) as f64 + 78.233 * (seed + 1) as f64).sin()).collect()
-}
-
-pub(crate) fn array(shape: &[usize], data: &[f64]) -> Array {
-    Array::from_f64(DType::F64, shape, data).expect("shapes fit")
-}
-
 pub(crate) fn random(seed: usize, shape: &[usize]) -> Array {
     array(shape, &numbers(seed, shape.iter().product()))
 }
@@ -206,17 +198,6 @@ impl Atoms {
         let mut args = vec![positions.into(), width.into(), Value::Pairs(self.pairs.clone())];
         args.extend(batch.then(|| Value::Batch(self.batch.clone())));
         args
-    }
-}
-
-/// The error names the argument.
-pub(crate) fn names<T: std::fmt::Debug>(result: Result<T>, argument: &str) {
-    match result {
-        Err(Error::Argument { argument: named, expected, got }) => {
-            assert!(named.contains(argument), "`{named}`, not `{argument}`: expected {expected}, got {got}");
-            assert!(!expected.is_empty() && !got.is_empty());
-        }
-        other => panic!("expected an error about `{argument}`, got {other:?}"),
     }
 }
 
