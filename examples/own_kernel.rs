@@ -115,8 +115,8 @@ fn main() -> madelung::Result<()> {
             rho.into(),
             dispersion.into(),
             Value::Real(CUTOFF),
-            Value::Batch(batch.clone()),
-            Value::Pairs(pairs.clone()),
+            Value::Structure(batch.clone()),
+            Value::Structure(pairs.clone()),
         ]
     };
     let energy = tape.call(&op, arguments(r, rho))?[0];

@@ -29,7 +29,7 @@ pub mod backend {
 
 /// Batches of systems.
 pub mod batch {
-    pub use madelung_core::batch::Batch;
+    pub use madelung_core::structure::Batch;
 }
 
 /// Cells of periodic systems.
@@ -39,17 +39,17 @@ pub mod cell {
 
 /// Batches, pair lists and maps in the memory of a device.
 pub mod device {
-    pub use madelung_core::device::{DeviceArg, DeviceBatch, DeviceMap, DevicePairs, DeviceTranspose};
+    pub use madelung_core::structure::{DeviceBatch, DeviceMap, DevicePairs, DeviceTranspose};
 }
 
 /// Maps from rows to the elements that they belong to.
 pub mod map {
-    pub use madelung_core::map::Map;
+    pub use madelung_core::structure::Map;
 }
 
 /// Meshes of particle–mesh methods.
 pub mod mesh {
-    pub use madelung_core::mesh::Mesh;
+    pub use madelung_core::structure::Mesh;
 }
 
 /// Ops: kernels with named arguments, shapes and derivatives.
@@ -58,6 +58,7 @@ pub mod op {
         Arg, ArgKind, ArgSpec, Constraint, Cotangent, Direction, Evaluated, Linear, Op, OpBuilder,
         OutputSpec, Registry, Request, Size, Work,
     };
+    pub use madelung_core::structure::Structure;
 }
 
 /// Memory of large arrays, which is kept for later ones: bytes that are kept, and how to give them back.
@@ -67,7 +68,7 @@ pub mod memory {
 
 /// Pair lists and their formats.
 pub mod pairs {
-    pub use madelung_core::pairs::{Coo, Csr, Kind, Matrix, PairList, Shifts};
+    pub use madelung_core::structure::pairs::{Coo, Csr, Kind, Matrix, PairList, Shifts};
 }
 
 /// Reverse-mode differentiation of sequences of op calls, to any order.

@@ -29,11 +29,11 @@ impl Given {
     pub(crate) fn arg(&self) -> Arg<'_> {
         match self {
             Self::Array(array) => Arg::Array(array.view()),
-            Self::Batch(batch) => Arg::Batch(batch),
-            Self::Pairs(pairs) => Arg::Pairs(pairs),
-            Self::Grid(grid) => Arg::Grid(&**grid),
-            Self::Map(map) => Arg::Map(map),
-            Self::Mesh(mesh) => Arg::Mesh(mesh),
+            Self::Batch(batch) => Arg::Structure(batch),
+            Self::Pairs(pairs) => Arg::Structure(pairs),
+            Self::Grid(grid) => Arg::Structure(&**grid),
+            Self::Map(map) => Arg::Structure(map),
+            Self::Mesh(mesh) => Arg::Structure(mesh),
             Self::Real(x) => Arg::Real(*x),
             Self::Int(i) => Arg::Int(*i),
             Self::Zero => Arg::Zero,

@@ -5,8 +5,10 @@ use crate::common::systems::{left_handed_cell, random_system, triclinic_cell};
 use crate::support::{ALPHA, Call, dot, random};
 use madelung::array::{Array, DType};
 use madelung::electrostatics::registry;
-use madelung::op::Cotangent;
+use madelung::map::Map;
+use madelung::op::{Cotangent, Structure};
 use madelung::tape::{Tape, Value};
+use madelung_core::runtime::SlotArray;
 use std::sync::Arc;
 
 fn calls() -> Vec<Call> {
@@ -177,6 +179,20 @@ fn uniform_cotangent_is_the_same_everywhere() {
 }
 
 /// Records an op's call on a tape; gives the inputs by argument and the energies.
+/// A structured argument with arrays of its own.
+fn owned(structure: &dyn Structure) -> Arc<dyn Structure> {
+    match (structure.as_batch(), structure.as_pairs(), structure.as_mesh()) {
+        (Some(batch), ..) => Arc::new(batch.clone().into_owned()),
+        (_, Some(list), _) => Arc::new(list.clone().into_owned()),
+        (.., Some(mesh)) => Arc::new(*mesh),
+        _ => {
+            let of = structure.array(SlotArray::MapOf).expect("a map").expect("its elements");
+            let of = of.to_i32("map").expect("int32").into_owned();
+            Arc::new(Map::new(of, structure.sizes()[1].expect("a size")).expect("a map"))
+        }
+    }
+}
+
 fn record(
     tape: &mut Tape<'_>,
     call: &Call,
@@ -193,12 +209,7 @@ fn record(
                 Value::Var(x)
             }
             madelung::op::Arg::Array(view) => Value::Ints(Arc::new(view.to_array())),
-            madelung::op::Arg::Batch(b) => Value::Batch(Arc::new(b.clone().into_owned())),
-            madelung::op::Arg::Pairs(p) => Value::Pairs(Arc::new(p.clone().into_owned())),
-            madelung::op::Arg::Grid(_) => unreachable!("no op of the library has a grid"),
-            madelung::op::Arg::Device(_) => unreachable!("everything lies on the host"),
-            madelung::op::Arg::Map(m) => Value::Map(Arc::new(m.clone().into_owned())),
-            madelung::op::Arg::Mesh(m) => Value::Mesh(Arc::new(*m)),
+            madelung::op::Arg::Structure(structure) => Value::Structure(owned(structure)),
             madelung::op::Arg::Real(x) => Value::Real(x),
             madelung::op::Arg::Int(i) => Value::Int(i),
             madelung::op::Arg::Zero => Value::Zero,

@@ -115,9 +115,9 @@ impl Call {
             .zip(arrays)
             .map(|(name, array)| match (name, array) {
                 (_, Some(array)) => Arg::Array(array.view()),
-                ("atoms", _) => Arg::Batch(&self.atoms),
-                ("waves", _) => Arg::Batch(&self.waves),
-                ("pairs", _) => Arg::Pairs(&self.pairs),
+                ("atoms", _) => Arg::Structure(&self.atoms),
+                ("waves", _) => Arg::Structure(&self.waves),
+                ("pairs", _) => Arg::Structure(&self.pairs),
                 ("cutoff", _) => Arg::Real(self.cutoff),
                 ("prefactor", _) => Arg::Real(1.3),
                 ("strain", _) => Arg::Zero,

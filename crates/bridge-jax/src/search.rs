@@ -11,9 +11,9 @@ use crate::runtime::{on_stream, scratch_of};
 use madelung_core::array::{DType, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::Threads;
-use madelung_core::batch::Batch;
-use madelung_core::device::DeviceBatch;
-use madelung_core::pairs::Kind;
+use madelung_core::structure::Batch;
+use madelung_core::structure::DeviceBatch;
+use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::{Cuda, Stream, measure};
 use madelung_neighbors::{

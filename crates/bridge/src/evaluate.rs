@@ -1,11 +1,12 @@
 //! A call of a member.
 
-use crate::arguments::{Made, arguments, make, size_of};
-use crate::{Counts, Entry, Member, NEGATIVE, device};
+use crate::arguments::Inputs;
+use crate::{Counts, Entry, Member, NEGATIVE};
 use madelung_core::Result;
-use madelung_core::array::{Place, View};
+use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::op::{Cotangent, Evaluated, Request, Size};
+use madelung_core::structure::Structure;
 
 impl Entry {
     /// What the member computes from the `tensors` and `numbers` (integers, or the bits of floats) that stand for the
@@ -22,29 +23,25 @@ impl Entry {
         extra: &[Option<View<'_>>],
         want: u64,
     ) -> Result<Evaluated> {
-        if context.backend.place() == Place::Host {
-            let made = make(self, tensors, numbers)?;
-            return self.run(context, tensors, numbers, &made, extra, want);
-        }
-        let mut rooms = device::rooms(context, self, tensors, numbers)?;
-        let done = device::make(self, tensors, numbers, &mut rooms)
-            .and_then(|made| self.run(context, tensors, numbers, &made, extra, want));
-        device::close(context, rooms);
+        let inputs = Inputs::new(self, tensors, numbers);
+        let structures = inputs.structures(context)?;
+        let done = self.run(context, &inputs, &structures, extra, want);
+        let arrays = structures.into_iter().flatten().flat_map(|structure| structure.into_arrays());
+        arrays.for_each(|array| context.allocator.recycle(array));
         done
     }
 
-    fn run(
+    fn run<'a>(
         &self,
         context: &Context<'_>,
-        tensors: &[View<'_>],
-        numbers: &[u64],
-        made: &[Made<'_>],
+        inputs: &Inputs<'a, '_>,
+        structures: &'a [Option<Box<dyn Structure + 'a>>],
         extra: &[Option<View<'_>>],
         want: u64,
     ) -> Result<Evaluated> {
-        let args = arguments(self, tensors, numbers, made)?;
+        let args = inputs.arguments(structures);
         let rows = |n: usize| match self.op.outputs[n].shape.as_slice() {
-            [Size::Dim(dim)] => size_of(self, tensors, numbers, dim).ok(),
+            [Size::Dim(dim)] => inputs.size_of(dim).ok(),
             _ => None,
         };
         let (op, reals) = (&self.op, &self.reals);

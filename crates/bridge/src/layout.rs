@@ -1,67 +1,27 @@
-//! How an op's arguments lie in a framework's call: tensors, integers and floats. A structured argument is several of
-//! them, in a fixed order.
+//! Layout of an op's arguments in the call of a framework: tensors, integers and floats. A structured argument is several
+//! of them, in a fixed order.
 
 use madelung_core::op::{ArgKind, Op, Size};
+pub use madelung_core::structure::Part;
+pub use madelung_core::structure::pairs::{CHECKED, KINDS};
+use madelung_core::structure::{Says, parts};
 use madelung_core::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The type of an input.
+/// Type of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Type {
-    /// A tensor.
+    /// Tensor.
     Tensor,
-    /// A 64-bit integer.
+    /// 64-bit integer.
     Int,
-    /// A double.
+    /// Double.
     Float,
 }
 
-/// What an input is of its argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// A differentiable array. One that is zero in every call may come as an empty tensor of shape (0,).
-    Real,
-    /// An array of integers.
-    Ints,
-    /// The system of each row of a batch, (rows,).
-    BatchIdx,
-    /// The number of systems, where no array has it.
-    Systems,
-    /// Where the pairs of each row begin, (rows + 1,).
-    Ptr,
-    /// The column of each pair, (P,).
-    Others,
-    /// The image of each pair, (P, 3).
-    Shifts,
-    /// The kind of a list: see [`KINDS`] and [`CHECKED`].
-    ListKind,
-    /// The number of columns, where no array has it.
-    Columns,
-    /// The element of each row of a map, (rows,).
-    MapOf,
-    /// The number of elements, where no array has it.
-    Into,
-    /// One of the three sizes of a mesh.
-    MeshSize,
-    /// The order of its splines.
-    SplineOrder,
-    /// A real attribute.
-    Scalar,
-    /// An integer attribute.
-    IntScalar,
-}
-
-/// The kinds of pair lists, by their numbers in a call.
-pub const KINDS: [&str; 3] = ["full", "half", "directed"];
-
-/// Added to the kind of a list that is known to be what it says (Madelung's own search made it, or a call has checked
-/// it before): the call then checks that every index is in range, and not once more that a full list is full.
-pub const CHECKED: i64 = 4;
-
-/// An input of an op in a framework.
+/// Input of an op in a framework.
 #[derive(Clone, Debug, Serialize)]
 pub struct Input {
     /// Its name.
@@ -71,8 +31,11 @@ pub struct Input {
     pub kind: Type,
     /// The argument of the op that it belongs to.
     pub arg: usize,
-    /// What it is of it.
+    /// The part of the argument that it is.
     pub part: Part,
+    /// Content of a part of a structured argument.
+    #[serde(skip)]
+    pub(crate) says: Option<Says>,
 }
 
 /// The inputs that stand for an op's arguments.
@@ -83,42 +46,23 @@ pub fn inputs(op: &Op) -> Result<Vec<Input>> {
     // Arrays that may come empty say nothing about sizes.
     let mut known: BTreeSet<&str> = BTreeSet::new();
     for arg in &op.args {
-        match &arg.kind {
-            ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape } => {
-                known.extend(
-                    shape.iter().filter_map(|s| if let Size::Dim(d) = s { Some(&**d) } else { None }),
-                );
-            }
-            ArgKind::Batch { rows, .. } | ArgKind::Map { rows, .. } | ArgKind::Pairs { rows, .. } => {
-                known.insert(rows);
-            }
-            _ => {}
+        if let ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape } = &arg.kind {
+            known.extend(shape.iter().filter_map(|s| if let Size::Dim(d) = s { Some(&**d) } else { None }));
+        }
+        if let Some(declared) = arg.kind.structure().filter(|declared| !declared.is_grid) {
+            known.extend(parts(declared.kind).iter().filter_map(|part| match part.says {
+                Says::Rows(dim, _) => declared.dims[dim],
+                _ => None,
+            }));
         }
     }
     let mut inputs = vec![];
     for (arg, spec) in op.args.iter().enumerate() {
-        let mut add = |suffix: &str, kind: Type, part: Part| {
-            inputs.push(Input { name: format!("{}{suffix}", spec.name), kind, arg, part });
+        let mut add = |suffix: &str, kind: Type, part: Part, says: Option<Says>| {
+            inputs.push(Input { name: format!("{}{suffix}", spec.name), kind, arg, part, says });
         };
-        match &spec.kind {
-            ArgKind::Real { .. } => add("", Type::Tensor, Part::Real),
-            ArgKind::Ints { .. } => add("", Type::Tensor, Part::Ints),
-            ArgKind::Batch { systems, .. } => {
-                add("", Type::Tensor, Part::BatchIdx);
-                if !known.contains(&**systems) {
-                    add("_systems", Type::Int, Part::Systems);
-                }
-            }
-            ArgKind::Pairs { columns, .. } => {
-                add("_ptr", Type::Tensor, Part::Ptr);
-                add("", Type::Tensor, Part::Others);
-                add("_shifts", Type::Tensor, Part::Shifts);
-                add("_kind", Type::Int, Part::ListKind);
-                if !known.contains(&**columns) {
-                    add("_columns", Type::Int, Part::Columns);
-                }
-            }
-            ArgKind::Grid { .. } => {
+        match (&spec.kind, spec.kind.structure()) {
+            (_, Some(declared)) if declared.is_grid => {
                 let message = format!(
                     "{} queries the grid `{}`, which no framework passes yet: search first, and give the op a pair list",
                     op.full_name(),
@@ -126,23 +70,22 @@ pub fn inputs(op: &Op) -> Result<Vec<Input>> {
                 );
                 return Err(Error::Unsupported(message));
             }
-            ArgKind::Map { into, .. } => {
-                add("", Type::Tensor, Part::MapOf);
-                if !known.contains(&**into) {
-                    add("_into", Type::Int, Part::Into);
+            (_, Some(declared)) => {
+                for part in parts(declared.kind) {
+                    let kind = match part.says {
+                        Says::Rows(..) | Says::Entries => Type::Tensor,
+                        Says::Size(dim) if declared.dims[dim].is_some_and(|dim| known.contains(dim)) => {
+                            continue;
+                        }
+                        Says::Number | Says::Size(_) => Type::Int,
+                    };
+                    add(part.suffix, kind, part.part, Some(part.says));
                 }
             }
-            ArgKind::Mesh { systems, .. } => {
-                for suffix in ["_k1", "_k2", "_k3"] {
-                    add(suffix, Type::Int, Part::MeshSize);
-                }
-                add("_order", Type::Int, Part::SplineOrder);
-                if !known.contains(&**systems) {
-                    add("_systems", Type::Int, Part::Systems);
-                }
-            }
-            ArgKind::Scalar => add("", Type::Float, Part::Scalar),
-            ArgKind::IntScalar => add("", Type::Int, Part::IntScalar),
+            (ArgKind::Real { .. }, _) => add("", Type::Tensor, Part::Real, None),
+            (ArgKind::Ints { .. }, _) => add("", Type::Tensor, Part::Ints, None),
+            (ArgKind::Scalar, _) => add("", Type::Float, Part::Scalar, None),
+            _ => add("", Type::Int, Part::IntScalar, None),
         }
     }
     Ok(inputs)

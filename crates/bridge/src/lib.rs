@@ -5,7 +5,6 @@
 //! No framework is named here. How its arrays become views, and results its arrays, is the business of each bridge.
 
 mod arguments;
-mod device;
 pub mod dlpack;
 mod evaluate;
 pub mod layout;

@@ -2,16 +2,10 @@
 
 pub mod array;
 pub mod backend;
-pub mod batch;
 pub mod cell;
-pub mod device;
 mod error;
-pub mod grid;
-mod integers;
-pub mod map;
-pub mod mesh;
 pub mod op;
-pub mod pairs;
+pub mod structure;
 pub mod tape;
 
 pub use error::{Error, Result};

@@ -2,8 +2,8 @@
 
 use crate::{Cpu, fft, launch, reduce};
 use madelung_core::array::{Array, DType, Data, DataMut, Place, View};
-use madelung_core::backend::{Backend, Check, Context, LaunchArgs, Waves, Weights};
-use madelung_core::device::DevicePairs;
+use madelung_core::backend::{Backend, Check, Context, Launch, Waves, Weights};
+use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 use std::any::Any;
 
@@ -47,9 +47,8 @@ impl Backend for Cpu {
         Place::Host
     }
 
-    fn launch(&self, context: &Context<'_>, args: &mut LaunchArgs<'_>) -> Result<()> {
-        args.check()?;
-        launch::run(context, args, self.isa());
+    fn launch(&self, context: &Context<'_>, launch: &mut Launch<'_>) -> Result<()> {
+        launch::run(context, launch, self.isa());
         Ok(())
     }
 
@@ -130,7 +129,7 @@ impl Backend for Cpu {
         }
     }
 
-    fn transpose(&self, _context: &Context<'_>, _list: &DevicePairs<'_>) -> Result<[Array; 3]> {
+    fn transpose(&self, _context: &Context<'_>, _list: &dyn Structure) -> Result<[Array; 3]> {
         Err(Error::argument("neighbor_list", "a list of the host", "one in the memory of a device"))
     }
 

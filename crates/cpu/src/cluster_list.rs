@@ -8,9 +8,9 @@
 
 use madelung_core::array::Buffer;
 use madelung_core::backend::pool::{Pool, map_tasks};
-use madelung_core::pairs::PairList;
-use madelung_core::pairs::order::{IMAGES, Ordered, SpatialOrder};
 use madelung_core::runtime::{ClusterEntry, ClusterRun};
+use madelung_core::structure::PairList;
+use madelung_core::structure::pairs::order::{IMAGES, Ordered, SpatialOrder};
 
 /// An image as one number, linear in it.
 fn code(image: [i32; 3]) -> u64 {

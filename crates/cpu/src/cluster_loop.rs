@@ -10,12 +10,12 @@ use crate::launch::Shared;
 use madelung_core::array::{Buffer, DType, Data, Plain};
 use madelung_core::backend::PairLoops;
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
-use madelung_core::backend::{Bound, LaunchArgs};
-use madelung_core::pairs::Kind;
-use madelung_core::pairs::order::{Ordered, SpatialOrder, wrapped};
+use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::lanes::{Elem, Isa};
 use madelung_core::runtime::{ClusterForm, ClusterPiece, RunClusters};
 use madelung_core::runtime::{ParamKind, Role};
+use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::pairs::order::{Ordered, SpatialOrder, wrapped};
 
 /// Atoms and pairs for each atom from which a system is faster in clusters.
 const WORTH: [usize; 2] = [512, 64];
@@ -50,7 +50,7 @@ fn zeros(n: usize, size: usize) -> Buffer<Line> {
 pub(crate) fn sums(
     loops: PairLoops,
     pool: &dyn Pool,
-    launch: &LaunchArgs<'_>,
+    launch: &Launch<'_>,
     shared: &Shared,
     isa: Isa,
 ) -> Option<Sums> {
@@ -97,13 +97,13 @@ pub(crate) fn sums(
 }
 
 /// An order for a list that has none.
-fn order(launch: &LaunchArgs<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
+fn order(launch: &Launch<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
     let Some(Bound::Input(positions)) = launch.array(form.positions, Role::VALUE) else { return None };
     let one;
     let batch = match launch.part.batch.and_then(|p| launch.batch(p)) {
         Some(batch) => batch,
         None => {
-            one = madelung_core::batch::Batch::single(launch.rows()).ok()?;
+            one = madelung_core::structure::Batch::single(launch.rows()).ok()?;
             &one
         }
     };
@@ -111,7 +111,7 @@ fn order(launch: &LaunchArgs<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
 }
 
 /// The cell of each system; none where images play no part.
-fn cells(launch: &LaunchArgs<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f64; 3]; 3]> {
+fn cells(launch: &Launch<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f64; 3]; 3]> {
     let Some(Bound::Input(view)) = form.cell.and_then(|cell| launch.array(cell, Role::VALUE)) else {
         return vec![];
     };
@@ -121,7 +121,7 @@ fn cells(launch: &LaunchArgs<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f
 }
 
 struct Work<'a> {
-    launch: &'a LaunchArgs<'a>,
+    launch: &'a Launch<'a>,
     form: &'a ClusterForm,
     shared: &'a Shared,
     entry: RunClusters,

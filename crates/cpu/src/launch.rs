@@ -6,11 +6,11 @@
 #![expect(unsafe_code, reason = "generated code is called here, and pointers are made for it")]
 
 use crate::cluster_loop;
-use madelung_core::array::{Array, Buffer, DType, DataMut};
+use madelung_core::array::{Buffer, DType, DataMut};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
-use madelung_core::backend::{Bound, Context, LaunchArgs};
-use madelung_core::pairs::PairList;
+use madelung_core::backend::{Bound, Context, Launch, OutputArray};
 use madelung_core::runtime::{Elem, Isa, LaunchAbi, ParamKind, Role, Run, SlotArray};
+use madelung_core::structure::{Batch, Mesh, PairList, Structure};
 
 /// Rows per chunk, where rows do not loop over data and where they do.
 const CHUNK: [usize; 2] = [4096, 64];
@@ -29,7 +29,7 @@ unsafe impl Sync for Shared {}
 struct Scratch(Vec<(usize, usize)>);
 
 impl Scratch {
-    fn of(launch: &LaunchArgs<'_>) -> Self {
+    fn of(launch: &Launch<'_>) -> Self {
         let slots = launch.part.slots.iter().enumerate();
         Self(
             slots
@@ -51,7 +51,7 @@ impl Scratch {
     }
 }
 
-pub(crate) fn run(context: &Context<'_>, launch: &mut LaunchArgs<'_>, isa: Isa) {
+pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
     let part = launch.part;
     let entry = match launch.dtype {
         DType::F32 => part.run.f32[isa as usize],
@@ -84,12 +84,13 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut LaunchArgs<'_>, isa: Isa) 
 }
 
 /// A rough number of nanoseconds.
-fn cost(launch: &LaunchArgs<'_>) -> usize {
+fn cost(launch: &Launch<'_>) -> usize {
     let rows = launch.rows();
     if !launch.part.loops {
         return rows * 10;
     }
-    if let Some((_, mesh)) = launch.meshes.first() {
+    let structures = || launch.structures.iter().map(|(_, structure)| *structure);
+    if let Some(mesh) = structures().find_map(Structure::as_mesh) {
         return rows * 2 * mesh.spline_order().pow(3);
     }
     // Channels run on lanes.
@@ -98,10 +99,12 @@ fn cost(launch: &LaunchArgs<'_>) -> usize {
         _ => None,
     });
     let rows = rows * channels.max().unwrap_or(1).max(1);
-    let pairs: usize = launch.pairs.iter().map(|(_, list)| list.len()).sum();
-    let members = launch.dims.iter().copied().max().unwrap_or(0)
-        / launch.batches.first().map_or(1, |b| b.1.systems().max(1));
-    if launch.pairs.is_empty() { rows * members * 2 } else { rows + pairs * 5 }
+    let lists = || structures().filter_map(Structure::as_pairs);
+    if lists().next().is_some() {
+        return rows + lists().map(PairList::len).sum::<usize>() * 5;
+    }
+    let systems = structures().find_map(Structure::as_batch).map_or(1, Batch::systems);
+    rows * 2 * (launch.dims.iter().copied().max().unwrap_or(0) / systems.max(1))
 }
 
 /// (system, first row, last row + 1)
@@ -146,75 +149,47 @@ fn chunked(
     if tasks == 1 { task(0) } else { map_tasks(pool, tasks, task).concat() }
 }
 
-fn pointers(launch: &mut LaunchArgs<'_>) -> LaunchAbi {
-    let mut l = launch.abi();
-    for (n, slot) in launch.part.slots.iter().enumerate() {
-        if launch.part.scattered.contains(&n) {
-            continue;
-        }
+fn pointers(launch: &mut Launch<'_>) -> LaunchAbi {
+    let (part, mut l) = (launch.part, launch.abi());
+    for (n, slot) in part.slots.iter().enumerate() {
         l.pointers[n] = match slot.array {
-            SlotArray::Values(role) => {
-                let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
-                match bound.map(|(_, b)| b) {
-                    Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
-                    Some(Bound::Output { array, adds }) => {
-                        l.adds |= u64::from(*adds) << n;
-                        if !*adds && launch.part.added.contains(&n) {
-                            clear(array);
-                        }
-                        array.pointer_mut()
+            _ if part.scattered.contains(&n) => continue,
+            // Each task has scratch of its own.
+            SlotArray::Scratch(_) => continue,
+            SlotArray::Values(role) => match (launch.output(slot.param, role), part.added.contains(&n)) {
+                (Some(mut output), is_sum) => {
+                    l.adds |= u64::from(output.adds) << n;
+                    if !output.adds && is_sum {
+                        clear(&mut output);
                     }
-                    Some(Bound::Unwanted) | None => std::ptr::null_mut(),
+                    output.pointer_mut()
                 }
-            }
-            SlotArray::SystemOf => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.idx())),
-            // Each task has its own: see `Room`.
-            SlotArray::Scratch(_) => std::ptr::null_mut(),
-            SlotArray::Members => launch.batch(slot.param).map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
-            SlotArray::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
-            SlotArray::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
-            list => {
-                launch.pair_list(slot.param).map_or(std::ptr::null_mut(), |pairs| list_array(pairs, list))
+                (None, _) => match launch.array(slot.param, role) {
+                    Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
+                    _ => std::ptr::null_mut(),
+                },
+            },
+            array => {
+                let integers = launch.integers(slot.param, array);
+                integers.map_or(std::ptr::null_mut(), |view| view.data().pointer().cast_mut())
             }
         };
     }
     l
 }
 
-fn ints<T>(d: &[T]) -> *mut u8 {
-    d.as_ptr().cast_mut().cast()
-}
-
-fn list_array(pairs: &PairList<'_>, array: SlotArray) -> *mut u8 {
-    let transpose = || pairs.transpose().ok();
-    let none = std::ptr::null_mut();
-    match array {
-        SlotArray::Start => ints(pairs.starts()),
-        SlotArray::End => ints(pairs.ends()),
-        SlotArray::Column => ints(pairs.others()),
-        SlotArray::ColumnStart => transpose().map_or(none, |t| ints(t.starts())),
-        SlotArray::PairRow => transpose().map_or(none, |t| ints(t.rows())),
-        SlotArray::PairEntry => transpose().map_or(none, |t| ints(t.entries())),
-        SlotArray::PackedShift => pairs.stored_shifts().packed().map_or(none, ints),
-        _ => pairs.stored_shifts().as_triples().map_or(none, ints),
-    }
-}
-
 /// Adds the chunks' sums to their targets, in order.
-fn reduce(launch: &mut LaunchArgs<'_>, chunks: &[Chunk], partials: &[f64]) {
+fn reduce(launch: &mut Launch<'_>, chunks: &[Chunk], partials: &[f64]) {
     let reductions = launch.part.reductions;
     let sums = reductions.len();
-    for ((param, role), bound) in &mut launch.arrays {
-        if let Bound::Output { array, adds: false } = bound
-            && reductions.iter().any(|r| (r.param, r.role) == (*param, *role))
-        {
-            clear(array);
+    for r in reductions {
+        if let Some(mut output) = launch.output(r.param, r.role).filter(|output| !output.adds) {
+            clear(&mut output);
         }
     }
     for (r, reduction) in reductions.iter().enumerate() {
         let kernel = launch.kernel;
-        let bound = launch.arrays.iter_mut().find(|(key, _)| *key == (reduction.param, reduction.role));
-        let Some((_, Bound::Output { array, .. })) = bound else { continue };
+        let Some(mut output) = launch.output(reduction.param, reduction.role) else { continue };
         let stride = match kernel.params[reduction.param].kind {
             ParamKind::Real { components, .. } | ParamKind::Output { components, .. } => components,
             _ => 1,
@@ -228,21 +203,21 @@ fn reduce(launch: &mut LaunchArgs<'_>, chunks: &[Chunk], partials: &[f64]) {
                 n += 1;
             }
             let row = if reduction.batch.is_some() { system } else { 0 };
-            add_at(array, row * stride + reduction.component, sum);
+            add_at(&mut output, row * stride + reduction.component, sum);
         }
     }
 }
 
-fn clear(array: &mut Array) {
-    match array.data_mut() {
+fn clear(output: &mut OutputArray<'_>) {
+    match output.data_mut() {
         Some(DataMut::F32(d)) => d.fill(0.0),
         Some(DataMut::F64(d)) => d.fill(0.0),
         None => {}
     }
 }
 
-fn add_at(array: &mut Array, at: usize, x: f64) {
-    match array.data_mut() {
+fn add_at(output: &mut OutputArray<'_>, at: usize, x: f64) {
+    match output.data_mut() {
         Some(DataMut::F32(d)) => d[at] = (f64::from(d[at]) + x) as f32,
         Some(DataMut::F64(d)) => d[at] += x,
         None => {}
@@ -250,7 +225,7 @@ fn add_at(array: &mut Array, at: usize, x: f64) {
 }
 
 /// The lengths of the arrays that rows add to at each other's elements; none where it is not wanted.
-fn scattered_lens(launch: &LaunchArgs<'_>) -> Vec<Option<usize>> {
+fn scattered_lens(launch: &Launch<'_>) -> Vec<Option<usize>> {
     let len = |n: &usize| {
         let slot = launch.part.slots[*n];
         let SlotArray::Values(role) = slot.array else { return None };
@@ -264,7 +239,7 @@ fn scattered_lens(launch: &LaunchArgs<'_>) -> Vec<Option<usize>> {
 }
 
 /// The slot and the shape of the mesh whose nodes are all that the part's rows add to.
-fn planes(launch: &LaunchArgs<'_>) -> Option<(usize, madelung_core::mesh::Mesh)> {
+fn planes(launch: &Launch<'_>) -> Option<(usize, Mesh)> {
     let param = launch.part.planes?;
     let slot = launch.part.slots.iter().position(|s| s.param == param && s.array == SlotArray::MeshShape)?;
     Some((slot, *launch.mesh(param)?))
@@ -274,33 +249,30 @@ fn planes(launch: &LaunchArgs<'_>) -> Option<(usize, madelung_core::mesh::Mesh)>
 /// rows, for any number of tasks.
 fn by_planes(
     pool: &dyn Pool,
-    launch: &mut LaunchArgs<'_>,
+    launch: &mut Launch<'_>,
     shared: &Shared,
     scratch: &Scratch,
     entry: Run,
     mesh_slot: usize,
-    mesh: &madelung_core::mesh::Mesh,
+    mesh: &Mesh,
 ) {
     let (part, rows) = (launch.part, launch.rows());
     let mut all = Shared(shared.0);
     // f64 arrays take the sums as they are, others when these are whole.
     let mut sums: Vec<Option<Buffer<f64>>> = vec![];
     for (len, n) in scattered_lens(launch).into_iter().zip(part.scattered) {
-        let slot = part.slots[*n];
-        let of_slot = |key: &(usize, Role)| slot.param == key.0 && slot.array == SlotArray::Values(key.1);
-        let bound = launch.arrays.iter_mut().find(|(key, _)| of_slot(key)).map(|(_, bound)| bound);
         let mut sum: Option<Buffer<f64>> = None;
-        all.0.pointers[*n] = match bound {
-            Some(Bound::Output { array, adds }) => match array.data_mut() {
-                Some(DataMut::F64(d)) => {
-                    if !*adds {
+        all.0.pointers[*n] = match output_of(launch, *n) {
+            Some(mut output) => match (output.adds, output.data_mut()) {
+                (adds, Some(DataMut::F64(d))) => {
+                    if !adds {
                         d.fill(0.0);
                     }
                     d.as_mut_ptr().cast()
                 }
                 _ => sum.insert(Buffer::zeros(len.unwrap_or(0))).as_mut_ptr().cast(),
             },
-            _ => std::ptr::null_mut(),
+            None => std::ptr::null_mut(),
         };
         sums.push(sum);
     }
@@ -324,24 +296,25 @@ fn by_planes(
     }
 }
 
-/// Adds up `sums` into the array of a slot, where it is wanted.
-fn add_to_output(pool: &dyn Pool, launch: &mut LaunchArgs<'_>, slot: usize, sums: &[&[f64]]) {
+/// The array that a slot writes, where it is wanted.
+fn output_of<'l>(launch: &'l mut Launch<'_>, slot: usize) -> Option<OutputArray<'l>> {
     let slot = launch.part.slots[slot];
-    let bound = launch
-        .arrays
-        .iter_mut()
-        .find(|(key, _)| slot.array == SlotArray::Values(key.1) && slot.param == key.0);
-    let Some((_, Bound::Output { array, adds })) = bound else { return };
-    match array.data_mut() {
-        Some(DataMut::F32(d)) => add_up(pool, d, sums, *adds),
-        Some(DataMut::F64(d)) => add_up(pool, d, sums, *adds),
-        None => {}
+    if let SlotArray::Values(role) = slot.array { launch.output(slot.param, role) } else { None }
+}
+
+/// Adds up `sums` into the array of a slot, where it is wanted.
+fn add_to_output(pool: &dyn Pool, launch: &mut Launch<'_>, slot: usize, sums: &[&[f64]]) {
+    let Some(mut output) = output_of(launch, slot) else { return };
+    match (output.adds, output.data_mut()) {
+        (adds, Some(DataMut::F32(d))) => add_up(pool, d, sums, adds),
+        (adds, Some(DataMut::F64(d))) => add_up(pool, d, sums, adds),
+        (_, None) => {}
     }
 }
 
 fn scattered(
     pool: &dyn Pool,
-    launch: &mut LaunchArgs<'_>,
+    launch: &mut Launch<'_>,
     shared: &Shared,
     scratch: &Scratch,
     entry: Run,

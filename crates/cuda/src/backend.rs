@@ -5,8 +5,9 @@ use crate::memory::{Arena, Rooms, address};
 use crate::primitives::{self as raw, Compiled, Length, Queue, Segments, Status, WeightOf};
 use crate::{Device, Stream, launch, validation};
 use madelung_core::array::{Array, DType, Place, View};
-use madelung_core::backend::{Backend, Check, Context, LaunchArgs, Waves, Weights};
-use madelung_core::device::DevicePairs;
+use madelung_core::backend::{Backend, Check, Context, Launch, Waves, Weights};
+use madelung_core::runtime::SlotArray;
+use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 use std::any::Any;
 
@@ -124,8 +125,8 @@ impl Backend for Cuda {
         Place::Cuda(self.device().ordinal())
     }
 
-    fn launch(&self, context: &Context<'_>, args: &mut LaunchArgs<'_>) -> Result<()> {
-        launch::run(self, context, args)
+    fn launch(&self, context: &Context<'_>, launch: &mut Launch<'_>) -> Result<()> {
+        launch::run(self, context, launch)
     }
 
     fn begin(
@@ -207,16 +208,19 @@ impl Backend for Cuda {
         )
     }
 
-    fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]> {
-        let (capacity, columns) = (list.capacity(), list.columns());
+    fn transpose(&self, context: &Context<'_>, list: &dyn Structure) -> Result<[Array; 3]> {
+        let [Some(list_rows), Some(columns), Some(capacity)] = list.sizes() else {
+            return Err(Error::argument("neighbor_list", "a pair list", list.describe()));
+        };
+        let of = |array: SlotArray| Ok(list.array(array)?.map_or(0, |view| address(&view)));
         let starts = context.allocator.room(DType::I64, &[columns + 1])?;
         let rows = context.allocator.room(DType::I32, &[capacity])?;
         let entries = context.allocator.room(DType::I32, &[capacity])?;
         let from = raw::List {
-            starts: address(list.starts()),
-            ends: address(list.ends()),
-            rows: list.rows(),
-            others: address(list.others()),
+            starts: of(SlotArray::Start)?,
+            ends: of(SlotArray::End)?,
+            rows: list_rows,
+            others: of(SlotArray::Column)?,
             columns,
             entries: Length::new(capacity),
         };

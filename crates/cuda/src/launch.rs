@@ -5,12 +5,11 @@ use crate::memory::{Rooms, address};
 use crate::primitives::{self as raw, Compiled, Length, Segments, Target, Text};
 use crate::validation::arguments;
 use crate::{Cuda, Device, Function, Program};
-use madelung_core::Result;
-use madelung_core::array::DType;
+use madelung_core::array::{DType, Data};
 use madelung_core::backend::Context;
-use madelung_core::backend::{Backend, Bound, LaunchArgs};
-use madelung_core::device::DeviceArg;
+use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::{Division, FINISH_SCATTERED, PRELUDE, Part, SCATTERED_BYTES, SlotArray};
+use madelung_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -72,7 +71,7 @@ fn function(device: &'static Device, part: &'static Part, form: Form) -> Result<
 
 /// The threads of a row. The bits of a sum depend on it, and a system is to have the same ones alone and in a batch: so it
 /// depends on the part and the width of channels, and never on how long the rows of this call are.
-fn lanes(part: &Part, launch: &LaunchArgs<'_>) -> u32 {
+fn lanes(part: &Part, launch: &Launch<'_>) -> u32 {
     match part.cuda.lanes {
         Division::None => 1,
         // Rows of lists are tens to hundreds long, systems hundreds and more.
@@ -99,50 +98,52 @@ struct Scattered {
 }
 
 /// Runs a part.
-pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
-    launch.check_at(cuda.place())?;
+pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -> Result<()> {
     let (part, rows, stream) = (launch.part, launch.rows(), cuda.stream);
     let mut bound = launch.abi();
     bound.status = launch.word.map_or(std::ptr::null_mut(), |word| pointer(address(&word.view())).cast());
     let mut rooms = Rooms::new(context);
     let mut scattered = vec![];
     for (n, slot) in part.slots.iter().enumerate() {
-        let device = launch.on_device(slot.param);
         let at = match slot.array {
-            SlotArray::Values(role) => {
-                let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
-                match found.map(|(_, bound)| bound) {
-                    Some(Bound::Input(view)) => address(view),
-                    Some(Bound::Output { array, adds }) => {
-                        bound.adds |= u64::from(*adds) << n;
-                        let (view, adds) = (array.view(), *adds);
-                        let (to, elements) = (address(&view), view.len());
-                        if part.scattered.contains(&n) && !cuda.atomics {
-                            let words = elements * SCATTERED_BYTES / size_of::<f64>();
-                            let sums = rooms.open(words)?;
-                            // SAFETY: the room has as many bytes.
-                            unsafe { stream.zero(sums, words * size_of::<f64>())? };
-                            scattered.push(Scattered { sums, to, elements: elements as i64, adds });
-                            sums
-                        } else {
-                            if !adds && (part.added.contains(&n) || part.scattered.contains(&n)) {
-                                // SAFETY: the array has as many elements of this size.
-                                unsafe { stream.zero(to, elements * view.dtype().size())? };
-                            }
-                            to
+            SlotArray::Values(role) => match launch.output(slot.param, role) {
+                Some(output) => {
+                    bound.adds |= u64::from(output.adds) << n;
+                    let (view, adds) = (output.view(), output.adds);
+                    let (to, elements) = (address(&view), view.len());
+                    if part.scattered.contains(&n) && !cuda.atomics {
+                        let words = elements * SCATTERED_BYTES / size_of::<f64>();
+                        let sums = rooms.open(words)?;
+                        // SAFETY: the room has as many bytes.
+                        unsafe { stream.zero(sums, words * size_of::<f64>())? };
+                        scattered.push(Scattered { sums, to, elements: elements as i64, adds });
+                        sums
+                    } else {
+                        if !adds && (part.added.contains(&n) || part.scattered.contains(&n)) {
+                            // SAFETY: the array has as many elements of this size.
+                            unsafe { stream.zero(to, elements * view.dtype().size())? };
                         }
+                        to
                     }
-                    Some(Bound::Unwanted) | None => 0,
                 }
-            }
+                None => match launch.array(slot.param, role) {
+                    Some(Bound::Input(view)) => address(view),
+                    _ => 0,
+                },
+            },
             SlotArray::Scratch(dim) => rooms.open(rows * launch.dims[dim])?,
-            SlotArray::MeshShape => {
-                let Some(mesh) = launch.mesh(slot.param) else { continue };
-                let shape = rooms.open(3)?;
-                write_shape(cuda, shape, mesh.shape())?;
-                shape
-            }
-            array => of_device(device, array),
+            array => match launch.integers(slot.param, array) {
+                Some(view) => match view.data() {
+                    // Integers that go with the launch.
+                    Data::I32(shape) => {
+                        let to = rooms.open(shape.len().div_ceil(2))?;
+                        write_shape(cuda, to, shape)?;
+                        to
+                    }
+                    _ => address(&view),
+                },
+                None => 0,
+            },
         };
         bound.pointers[n] = pointer(at);
     }
@@ -193,30 +194,6 @@ fn pointer(address: u64) -> *mut u8 {
     std::ptr::without_provenance_mut(address as usize)
 }
 
-/// An integer array of what lies on the device; 0 where there is none.
-fn of_device(arg: Option<DeviceArg<'_>>, array: SlotArray) -> u64 {
-    let view = match arg {
-        Some(DeviceArg::Batch(batch)) => match array {
-            SlotArray::SystemOf => Some(batch.idx()),
-            _ => Some(batch.ptr()),
-        },
-        Some(DeviceArg::Map(map)) => Some(map.of()),
-        Some(DeviceArg::Pairs(list)) => match array {
-            SlotArray::Start => Some(list.starts()),
-            SlotArray::End => Some(list.ends()),
-            SlotArray::Column => Some(list.others()),
-            SlotArray::PackedShift => list.packed(),
-            SlotArray::ColumnStart => list.transpose().map(|t| &t.starts),
-            SlotArray::PairRow => list.transpose().map(|t| &t.rows),
-            SlotArray::PairEntry => list.transpose().map(|t| &t.entries),
-            _ => list.triples(),
-        },
-        // What its search found is a list.
-        Some(DeviceArg::Grid { .. }) | None => None,
-    };
-    view.map_or(0, address)
-}
-
 /// Kernels that are not any part's.
 const HELPERS: Text = Text::new("helpers", &[PRELUDE, FINISH_SCATTERED, include_str!("helpers.cu")]);
 
@@ -228,7 +205,11 @@ pub(crate) fn programs() -> Vec<Compiled> {
     [DType::F32, DType::F64].map(helpers).into()
 }
 
-fn write_shape(cuda: &Cuda, to: u64, shape: &[i32; 6]) -> Result<()> {
+/// The shape of a mesh, as kernels read it.
+fn write_shape(cuda: &Cuda, to: u64, shape: &[i32]) -> Result<()> {
+    let Ok(shape): std::result::Result<&[i32; 6], _> = shape.try_into() else {
+        return Err(Error::argument("mesh", "six integers", shape.len().to_string()));
+    };
     let function = helpers(DType::F64).function(cuda.stream.device(), "write_shape")?;
     // SAFETY: there is room for the six numbers, which are copied at the launch.
     unsafe { cuda.stream.launch(function, [1; 3], [6, 1, 1], &arguments![shape, &to]) }
@@ -249,7 +230,7 @@ fn finish(cuda: &Cuda, dtype: DType, s: &Scattered) -> Result<()> {
 }
 
 /// Adds the rows' sums up, in an order that depends on each system alone.
-fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>, partials: u64) -> Result<()> {
+fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>, partials: u64) -> Result<()> {
     let reductions = launch.part.reductions;
     let mut done: Vec<Option<usize>> = vec![];
     for batch in reductions.iter().map(|r| r.batch) {
@@ -260,11 +241,10 @@ fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>, parti
         let mut targets = vec![];
         for (column, r) in reductions.iter().enumerate().filter(|(_, r)| r.batch == batch) {
             let stride = launch.components(r.param);
-            let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));
-            let Some((_, Bound::Output { array, adds })) = found else { continue };
-            let view = array.view();
+            let Some(output) = launch.output(r.param, r.role) else { continue };
+            let (view, adds) = (output.view(), output.adds);
             let whole = reductions.iter().filter(|o| (o.param, o.role) == (r.param, r.role)).count();
-            if !*adds
+            if !adds
                 && whole < stride
                 && reductions[..column].iter().all(|o| (o.param, o.role) != (r.param, r.role))
             {
@@ -277,15 +257,13 @@ fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut LaunchArgs<'_>, parti
                 stride,
                 component: r.component,
                 column,
-                adds: *adds,
+                adds,
             });
         }
         let (rows, columns) = (launch.rows(), reductions.len());
-        let segments = match batch.map(|p| launch.on_device(p)) {
-            Some(Some(DeviceArg::Batch(batch))) => {
-                Segments::Offsets { offsets: address(batch.ptr()), count: batch.systems(), rows }
-            }
-            _ => Segments::All(Length::new(rows)),
+        let segments = match batch.and_then(|p| launch.integers(p, SlotArray::Members)) {
+            Some(ptr) => Segments::Offsets { offsets: address(&ptr), count: ptr.len() - 1, rows },
+            None => Segments::All(Length::new(rows)),
         };
         for some in targets.chunks(raw::TARGETS) {
             let mut rooms = Rooms::new(context);

@@ -12,9 +12,9 @@ use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Check;
 use madelung_core::backend::Context;
 use madelung_core::backend::status::Word;
-use madelung_core::device::{DeviceArg, DeviceBatch, DevicePairs};
-use madelung_core::pairs::Kind;
 use madelung_core::runtime::PRELUDE;
+use madelung_core::structure::DevicePairs;
+use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -53,9 +53,6 @@ struct Item {
     first: u32,
     blocks: u32,
 }
-
-/// A list that is checked, and the batches of its rows and columns.
-type Listed<'a> = (&'a DevicePairs<'a>, Option<[&'a DeviceBatch<'a>; 2]>);
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -154,47 +151,39 @@ pub fn begin(
         limit: limit as i64,
         ..real(n, view, rule)
     };
-    let (mut items, mut lists): (Vec<Item>, Vec<Listed<'_>>) = (vec![], vec![]);
+    let (mut items, mut lists) = (vec![], vec![]);
     for (n, check) in checks {
-        match check {
-            Check::Finite(view) => items.push(real(*n, view, Rule::Finite)),
-            Check::Positive(view) => items.push(real(*n, view, Rule::Positive)),
-            Check::Zero(view) => items.push(real(*n, view, Rule::Zero)),
-            Check::Cells(view) => items.push(real(*n, view, Rule::Cells)),
-            Check::Integers { arg: DeviceArg::Map(map), .. } if !map.is_checked() => {
-                items.push(integers(*n, map.of(), Rule::Below, map.into_len()));
+        items.push(match check {
+            Check::Finite(view) => real(*n, view, Rule::Finite),
+            Check::Positive(view) => real(*n, view, Rule::Positive),
+            Check::Zero(view) => real(*n, view, Rule::Zero),
+            Check::Cells(view) => real(*n, view, Rule::Cells),
+            Check::AtMost(view, limit) => integers(*n, view, Rule::AtMost, *limit),
+            Check::Below(view, limit) => integers(*n, view, Rule::Below, *limit),
+            Check::Widened { narrow, wide, limit } => {
+                Item { ptr: address(wide), ..integers(*n, narrow, Rule::Widened, *limit) }
             }
-            Check::Integers { arg: DeviceArg::Batch(batch), .. } if !batch.is_checked() => {
-                let rule = if batch.is_derived() { Rule::DerivedBatch } else { Rule::Batch };
-                let count = batch.atoms().max(batch.systems() + 1);
-                items.push(Item {
+            Check::Batch { idx, ptr, derived } => {
+                let rule = if *derived { Rule::DerivedBatch } else { Rule::Batch };
+                let count = idx.len().max(ptr.len());
+                Item {
                     count: count as i64,
-                    ptr: address(batch.ptr()),
-                    atoms: batch.atoms() as i64,
+                    ptr: address(ptr),
+                    atoms: idx.len() as i64,
                     blocks: blocks(count, THREADS * ELEMENTS),
-                    ..integers(*n, batch.idx(), rule, batch.systems())
-                });
-            }
-            Check::Integers { arg: DeviceArg::Pairs(list), batches } => {
-                // Whether it has passed its capacity can change with every search.
-                if let Some(narrow) = list.narrow() {
-                    let ptr = address(list.starts());
-                    items.push(Item { ptr, ..integers(*n, narrow, Rule::Widened, list.capacity()) });
-                } else if list.is_checked() {
-                    items.push(integers(*n, list.ends(), Rule::AtMost, list.capacity()));
-                }
-                if !list.is_checked() {
-                    items.push(Item {
-                        count: list.rows() as i64,
-                        // A warp for each row.
-                        blocks: blocks(list.rows() * 32, THREADS),
-                        ..integers(*n, list.others(), Rule::Pairs, lists.len())
-                    });
-                    lists.push((*list, *batches));
+                    ..integers(*n, idx, rule, ptr.len() - 1)
                 }
             }
-            Check::Integers { .. } => {}
-        }
+            Check::Pairs { list, systems } => {
+                lists.push((*list, systems.as_ref()));
+                Item {
+                    count: list.rows() as i64,
+                    // A warp for each row.
+                    blocks: blocks(list.rows() * 32, THREADS),
+                    ..integers(*n, &list.others(), Rule::Pairs, lists.len() - 1)
+                }
+            }
+        });
     }
     for (array, x) in fills {
         let bits = bits_of(array.dtype(), *x)?;
@@ -218,7 +207,8 @@ pub fn begin(
             if is_list {
                 let n = item.limit as usize;
                 item.limit = listed.len() as i64;
-                listed.push(as_listed(lists[n], surplus(n)));
+                let (list, systems) = lists[n];
+                listed.push(as_listed(list, systems, surplus(n)));
             }
             first += item.blocks;
             table.push(item);
@@ -242,17 +232,16 @@ pub fn begin(
     Ok(word)
 }
 
-fn as_listed((list, batches): Listed<'_>, surplus: u64) -> List {
-    let [narrow, triples, packed] =
-        [list.narrow(), list.triples(), list.packed()].map(|view| view.map_or(0, address));
-    // One system has no border to cross.
-    let batches = batches.filter(|of| of.iter().any(|batch| batch.systems() != 1));
-    let [row_of, column_of] = batches.map_or([0; 2], |of| of.map(|batch| address(batch.idx())));
+fn as_listed(list: &DevicePairs<'_>, systems: Option<&[View<'_>; 2]>, surplus: u64) -> List {
+    let or_none = |view: Option<&View<'_>>| view.map_or(0, address);
+    let narrow = or_none(list.narrow());
+    let [triples, packed] = [list.triples(), list.packed()].map(|view| or_none(view.as_ref()));
+    let [row_of, column_of] = systems.map_or([0; 2], |of| of.each_ref().map(address));
     List {
         narrow,
-        start: address(list.starts()),
-        end: address(list.ends()),
-        column: address(list.others()),
+        start: address(&list.starts()),
+        end: address(&list.ends()),
+        column: address(&list.others()),
         triples,
         packed,
         row_of,

@@ -6,9 +6,9 @@ use crate::system::System;
 use crate::tuning::{EwaldParameters, estimate_ewald_parameters};
 use madelung_core::array::Array;
 use madelung_core::backend::Context;
-use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Request};
-use madelung_core::pairs::{Kind, PairList};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::{Error, Result};
 
 /// Whether energies are given per atom or per system.
@@ -187,7 +187,7 @@ pub fn ewald_real_space(
 ) -> Result<Energies> {
     let alpha = alphas(system, alpha)?;
     let full = full_list(pairs)?;
-    let extra = [Arg::Pairs(&full), Arg::Real(cutoff)];
+    let extra = [Arg::Structure(&full), Arg::Real(cutoff)];
     run(context, "ewald_real_space", system, &alpha, &extra, options)
 }
 
@@ -205,7 +205,7 @@ pub fn ewald_reciprocal_space(
 ) -> Result<Energies> {
     let alpha = alphas(system, alpha)?;
     let (miller, waves) = waves(system, k_cutoff)?;
-    let extra = [Arg::Array(miller.view()), Arg::Batch(&waves)];
+    let extra = [Arg::Array(miller.view()), Arg::Structure(&waves)];
     run(context, "ewald_reciprocal_space", system, &alpha, &extra, options)
 }
 
@@ -234,7 +234,7 @@ pub fn ewald_summation(
         Some(pairs) => full_list(pairs)?,
         None => system.plain_neighbor_list(cutoff, &context.threads())?,
     };
-    let extra = [Arg::Pairs(&full), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Batch(&waves)];
+    let extra = [Arg::Structure(&full), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)
 }
 
@@ -278,7 +278,7 @@ fn run(
         Arg::Array(system.cell.view()),
         Arg::Array(alpha.view()),
         Arg::Zero,
-        Arg::Batch(&system.batch),
+        Arg::Structure(&system.batch),
         Arg::Real(options.prefactor),
     ];
     args.extend_from_slice(extra);

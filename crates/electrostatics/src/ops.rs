@@ -3,7 +3,9 @@
 use crate::kernels as k;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
+use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
+use madelung_neighbors::coincident_pair;
 use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
@@ -140,22 +142,10 @@ fn reciprocal(op: OpBuilder) -> OpBuilder {
 /// Two charges on one point have no finite energy.
 fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), _, Arg::Array(cell), ..] = args else { return None };
-    let batch = args.iter().find_map(|a| if let Arg::Batch(b) = a { Some(*b) } else { None })?;
-    let pairs = args.iter().find_map(|a| if let Arg::Pairs(p) = a { Some(*p) } else { None })?;
-    let (r, h) = (positions.to_f64(), cell.to_f64());
-    pairs.iter().find_map(|(i, j, shift)| {
-        let h = &h[9 * batch.of(i)..9 * batch.of(i) + 9];
-        let component = |c: usize| {
-            let image: f64 = (0..3).map(|k| f64::from(shift[k]) * h[3 * k + c]).sum();
-            r[3 * j + c] - r[3 * i + c] + image
-        };
-        let square: f64 = (0..3).map(|c| component(c).powi(2)).sum();
-        (square < 1e-60).then(|| {
-            Error::argument(
-                "positions",
-                "no two charges on one point",
-                format!("atoms {i} and {j} (image {shift:?})"),
-            )
-        })
-    })
+    let structures = || args.iter().filter_map(Arg::structure);
+    let (batch, pairs) =
+        (structures().find_map(Structure::as_batch)?, structures().find_map(Structure::as_pairs)?);
+    let (i, j, shift) = coincident_pair(positions, cell, batch, pairs)?;
+    let got = format!("atoms {i} and {j} (image {shift:?})");
+    Some(Error::argument("positions", "no two charges on one point", got))
 }

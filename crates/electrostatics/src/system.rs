@@ -1,9 +1,9 @@
 //! The charges of a call, checked.
 
 use madelung_core::array::{Array, Data, View};
-use madelung_core::batch::Batch;
 use madelung_core::cell::Cell;
-use madelung_core::pairs::order::SpatialOrder;
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::order::SpatialOrder;
 use madelung_core::{Error, Result};
 
 /// Point charges in periodic cells: one system, or a batch of them.

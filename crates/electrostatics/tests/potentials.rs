@@ -8,9 +8,9 @@ use common::numeric::{assert_close_rms, finite_difference, fourth_order_differen
 use common::systems::{System, random_system, triclinic_cell};
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::pool::Serial;
-use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use madelung_core::runtime::Kernel;
+use madelung_core::structure::Batch;
 use madelung_electrostatics::kvectors::miller_indices_batch;
 use madelung_electrostatics::{ChargeSum, charge_sum};
 use std::f64::consts::PI;
@@ -126,12 +126,12 @@ fn ewald(system: &System, alpha: f64, total: bool) -> Sum {
         Arg::Array(alphas.view()),
         Arg::Array(kappas.view()),
         Arg::Zero,
-        Arg::Batch(&atoms),
+        Arg::Structure(&atoms),
         Arg::Real(1.0),
-        Arg::Pairs(&pairs),
+        Arg::Structure(&pairs),
         Arg::Real(cutoff),
         Arg::Array(View::from(miller.as_slice())),
-        Arg::Batch(&waves),
+        Arg::Structure(&waves),
     ];
     let request = Request {
         values: true,

@@ -134,6 +134,34 @@ pub enum ParamKind {
     },
 }
 
+/// Kind of a structured argument: integers that say how the rows of arrays belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StructureKind {
+    /// Batch, over rows and systems.
+    Batch,
+    /// Pair list, over rows, columns and entries.
+    Pairs,
+    /// Map, of rows into the elements of another dimension.
+    Map,
+    /// Meshes, over systems, nodes and waves.
+    Mesh,
+}
+
+impl ParamKind {
+    /// Kind and dimensions of a structured argument, the dimensions in the order that [`StructureKind`] names them.
+    pub fn structure(self) -> Option<(StructureKind, [Option<usize>; 3])> {
+        Some(match self {
+            Self::Batch { rows, systems } => (StructureKind::Batch, [Some(rows), Some(systems), None]),
+            Self::Pairs { rows, columns, entries } => {
+                (StructureKind::Pairs, [Some(rows), Some(columns), entries])
+            }
+            Self::Map { rows, into } => (StructureKind::Map, [Some(rows), Some(into), None]),
+            Self::Mesh { systems, nodes } => (StructureKind::Mesh, [Some(systems), Some(nodes), None]),
+            _ => return None,
+        })
+    }
+}
+
 /// Radius query that comes before the kernel runs, around each row's own position. The launch is given the pairs that
 /// it finds, as the list of the grid's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use madelung_core::backend::pool::{Pool, Serial, Threads};
-use madelung_core::batch::Batch;
+use madelung_core::structure::Batch;
 use madelung_neighbors::{NeighborSearch, Options, neighbor_list};
 
 /// n³ atoms in a cubic box, in lattice order or shuffled.

@@ -13,10 +13,12 @@ mod list;
 mod ops;
 
 pub use device::{
-    CooArrays, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, NearestArrays, Periodic,
-    QueryPairs, neighbor_coo,
+    CooArrays, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, GridWithCapacity,
+    NearestArrays, Periodic, QueryPairs, neighbor_coo,
 };
 pub use grid::{HashGrid, Nearest};
-pub use list::{Coordinate, Method, NeighborSearch, Options, brute_force, distances, neighbor_list};
-pub use madelung_core::pairs::{Kind, PairList};
+pub use list::{
+    Coordinate, Method, NeighborSearch, Options, brute_force, coincident_pair, distances, neighbor_list,
+};
+pub use madelung_core::structure::pairs::{Kind, PairList};
 pub use ops::{kernels as all_kernels, registry};

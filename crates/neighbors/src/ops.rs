@@ -1,5 +1,6 @@
 //! The ops, each declared once.
 
+use crate::coincident_pair;
 use crate::kernels::PAIR_VECTORS;
 use madelung_core::op::{Arg, Op, Registry};
 use madelung_core::runtime::Kernel;
@@ -33,23 +34,13 @@ fn declare() -> Result<Registry> {
 
 /// A length of zero has no derivative.
 fn no_direction(args: &[Arg<'_>]) -> Option<Error> {
-    let [Arg::Array(positions), Arg::Array(cell), Arg::Batch(batch), Arg::Pairs(pairs)] = args else {
+    let [Arg::Array(positions), Arg::Array(cell), Arg::Structure(batch), Arg::Structure(pairs)] = args else {
         return None;
     };
-    let (r, h) = (positions.to_f64(), cell.to_f64());
-    pairs.iter().find_map(|(i, j, shift)| {
-        let h = &h[9 * batch.of(i)..][..9];
-        let component = |c: usize| {
-            let image: f64 = (0..3).map(|k| f64::from(shift[k]) * h[3 * k + c]).sum();
-            r[3 * j + c] - r[3 * i + c] + image
-        };
-        let square: f64 = (0..3).map(|c| component(c).powi(2)).sum();
-        (square < 1e-60).then(|| {
-            Error::argument(
-                "positions",
-                "points that are apart, where distances are differentiated",
-                format!("points {i} and {j} (image {shift:?}) on one place"),
-            )
-        })
-    })
+    let (i, j, shift) = coincident_pair(positions, cell, batch.as_batch()?, pairs.as_pairs()?)?;
+    Some(Error::argument(
+        "positions",
+        "points that are apart, where distances are differentiated",
+        format!("points {i} and {j} (image {shift:?}) on one place"),
+    ))
 }

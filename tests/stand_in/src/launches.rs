@@ -11,7 +11,7 @@ macro_rules! launches_by {
             fn launch(
                 &self,
                 $context: &$crate::core::backend::Context<'_>,
-                $args: &mut $crate::core::backend::LaunchArgs<'_>,
+                $args: &mut $crate::core::backend::Launch<'_>,
             ) -> $crate::core::Result<()> {
                 let $this = self;
                 $launch
@@ -63,7 +63,7 @@ macro_rules! launches_by {
                 transpose(
                     &self,
                     context: &$crate::core::backend::Context<'_>,
-                    list: &$crate::core::device::DevicePairs<'_>,
+                    list: &dyn $crate::core::structure::Structure,
                 ) -> $crate::core::Result<[$crate::core::array::Array; 3]>;
                 segmented_sum(
                     &self,

@@ -140,9 +140,9 @@ impl Input {
                 (ArgKind::Real { .. } | ArgKind::Ints { .. }, name) if self.arrays.contains_key(name) => {
                     Arg::Array(self.arrays[name].view())
                 }
-                (ArgKind::Batch { .. }, "atoms") => Arg::Batch(&self.atoms),
-                (ArgKind::Batch { .. }, "waves") => Arg::Batch(&self.waves),
-                (ArgKind::Pairs { .. }, "pairs") => Arg::Pairs(&self.pairs),
+                (ArgKind::Batch { .. }, "atoms") => Arg::Structure(&self.atoms),
+                (ArgKind::Batch { .. }, "waves") => Arg::Structure(&self.waves),
+                (ArgKind::Pairs { .. }, "pairs") => Arg::Structure(&self.pairs),
                 (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
                 (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
                 (kind, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),

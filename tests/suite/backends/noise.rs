@@ -7,11 +7,11 @@
 
 use crate::common::systems::SplitMix64;
 use madelung::Result;
-use madelung::array::{Array, DType, View};
+use madelung::array::{Array, DType, DataMut, Place, View};
 use madelung::backend::Context;
 use madelung::cpu::Cpu;
 use madelung_core::backend::Backend;
-use madelung_core::backend::{Bound, LaunchArgs};
+use madelung_core::backend::{Bound, Launch, LaunchArgs};
 use std::sync::{Mutex, PoisonError};
 
 /// The relative change: far above the rounding of f64, far below what curvature shows.
@@ -35,42 +35,50 @@ impl Noise {
 madelung_stand_in::launches_by!(Noise, |noise, context, args| noise.launch(context, args));
 
 impl Noise {
-    fn launch(&self, context: &Context<'_>, launch: &mut LaunchArgs<'_>) -> Result<()> {
+    fn launch(&self, context: &Context<'_>, launch: &mut Launch<'_>) -> Result<()> {
         assert_eq!(launch.dtype, DType::F64, "noise is far below the rounding of other dtypes");
         let is_real = |view: &View<'_>| view.dtype() == DType::F64;
-        let inputs: Vec<Option<Array>> = launch
+        // Outputs are copied, as what they hold may be added to.
+        let mut copies: Vec<Option<Array>> = launch
             .arrays
             .iter()
             .map(|(_, bound)| match bound {
                 Bound::Input(view) if is_real(view) => Some(self.noisy(view)),
-                _ => None,
+                Bound::Output { array, .. } => Some(array.view().to_array()),
+                Bound::Input(_) | Bound::Unwanted => None,
             })
             .collect();
-        let arrays = launch.arrays.iter_mut().zip(&inputs).map(|((key, bound), noisy)| {
-            let bound = match (bound, noisy) {
-                (_, Some(noisy)) => Bound::Input(noisy.view()),
+        let arrays = launch.arrays.iter().zip(&mut copies).map(|((key, bound), copy)| {
+            let bound = match (bound, copy) {
+                (Bound::Input(_), Some(noisy)) => Bound::Input(noisy.view()),
                 (Bound::Input(view), None) => Bound::Input(view.clone()),
-                (Bound::Output { array, adds }, _) => Bound::Output { array, adds: *adds },
-                (Bound::Unwanted, _) => Bound::Unwanted,
+                (Bound::Output { adds, .. }, Some(array)) => Bound::Output { array, adds: *adds },
+                (Bound::Output { .. } | Bound::Unwanted, _) => Bound::Unwanted,
             };
             (*key, bound)
         });
-        let mut noisy = LaunchArgs {
+        let args = LaunchArgs {
             kernel: launch.kernel,
             part: launch.part,
             dtype: launch.dtype,
             dims: launch.dims,
             arrays: arrays.collect(),
-            batches: launch.batches.clone(),
-            pairs: launch.pairs.clone(),
-            maps: launch.maps.clone(),
-            meshes: launch.meshes.clone(),
-            device: vec![],
+            structures: launch.structures.clone(),
             reals: launch.reals.clone(),
             ints: launch.ints.clone(),
             status: launch.status,
             word: None,
         };
-        Cpu::new().launch(context, &mut noisy)
+        let mut noisy = Launch::new(args, Place::Host)?;
+        Cpu::new().launch(context, &mut noisy)?;
+        drop(noisy);
+        let keys: Vec<_> = launch.arrays.iter().map(|(key, _)| *key).collect();
+        for ((param, role), copy) in keys.into_iter().zip(&copies) {
+            if let (Some(mut output), Some(Array::F64(copy))) = (launch.output(param, role), copy) {
+                let Some(DataMut::F64(to)) = output.data_mut() else { unreachable!("outputs are f64") };
+                to.copy_from_slice(copy);
+            }
+        }
+        Ok(())
     }
 }

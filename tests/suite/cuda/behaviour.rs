@@ -8,7 +8,7 @@ use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::cuda::{Device, Graph, Memory, Stream, check};
-use madelung::device::{DeviceArg, DeviceBatch, DevicePairs};
+use madelung::device::{DeviceBatch, DevicePairs};
 use madelung::electrostatics::registry;
 use madelung::op::{Arg, Cotangent, Evaluated, Request};
 use madelung::pairs::Kind;
@@ -87,9 +87,9 @@ impl Arrays {
             Arg::Array(view("cell")),
             Arg::Array(view("alpha")),
             Arg::Array(view("strain")),
-            Arg::Device(DeviceArg::Batch(&batch)),
+            Arg::Structure(&batch),
             Arg::Real(1.0),
-            Arg::Device(DeviceArg::Pairs(&pairs)),
+            Arg::Structure(&pairs),
             Arg::Real(CUTOFF),
         ];
         let op = registry().get("ewald_real_space").expect("an op of the registry");

@@ -1,12 +1,13 @@
 //! Calls on a device, of arguments that lie on the host: everything goes there, and results come back.
 
 use super::streams;
+use madelung::Result;
 use madelung::array::{Array, View};
 use madelung::backend::Context;
 use madelung::cuda::{Cuda, Device, Memory, Stream};
-use madelung::device::{DeviceArg, DeviceBatch, DeviceMap, DevicePairs};
+use madelung::device::{DeviceBatch, DeviceMap, DevicePairs};
 use madelung::op::{Arg, Cotangent, Evaluated, Op, Request};
-use madelung::{Error, Result};
+use madelung_core::runtime::SlotArray;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A device with memory for one stream.
@@ -88,22 +89,26 @@ impl Gpu {
     fn send_arg<'a>(&self, arg: &Arg<'a>) -> Result<Sent<'a>> {
         Ok(match arg {
             Arg::Array(view) => Sent::Array(self.send(view)?),
-            Arg::Batch(b) => Sent::Batch([self.send(&b.idx().into())?, self.send(&b.ptr().into())?]),
-            Arg::Pairs(list) => {
-                let shifts = match list.stored_shifts().packed() {
-                    Some(packed) => self.send(&packed.into())?,
-                    None => self.send(&(&*list.shifts()).into())?,
-                };
-                Sent::Pairs(Box::new(List {
-                    ptr: [self.send(&list.starts().into())?, self.send(&list.ends().into())?],
-                    others: self.send(&list.others().into())?,
-                    shifts,
-                    columns: list.columns(),
-                    kind: list.kind(),
-                }))
-            }
-            Arg::Map(map) => Sent::Map(self.send(&map.of().into())?, map.into_len()),
-            Arg::Grid(_) => return Err(Error::Unsupported("a grid on a device".into())),
+            Arg::Structure(structure) => match (structure.as_batch(), structure.as_pairs()) {
+                (Some(b), _) => Sent::Batch([self.send(&b.idx().into())?, self.send(&b.ptr().into())?]),
+                (None, Some(list)) => {
+                    let shifts = match list.stored_shifts().packed() {
+                        Some(packed) => self.send(&packed.into())?,
+                        None => self.send(&(&*list.shifts()).into())?,
+                    };
+                    Sent::Pairs(Box::new(List {
+                        ptr: [self.send(&list.starts().into())?, self.send(&list.ends().into())?],
+                        others: self.send(&list.others().into())?,
+                        shifts,
+                        columns: list.columns(),
+                        kind: list.kind(),
+                    }))
+                }
+                (None, None) => match (structure.array(SlotArray::MapOf)?, structure.sizes()[1]) {
+                    (Some(of), Some(into)) => Sent::Map(self.send(&of)?, into),
+                    _ => Sent::Same(arg.clone()),
+                },
+            },
             same => Sent::Same(same.clone()),
         })
     }
@@ -131,9 +136,9 @@ impl Gpu {
             .map(|sent| match sent {
                 Sent::Same(arg) => arg.clone(),
                 Sent::Array(array) => Arg::Array(array.view()),
-                Sent::Batch(_) => Arg::Device(DeviceArg::Batch(batches.next().expect("made above"))),
-                Sent::Pairs(_) => Arg::Device(DeviceArg::Pairs(pairs.next().expect("made above"))),
-                Sent::Map(..) => Arg::Device(DeviceArg::Map(maps.next().expect("made above"))),
+                Sent::Batch(_) => Arg::Structure(batches.next().expect("made above")),
+                Sent::Pairs(_) => Arg::Structure(pairs.next().expect("made above")),
+                Sent::Map(..) => Arg::Structure(maps.next().expect("made above")),
             })
             .collect();
         let send_all = |views: &[Option<View<'_>>]| -> Result<Vec<Option<Array>>> {

@@ -8,7 +8,7 @@ use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::cuda::{Cuda, Graph, Memory, check};
-use madelung::device::{DeviceArg, DeviceBatch};
+use madelung::device::DeviceBatch;
 use madelung::electrostatics::registry;
 use madelung::neighbor_list;
 use madelung::neighbors::{DeviceFrame, DeviceOptions, DeviceSearch, Options, Periodic};
@@ -76,8 +76,8 @@ impl Step<'_> {
                 "cell" => Arg::Array(cell.clone()),
                 "alpha" => Arg::Array(alpha.clone()),
                 "strain" => Arg::Zero,
-                "atoms" => Arg::Device(DeviceArg::Batch(&batch)),
-                "pairs" => Arg::Device(DeviceArg::Pairs(&pairs)),
+                "atoms" => Arg::Structure(&batch),
+                "pairs" => Arg::Structure(&pairs),
                 "prefactor" => Arg::Real(1.0),
                 "cutoff" => Arg::Real(CUTOFF),
                 name => panic!("what should `{name}` be?"),
@@ -180,7 +180,7 @@ fn a_graph_that_searches_when_it_must() {
         let (list, ptr) = (step.search.list().expect("a list"), step.search.neighbor_ptr());
         let read = |view: &View<'_>| stream.read(view).expect("integers").to_f64();
         let ptr = read(&ptr);
-        let others = read(list.others())[..ptr[ATOMS] as usize].to_vec();
+        let others = read(&list.others())[..ptr[ATOMS] as usize].to_vec();
         (ptr, others)
     };
     // The list is that of the last move which it was made for.

@@ -9,8 +9,8 @@
 
 use super::parts::is_launched;
 use libloading::Library;
-use madelung_core::array::{Array, DType};
-use madelung_core::backend::{Bound, LaunchArgs};
+use madelung_core::array::{DType, DataMut};
+use madelung_core::backend::{Bound, Launch, OutputArray};
 use madelung_core::runtime::{
     Division, FINISH_SCATTERED, Kernel, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,
     SCATTERED_BYTES, SlotArray,
@@ -221,20 +221,21 @@ impl Texts {
 }
 
 impl Host {
-    fn launch(&self, launch: &mut LaunchArgs<'_>) {
+    fn launch(&self, launch: &mut Launch<'_>) {
         let part = launch.part;
         self.texts.ran().insert(part.cuda.name);
         // Targets of sums over rows are added to, so what is not to be kept is zeroed first; outputs that rows write
         // are left with what no row should leave there.
-        for ((param, role), bound) in &mut launch.arrays {
+        let keys: Vec<_> = launch.arrays.iter().map(|(key, _)| *key).collect();
+        for (param, role) in &keys {
             let summed = part.reductions.iter().any(|r| (r.param, r.role) == (*param, *role));
             let scattered = part.scattered.iter().any(|n| {
                 let slot = part.slots[*n];
                 (slot.param, slot.array) == (*param, SlotArray::Values(*role))
             });
-            if let Bound::Output { array, adds: false } = bound {
+            if let Some(mut output) = launch.output(*param, *role).filter(|output| !output.adds) {
                 let starts_at_zero = summed || (scattered && self.texts.scatter == Scatter::Atomic);
-                fill(array, if starts_at_zero { 0.0 } else { f64::NAN });
+                fill(&mut output, if starts_at_zero { 0.0 } else { f64::NAN });
             }
         }
         let mut unwanted: Vec<Vec<f64>> = vec![];
@@ -276,31 +277,28 @@ impl Host {
 }
 
 madelung_stand_in::launches_by!(Host, |host, _context, args| {
-    args.check()?;
     assert_eq!(args.dtype, host.texts.dtype, "the texts were compiled for another dtype");
     host.launch(args);
     Ok(())
 });
 
 /// What goes to every slot. Rows add to what nobody wants as well: that gets a place among `unwanted`.
-fn bind(launch: &mut LaunchArgs<'_>, unwanted: &mut Vec<Vec<f64>>) -> LaunchAbi {
+fn bind(launch: &mut Launch<'_>, unwanted: &mut Vec<Vec<f64>>) -> LaunchAbi {
     let mut l = launch.abi();
     for (n, slot) in launch.part.slots.iter().enumerate() {
-        let batch = launch.batch(slot.param);
-        let pairs = launch.pair_list(slot.param);
+        let part = launch.part;
         l.pointers[n] = match slot.array {
-            SlotArray::Values(role) => {
-                let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
-                match found.map(|(_, bound)| bound) {
-                    Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
-                    Some(Bound::Output { array, adds }) => {
-                        l.adds |= u64::from(*adds) << n;
-                        if !*adds && launch.part.added.contains(&n) {
-                            **array = Array::zeros(array.dtype(), array.shape());
-                        }
-                        pointer(array)
+            SlotArray::Values(role) => match launch.output(slot.param, role) {
+                Some(mut output) => {
+                    l.adds |= u64::from(output.adds) << n;
+                    if !output.adds && part.added.contains(&n) {
+                        fill(&mut output, 0.0);
                     }
-                    _ if launch.part.scattered.contains(&n) => {
+                    output.pointer_mut()
+                }
+                None => match launch.array(slot.param, role) {
+                    Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
+                    _ if part.scattered.contains(&n) => {
                         // Doubles: room enough for either dtype.
                         let mut room = vec![0.0; elements(launch, slot.param)];
                         let pointer = room.as_mut_ptr();
@@ -308,8 +306,8 @@ fn bind(launch: &mut LaunchArgs<'_>, unwanted: &mut Vec<Vec<f64>>) -> LaunchAbi 
                         pointer.cast()
                     }
                     _ => std::ptr::null_mut(),
-                }
-            }
+                },
+            },
             // For every row its own.
             SlotArray::Scratch(dim) => {
                 let mut room = vec![f64::NAN; launch.rows() * launch.dims[dim]];
@@ -317,27 +315,10 @@ fn bind(launch: &mut LaunchArgs<'_>, unwanted: &mut Vec<Vec<f64>>) -> LaunchAbi 
                 unwanted.push(room);
                 pointer.cast()
             }
-            SlotArray::SystemOf => batch.map_or(std::ptr::null_mut(), |b| ints(b.idx())),
-            SlotArray::Members => batch.map_or(std::ptr::null_mut(), |b| ints(b.ptr())),
-            SlotArray::MapOf => launch.map(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.of())),
-            SlotArray::Start => pairs.map_or(std::ptr::null_mut(), |p| ints(p.starts())),
-            SlotArray::End => pairs.map_or(std::ptr::null_mut(), |p| ints(p.ends())),
-            SlotArray::Column => pairs.map_or(std::ptr::null_mut(), |p| ints(p.others())),
-            SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry => {
-                pairs.and_then(|p| p.transpose().ok()).map_or(std::ptr::null_mut(), |t| match slot.array {
-                    SlotArray::ColumnStart => ints(t.starts()),
-                    SlotArray::PairRow => ints(t.rows()),
-                    _ => ints(t.entries()),
-                })
+            array => {
+                let integers = launch.integers(slot.param, array);
+                integers.map_or(std::ptr::null_mut(), |view| view.data().pointer().cast_mut())
             }
-            SlotArray::Shift => {
-                let triples = pairs.and_then(|p| p.stored_shifts().as_triples());
-                triples.map_or(std::ptr::null_mut(), ints)
-            }
-            SlotArray::PackedShift => {
-                pairs.and_then(|p| p.stored_shifts().packed()).map_or(std::ptr::null_mut(), ints)
-            }
-            SlotArray::MeshShape => launch.mesh(slot.param).map_or(std::ptr::null_mut(), |m| ints(m.shape())),
         };
     }
     l
@@ -351,7 +332,7 @@ fn message(failed: *const c_char) -> Option<&'static CStr> {
 
 /// Room for elements in fixed point, zero, in place of the arrays that rows add to at each other's elements: with each, the
 /// array and whether it is added to. What nobody wants has none.
-fn fixed(launch: &LaunchArgs<'_>, bound: &mut LaunchAbi) -> Vec<(Vec<u64>, *mut u8, bool)> {
+fn fixed(launch: &Launch<'_>, bound: &mut LaunchAbi) -> Vec<(Vec<u64>, *mut u8, bool)> {
     let part = launch.part;
     let wanted = |n: &usize| {
         let SlotArray::Values(role) = part.slots[*n].array else { return None };
@@ -372,20 +353,8 @@ fn fixed(launch: &LaunchArgs<'_>, bound: &mut LaunchAbi) -> Vec<(Vec<u64>, *mut 
     rooms
 }
 
-fn ints<T>(d: &[T]) -> *mut u8 {
-    d.as_ptr().cast_mut().cast()
-}
-
-fn pointer(array: &mut Array) -> *mut u8 {
-    match array {
-        Array::F32(a) => a.as_mut_ptr().cast(),
-        Array::F64(a) => a.as_mut_ptr().cast(),
-        _ => unreachable!("outputs are of the launch's type"),
-    }
-}
-
 /// How many numbers an array of a parameter has.
-fn elements(launch: &LaunchArgs<'_>, param: usize) -> usize {
+fn elements(launch: &Launch<'_>, param: usize) -> usize {
     let rows = match launch.kernel.params[param].kind {
         ParamKind::Real { dim, .. } | ParamKind::Output { dim, .. } => dim.map_or(1, |d| launch.dims[d]),
         ref kind => unreachable!("{kind:?} is not written"),
@@ -393,27 +362,26 @@ fn elements(launch: &LaunchArgs<'_>, param: usize) -> usize {
     rows * launch.components(param)
 }
 
-fn fill(array: &mut Array, x: f64) {
-    match array {
-        Array::F32(a) => a.fill(x as f32),
-        Array::F64(a) => a.fill(x),
-        _ => unreachable!("outputs are of the launch's type"),
+fn fill(output: &mut OutputArray<'_>, x: f64) {
+    match output.data_mut() {
+        Some(DataMut::F32(d)) => d.fill(x as f32),
+        Some(DataMut::F64(d)) => d.fill(x),
+        None => unreachable!("outputs are of the launch's type"),
     }
 }
 
 /// Adds the rows' sums to their targets, row by row.
-fn reduce<'a>(launch: &mut LaunchArgs<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
+fn reduce<'a>(launch: &mut Launch<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
     let components = launch.components(r.param);
     let batch = r.batch.and_then(|b| launch.batch(b));
-    let found = launch.arrays.iter_mut().find(|(key, _)| *key == (r.param, r.role));
-    let Some((_, Bound::Output { array, .. })) = found else { return };
-    let mut targets = array.to_f64();
+    let Some(mut output) = launch.output(r.param, r.role) else { return };
+    let mut targets = output.view().to_f64();
     for (row, sum) in sums.enumerate() {
         targets[batch.map_or(0, |b| b.of(row)) * components + r.component] += sum;
     }
-    match array {
-        Array::F32(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum as f32),
-        Array::F64(a) => a.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum),
-        _ => unreachable!("outputs are of the launch's type"),
+    match output.data_mut() {
+        Some(DataMut::F32(d)) => d.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum as f32),
+        Some(DataMut::F64(d)) => d.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum),
+        None => unreachable!("outputs are of the launch's type"),
     }
 }

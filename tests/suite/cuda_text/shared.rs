@@ -270,9 +270,9 @@ impl World {
         let arrays = Self::arrays(op, 2.0);
         let args = op.args.iter().zip(&arrays).map(|(spec, a)| match (&spec.kind, a) {
             (_, Some(a)) => Arg::Array(a.view()),
-            (ArgKind::Batch { .. }, _) => Arg::Batch(&self.rows),
-            (ArgKind::Mesh { .. }, _) => Arg::Mesh(&self.mesh),
-            _ => Arg::Pairs(&self.near),
+            (ArgKind::Batch { .. }, _) => Arg::Structure(&self.rows),
+            (ArgKind::Mesh { .. }, _) => Arg::Structure(&self.mesh),
+            _ => Arg::Structure(&self.near),
         });
         let args: Vec<Arg<'_>> = args.collect();
         let [first, second] = [12.0, 17.0].map(|seed| Self::arrays(op, seed));

@@ -70,7 +70,7 @@ fn answers(context: &Context<'_>, dtype: DType) -> Vec<Vec<f64>> {
     let shifts = vec![[0; 3]; rows.len()];
     let near = PairList::from_coo(&rows, columns, shifts, CENTRES, POINTS, Kind::Directed).expect("a list");
     let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
-    args.push(Arg::Pairs(&near));
+    args.push(Arg::Structure(&near));
     let mut along: Vec<_> = direction.iter().map(|d| Some(d.view())).collect();
     along.push(None);
     let op = op();

@@ -6,6 +6,7 @@ use super::pool::{Pool, Share, Threads, WORTH_THREADS};
 use super::status::{AtOnce, Status};
 use crate::Result;
 use crate::array::{Array, DType, View};
+use crate::structure::Integers;
 
 /// Gives the arrays that an op needs besides its inputs, and takes them back.
 pub trait Allocator: Sync {
@@ -133,12 +134,26 @@ impl<'a> Context<'a> {
         self.backend.add(self, to, from)
     }
 
-    /// The same integers in the width of `to`, which has as many; on a device what does not fit is cut.
+    /// Integers of `from` in the width of `to`, an array of as many; on a device an integer that does not fit is cut.
     ///
     /// # Errors
     /// Where a number does not fit.
     pub fn cast_integers(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
         self.backend.cast(self, from, to, "integers", None)
+    }
+
+    /// Integers in the memory of a device as int32 or int64: a view where they are, an array where they are of the other
+    /// width. An integer that is no int32 is cut, and found out of range where indices are checked.
+    ///
+    /// # Errors
+    /// Memory ran out.
+    pub fn widened<'v>(&self, view: &View<'v>, dtype: DType) -> Result<Integers<'v>> {
+        if view.dtype() == dtype {
+            return Ok(view.clone().into());
+        }
+        let mut array = self.allocator.room(dtype, view.shape())?;
+        self.cast_integers(view, &mut array)?;
+        Ok(array.into())
     }
 
     /// Rows of `unit` times their weights.

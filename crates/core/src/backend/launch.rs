@@ -1,14 +1,11 @@
-//! A launch with everything bound to it, checked before any backend sees it.
+//! Launches: a part of a kernel with everything bound to it.
 
 use super::status::Word;
-use crate::array::{Array, DType, Place, View};
-use crate::batch::Batch;
-use crate::device::DeviceArg;
-use crate::map::Map;
-use crate::mesh::Mesh;
-use crate::pairs::PairList;
+use crate::array::{Array, DType, DataMut, Place, View};
 use crate::runtime::{Kernel, LaunchAbi, ParamKind, Part, Role, SlotArray};
+use crate::structure::{Batch, Mesh, PairList, Structure, noun};
 use crate::{Error, Result};
+use std::ops::Deref;
 
 /// Array of a slot or of the target of a reduction.
 #[derive(Debug)]
@@ -26,7 +23,7 @@ pub enum Bound<'a> {
     Unwanted,
 }
 
-/// A part of a kernel with its arguments.
+/// Part of a kernel with its arguments.
 #[derive(Debug)]
 pub struct LaunchArgs<'a> {
     /// The kernel.
@@ -39,23 +36,15 @@ pub struct LaunchArgs<'a> {
     pub dims: &'a [usize],
     /// Real and integer arrays, by parameter and role.
     pub arrays: Vec<((usize, Role), Bound<'a>)>,
-    /// Batches, by parameter.
-    pub batches: Vec<(usize, &'a Batch<'a>)>,
-    /// Pair lists, by parameter; what a grid's query found is one.
-    pub pairs: Vec<(usize, &'a PairList<'a>)>,
-    /// Maps, by parameter.
-    pub maps: Vec<(usize, &'a Map<'a>)>,
-    /// Meshes, by parameter.
-    pub meshes: Vec<(usize, &'a Mesh)>,
-    /// Batches, lists and maps in the memory of a device, by parameter.
-    pub device: Vec<(usize, DeviceArg<'a>)>,
+    /// Structured arguments, by parameter; the list that the search of a grid found is one.
+    pub structures: Vec<(usize, &'a dyn Structure)>,
     /// Real attributes, in the order of their parameters.
     pub reals: Vec<f64>,
     /// Integer attributes, in the order of their parameters.
     pub ints: Vec<i64>,
-    /// What the kernel says about the run, once it is over.
+    /// Status word of the launch, in the memory of the host.
     pub status: &'a Word,
-    /// The same in the memory of a device: the call's word, which no kernel goes on after.
+    /// Status word of the call, in the memory of a device.
     pub word: Option<&'a Array>,
 }
 
@@ -65,19 +54,30 @@ impl<'a> LaunchArgs<'a> {
         self.arrays.iter().find(|(key, _)| *key == (param, role)).map(|(_, b)| b)
     }
 
-    /// The batch bound to a parameter.
+    /// The structured argument of a parameter.
+    pub fn structure(&self, param: usize) -> Option<&'a dyn Structure> {
+        self.structures.iter().find(|(p, _)| *p == param).map(|(_, structure)| *structure)
+    }
+
+    /// The batch of a parameter, in the memory of the host.
     pub fn batch(&self, param: usize) -> Option<&'a Batch<'a>> {
-        self.batches.iter().find(|(p, _)| *p == param).map(|(_, b)| *b)
+        self.structure(param)?.as_batch()
     }
 
-    /// The pair list bound to a parameter.
+    /// The pair list of a parameter, in the memory of the host.
     pub fn pair_list(&self, param: usize) -> Option<&'a PairList<'a>> {
-        self.pairs.iter().find(|(p, _)| *p == param).map(|(_, b)| *b)
+        self.structure(param)?.as_pairs()
     }
 
-    /// What is bound to a parameter in the memory of a device.
-    pub fn on_device(&self, param: usize) -> Option<DeviceArg<'a>> {
-        self.device.iter().find(|(p, _)| *p == param).map(|(_, arg)| *arg)
+    /// The meshes of a parameter.
+    pub fn mesh(&self, param: usize) -> Option<&'a Mesh> {
+        self.structure(param)?.as_mesh()
+    }
+
+    /// Integers of a structured argument.
+    pub fn integers(&self, param: usize, array: SlotArray) -> Option<View<'a>> {
+        // A transpose that cannot be made was refused when the call was bound.
+        self.structure(param)?.array(array).ok()?
     }
 
     /// Numbers per row of a real array.
@@ -90,22 +90,12 @@ impl<'a> LaunchArgs<'a> {
         }
     }
 
-    /// The map bound to a parameter.
-    pub fn map(&self, param: usize) -> Option<&'a Map<'a>> {
-        self.maps.iter().find(|(p, _)| *p == param).map(|(_, b)| *b)
-    }
-
-    /// The mesh bound to a parameter.
-    pub fn mesh(&self, param: usize) -> Option<&'a Mesh> {
-        self.meshes.iter().find(|(p, _)| *p == param).map(|(_, m)| *m)
-    }
-
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.dims[self.part.index]
     }
 
-    /// Its layout in memory, without pointers: attributes, dimensions and the status word.
+    /// Attributes, dimensions and the status word, as generated code takes them; without pointers.
     pub fn abi(&self) -> LaunchAbi {
         let mut abi = LaunchAbi { status: self.status.pointer(), ..LaunchAbi::default() };
         abi.reals[..self.reals.len()].copy_from_slice(&self.reals);
@@ -121,15 +111,13 @@ impl<'a> LaunchArgs<'a> {
         self.status.error_of(self.kernel)
     }
 
-    /// Compares every argument with the kernel's declaration. What passes is safe to hand to generated code: every
-    /// index that it can form lies within the array it indexes (on a device, behind the call's own checks).
-    pub fn check(&self) -> Result<()> {
-        self.check_at(Place::Host)
+    /// Memory of the call.
+    fn place(&self) -> Place {
+        self.word.map_or(Place::Host, Array::place)
     }
 
-    /// [`LaunchArgs::check`] for a backend whose arrays lie elsewhere.
-    pub fn check_at(&self, place: Place) -> Result<()> {
-        self.check_places_of_arrays(place)?;
+    /// Compares every argument with the kernel's declaration.
+    fn check(&self, place: Place) -> Result<()> {
         let of_kernel = |part: &'static Part| std::ptr::eq(part, self.part);
         if !self.kernel.forms.iter().flat_map(|f| f.parts).any(of_kernel) {
             return Err(Error::argument(
@@ -148,22 +136,19 @@ impl<'a> LaunchArgs<'a> {
         for (n, slot) in self.part.slots.iter().enumerate() {
             match slot.array {
                 SlotArray::Values(role) => {
-                    self.check_array(slot.param, role)?;
+                    self.check_array(slot.param, role, place)?;
                     self.check_access(slot.param, role, self.part.written.contains(&n))?;
                 }
-                SlotArray::SystemOf | SlotArray::Members => self.check_batch(slot.param)?,
                 SlotArray::Scratch(_) => {}
-                SlotArray::MapOf => self.check_map(slot.param)?,
-                SlotArray::MeshShape => self.check_mesh(slot.param)?,
-                array => self.check_pairs(slot.param, array)?,
+                array => self.check_structure(slot.param, Some(array), place)?,
             }
         }
         for r in self.part.reductions {
-            self.check_array(r.param, r.role)?;
+            self.check_array(r.param, r.role, place)?;
             self.check_access(r.param, r.role, true)?;
         }
         if let Some(batch) = self.part.batch {
-            self.check_batch(batch)?;
+            self.check_structure(batch, None, place)?;
         }
         self.check_places()?;
         let count = |kind: ParamKind| self.kernel.params.iter().filter(|p| p.kind == kind).count();
@@ -181,24 +166,7 @@ impl<'a> LaunchArgs<'a> {
         Ok(())
     }
 
-    fn check_places_of_arrays(&self, place: Place) -> Result<()> {
-        let of_arrays = self.arrays.iter().filter_map(|((param, role), bound)| match bound {
-            Bound::Input(view) => Some((self.name_of(*param, *role), view.place())),
-            Bound::Output { array, .. } => Some((self.name_of(*param, *role), array.place())),
-            Bound::Unwanted => None,
-        });
-        let of_device = self.device.iter().map(|(p, arg)| (self.kernel.params[*p].name, arg.place()));
-        match of_arrays.chain(of_device).find(|(_, at)| *at != place) {
-            Some((name, at)) => Err(Error::argument(
-                name,
-                format!("memory of {place}, where the kernel runs"),
-                at.to_string(),
-            )),
-            None => Ok(()),
-        }
-    }
-
-    fn check_array(&self, param: usize, role: Role) -> Result<()> {
+    fn check_array(&self, param: usize, role: Role, place: Place) -> Result<()> {
         let hidden = role.has(Role::HIDDEN);
         let kind = if hidden {
             ParamKind::Output { dim: Some(self.kernel.index), components: 1, width: role.width() }
@@ -224,11 +192,12 @@ impl<'a> LaunchArgs<'a> {
             return Err(Error::argument(name, "a feature width of at least 1", "0"));
         }
         let rows = if one_element { 1 } else { dim.map_or(1, |d| self.dims[d]) };
-        let (len, has) = match bound {
-            Bound::Input(view) => (view.len(), view.dtype()),
-            Bound::Output { array, .. } => (array.shape().iter().product(), array.dtype()),
+        let (len, has, at) = match bound {
+            Bound::Input(view) => (view.len(), view.dtype(), view.place()),
+            Bound::Output { array, .. } => (array.shape().iter().product(), array.dtype(), array.place()),
             Bound::Unwanted => return Ok(()),
         };
+        check_place(name, at, place)?;
         let expected = rows.checked_mul(components).and_then(|n| n.checked_mul(channels));
         if Some(len) != expected || has != dtype {
             return Err(Error::argument(
@@ -240,7 +209,7 @@ impl<'a> LaunchArgs<'a> {
         Ok(())
     }
 
-    /// What is written is bound for writing, and what is read is there.
+    /// Written arrays are bound for writing, and read ones are there.
     fn check_access(&self, param: usize, role: Role, written: bool) -> Result<()> {
         let name = self.name_of(param, role);
         match (self.array(param, role), written) {
@@ -255,89 +224,42 @@ impl<'a> LaunchArgs<'a> {
         }
     }
 
-    fn check_batch(&self, param: usize) -> Result<()> {
+    /// A structured argument is of its parameter's kind and sizes, and has the integers that the part reads.
+    fn check_structure(&self, param: usize, array: Option<SlotArray>, place: Place) -> Result<()> {
         let p = &self.kernel.params[param];
-        let ParamKind::Batch { rows, systems } = p.kind else {
-            return Err(Error::argument(p.name, "a batch", format!("{:?}", p.kind)));
+        let Some((kind, dims)) = p.kind.structure() else {
+            return Err(Error::argument(p.name, "a structured argument", format!("{:?}", p.kind)));
         };
-        let have = match (self.batch(param), self.on_device(param)) {
-            (Some(batch), _) => (batch.atoms(), batch.systems()),
-            (None, Some(DeviceArg::Batch(batch))) => (batch.atoms(), batch.systems()),
-            _ => return Err(Error::argument(p.name, "a batch", "none")),
+        let given = self.structure(param).filter(|structure| structure.kind() == kind);
+        let given = given.filter(|structure| structure.as_grid().is_none());
+        let Some(structure) = given else {
+            let got = self.structure(param).map_or("none".into(), |structure| structure.describe());
+            return Err(Error::argument(p.name, noun(kind), got));
         };
-        let want = (self.dims[rows], self.dims[systems]);
-        if want != have {
-            let show = |(r, s): (usize, usize)| format!("{r} rows in {s} systems");
-            return Err(Error::argument(p.name, show(want), show(have)));
+        if let Some(at) = structure.place() {
+            check_place(p.name, at, place)?;
         }
-        Ok(())
-    }
-
-    fn check_mesh(&self, param: usize) -> Result<()> {
-        let p = &self.kernel.params[param];
-        let ParamKind::Mesh { systems, nodes } = p.kind else {
-            return Err(Error::argument(p.name, "a mesh", format!("{:?}", p.kind)));
-        };
-        let mesh = self.mesh(param).ok_or_else(|| Error::argument(p.name, "a mesh", "none"))?;
-        let (want, have) = ((self.dims[nodes], self.dims[systems]), (mesh.nodes(), mesh.systems()));
-        if want != have {
-            let show = |(n, s): (usize, usize)| format!("{n} nodes in {s} systems");
-            return Err(Error::argument(p.name, show(want), show(have)));
-        }
-        Ok(())
-    }
-
-    fn check_pairs(&self, param: usize, array: SlotArray) -> Result<()> {
-        let p = &self.kernel.params[param];
-        let ParamKind::Pairs { rows, columns, entries } = p.kind else {
-            return Err(Error::argument(p.name, "a pair list", format!("{:?}", p.kind)));
-        };
-        let (have, room) = match (self.pair_list(param), self.on_device(param)) {
-            (Some(list), _) => ((list.rows(), list.columns()), list.others().len()),
-            (None, Some(DeviceArg::Pairs(list))) => ((list.rows(), list.columns()), list.capacity()),
-            _ => return Err(Error::argument(p.name, "a pair list", "none")),
-        };
-        let want = (self.dims[rows], self.dims[columns]);
-        if want != have {
-            let show = |(r, c): (usize, usize)| format!("a list between {r} and {c} rows");
-            return Err(Error::argument(p.name, show(want), show(have)));
-        }
-        if let Some(entries) = entries.filter(|e| self.dims[*e] != room) {
-            let expected = format!("{} entries ({})", self.dims[entries], self.kernel.dims[entries]);
-            return Err(Error::argument(p.name, expected, room.to_string()));
-        }
-        if matches!(array, SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry) {
-            match (self.pair_list(param), self.on_device(param)) {
-                (Some(list), _) => _ = list.transpose()?,
-                (None, Some(DeviceArg::Pairs(list))) if list.transpose().is_some() => {}
-                _ => return Err(Error::argument(p.name, "a list with its transpose", "one without")),
+        for (dim, size) in dims.iter().zip(structure.sizes()) {
+            if let Some(dim) = dim
+                && size != Some(self.dims[*dim])
+            {
+                let expected = format!("{} for {}", self.dims[*dim], self.kernel.dims[*dim]);
+                return Err(Error::argument(p.name, expected, format!("{}", size.unwrap_or(0))));
             }
         }
-        Ok(())
-    }
-
-    fn check_map(&self, param: usize) -> Result<()> {
-        let p = &self.kernel.params[param];
-        let ParamKind::Map { rows, into } = p.kind else {
-            return Err(Error::argument(p.name, "a map", format!("{:?}", p.kind)));
-        };
-        let have = match (self.map(param), self.on_device(param)) {
-            (Some(map), _) => (map.rows(), map.into_len()),
-            (None, Some(DeviceArg::Map(map))) => (map.rows(), map.into_len()),
-            _ => return Err(Error::argument(p.name, "a map", "none")),
-        };
-        let want = (self.dims[rows], self.dims[into]);
-        if want != have {
-            let show = |(r, c): (usize, usize)| format!("a map of {r} rows into {c}");
-            return Err(Error::argument(p.name, show(want), show(have)));
+        let by_column = [SlotArray::ColumnStart, SlotArray::PairRow, SlotArray::PairEntry];
+        match array {
+            Some(array) if by_column.contains(&array) && structure.array(array)?.is_none() => {
+                Err(Error::argument(p.name, "a list with its transpose", "one without"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Places are counted in reals: those of f32 have 24 bits.
     fn check_places(&self) -> Result<()> {
-        let longest =
-            || self.pairs.iter().map(|(_, list)| list.max_row()).chain(self.dims.iter().copied()).max();
+        let lists = self.structures.iter().filter_map(|(_, structure)| structure.as_pairs());
+        let longest = || lists.map(PairList::max_row).chain(self.dims.iter().copied()).max();
         if self.part.places && self.dtype == DType::F32 && longest() > Some(1 << 24) {
             return Err(Error::Unsupported(format!(
                 "{} looks for the place of a value among more than 2^24, which f32 cannot number: use float64",
@@ -350,4 +272,75 @@ impl<'a> LaunchArgs<'a> {
     fn name_of(&self, param: usize, role: Role) -> &'static str {
         if role.has(Role::HIDDEN) { "an array between launches" } else { self.kernel.params[param].name }
     }
+}
+
+/// Launch that is safe to hand to generated code: every index that it can form lies within the array it indexes (on a
+/// device, behind the call's own checks). Only its outputs can be written, and none of its arguments exchanged.
+#[derive(Debug)]
+pub struct Launch<'a>(LaunchArgs<'a>);
+
+impl<'a> Launch<'a> {
+    /// With arguments from anywhere, for a backend whose arrays lie in `place`.
+    ///
+    /// # Errors
+    /// The parameter whose argument does not fit the kernel's declaration.
+    pub fn new(args: LaunchArgs<'a>, place: Place) -> Result<Self> {
+        args.check(place)?;
+        Ok(Self(args))
+    }
+
+    /// With arguments that were bound by an op, whose declaration fits its kernels.
+    pub(crate) fn bound(args: LaunchArgs<'a>) -> Result<Self> {
+        args.check_places()?;
+        debug_assert_eq!(args.check(args.place()), Ok(()), "{}", args.kernel.name);
+        Ok(Self(args))
+    }
+
+    /// An array that is written, by parameter and role; `None`, where it is not wanted.
+    pub fn output(&mut self, param: usize, role: Role) -> Option<OutputArray<'_>> {
+        match self.0.arrays.iter_mut().find(|(key, _)| *key == (param, role)) {
+            Some((_, Bound::Output { array, adds })) => Some(OutputArray { array, adds: *adds }),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Deref for Launch<'a> {
+    type Target = LaunchArgs<'a>;
+
+    fn deref(&self) -> &LaunchArgs<'a> {
+        &self.0
+    }
+}
+
+/// Array that a launch writes, or adds to.
+#[derive(Debug)]
+pub struct OutputArray<'a> {
+    array: &'a mut Array,
+    /// Whether it is added to.
+    pub adds: bool,
+}
+
+impl OutputArray<'_> {
+    /// A view of the array.
+    pub fn view(&self) -> View<'_> {
+        self.array.view()
+    }
+
+    /// Real elements in the memory of the host, for writing.
+    pub fn data_mut(&mut self) -> Option<DataMut<'_>> {
+        self.array.data_mut()
+    }
+
+    /// The first element in the memory of the host, for writing.
+    pub fn pointer_mut(&mut self) -> *mut u8 {
+        self.array.pointer_mut()
+    }
+}
+
+fn check_place(name: &str, at: Place, place: Place) -> Result<()> {
+    if at == place {
+        return Ok(());
+    }
+    Err(Error::argument(name, format!("memory of {place}, where the kernel runs"), at.to_string()))
 }

@@ -8,31 +8,54 @@ pub mod pool;
 pub mod status;
 
 pub use context::{Allocator, Context, Heap, PairLoops};
-pub use launch::{Bound, LaunchArgs};
+pub use launch::{Bound, Launch, LaunchArgs, OutputArray};
 pub use linear::{Scan, Waves, half_spectrum};
 
 use crate::Result;
 use crate::array::{Array, Place, View};
-use crate::device::{DeviceArg, DeviceBatch, DevicePairs};
+use crate::structure::{DevicePairs, Structure};
 use std::any::Any;
 
-/// Condition on an argument that holds before kernels read it.
-#[derive(Clone, Copy, Debug)]
+/// Condition that holds before kernels read an array in the memory of a device.
+#[derive(Clone, Debug)]
 pub enum Check<'a> {
     /// Numbers that are finite.
-    Finite(&'a View<'a>),
+    Finite(View<'a>),
     /// Numbers that are finite and above zero.
-    Positive(&'a View<'a>),
+    Positive(View<'a>),
     /// Numbers that are zero.
-    Zero(&'a View<'a>),
+    Zero(View<'a>),
     /// Matrices (B, 3, 3) of lattice vectors that span a volume.
-    Cells(&'a View<'a>),
-    /// The integers of a batch, list or map, and that pairs stay within systems.
-    Integers {
-        /// The argument.
-        arg: DeviceArg<'a>,
-        /// For a list: the batches of its rows and columns.
-        batches: Option<[&'a DeviceBatch<'a>; 2]>,
+    Cells(View<'a>),
+    /// Integers of at most a limit.
+    AtMost(View<'a>, usize),
+    /// Integers from 0 to below a limit.
+    Below(View<'a>, usize),
+    /// Integers of a batch: the system of each atom, (N,), and where systems begin, (B + 1,), which the check writes where
+    /// it is derived.
+    Batch {
+        /// The system of each atom.
+        idx: View<'a>,
+        /// Where systems begin.
+        ptr: View<'a>,
+        /// Whether the check writes where systems begin.
+        derived: bool,
+    },
+    /// Offsets of at most a limit, which the check writes in 64 bits.
+    Widened {
+        /// The offsets, int32.
+        narrow: View<'a>,
+        /// Memory for the offsets, int64.
+        wide: View<'a>,
+        /// The limit.
+        limit: usize,
+    },
+    /// Integers of a pair list, which is what [`crate::structure::PairList`] guarantees.
+    Pairs {
+        /// The list.
+        list: &'a DevicePairs<'a>,
+        /// The systems of its rows and columns, which no pair crosses, where there are several.
+        systems: Option<[View<'a>; 2]>,
     },
 }
 
@@ -62,8 +85,8 @@ pub trait Backend: Sync {
     /// Runs a part of a kernel.
     ///
     /// # Errors
-    /// An argument that does not fit the kernel's declaration; the driver's.
-    fn launch(&self, context: &Context<'_>, args: &mut LaunchArgs<'_>) -> Result<()>;
+    /// Memory ran out; the driver's.
+    fn launch(&self, context: &Context<'_>, launch: &mut Launch<'_>) -> Result<()>;
 
     /// Begins a call: conditions on arguments (each with the number of its argument) that the call has not checked, and
     /// arrays that are filled with numbers, rounded to their types. A backend whose errors wait on a device gives the
@@ -134,7 +157,7 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// Memory ran out; a list of the host, which makes its own.
-    fn transpose(&self, context: &Context<'_>, list: &DevicePairs<'_>) -> Result<[Array; 3]>;
+    fn transpose(&self, context: &Context<'_>, list: &dyn Structure) -> Result<[Array; 3]>;
 
     /// See [`Context::segmented_sum`].
     ///

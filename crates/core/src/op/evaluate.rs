@@ -1,15 +1,18 @@
-//! Runs a member of an op's family: its kernels forwards, and backwards where gradients are wanted.
+//! Execution of a member of an op's family: its steps forwards, and backwards where gradients are wanted.
 
-use super::check::{BoundArgs, bind, check_finite, describe_view};
-use super::declare::{Op, Work};
-use super::grid::Found;
+use super::arrays::{Arrays, Slot};
+use super::bind::{bind, check_finite, describe_view};
+use super::call::Call;
+use super::declare::{Op, Step, Work};
+use super::grid::search;
+use super::lists::transpose_lists;
 use super::request::{Arg, Cotangent, Evaluated, Request};
-use super::store::{Slot, Store};
-use crate::array::{Array, DType, Shape, View};
+
+use crate::array::Array;
 use crate::backend::status::Word;
-use crate::backend::{Bound, Context, LaunchArgs};
-use crate::device::DeviceArg;
-use crate::runtime::{Member, ParamKind, Role, SlotArray};
+use crate::backend::{Bound, Context, Launch, LaunchArgs};
+use crate::runtime::{Kernel, Member, ParamKind, Part, Role, SlotArray};
+use crate::structure::Structure;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -26,47 +29,30 @@ impl Op {
         args: &[Arg<'_>],
         request: &Request<'_, '_>,
     ) -> Result<Evaluated> {
-        let mut bound = bind(self, args, context.backend.place())?;
-        let found = self.search(context, args, request, &mut bound)?;
-        let mut run = Run::new(self, context, args, bound, &found, request)?;
-        run.search_remote(request)?;
+        let mut run = Run::new(self, context, args, request)?;
         let mut evaluated = run.evaluate(request)?;
-        run.store.drain_owned(|array| context.allocator.recycle(array));
-        let lists = run.near.drain(..).chain(run.transposes.drain(..)).flat_map(|(_, arrays)| arrays);
-        lists.for_each(|array| context.allocator.recycle(array));
-        let on_device = run.word.is_some();
+        let Run { mut call, mut arrays, raised } = run;
+        arrays.drain_owned(|array| context.allocator.recycle(array));
+        std::mem::take(&mut call.lists).into_arrays().for_each(|array| context.allocator.recycle(array));
+        // A device checks the results in their final types, all at once.
+        let on_device = call.word.is_some();
         if on_device {
-            // A device looks at what the caller gets, all at once.
-            run.narrow(&mut evaluated, request)?;
+            call.narrow(&mut evaluated, request)?;
         }
-        let mut evaluated = self.settle(context, args, evaluated, run.raised, run.word.take())?;
+        let mut evaluated = self.settle(context, args, evaluated, raised, call.word.take())?;
         if !on_device {
-            run.narrow(&mut evaluated, request)?;
+            call.narrow(&mut evaluated, request)?;
         }
         Ok(evaluated)
     }
 }
 
-pub(super) struct Run<'r, 'a> {
-    pub(super) op: &'r Op,
-    pub(super) context: &'r Context<'r>,
-    pub(super) args: &'r [Arg<'a>],
-    /// The pairs that grids among the arguments found.
-    pub(super) found: &'r Found,
-    pub(super) dtype: DType,
-    dims: Vec<(&'r str, usize)>,
-    attrs: Vec<(&'r str, i64)>,
-    /// The buffer and role of each result.
-    pub(super) results: Vec<(usize, Role)>,
-    pub(super) store: Store<'a>,
+/// Execution of a call: its arrays, and the passes over the steps.
+struct Run<'r, 'a> {
+    call: Call<'r, 'a>,
+    arrays: Arrays<'a>,
     /// Whether a kernel raised the status word, and the error was put off.
     raised: bool,
-    /// The call's status word in the memory of a device.
-    pub(super) word: Option<Array>,
-    /// Lists that grids there found, by buffer: offsets, columns and images.
-    pub(super) near: Vec<(usize, [Array; 3])>,
-    /// Transposes of lists there, by buffer.
-    pub(super) transposes: Vec<(usize, [Array; 3])>,
 }
 
 impl<'r, 'a> Run<'r, 'a> {
@@ -74,83 +60,29 @@ impl<'r, 'a> Run<'r, 'a> {
         op: &'r Op,
         context: &'r Context<'r>,
         args: &'r [Arg<'a>],
-        bound: BoundArgs<'r>,
-        found: &'r Found,
         request: &Request<'_, 'a>,
     ) -> Result<Self> {
-        let store = Store::new(op.buffers(), args);
-        let BoundArgs { dtype, dims, attrs, checks } = bound;
-        let mut run = Self {
-            op,
-            context,
-            args,
-            found,
-            dtype,
-            dims,
-            attrs,
-            results: vec![],
-            store,
-            raised: false,
-            near: vec![],
-            word: None,
-            transposes: vec![],
-        };
-        run.begin(&checks, request)?;
+        let (mut call, checks) = bind(op, context, args)?;
+        let mut arrays = Arrays::new(op.buffers(), args.len());
+        call.begin(&mut arrays, &checks, request)?;
         for (n, arg) in args.iter().enumerate() {
             if let Arg::Array(view) = arg {
-                let slot = run.computed(&op.args[n], view)?;
-                run.store.set(n, Role::VALUE, slot);
+                arrays.set(n, Role::VALUE, call.computed(&op.args[n], view)?);
             }
         }
-        Ok(run)
-    }
-
-    pub(super) fn shape(&self, buffer: usize) -> Result<Shape> {
-        let shape = self.op.shape_of(buffer).unwrap_or(&[]);
-        shape.iter().map(|s| s.evaluate_in(&self.dims, &self.attrs)).collect()
-    }
-
-    /// The size of one axis; 0 where there are fewer.
-    pub(super) fn size(&self, buffer: usize, axis: usize) -> Result<usize> {
-        let size = self.op.shape_of(buffer).and_then(|shape| shape.get(axis));
-        size.map_or(Ok(0), |size| size.evaluate_in(&self.dims, &self.attrs))
-    }
-
-    /// Whether a value came with the call, saved by an earlier one.
-    pub(super) fn given(&self, buffer: usize, r: Role) -> bool {
-        let slot = self.store.get(buffer, r);
-        r == Role::VALUE && buffer >= self.op.args.len() && matches!(slot, Slot::Borrowed(_))
-    }
-
-    pub(super) fn has(&self, buffer: usize, role: Role) -> bool {
-        !matches!(self.store.get(buffer, role), Slot::Absent)
-    }
-
-    /// `name` is asked for where something is wrong.
-    pub(super) fn fits(
-        &self,
-        name: &dyn Fn() -> String,
-        buffer: usize,
-        dtype: DType,
-        view: &View<'_>,
-    ) -> Result<()> {
-        let shape = self.shape(buffer)?;
-        if view.shape() != &*shape || view.dtype() != dtype {
-            let expected = format!("{dtype} {:?}", &*shape);
-            return Err(Error::argument(name(), expected, format!("{} {:?}", view.dtype(), view.shape())));
-        }
-        check_finite(name, view)
+        search(&mut call, &arrays, request)?;
+        Ok(Self { call, arrays, raised: false })
     }
 
     fn evaluate(&mut self, request: &Request<'_, 'a>) -> Result<Evaluated> {
-        if request.cotangents.len() > self.op.outputs.len() {
-            let expected = format!("at most {}", self.op.outputs.len());
+        if request.cotangents.len() > self.call.op.outputs.len() {
+            let expected = format!("at most {}", self.call.op.outputs.len());
             return Err(Error::argument("cotangents", expected, request.cotangents.len().to_string()));
         }
         if request.directions.len() + usize::from(!request.cotangents.is_empty()) > 2 {
             return Err(Error::Unsupported(format!(
                 "{}: derivatives ship up to F₂ and G₁; {}{} was asked for",
-                self.op.full_name(),
+                self.call.op.full_name(),
                 if request.cotangents.is_empty() { "F" } else { "G" },
                 request.directions.len()
             )));
@@ -163,53 +95,53 @@ impl<'r, 'a> Run<'r, 'a> {
             ));
         }
         for (k, direction) in request.directions.iter().enumerate() {
-            if direction.len() != self.op.args.len() {
-                let expected = format!("{} entries, one per argument", self.op.args.len());
+            if direction.len() != self.call.op.args.len() {
+                let expected = format!("{} entries, one per argument", self.call.op.args.len());
                 return Err(Error::argument("directions", expected, direction.len().to_string()));
             }
             for (n, tangent) in direction.iter().enumerate() {
                 let Some(view) = tangent else { continue };
-                let name = || format!("direction {k} of {}", self.op.args[n].name);
-                if !self.op.is_differentiable(n) {
+                let name = || format!("direction {k} of {}", self.call.op.args[n].name);
+                if !self.call.op.is_differentiable(n) {
                     return Err(Error::argument(
                         name(),
                         "none: there is no derivative by it",
                         describe_view(view),
                     ));
                 }
-                self.fits(&name, n, self.dtype_of(n), view)?;
-                let slot = self.widened(view)?;
-                self.store.set(n, [Role::FIRST, Role::SECOND][k], slot);
+                self.call.fits(&name, n, self.call.dtype_of(n), view)?;
+                let slot = self.call.widened(view)?;
+                self.arrays.set(n, [Role::FIRST, Role::SECOND][k], slot);
             }
         }
         for (n, cotangent) in request.cotangents.iter().enumerate() {
-            let buffer = self.op.args.len() + n;
-            let name = || format!("cotangent of {}", self.op.outputs[n].name);
+            let buffer = self.call.op.args.len() + n;
+            let name = || format!("cotangent of {}", self.call.op.outputs[n].name);
             let slot = match cotangent {
                 None => continue,
-                Some(_) if self.op.integer(buffer).is_some() => {
+                Some(_) if self.call.op.integer(buffer).is_some() => {
                     return Err(Error::argument(name(), "none: integers have no derivatives", "one"));
                 }
                 Some(Cotangent::Array(view)) => {
-                    self.fits(&name, buffer, self.dtype_of(buffer), view)?;
-                    self.widened(view)?
+                    self.call.fits(&name, buffer, self.call.dtype_of(buffer), view)?;
+                    self.call.widened(view)?
                 }
                 // Filled when the call began.
                 Some(Cotangent::Uniform(_)) => {
-                    check_finite(&name, &self.readable(buffer, Role::COTANGENT, true))?;
+                    check_finite(&name, &self.arrays.readable(buffer, Role::COTANGENT, true))?;
                     continue;
                 }
             };
-            self.store.set(buffer, Role::COTANGENT, slot);
+            self.arrays.set(buffer, Role::COTANGENT, slot);
         }
         self.check_gradients(request.gradients)?;
-        self.set_saved(request)?;
-        self.results = self.results_of(request);
+        self.call.set_saved(&mut self.arrays, request)?;
+        self.call.results = self.call.op.results_of(request);
         match (request.cotangents.is_empty(), request.directions.len()) {
             (true, 0) if request.save.is_some() => self.forward_saving(request.save.unwrap_or_default()),
             (true, 0) => self.forward(Member::Value, Role::VALUE),
             (true, 1) => self.forward(Member::Tangent, Role::FIRST),
-            (false, order) => match self.scaled(request)? {
+            (false, order) => match self.call.scaled(request)? {
                 Some(scaled) => Ok(scaled),
                 None => self.backward(request, order),
             },
@@ -218,19 +150,20 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     fn outputs(&self) -> std::ops::Range<usize> {
-        self.op.args.len()..self.op.args.len() + self.op.outputs.len()
+        self.call.op.args.len()..self.call.op.args.len() + self.call.op.outputs.len()
     }
 
     /// F: every step in order.
-    pub(super) fn forward(&mut self, member: Member, wanted: Role) -> Result<Evaluated> {
-        for s in 0..self.op.steps.len() {
+    fn forward(&mut self, member: Member, wanted: Role) -> Result<Evaluated> {
+        let op = self.call.op;
+        for s in 0..self.call.op.steps.len() {
             // A step that no direction reaches has no derivatives: absent means zero.
             let member = if self.reaches(s, Role::FIRST.with(Role::SECOND)) { member } else { Member::Value };
-            if member == Member::Value && self.written(s).all(|b| self.given(b, Role::VALUE)) {
+            if member == Member::Value && self.call.written(s).all(|b| self.arrays.given(b, Role::VALUE)) {
                 continue;
             }
-            self.launch(s, member, &|run, buffer, r| {
-                !run.op.is_output(buffer)
+            self.launch(s, member, &|buffer, r| {
+                !op.is_output(buffer)
                     || r == wanted
                     || (member == Member::Value && r == Role::VALUE && wanted == Role::VALUE)
             })?;
@@ -239,20 +172,40 @@ impl<'r, 'a> Run<'r, 'a> {
         Ok(Evaluated { values, ..Evaluated::default() })
     }
 
+    /// F₀ and its residuals for gradients by some of `by`.
+    fn forward_saving(&mut self, by: &[usize]) -> Result<Evaluated> {
+        let saved_args = self.call.op.saved_args();
+        let by: Vec<usize> = saved_args.iter().copied().filter(|n| by.contains(n)).collect();
+        let mut evaluated = if by.is_empty() {
+            self.forward(Member::Value, Role::VALUE)?
+        } else {
+            self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
+        };
+        for buffer in self.call.op.saved_buffers() {
+            evaluated.saved.push(Some(self.take(buffer, Role::VALUE)?));
+        }
+        let mut gradients = std::mem::take(&mut evaluated.gradients).into_iter();
+        for n in saved_args {
+            evaluated.saved.push(if by.contains(&n) { gradients.next() } else { None });
+        }
+        Ok(evaluated)
+    }
+
     /// Whether any input of a step has an array with one of these bits.
     fn reaches(&self, step: usize, bits: Role) -> bool {
-        let step = &self.op.steps[step];
+        let step = &self.call.op.steps[step];
         step.has_real_outputs()
             && step.params().iter().zip(&step.buffers).any(|(p, b)| {
                 matches!(p.kind, ParamKind::Real { .. })
-                    && (1..8).map(Role).any(|r| r.meets(bits) && self.has(*b, r))
+                    && (1..8).map(Role).any(|r| r.meets(bits) && self.arrays.has(*b, r))
             })
     }
 
     fn check_gradients(&self, gradients: &[usize]) -> Result<()> {
         for n in gradients {
-            if *n >= self.op.args.len() || !self.op.is_differentiable(*n) {
-                let names = self.op.args.iter().enumerate().filter(|(n, _)| self.op.is_differentiable(*n));
+            if *n >= self.call.op.args.len() || !self.call.op.is_differentiable(*n) {
+                let names =
+                    self.call.op.args.iter().enumerate().filter(|(n, _)| self.call.op.is_differentiable(*n));
                 let names: Vec<&str> = names.map(|(_, a)| a.name.as_str()).collect();
                 let expected = format!("positions of differentiable arguments ({})", names.join(", "));
                 return Err(Error::argument("gradients", expected, n.to_string()));
@@ -265,46 +218,49 @@ impl<'r, 'a> Run<'r, 'a> {
         Ok(())
     }
 
-    /// G: what the backward pass needs forwards, then every step backwards, then whatever outputs are still missing.
-    pub(super) fn backward(&mut self, request: &Request<'_, 'a>, order: usize) -> Result<Evaluated> {
-        let steps = self.op.steps.len();
+    /// G: forwards the steps whose arrays the backward pass reads, then every step backwards, then outputs that are still
+    /// missing.
+    fn backward(&mut self, request: &Request<'_, 'a>, order: usize) -> Result<Evaluated> {
+        let op = self.call.op;
+        let steps = op.steps.len();
         if request.values && order != 0 {
             return Err(Error::Unsupported("values are not given beside Hessian-vector products".into()));
         }
-        let active = &self.active(request.gradients);
+        let active = &self.call.active(request.gradients);
         let (gradient, value) = match order {
             0 => (Member::Gradient, Member::Value),
             _ => (Member::GradientTangent, Member::Tangent),
         };
-        let needed = self.needed(gradient, value, active)?;
+        let needed = self.call.needed(&self.arrays, gradient, value, active)?;
         let mut ran = vec![false; steps];
         for (s, ran) in ran.iter_mut().enumerate() {
             let member = if self.reaches(s, Role::FIRST) { value } else { Member::Value };
-            let makes = |b: usize| member != Member::Value || !self.given(b, Role::VALUE);
-            if self.written(s).any(|b| needed.contains(&b) && makes(b)) {
+            let makes = |b: usize| member != Member::Value || !self.arrays.given(b, Role::VALUE);
+            if self.call.written(s).any(|b| needed.contains(&b) && makes(b)) {
                 let values = request.values;
-                self.launch(s, member, &|run, b, r| !run.op.is_output(b) || (values && r == Role::VALUE))?;
+                self.launch(s, member, &|b, r| !op.is_output(b) || (values && r == Role::VALUE))?;
                 *ran = true;
             }
         }
         for s in (0..steps).rev() {
-            let reached = self.written(s).any(|b| (4..8).any(|r| self.has(b, Role(r))));
-            if !reached || !self.depends(s, active) {
+            let reached = self.call.written(s).any(|b| (4..8).any(|r| self.arrays.has(b, Role(r))));
+            if !reached || !self.call.depends(s, active) {
                 continue;
             }
             // Without a direction among its inputs and cotangents, a step's gradient has no derivative.
             let tangent = self.reaches(s, Role::FIRST)
-                || self.written(s).any(|b| self.has(b, Role::COTANGENT.with(Role::FIRST)));
+                || self.call.written(s).any(|b| self.arrays.has(b, Role::COTANGENT.with(Role::FIRST)));
             let member = if tangent { gradient } else { Member::Gradient };
             // Values fall out of the pass where they were not needed before it and what they need is there.
-            let reads = self.reads(s, Member::Value, active)?;
-            let ready = reads.iter().all(|b| *b < self.op.args.len() || self.has(*b, Role::VALUE));
+            let reads = self.call.reads(s, Member::Value, active)?;
+            let ready =
+                reads.iter().all(|b| *b < self.call.op.args.len() || self.arrays.has(*b, Role::VALUE));
             let values = order == 0 && request.values && !ran[s] && ready;
-            self.launch(s, member, &|run, b, r| {
+            self.launch(s, member, &|b, r| {
                 if !r.has(Role::COTANGENT) {
                     return r == Role::VALUE && values;
                 }
-                let is_arg = b < run.op.args.len();
+                let is_arg = b < op.args.len();
                 active.contains(&b) && (!is_arg || order == 0 || r.has(Role::FIRST))
             })?;
             ran[s] |= values;
@@ -312,7 +268,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let mut evaluated = Evaluated::default();
         if request.values {
             for (s, _) in ran.iter().enumerate().filter(|(_, ran)| !**ran) {
-                self.launch(s, Member::Value, &|_, _, _| true)?;
+                self.launch(s, Member::Value, &|_, _| true)?;
             }
             evaluated.values = self.outputs().map(|b| self.take(b, Role::VALUE)).collect::<Result<_>>()?;
         }
@@ -322,216 +278,188 @@ impl<'r, 'a> Run<'r, 'a> {
         Ok(evaluated)
     }
 
-    pub(super) fn take(&mut self, buffer: usize, role: Role) -> Result<Array> {
-        match self.store.take(buffer, role) {
+    fn take(&mut self, buffer: usize, role: Role) -> Result<Array> {
+        match self.arrays.take(buffer, role) {
             Slot::Owned(array) => Ok(array),
             // Nothing contributed: it is zero.
-            _ => self.made(buffer, role, true),
+            _ => self.call.made(buffer, role, true),
         }
     }
 
-    /// Runs one form of one step. `wanted` says which of the arrays that it can write are wanted.
-    fn launch(
-        &mut self,
-        s: usize,
-        member: Member,
-        wanted: &dyn Fn(&Self, usize, Role) -> bool,
-    ) -> Result<()> {
-        let step = &self.op.steps[s];
+    /// Runs one form of one step. `wanted` tells whether an array that the form can write is wanted.
+    fn launch(&mut self, s: usize, member: Member, wanted: &dyn Fn(usize, Role) -> bool) -> Result<()> {
+        let step = &self.call.op.steps[s];
         let kernel = match step.work {
             Work::Kernel(kernel) => kernel,
-            Work::Linear(map) => return self.apply(map, &step.buffers, member, wanted),
+            Work::Linear(map) => {
+                return map.apply(&self.call, &mut self.arrays, &step.buffers, member, wanted);
+            }
         };
         let is_output = |p: usize| matches!(kernel.params[p].kind, ParamKind::Output { .. });
         let gradient = matches!(member, Member::Gradient | Member::GradientTangent);
         if kernel.forms.iter().any(|f| f.member == member && f.uniform) {
-            self.find_uniform(s)?;
+            self.arrays.find_uniform(&self.call, s)?;
         }
         let uniform = gradient
             && (0..kernel.params.len())
                 .filter(|p| is_output(*p))
-                .all(|p| matches!(self.store.get(step.buffers[p], Role::COTANGENT), Slot::Uniform(_)));
+                .all(|p| matches!(self.arrays.get(step.buffers[p], Role::COTANGENT), Slot::Uniform(_)));
         let wanted_inputs: Vec<usize> = (0..kernel.params.len())
             .filter(|p| matches!(kernel.params[*p].kind, ParamKind::Real { .. }))
             .map(|p| step.buffers[p])
-            .filter(|b| {
-                wanted(self, *b, Role::COTANGENT) || wanted(self, *b, Role::COTANGENT.with(Role::FIRST))
-            })
+            .filter(|b| wanted(*b, Role::COTANGENT) || wanted(*b, Role::COTANGENT.with(Role::FIRST)))
             .collect();
-        let form = self.form(s, kernel, member, &wanted_inputs, uniform)?;
+        let form = self.call.form(s, kernel, member, &wanted_inputs, uniform)?;
         let mut sizes = vec![0; kernel.dims.len()];
-        self.sizes(s, kernel, &mut sizes)?;
-        let rows = sizes[kernel.index];
+        self.call.sizes(s, kernel, &mut sizes)?;
         let mut hidden: BTreeMap<usize, Array> = BTreeMap::new();
         for part in form.parts {
-            let mut keys: Vec<(usize, Role, bool)> =
-                Vec::with_capacity(part.slots.len() + part.reductions.len());
-            for (n, slot) in part.slots.iter().enumerate() {
-                if let SlotArray::Values(r) = slot.array {
-                    keys.push((slot.param, r, part.written.contains(&n)));
+            let launch = PartLaunch { step, kernel, part, uniform: form.uniform, sizes: &sizes };
+            self.launch_part(&launch, wanted, &mut hidden)?;
+        }
+        for (_, array) in hidden {
+            self.call.context.allocator.recycle(array);
+        }
+        Ok(())
+    }
+
+    /// Runs one part of a form. Arrays between the launches of a form are `hidden`.
+    fn launch_part(
+        &mut self,
+        launch: &PartLaunch<'_>,
+        wanted: &dyn Fn(usize, Role) -> bool,
+        hidden: &mut BTreeMap<usize, Array>,
+    ) -> Result<()> {
+        let PartLaunch { step, kernel, part, uniform, sizes } = *launch;
+        let keys = launch.keys();
+        let takes = |run: &Self, param: usize, r: Role| {
+            let buffer = step.buffers[param];
+            (wanted(buffer, r) && !run.arrays.given(buffer, r)) || !kernel.is_differentiable()
+        };
+        let mut written = keys.iter().filter(|key| key.2);
+        if !written.any(|(param, r, _)| r.has(Role::HIDDEN) || takes(self, *param, *r)) {
+            return Ok(());
+        }
+        transpose_lists(&mut self.call, step, part)?;
+        // Outputs are taken out, so that the rest can be borrowed.
+        let mut outputs = vec![];
+        for (param, r, writes) in &keys {
+            // The parameter of a hidden array is its number.
+            let buffer = if r.has(Role::HIDDEN) { usize::MAX } else { step.buffers[*param] };
+            match (r.has(Role::HIDDEN), *writes) {
+                (true, true) => {
+                    let shape: Vec<usize> =
+                        [sizes[kernel.index]].into_iter().chain(r.width().map(|w| sizes[w])).collect();
+                    let array = self.call.context.allocator.room(self.call.dtype, &shape)?;
+                    outputs.push(((*param, *r), buffer, array, false));
                 }
-            }
-            for r in part.reductions {
-                if !keys.iter().any(|k| (k.0, k.1) == (r.param, r.role)) {
-                    keys.push((r.param, r.role, true));
+                (true, false) => {}
+                (false, false) => {
+                    let uniform = uniform && launch.is_output(*param);
+                    self.arrays.make_readable(&self.call, buffer, *r, uniform)?;
                 }
-            }
-            let takes = |run: &Self, param: usize, r: Role| {
-                let buffer = step.buffers[param];
-                (wanted(run, buffer, r) && !run.given(buffer, r)) || !kernel.is_differentiable()
-            };
-            let mut written = keys.iter().filter(|key| key.2);
-            if !written.any(|(param, r, _)| r.has(Role::HIDDEN) || takes(self, *param, *r)) {
-                // Nobody wants what it would write.
-                continue;
-            }
-            self.transpose_lists(step, part)?;
-            // What is written is taken out, so that the rest can be borrowed.
-            let mut outputs = vec![];
-            for (param, r, writes) in &keys {
-                if r.has(Role::HIDDEN) {
-                    if *writes {
-                        let channels = r.width().map(|w| sizes[w]);
-                        let shape: Vec<usize> = [rows].into_iter().chain(channels).collect();
-                        let array = self.context.allocator.room(self.dtype, &shape)?;
-                        outputs.push(((*param, *r), usize::MAX, array, false));
-                    }
-                    continue;
-                }
-                let buffer = step.buffers[*param];
-                if !writes {
-                    self.make_readable(buffer, *r, form.uniform && is_output(*param))?;
-                } else if takes(self, *param, *r) {
-                    let slot = self.store.take(buffer, *r);
-                    let (array, adds) = match slot {
+                (false, true) if takes(self, *param, *r) => {
+                    let (array, adds) = match self.arrays.take(buffer, *r) {
                         Slot::Owned(array) => (array, true),
                         // Rows of a kernel that is not differentiated need not write all of it.
-                        _ => (self.made(buffer, *r, !kernel.is_differentiable())?, false),
+                        _ => (self.call.made(buffer, *r, !kernel.is_differentiable())?, false),
                     };
                     outputs.push(((*param, *r), buffer, array, adds));
                 }
+                (false, true) => {}
             }
-            let mut arrays: Vec<((usize, Role), Bound<'_>)> = Vec::with_capacity(keys.len());
-            for (param, r, writes) in &keys {
-                if *writes {
-                    if !outputs.iter().any(|o| o.0 == (*param, *r)) {
-                        arrays.push(((*param, *r), Bound::Unwanted));
-                    }
-                } else if r.has(Role::HIDDEN) {
+        }
+        let mut arrays: Vec<((usize, Role), Bound<'_>)> = Vec::with_capacity(keys.len());
+        for (param, r, writes) in &keys {
+            let key = (*param, *r);
+            arrays.push(match (writes, r.has(Role::HIDDEN)) {
+                (true, _) if outputs.iter().any(|output| output.0 == key) => continue,
+                (true, _) => (key, Bound::Unwanted),
+                (false, true) => {
                     let array = hidden.get(param).ok_or_else(|| {
+                        let name = kernel.name;
                         Error::Unsupported(format!(
-                            "{}: an array between launches is read before it is made",
-                            kernel.name
+                            "{name}: an array between launches is read before it is made"
                         ))
                     })?;
-                    arrays.push(((*param, *r), Bound::Input(array.view())));
-                } else {
-                    let view = self.readable(step.buffers[*param], *r, form.uniform);
-                    arrays.push(((*param, *r), Bound::Input(view)));
+                    (key, Bound::Input(array.view()))
                 }
-            }
-            arrays.extend(
-                outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
-            );
-            let lists = self.device_lists(step)?;
-            let (mut batches, mut maps, mut meshes) = (vec![], vec![], vec![]);
-            let (mut reals, mut ints, mut device) = (vec![], vec![], vec![]);
-            for (p, b) in step.buffers.iter().enumerate() {
-                match self.args.get(*b) {
-                    Some(Arg::Batch(batch)) => batches.push((p, *batch)),
-                    Some(Arg::Map(map)) => maps.push((p, *map)),
-                    Some(Arg::Mesh(mesh)) => meshes.push((p, *mesh)),
-                    Some(Arg::Device(arg)) => {
-                        let list = lists.iter().find(|(buffer, _)| buffer == b);
-                        device.push((p, list.map_or(*arg, |(_, list)| DeviceArg::Pairs(list))));
-                    }
-                    Some(Arg::Real(x)) => reals.push(*x),
-                    Some(Arg::Int(i)) => ints.push(*i),
-                    _ => {}
+                (false, false) => {
+                    (key, Bound::Input(self.arrays.readable(step.buffers[*param], *r, uniform)))
                 }
-            }
-            let word = Word::default();
-            let mut launch = LaunchArgs {
-                kernel,
-                part,
-                dtype: self.dtype,
-                dims: &sizes,
-                arrays,
-                batches,
-                pairs: self.pair_lists(&step.buffers, kernel.params.len()),
-                maps,
-                meshes,
-                device,
-                reals,
-                ints,
-                status: &word,
-                word: self.word.as_ref(),
-            };
-            self.context.backend.launch(self.context, &mut launch)?;
-            drop(launch);
-            if let Some(error) = self.op.raised(step, &word) {
-                self.context.status.raise(error)?;
-                self.raised = true;
-            }
-            for ((param, r), buffer, array, _) in outputs {
-                if r.has(Role::HIDDEN) {
-                    hidden.insert(param, array);
-                    continue;
-                }
-                // A buffer that stands for two parameters of the kernel gets what both contribute.
-                self.add_to(buffer, r, array)?;
+            });
+        }
+        arrays.extend(
+            outputs.iter_mut().map(|(key, _, array, adds)| (*key, Bound::Output { array, adds: *adds })),
+        );
+        let given = |(p, b): (usize, &usize)| Some((p, *b, self.call.structure(*b)?));
+        let given: Vec<_> = step.buffers.iter().enumerate().filter_map(given).collect();
+        let transposed: Vec<_> =
+            given.iter().map(|(_, b, list)| self.call.lists.transposed(*b, *list)).collect();
+        let structures = given.iter().zip(&transposed).map(|((p, _, structure), transposed)| {
+            (*p, transposed.as_ref().map_or(*structure, |list| list as &dyn Structure))
+        });
+        let (mut reals, mut ints) = (vec![], vec![]);
+        for b in &step.buffers {
+            match self.call.args.get(*b) {
+                Some(Arg::Real(x)) => reals.push(*x),
+                Some(Arg::Int(i)) => ints.push(*i),
+                _ => {}
             }
         }
-        for (_, array) in hidden {
-            self.context.allocator.recycle(array);
+        let status = &Word::default();
+        let (dtype, word) = (self.call.dtype, self.call.word.as_ref());
+        let structures = structures.collect();
+        let args =
+            LaunchArgs { kernel, part, dtype, dims: sizes, arrays, structures, reals, ints, status, word };
+        self.call.context.backend.launch(self.call.context, &mut Launch::bound(args)?)?;
+        if let Some(error) = self.call.op.raised(step, status) {
+            self.call.context.status.raise(error)?;
+            self.raised = true;
+        }
+        for ((param, r), buffer, array, _) in outputs {
+            if r.has(Role::HIDDEN) {
+                hidden.insert(param, array);
+                continue;
+            }
+            // A buffer that stands for two parameters of the kernel gets what both contribute.
+            self.arrays.add_to(&self.call, buffer, r, array)?;
         }
         Ok(())
     }
+}
 
-    /// Cotangents that later steps made and that are the same for every row, such as those of the energies in a sum,
-    /// are called so for the sake of the cheaper forms.
-    fn find_uniform(&mut self, s: usize) -> Result<()> {
-        for buffer in self.written(s) {
-            let Slot::Owned(array) = self.store.get(buffer, Role::COTANGENT) else { continue };
-            let (true, Some(x)) = (array.shape().len() == 1, array.view().uniform()) else { continue };
-            let one = Slot::Uniform(self.context.filled(self.dtype, &[1], x)?);
-            if let Slot::Owned(array) = self.store.take(buffer, Role::COTANGENT) {
-                self.store.set_spread(buffer, array);
-            }
-            self.store.set(buffer, Role::COTANGENT, one);
-        }
-        Ok(())
+/// Launch of a part of a step's kernel.
+#[derive(Clone, Copy)]
+struct PartLaunch<'s> {
+    step: &'s Step,
+    kernel: &'static Kernel,
+    part: &'static Part,
+    /// Whether cotangents are one number for all rows.
+    uniform: bool,
+    /// Sizes of the kernel's dimensions.
+    sizes: &'s [usize],
+}
+
+impl PartLaunch<'_> {
+    fn is_output(&self, param: usize) -> bool {
+        matches!(self.kernel.params[param].kind, ParamKind::Output { .. })
     }
 
-    /// An array that is not there is zero; a cotangent that is the same everywhere is spread out where the form
-    /// wants an array.
-    pub(super) fn make_readable(&mut self, buffer: usize, r: Role, uniform: bool) -> Result<()> {
-        match self.store.get(buffer, r) {
-            Slot::Absent => {
-                let zeros = self.zeros(buffer)?;
-                self.store.set(buffer, r, Slot::Owned(zeros));
+    /// The parameter and role of each array, and whether the part writes it.
+    fn keys(&self) -> Vec<(usize, Role, bool)> {
+        let part = self.part;
+        let mut keys = Vec::with_capacity(part.slots.len() + part.reductions.len());
+        for (n, slot) in part.slots.iter().enumerate() {
+            if let SlotArray::Values(r) = slot.array {
+                keys.push((slot.param, r, part.written.contains(&n)));
             }
-            Slot::Uniform(one) if !uniform && self.store.spread(buffer).is_none() => {
-                let mut spread = self.room(buffer)?;
-                self.context.broadcast(&one.view(), &mut spread)?;
-                self.store.set_spread(buffer, spread);
-            }
-            _ => {}
         }
-        Ok(())
-    }
-
-    /// Puts an array where there is none, or adds it to the one that is there.
-    pub(super) fn add_to(&mut self, buffer: usize, r: Role, array: Array) -> Result<()> {
-        let sum = match self.store.take(buffer, r) {
-            Slot::Owned(mut sum) => {
-                self.context.add(&mut sum, &array)?;
-                self.context.allocator.recycle(array);
-                sum
+        for r in part.reductions {
+            if !keys.iter().any(|k| (k.0, k.1) == (r.param, r.role)) {
+                keys.push((r.param, r.role, true));
             }
-            _ => array,
-        };
-        self.store.set(buffer, r, Slot::Owned(sum));
-        Ok(())
+        }
+        keys
     }
 }

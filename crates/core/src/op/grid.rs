@@ -1,26 +1,19 @@
-//! Grids among the arguments of an op: how they are declared, and the searches that come before the steps of a call.
+//! Grids among the arguments of an op: their declaration, and the searches ahead of the steps of a call.
 
-use super::check::{BoundArgs, device_batches};
+use super::arrays::Arrays;
+use super::bind::batches_over;
+use super::call::Call;
 use super::declare::{ArgKind, ArgSpec, Op, Step};
-use super::evaluate::Run;
+
 use super::request::{Arg, Request};
 use super::size::Size;
-use crate::array::{Array, DType};
-use crate::backend::Context;
-use crate::batch::Batch;
-use crate::device::DeviceArg;
-use crate::grid::GridSearch;
-use crate::grid::PointGrid;
-use crate::pairs::PairList;
 use crate::runtime::{Kernel, Query, Role};
+use crate::structure::{GridSearch, PointGrid, Structure};
 use crate::{Error, Result};
 
-/// What each grid among the arguments of a call found, with the argument's number.
-pub(super) type Found = Vec<(usize, PairList<'static>)>;
-
 impl Op {
-    /// Every grid says where its points are, and which system its queries belong to; what is found has no part in the
-    /// shapes that callers see.
+    /// Every grid names the positions of its points, and the batch of its queries; no shape that callers see depends on the
+    /// number of pairs that are found.
     pub(super) fn check_grids(&self) -> Result<()> {
         let wrong = |arg: &ArgSpec, expected: String, got: String| {
             Err(Error::argument(format!("{}::{}", self.full_name(), arg.name), expected, got))
@@ -59,7 +52,7 @@ impl Op {
         Ok(())
     }
 
-    /// The queries of a step are made with arguments, and those of one grid in all steps with the same ones.
+    /// Queries of a step are made with arguments of the op, and all queries of one grid with one pair of arguments.
     pub(super) fn check_queries(&self, kernel: &Kernel, step: &Step) -> Result<()> {
         let bound = |q: &Query| [q.grid, q.positions, q.radius].map(|p| step.buffers[p]);
         for (n, query) in kernel.queries.iter().enumerate() {
@@ -106,93 +99,6 @@ impl Op {
         })
     }
 
-    /// Searches every grid that a step queries. All steps see what is found: it depends on values alone, not on what is
-    /// differentiated.
-    pub(super) fn search<'r>(
-        &'r self,
-        context: &Context<'_>,
-        args: &[Arg<'_>],
-        request: &Request<'_, '_>,
-        bound: &mut BoundArgs<'r>,
-    ) -> Result<Found> {
-        // Saved gradients are only scaled.
-        let needed = self.scales(request).is_none();
-        let mut found = vec![];
-        for (n, arg) in args.iter().enumerate() {
-            let (Arg::Grid(grid), spec) = (arg, &self.args[n]) else { continue };
-            self.check_points(spec, *grid, args)?;
-            let Some(query) = self.query_of(n).filter(|_| needed) else { continue };
-            let list = self.search_one(context, args, spec, *grid, query)?;
-            if let ArgKind::Grid { entries: Some(entries), .. } = &spec.kind {
-                let pairs = list.len();
-                match bound.dims.iter().find(|(dim, _)| dim == entries) {
-                    Some((_, before)) if *before != pairs => {
-                        let expected =
-                            format!("{before} pairs ({entries}) within the radius, as other arguments have");
-                        return Err(Error::argument(&spec.name, expected, pairs.to_string()));
-                    }
-                    Some(_) => {}
-                    None => bound.dims.push((entries, pairs)),
-                }
-            }
-            found.push((n, list));
-        }
-        Ok(found)
-    }
-
-    /// The grid was built from the points of the call.
-    fn check_points(&self, spec: &ArgSpec, grid: &dyn PointGrid, args: &[Arg<'_>]) -> Result<()> {
-        let ArgKind::Grid { points, .. } = &spec.kind else { return Ok(()) };
-        match self.arg(points).map(|n| &args[n]) {
-            Some(Arg::Array(view)) if !grid.is_of(view) => Err(Error::argument(
-                &spec.name,
-                format!("a grid of `{points}` (after they have moved: `HashGrid::rebuild`)"),
-                "a grid of other coordinates",
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    fn search_one(
-        &self,
-        context: &Context<'_>,
-        args: &[Arg<'_>],
-        spec: &ArgSpec,
-        grid: &dyn PointGrid,
-        (positions, radius): (usize, usize),
-    ) -> Result<PairList<'static>> {
-        let (ArgKind::Grid { rows, columns, .. }, Arg::Array(queries), Arg::Real(within)) =
-            (&spec.kind, &args[positions], &args[radius])
-        else {
-            return Err(Error::argument(&spec.name, "a grid, positions and a radius", "something else"));
-        };
-        let batch_of = |n: usize| if let Arg::Batch(batch) = &args[n] { Some(*batch) } else { None };
-        let own = self.batches_over(rows).next();
-        let single = Batch::single(queries.shape().first().copied().unwrap_or(0))?;
-        let (batch, systems) = match own.and_then(|(n, systems)| Some((batch_of(n)?, Some(systems)))) {
-            Some((batch, systems)) => (batch, systems),
-            None => (&single, None),
-        };
-        self.check_systems(spec, rows, batch.systems(), grid.batch().systems())?;
-        let other = self.batches_over(columns).filter(|(_, s)| Some(*s) == systems);
-        for (n, batch) in other.filter_map(|(n, _)| Some((n, batch_of(n)?))) {
-            if batch.ptr() != grid.batch().ptr() {
-                let expected = format!("a grid whose systems are those of `{}`", self.args[n].name);
-                return Err(Error::argument(&spec.name, expected, "one with other systems"));
-            }
-        }
-        // Half precision is widened without loss.
-        let wide;
-        let queries = if queries.dtype().is_computed() {
-            queries
-        } else {
-            wide = Array::from_f64(DType::F64, queries.shape(), &queries.to_f64())?;
-            &wide.view()
-        };
-        let list = grid.query(context, queries, batch, *within);
-        list.map_err(|error| self.in_names_of_the_op(error, spec, (positions, radius)))
-    }
-
     /// A grid's systems are those of its queries.
     fn check_systems(&self, spec: &ArgSpec, rows: &str, systems: usize, of_grid: usize) -> Result<()> {
         if systems == of_grid {
@@ -221,53 +127,66 @@ impl Op {
     }
 }
 
-impl Run<'_, '_> {
-    /// [`Op::search`] where grids lie in the memory of a device: what is wrong with them, or with what they were built
-    /// from, is raised in the call's word.
-    pub(super) fn search_remote(&mut self, request: &Request<'_, '_>) -> Result<()> {
-        let Some(word) = self.word.as_ref() else {
-            return Ok(());
-        };
-        if self.op.scales(request).is_some() {
-            return Ok(());
-        }
-        let mut near = vec![];
-        for (n, arg) in self.args.iter().enumerate() {
-            let (Arg::Device(DeviceArg::Grid { grid, capacity }), spec) = (arg, &self.op.args[n]) else {
-                continue;
-            };
-            let (ArgKind::Grid { rows, columns, points, .. }, Some(query)) =
-                (&spec.kind, self.op.query_of(n))
-            else {
-                continue;
-            };
-            let (Some(points), Arg::Real(radius)) = (self.op.arg(points), &self.args[query.1]) else {
-                continue;
-            };
-            let own = device_batches(self.op, self.args, rows).next();
-            let systems = own.map_or(1, |(_, batch)| batch.systems());
-            self.op.check_systems(spec, rows, systems, grid.systems())?;
-            let mut of_points = device_batches(self.op, self.args, columns);
-            let of_points = of_points.find(|(systems, _)| own.is_some_and(|(own, _)| own == *systems));
-            // As they were given; half precision is widened without loss.
-            let given = |n: usize| match &self.args[n] {
-                Arg::Array(view) if view.dtype().is_computed() => view.clone(),
-                _ => self.readable(n, Role::VALUE, false),
-            };
-            let (queries, points) = (given(query.0), given(points));
-            let asked = GridSearch {
-                grid: *grid,
-                capacity: *capacity,
-                queries: &queries,
-                batch: own.map(|(_, batch)| batch),
-                radius: *radius,
-                points: (&points, of_points.map(|(_, batch)| batch)),
-                params: [query.0, query.1, n],
-            };
-            let found = grid.query(self.context, &asked, word);
-            near.push((n, found.map_err(|error| self.op.in_names_of_the_op(error, spec, query))?));
-        }
-        self.near = near;
-        Ok(())
+/// Searches every grid that a step queries. All steps see the pairs that are found: they depend on values alone, not
+/// on what is differentiated.
+pub(super) fn search(call: &mut Call<'_, '_>, arrays: &Arrays<'_>, request: &Request<'_, '_>) -> Result<()> {
+    if call.op.scales(request).is_some() {
+        // Saved gradients are only scaled.
+        return Ok(());
     }
+    for (n, spec) in call.op.args.iter().enumerate() {
+        let Some(grid) = call.args[n].structure().and_then(Structure::as_grid) else { continue };
+        let Some(query) = call.op.query_of(n) else { continue };
+        let list = search_one(call, arrays, n, spec, grid, query)?;
+        let ArgKind::Grid { entries, .. } = &spec.kind else { continue };
+        if let (Some(entries), Some(pairs)) = (entries, list.sizes()[2]) {
+            match call.dims.iter().find(|(dim, _)| dim == entries) {
+                Some((_, before)) if *before != pairs => {
+                    let expected =
+                        format!("{before} pairs ({entries}) within the radius, as other arguments have");
+                    return Err(Error::argument(&spec.name, expected, pairs.to_string()));
+                }
+                Some(_) => {}
+                None => call.dims.push((entries, pairs)),
+            }
+        }
+        call.lists.set_found(n, list);
+    }
+    Ok(())
+}
+
+fn search_one(
+    call: &Call<'_, '_>,
+    arrays: &Arrays<'_>,
+    n: usize,
+    spec: &ArgSpec,
+    grid: &dyn PointGrid,
+    query: (usize, usize),
+) -> Result<Box<dyn Structure>> {
+    let op = call.op;
+    let (ArgKind::Grid { rows, columns, points, .. }, Arg::Real(radius)) = (&spec.kind, &call.args[query.1])
+    else {
+        return Err(Error::argument(&spec.name, "a grid, positions and a radius", "something else"));
+    };
+    let own = batches_over(op, call.args, rows).next();
+    let systems = own.and_then(|(_, batch)| batch.sizes()[1]).unwrap_or(1);
+    op.check_systems(spec, rows, systems, grid.systems())?;
+    let mut of_points = batches_over(op, call.args, columns);
+    let of_points = of_points.find(|(systems, _)| own.is_some_and(|(own, _)| own == *systems));
+    // Positions as they were given; half precision is widened without loss.
+    let given = |n: usize| match &call.args[n] {
+        Arg::Array(view) if view.dtype().is_computed() => view.clone(),
+        _ => arrays.readable(n, Role::VALUE, false),
+    };
+    let (queries, at) = (given(query.0), given(op.arg(points).unwrap_or(query.0)));
+    let search = GridSearch {
+        queries: &queries,
+        batch: own.map(|(_, batch)| batch),
+        radius: *radius,
+        points: (&at, of_points.map(|(_, batch)| batch)),
+        params: [query.0, query.1, n],
+        word: call.word.as_ref(),
+    };
+    let found = grid.query(call.context, &search);
+    found.map_err(|error| op.in_names_of_the_op(error, spec, query))
 }

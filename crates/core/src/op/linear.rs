@@ -1,15 +1,13 @@
-//! Steps that are linear maps: their derivative along a direction is the map itself, their gradient its transpose,
-//! and there is nothing of second order.
+//! Steps that are linear maps: the derivative along a direction is the map itself, the gradient its transpose, and
+//! derivatives of second order are zero.
 
+use super::arrays::Arrays;
+use super::call::Call;
 use super::declare::{ArgKind, Op};
-use super::evaluate::Run;
-use super::request::Arg;
 use super::size::Size;
-use super::store::Slot;
 use crate::array::{Array, View};
 use crate::backend::Waves;
-use crate::device::DeviceArg;
-use crate::runtime::{Member, Param, ParamKind, Role};
+use crate::runtime::{Member, Param, ParamKind, Role, SlotArray};
 use crate::{Error, Result};
 
 /// A linear map between buffers, with the parameters that [`super::OpBuilder::linear`] binds, in this order.
@@ -43,7 +41,7 @@ const MESH: Param = Param { name: "mesh", kind: ParamKind::Mesh { systems: 2, no
 const BATCH: Param = Param { name: "batch", kind: ParamKind::Batch { rows: 0, systems: 1 } };
 
 impl Linear {
-    /// Its parameters.
+    /// Parameters.
     pub fn params(self) -> &'static [Param] {
         match self {
             Self::RealFft => const { &[MESH, real("values"), output("re"), output("im")] },
@@ -66,7 +64,7 @@ impl Linear {
         }
     }
 
-    /// The shapes of its buffers fit each other.
+    /// The shapes of the buffers fit each other.
     pub(super) fn check(self, op: &Op, buffers: &[usize]) -> Result<()> {
         let shape = |n: usize| op.shape_of(buffers[n]).unwrap_or(&[]);
         let wrong = |n: usize, expected: String| {
@@ -138,7 +136,7 @@ impl Linear {
         }
     }
 
-    /// The buffers it reads, and those it writes.
+    /// Buffers that the map reads, and buffers that it writes.
     fn sides(self, buffers: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let of = |output: bool| {
             let fits = move |kind: ParamKind| match kind {
@@ -150,18 +148,17 @@ impl Linear {
         };
         (of(false), of(true))
     }
-}
 
-impl Run<'_, '_> {
     /// Applies a linear step, forwards to values and tangents, transposed to cotangents.
     pub(super) fn apply(
-        &mut self,
-        map: Linear,
+        self,
+        call: &Call<'_, '_>,
+        arrays: &mut Arrays<'_>,
         buffers: &[usize],
         member: Member,
-        wanted: &dyn Fn(&Self, usize, Role) -> bool,
+        wanted: &dyn Fn(usize, Role) -> bool,
     ) -> Result<()> {
-        let (inputs, outputs) = map.sides(buffers);
+        let (inputs, outputs) = self.sides(buffers);
         let roles: &[Role] = match member {
             Member::Value => &[Role::VALUE],
             Member::Tangent => &[Role::VALUE, Role::FIRST],
@@ -175,49 +172,40 @@ impl Run<'_, '_> {
             let transposed = r.has(Role::COTANGENT);
             let (from, to) = if transposed { (&outputs, &inputs) } else { (&inputs, &outputs) };
             // What is absent is zero, and so is what a linear map makes of it.
-            if !to.iter().any(|b| wanted(self, *b, *r)) || !from.iter().any(|b| self.has(*b, *r)) {
+            if !to.iter().any(|b| wanted(*b, *r)) || !from.iter().any(|b| arrays.has(*b, *r)) {
                 continue;
             }
             for b in from {
-                self.make_readable(*b, *r, false)?;
+                arrays.make_readable(call, *b, *r, false)?;
             }
-            let mut made = to.iter().map(|b| self.room(*b)).collect::<Result<Vec<_>>>()?;
-            let views: Vec<View<'_>> = from.iter().map(|b| self.readable(*b, *r, false)).collect();
-            self.map(map, transposed, buffers[0], &views, &mut made)?;
+            let mut made = to.iter().map(|b| call.room(*b)).collect::<Result<Vec<_>>>()?;
+            let views: Vec<View<'_>> = from.iter().map(|b| arrays.readable(*b, *r, false)).collect();
+            self.map(call, transposed, buffers[0], &views, &mut made)?;
             for (b, array) in to.iter().zip(made) {
-                if !wanted(self, *b, *r) {
-                    self.context.allocator.recycle(array);
+                if !wanted(*b, *r) {
+                    call.context.allocator.recycle(array);
                     continue;
                 }
-                self.add_to(*b, *r, array)?;
+                arrays.add_to(call, *b, *r, array)?;
             }
         }
         Ok(())
     }
 
-    /// What was made readable.
-    pub(super) fn readable(&self, buffer: usize, r: Role, uniform: bool) -> View<'_> {
-        match (self.store.get(buffer, r), self.store.spread(buffer)) {
-            (Slot::Borrowed(view), _) => view.clone(),
-            (Slot::Uniform(_), Some(array)) if !uniform => array.view(),
-            (Slot::Owned(array) | Slot::Uniform(array), _) => array.view(),
-            (Slot::Absent, _) => unreachable!("made readable before"),
-        }
-    }
-
     fn map(
-        &self,
-        map: Linear,
+        self,
+        call: &Call<'_, '_>,
         transposed: bool,
         first: usize,
         from: &[View<'_>],
         to: &mut [Array],
     ) -> Result<()> {
-        let context = self.context;
-        match (map, self.args.get(first), from, to) {
-            (Linear::RealFft | Linear::InverseRealFft, Some(Arg::Mesh(mesh)), from, to) => {
+        let context = call.context;
+        match (self, call.structure(first), from, to) {
+            (Self::RealFft | Self::InverseRealFft, Some(meshes), from, to) => {
+                let Some(mesh) = meshes.as_mesh() else { unreachable!("checked when the op was called") };
                 // Transposing exchanges the two transforms and keeps how waves count.
-                let waves = if map == Linear::RealFft { Waves::Kept } else { Waves::All };
+                let waves = if self == Self::RealFft { Waves::Kept } else { Waves::All };
                 match (from, to) {
                     ([values], [re, im]) => context.real_fft(mesh.dimensions(), waves, values, [re, im]),
                     ([re, im], [values]) => {
@@ -226,20 +214,18 @@ impl Run<'_, '_> {
                     _ => unreachable!("a transform has three arrays"),
                 }
             }
-            (Linear::SegmentedSum | Linear::SegmentedBroadcast, Some(batch), [from], [to]) => {
-                let ptr = match batch {
-                    Arg::Batch(batch) => batch.ptr().into(),
-                    Arg::Device(DeviceArg::Batch(batch)) => batch.ptr().clone(),
-                    _ => unreachable!("checked when the op was called"),
+            (Self::SegmentedSum | Self::SegmentedBroadcast, Some(batch), [from], [to]) => {
+                let Some(ptr) = batch.array(SlotArray::Members)? else {
+                    unreachable!("checked when the op was called")
                 };
-                if (map == Linear::SegmentedSum) != transposed {
+                if (self == Self::SegmentedSum) != transposed {
                     context.segmented_sum(from, ptr, to)
                 } else {
                     context.segmented_broadcast(from, ptr, to)
                 }
             }
-            (Linear::Sum | Linear::Broadcast, _, [from], [to]) => {
-                if (map == Linear::Sum) != transposed {
+            (Self::Sum | Self::Broadcast, _, [from], [to]) => {
+                if (self == Self::Sum) != transposed {
                     return context.sum(from, to);
                 }
                 context.broadcast(from, to)

@@ -1,66 +1,60 @@
-//! Lists in the memory of a device that a call makes for its kernels: what grids find, and transposes to gather through.
-#![expect(unsafe_code, reason = "lists that grids have found are not checked")]
+//! Lists that a call makes for its kernels: those that searches of grids find, and transposes in the memory of a device.
 
+use super::call::Call;
 use super::declare::Step;
-use super::evaluate::Run;
-use super::request::Arg;
 use crate::Result;
 use crate::array::Array;
-use crate::device::{DeviceArg, DevicePairs};
-use crate::runtime::{Part, Slot, SlotArray};
+use crate::runtime::{Part, SlotArray};
+use crate::structure::pairs::Transposed;
+use crate::structure::{DeviceTranspose, Structure};
 
-impl Run<'_, '_> {
-    /// Makes the transposes of lists in the memory of a device that a part needs.
-    pub(super) fn transpose_lists(&mut self, step: &Step, part: &Part) -> Result<()> {
-        let backend = self.context.backend;
-        if self.word.is_none() {
-            return Ok(());
-        }
-        let by_column = |slot: &&Slot| {
-            matches!(slot.array, SlotArray::ColumnStart | SlotArray::PairRow | SlotArray::PairEntry)
-        };
-        for slot in part.slots.iter().filter(by_column) {
-            let buffer = step.buffers[slot.param];
-            if self.transposes.iter().any(|(b, _)| *b == buffer) {
-                continue;
-            }
-            let transpose = match self.args.get(buffer) {
-                Some(Arg::Device(DeviceArg::Pairs(list))) if list.transpose().is_none() => {
-                    backend.transpose(self.context, list)?
-                }
-                _ => match self.near_list(buffer)? {
-                    Some(list) => backend.transpose(self.context, &list)?,
-                    None => continue,
-                },
-            };
-            self.transposes.push((buffer, transpose));
-        }
-        Ok(())
+/// Lists that a call has made, by buffer.
+#[derive(Debug, Default)]
+pub(super) struct MadeLists {
+    /// Those that searches of grids found.
+    found: Vec<(usize, Box<dyn Structure>)>,
+    /// Transposes of lists that have none.
+    transposes: Vec<(usize, DeviceTranspose<'static>)>,
+}
+
+fn of<T>(made: &[(usize, T)], buffer: usize) -> Option<&T> {
+    made.iter().find(|(b, _)| *b == buffer).map(|(_, made)| made)
+}
+
+impl MadeLists {
+    /// The list that the search of a grid found.
+    pub(super) fn found(&self, buffer: usize) -> Option<&dyn Structure> {
+        of(&self.found, buffer).map(|list| &**list)
     }
 
-    /// The list that a grid in the memory of a device found.
-    pub(super) fn near_list(&self, buffer: usize) -> Result<Option<DevicePairs<'_>>> {
-        let Some(Arg::Device(DeviceArg::Grid { grid, .. })) = self.args.get(buffer) else { return Ok(None) };
-        let near = self.near.iter().find(|(b, _)| *b == buffer);
-        // SAFETY: `DevicePointGrid::query` has found them, or raised the call's word.
-        near.map(|(_, arrays)| unsafe { DevicePairs::found(arrays.each_ref(), grid.points()) }).transpose()
+    pub(super) fn set_found(&mut self, buffer: usize, list: Box<dyn Structure>) {
+        self.found.push((buffer, list));
     }
 
-    /// Lists of a step that were made for the call, or have a transpose that was.
-    pub(super) fn device_lists(&self, step: &Step) -> Result<Vec<(usize, DevicePairs<'_>)>> {
-        let mut lists = vec![];
-        for (buffer, _) in self.near.iter().filter(|(buffer, _)| step.buffers.contains(buffer)) {
-            lists.extend(self.near_list(*buffer)?.map(|list| (*buffer, list)));
-        }
-        for (buffer, arrays) in self.transposes.iter().filter(|(b, _)| step.buffers.contains(b)) {
-            let transpose: [&Array; 3] = arrays.each_ref();
-            let transpose = transpose.map(Array::view);
-            if let Some((_, list)) = lists.iter_mut().find(|(b, _)| b == buffer) {
-                *list = list.transposed(transpose);
-            } else if let Some(Arg::Device(DeviceArg::Pairs(list))) = self.args.get(*buffer) {
-                lists.push((*buffer, list.transposed(transpose)));
-            }
-        }
-        Ok(lists)
+    /// A list with the transpose that was made for it.
+    pub(super) fn transposed<'l>(&'l self, buffer: usize, list: &'l dyn Structure) -> Option<Transposed<'l>> {
+        of(&self.transposes, buffer).map(|transpose| Transposed { list, transpose })
     }
+
+    /// The arrays of all of them.
+    pub(super) fn into_arrays(self) -> impl Iterator<Item = Array> {
+        let found = self.found.into_iter().flat_map(|(_, list)| list.into_arrays());
+        found.chain(self.transposes.into_iter().flat_map(|(_, transpose)| transpose.into_arrays()))
+    }
+}
+
+/// Makes the transposes of lists that a part reads. A list of the host keeps its own, one of a device has it for the length
+/// of the call.
+pub(super) fn transpose_lists(call: &mut Call<'_, '_>, step: &Step, part: &Part) -> Result<()> {
+    let by_column = [SlotArray::ColumnStart, SlotArray::PairRow, SlotArray::PairEntry];
+    for slot in part.slots.iter().filter(|slot| by_column.contains(&slot.array)) {
+        let buffer = step.buffers[slot.param];
+        let Some(list) = call.structure(buffer) else { continue };
+        if of(&call.lists.transposes, buffer).is_none() && list.array(slot.array)?.is_none() {
+            let [starts, rows, entries] = call.context.backend.transpose(call.context, list)?;
+            let [starts, rows, entries] = [starts.into(), rows.into(), entries.into()];
+            call.lists.transposes.push((buffer, DeviceTranspose { starts, rows, entries }));
+        }
+    }
+    Ok(())
 }

@@ -5,24 +5,26 @@
 //! `G₀(x; w) = ∇ₓ⟨w, F₀⟩` and its Hessian-vector product `G₁(x; w; u) = ∇ₓ⟨w, F₁(·; u)⟩`. The family is closed:
 //! differentiating a member by x adds a direction, transposing F in a direction gives G, transposing G in w gives F.
 
-mod check;
+mod arrays;
+mod bind;
+mod builder;
+mod call;
 mod declare;
+mod ends;
 mod evaluate;
-mod fit;
 mod grid;
 mod linear;
 mod lists;
 mod plan;
 mod registry;
 mod request;
-mod results;
-mod saved;
-mod settle;
+mod residuals;
 mod size;
-mod store;
-mod stored;
+mod storage;
+mod validate;
 
-pub use declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OpBuilder, OutputSpec, Step, Work};
+pub use builder::OpBuilder;
+pub use declare::{ArgKind, ArgSpec, Constraint, DeclaredStructure, Explain, Op, OutputSpec, Step, Work};
 pub use linear::Linear;
 pub use registry::Registry;
 pub use request::{Arg, Cotangent, Direction, Evaluated, Request};

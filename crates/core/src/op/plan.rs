@@ -1,14 +1,14 @@
-//! What a pass over an op's steps needs, and the form of each kernel that does it.
+//! Plan of a call: the arrays that its passes over the steps need, and the form of each kernel.
 
+use super::arrays::Arrays;
+use super::call::Call;
 use super::declare::Work;
-use super::evaluate::Run;
-use super::request::Arg;
-use crate::device::DeviceArg;
-use crate::pairs::{Kind, PairList};
 use crate::runtime::{Form, Kernel, Lists, Member, ParamKind, Role, SlotArray};
+use crate::structure::Structure;
+use crate::structure::pairs::Kind;
 use crate::{Error, Result};
 
-impl<'r> Run<'r, '_> {
+impl<'r> Call<'r, '_> {
     /// The buffers that depend on an argument whose gradient is wanted.
     pub(super) fn active(&self, gradients: &[usize]) -> Vec<usize> {
         let mut active = gradients.to_vec();
@@ -23,7 +23,7 @@ impl<'r> Run<'r, '_> {
         active
     }
 
-    /// Whether a step reads one of these.
+    /// Whether a step reads one of some buffers.
     pub(super) fn depends(&self, step: usize, buffers: &[usize]) -> bool {
         let step = &self.op.steps[step];
         let mut params = step.params().iter().zip(&step.buffers);
@@ -38,15 +38,21 @@ impl<'r> Run<'r, '_> {
         params.filter(move |(p, _)| written(p.kind)).map(|(_, b)| *b)
     }
 
-    /// The arrays that backward passes read and that some step must make first.
-    pub(super) fn needed(&self, gradient: Member, value: Member, active: &[usize]) -> Result<Vec<usize>> {
+    /// Arrays that backward passes read and that some step must make first.
+    pub(super) fn needed(
+        &self,
+        arrays: &Arrays<'_>,
+        gradient: Member,
+        value: Member,
+        active: &[usize],
+    ) -> Result<Vec<usize>> {
         let first_made = self.op.args.len() + self.op.outputs.len();
         let mut needed = vec![];
         for s in (0..self.op.steps.len()).rev() {
             if self.depends(s, active) && self.op.steps[s].has_real_outputs() {
                 needed.extend(self.reads(s, gradient, active)?);
             }
-            let makes = |b: usize| value != Member::Value || !self.given(b, Role::VALUE);
+            let makes = |b: usize| value != Member::Value || !arrays.given(b, Role::VALUE);
             if self.written(s).any(|b| needed.contains(&b) && makes(b)) {
                 needed.extend(self.reads(s, value, active)?);
             }
@@ -82,7 +88,7 @@ impl<'r> Run<'r, '_> {
         Ok(reads)
     }
 
-    /// The cheapest form that does what is asked.
+    /// The cheapest form of a member with the wanted gradients.
     pub(super) fn form(
         &self,
         step: usize,
@@ -98,7 +104,7 @@ impl<'r> Run<'r, '_> {
         // No form takes what queries find for symmetric.
         let lists = (0..kernel.params.len()).filter(|p| kernel.query_of(*p).is_none());
         let lists_full =
-            lists.filter_map(|p| self.kind_of_list(step.buffers[p])).all(|kind| kind == Kind::Full);
+            lists.filter_map(|p| self.structure(step.buffers[p])?.list_kind()).all(|kind| kind == Kind::Full);
         let covers = |form: &Form| match form.gradients {
             None => true,
             Some(given) => (0..step.buffers.len()).all(|p| {
@@ -131,26 +137,9 @@ impl<'r> Run<'r, '_> {
             })
     }
 
-    pub(super) fn pair_lists(&self, buffers: &[usize], params: usize) -> Vec<(usize, &'r PairList<'r>)> {
-        (0..params).filter_map(|p| Some((p, self.pair_list(buffers[p])?))).collect()
-    }
-
-    /// The kind of the list that an argument is.
-    fn kind_of_list(&self, buffer: usize) -> Option<Kind> {
-        match self.args.get(buffer)? {
-            Arg::Device(DeviceArg::Pairs(list)) => Some(list.kind()),
-            Arg::Device(DeviceArg::Grid { .. }) => Some(Kind::Directed),
-            _ => Some(self.pair_list(buffer)?.kind()),
-        }
-    }
-
-    /// The list that an argument is, or that its query found.
-    pub(super) fn pair_list(&self, buffer: usize) -> Option<&'r PairList<'r>> {
-        match self.args.get(buffer)? {
-            Arg::Pairs(list) => Some(list),
-            Arg::Grid(_) => self.found.iter().find(|(n, _)| *n == buffer).map(|(_, list)| list),
-            _ => None,
-        }
+    /// The structured argument of a buffer; for a grid the list that its search found.
+    pub(super) fn structure(&self, buffer: usize) -> Option<&dyn Structure> {
+        self.lists.found(buffer).or_else(|| self.args.get(buffer)?.structure())
     }
 
     /// Sizes of a kernel's dimensions.
@@ -169,45 +158,16 @@ impl<'r> Run<'r, '_> {
                 | ParamKind::Integers { dim: Some(d), .. } => {
                     sizes[d] = self.size(*buffer, 0)?;
                 }
-                ParamKind::Batch { rows, systems } => match self.args.get(*buffer) {
-                    Some(Arg::Batch(batch)) => {
-                        (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
-                    }
-                    Some(Arg::Device(DeviceArg::Batch(batch))) => {
-                        (sizes[rows], sizes[systems]) = (batch.atoms(), batch.systems());
-                    }
-                    _ => {}
-                },
-                ParamKind::Pairs { rows, columns, entries } => {
-                    let room = if let Some(Arg::Device(DeviceArg::Pairs(list))) = self.args.get(*buffer) {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.capacity()
-                    } else if let Some(list) = self.near_list(*buffer)? {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.capacity()
-                    } else if let Some(list) = self.pair_list(*buffer) {
-                        (sizes[rows], sizes[columns]) = (list.rows(), list.columns());
-                        list.others().len()
-                    } else {
-                        continue;
-                    };
-                    if let Some(entries) = entries {
-                        sizes[entries] = room;
+                kind => {
+                    let structure = kind.structure().zip(self.structure(*buffer));
+                    let known =
+                        structure.into_iter().flat_map(|((_, dims), s)| dims.into_iter().zip(s.sizes()));
+                    for (dim, size) in known {
+                        if let (Some(dim), Some(size)) = (dim, size) {
+                            sizes[dim] = size;
+                        }
                     }
                 }
-                ParamKind::Map { rows, into } => match self.args.get(*buffer) {
-                    Some(Arg::Map(map)) => (sizes[rows], sizes[into]) = (map.rows(), map.into_len()),
-                    Some(Arg::Device(DeviceArg::Map(map))) => {
-                        (sizes[rows], sizes[into]) = (map.rows(), map.into_len());
-                    }
-                    _ => {}
-                },
-                ParamKind::Mesh { systems, nodes } => {
-                    if let Some(Arg::Mesh(mesh)) = self.args.get(*buffer) {
-                        (sizes[systems], sizes[nodes]) = (mesh.systems(), mesh.nodes());
-                    }
-                }
-                _ => {}
             }
         }
         Ok(())

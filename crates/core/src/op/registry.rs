@@ -1,4 +1,4 @@
-//! A list of ops, as a value.
+//! Registries of ops.
 
 use super::Op;
 use crate::{Error, Result};

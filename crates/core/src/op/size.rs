@@ -26,14 +26,14 @@ impl Size {
         text.parse().map_or_else(|_| Self::Dim(text.to_string()), Self::Const)
     }
 
-    /// Its value, where every dimension and attribute in it is known. What overflows is an error.
+    /// Value of the expression, where every dimension and attribute in it is known; an overflow is an error.
     pub fn evaluate(&self, dims: &BTreeMap<String, usize>, attrs: &BTreeMap<String, i64>) -> Result<usize> {
         let dims: Vec<(&str, usize)> = dims.iter().map(|(name, n)| (&**name, *n)).collect();
         let attrs: Vec<(&str, i64)> = attrs.iter().map(|(name, n)| (&**name, *n)).collect();
         self.evaluate_in(&dims, &attrs)
     }
 
-    /// [`Size::evaluate`] where they are few.
+    /// [`Size::evaluate`] for few dimensions and attributes.
     pub(super) fn evaluate_in(&self, dims: &[(&str, usize)], attrs: &[(&str, i64)]) -> Result<usize> {
         let overflow = || Error::argument("shape", "a size that fits in 64 bits", format!("{self:?}"));
         let attr = |name: &String| attrs.iter().find(|(a, _)| a == name).map(|(_, n)| *n);

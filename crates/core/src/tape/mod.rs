@@ -10,12 +10,8 @@ mod reverse;
 
 use crate::array::{Array, DType};
 use crate::backend::Context;
-use crate::batch::Batch;
-use crate::grid::PointGrid;
-use crate::map::Map;
-use crate::mesh::Mesh;
 use crate::op::Op;
-use crate::pairs::PairList;
+use crate::structure::Structure;
 use crate::{Error, Result};
 use node::{Call, Node, Recorded};
 use std::collections::BTreeMap;
@@ -36,16 +32,8 @@ pub enum Value {
     Var(Var),
     /// An integer array.
     Ints(Arc<Array>),
-    /// A batch.
-    Batch(Arc<Batch<'static>>),
-    /// A pair list.
-    Pairs(Arc<PairList<'static>>),
-    /// A grid. Its points stay where they are; on a replay with others it is no grid of them, which is an error.
-    Grid(Arc<dyn PointGrid>),
-    /// A map.
-    Map(Arc<Map<'static>>),
-    /// A mesh.
-    Mesh(Arc<Mesh>),
+    /// A batch, pair list, map, mesh or grid. The points of a grid stay where they are: a replay with others is an error.
+    Structure(Arc<dyn Structure>),
     /// A real attribute.
     Real(f64),
     /// An integer attribute.

@@ -144,11 +144,7 @@ impl<'c> Tape<'c> {
                 Ok(match v {
                     Value::Var(v) => Arg::Array(self.value(*v)?.view()),
                     Value::Ints(a) => Arg::Array(a.view()),
-                    Value::Batch(b) => Arg::Batch(b),
-                    Value::Pairs(p) => Arg::Pairs(p),
-                    Value::Grid(g) => Arg::Grid(&**g),
-                    Value::Map(m) => Arg::Map(m),
-                    Value::Mesh(m) => Arg::Mesh(m),
+                    Value::Structure(structure) => Arg::Structure(&**structure),
                     Value::Real(x) => Arg::Real(*x),
                     Value::Int(i) => Arg::Int(*i),
                     Value::Zero => Arg::Zero,

@@ -1,14 +1,14 @@
 //! Channels: values against plain loops, derivatives against finite differences, for widths around those of the lanes;
 //! the same bits for any number of threads; widths of 0; more elements than 2³¹.
 
-use madelung_core::array::{Array, DType};
+use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::backend::status::Word;
-use madelung_core::backend::{Bound, Context, LaunchArgs};
-use madelung_core::batch::Batch;
+use madelung_core::backend::{Bound, Context, Launch, LaunchArgs};
 use madelung_core::op::{Arg, Cotangent, Op, Request};
-use madelung_core::pairs::{Kind, PairList};
 use madelung_core::runtime::Role;
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
 use std::sync::Arc;
 
 madelung_core::kernels! {
@@ -199,11 +199,11 @@ impl Case {
     fn args(&self) -> Vec<Arg<'_>> {
         let mut args: Vec<Arg<'_>> = self.arrays.iter().map(|a| Arg::Array(a.view())).collect();
         if self.op.name == "normalise" {
-            args.extend([Arg::Real(self.count), Arg::Batch(&self.rows)]);
+            args.extend([Arg::Real(self.count), Arg::Structure(&self.rows)]);
         } else if self.op.name == "aggregate" {
-            args.push(Arg::Pairs(&self.pairs));
+            args.push(Arg::Structure(&self.pairs));
         } else {
-            args.extend([Arg::Real(2.0), Arg::Pairs(&self.pairs)]);
+            args.extend([Arg::Real(2.0), Arg::Structure(&self.pairs)]);
         }
         args
     }
@@ -395,12 +395,13 @@ fn bits_do_not_depend_on_threads() {
 fn a_width_of_nothing_names_the_argument() {
     let x = Array::zeros(DType::F64, &[1, 0]);
     let rows = Batch::single(4).expect("a batch");
-    let args = [Arg::Array(x.view()), Arg::Batch(&rows)];
+    let args = [Arg::Array(x.view()), Arg::Structure(&rows)];
     let error = op("sum").value(&madelung_cpu::context(), &args).expect_err("no channels");
     let expected = "`x`: expected a feature width of at least 1";
     assert!(error.to_string().contains(expected), "{error}");
     let mut out = Array::zeros(DType::F64, &[4]);
-    let launch = LaunchArgs {
+    let word = Word::default();
+    let args = LaunchArgs {
         kernel: &SUM,
         part: &SUM.forms[0].parts[0],
         dtype: DType::F64,
@@ -409,17 +410,13 @@ fn a_width_of_nothing_names_the_argument() {
             ((0, Role::VALUE), Bound::Input(x.view())),
             ((2, Role::VALUE), Bound::Output { array: &mut out, adds: false }),
         ],
-        batches: vec![(1, &rows)],
-        pairs: vec![],
-        maps: vec![],
-        meshes: vec![],
-        device: vec![],
+        structures: vec![(1, &rows)],
         reals: vec![],
         ints: vec![],
-        status: &Word::default(),
+        status: &word,
         word: None,
     };
-    let error = launch.check().expect_err("no channels");
+    let error = Launch::new(args, Place::Host).expect_err("no channels");
     assert!(error.to_string().contains(expected), "{error}");
 }
 
@@ -437,7 +434,8 @@ fn arrays_have_more_elements_than_an_i32_counts() {
     let rows = Batch::from_ptr(ptr).expect("a batch");
     let mut out = Array::zeros(DType::F32, &[2]);
     assert_eq!(SUM.dims, ["Row", "System", "Feature"]);
-    let mut launch = LaunchArgs {
+    let word = Word::default();
+    let args = LaunchArgs {
         kernel: &SUM,
         part: &SUM.forms[0].parts[0],
         dtype: DType::F32,
@@ -446,17 +444,14 @@ fn arrays_have_more_elements_than_an_i32_counts() {
             ((0, Role::VALUE), Bound::Input(x.view())),
             ((2, Role::VALUE), Bound::Output { array: &mut out, adds: false }),
         ],
-        batches: vec![(1, &rows)],
-        pairs: vec![],
-        maps: vec![],
-        meshes: vec![],
-        device: vec![],
+        structures: vec![(1, &rows)],
         reals: vec![],
         ints: vec![],
-        status: &Word::default(),
+        status: &word,
         word: None,
     };
     let context = madelung_cpu::context();
+    let mut launch = Launch::new(args, Place::Host).expect("a launch");
     context.backend.launch(&context, &mut launch).expect("sums");
     drop(launch);
     assert_eq!(out.to_f64(), [0.0, 2.5]);

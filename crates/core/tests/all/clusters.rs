@@ -4,12 +4,12 @@ use crate::support::refused;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::backend::{Context, PairLoops};
-use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Linear, Op, OpBuilder, Request};
-use madelung_core::pairs::order::SpatialOrder;
-use madelung_core::pairs::{Kind, PairList};
 use madelung_core::runtime::Isa;
 use madelung_core::runtime::{Kernel, Lists, Member};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::order::SpatialOrder;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_cpu::Cpu;
 use std::sync::Arc;
 
@@ -242,8 +242,8 @@ impl Given {
             Arg::Array(self.cell.view()),
             Arg::Zero,
             Arg::Real(CUTOFF),
-            Arg::Batch(&self.batch),
-            Arg::Pairs(&self.list),
+            Arg::Structure(&self.batch),
+            Arg::Structure(&self.list),
         ]
     }
 
@@ -257,8 +257,8 @@ impl Given {
             Arg::Array(species),
             Arg::Array(self.cell.view()),
             Arg::Real(CUTOFF),
-            Arg::Batch(&self.batch),
-            Arg::Pairs(&self.list),
+            Arg::Structure(&self.batch),
+            Arg::Structure(&self.list),
         ];
         let one = [Some(Cotangent::Uniform(1.0))];
         let two = [Some(Cotangent::Uniform(1.0)), Some(Cotangent::Uniform(0.5))];

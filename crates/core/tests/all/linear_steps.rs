@@ -3,9 +3,9 @@
 use crate::support::{array, dot, wiggles};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::batch::Batch;
-use madelung_core::mesh::Mesh;
 use madelung_core::op::{Arg, Linear, Op, Request};
+use madelung_core::structure::Batch;
+use madelung_core::structure::Mesh;
 use madelung_core::tape::{Tape, Value, Var};
 use std::sync::Arc;
 
@@ -157,8 +157,8 @@ fn args<'a>(field: &'a Array, influence: &'a Array, mesh: &'a Mesh, nodes: &'a B
         Arg::Array(field.view()),
         Arg::Array(influence.view()),
         Arg::Real(NODES as f64),
-        Arg::Mesh(mesh),
-        Arg::Batch(nodes),
+        Arg::Structure(mesh),
+        Arg::Structure(nodes),
     ]
 }
 
@@ -203,8 +203,8 @@ impl Taped<'_> {
             inputs[0].into(),
             inputs[1].into(),
             Value::Real(NODES as f64),
-            Value::Mesh(Arc::new(mesh())),
-            Value::Batch(Arc::new(nodes())),
+            Value::Structure(Arc::new(mesh())),
+            Value::Structure(Arc::new(nodes())),
         ];
         let outputs = tape.call(&convolution(), args).unwrap();
         Self { tape, inputs, outputs }

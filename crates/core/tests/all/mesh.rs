@@ -5,9 +5,9 @@ use crate::support::{array, dot, wiggles};
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Serial, Threads};
-use madelung_core::batch::Batch;
-use madelung_core::mesh::Mesh;
 use madelung_core::op::{Arg, Linear, Op};
+use madelung_core::structure::Batch;
+use madelung_core::structure::Mesh;
 use madelung_core::tape::{Tape, Value, Var};
 use std::sync::Arc;
 
@@ -162,13 +162,14 @@ impl Setting {
 
     fn spread(&self, context: &Context<'_>) -> Vec<f64> {
         let (u, q) = (Arg::Array(self.u.view()), Arg::Array(self.charges.view()));
-        let args = [u, q, Arg::Batch(&self.atoms), Arg::Mesh(&self.mesh)];
+        let args = [u, q, Arg::Structure(&self.atoms), Arg::Structure(&self.mesh)];
         spread_op().value(context, &args).unwrap()[0].to_f64()
     }
 
     fn gather(&self, potential: &Array) -> Vec<f64> {
         let (u, q) = (Arg::Array(self.u.view()), Arg::Array(self.charges.view()));
-        let args = [u, q, Arg::Array(potential.view()), Arg::Batch(&self.atoms), Arg::Mesh(&self.mesh)];
+        let args =
+            [u, q, Arg::Array(potential.view()), Arg::Structure(&self.atoms), Arg::Structure(&self.mesh)];
         gather_op().value(&madelung_cpu::context(), &args).unwrap()[0].to_f64()
     }
 }
@@ -209,7 +210,8 @@ fn any_number_of_threads_gives_the_same_bits() {
     let charges = array(&[20_000], &wiggles(20_000, 0.2));
     let of = |dtype: DType, context: &Context<'_>| {
         let (u, charges) = (u.clone().cast(dtype), charges.clone().cast(dtype));
-        let args = [Arg::Array(u.view()), Arg::Array(charges.view()), Arg::Batch(&atoms), Arg::Mesh(&mesh)];
+        let args =
+            [Arg::Array(u.view()), Arg::Array(charges.view()), Arg::Structure(&atoms), Arg::Structure(&mesh)];
         spread_op().value(context, &args).unwrap().remove(0)
     };
     let (two, five) = (Threads::new(2), Threads::new(5));
@@ -249,8 +251,8 @@ fn derivatives(order: usize, inputs: &[Vec<f64>; 3], v: Option<&[Vec<f64>; 3]>) 
     let shapes = [vec![ATOMS, 3], vec![ATOMS], vec![SYSTEMS * WAVES]];
     let vars: Vec<Var> = inputs.iter().zip(&shapes).map(|(x, s)| tape.input(array(s, x))).collect();
     let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
-    args.push(Value::Batch(Arc::new(Batch::from_ptr(&PTR[..]).unwrap())));
-    args.push(Value::Mesh(Arc::new(Mesh::new(SIZES, order, SYSTEMS).unwrap())));
+    args.push(Value::Structure(Arc::new(Batch::from_ptr(&PTR[..]).unwrap())));
+    args.push(Value::Structure(Arc::new(Mesh::new(SIZES, order, SYSTEMS).unwrap())));
     let energy = tape.call(&mesh_energy_op(), args).unwrap()[0];
     let weights = wiggles(ATOMS, 3.3);
     let value = dot(&tape.value(energy).unwrap().to_f64(), &weights);
@@ -304,8 +306,12 @@ fn a_particle_mesh_energy_has_two_derivatives() {
 fn what_does_not_fit_is_refused() {
     let s = Setting::new(4);
     let call = |mesh: &Mesh| {
-        let args =
-            [Arg::Array(s.u.view()), Arg::Array(s.charges.view()), Arg::Batch(&s.atoms), Arg::Mesh(mesh)];
+        let args = [
+            Arg::Array(s.u.view()),
+            Arg::Array(s.charges.view()),
+            Arg::Structure(&s.atoms),
+            Arg::Structure(mesh),
+        ];
         spread_op().value(&madelung_cpu::context(), &args).unwrap_err().to_string()
     };
     let error = call(&Mesh::new(SIZES, 4, 2).unwrap());

@@ -1,8 +1,8 @@
 //! Pair lists: three forms of one thing, and what is refused.
 
 use crate::support::refused;
-use madelung_core::batch::Batch;
-use madelung_core::pairs::{Csr, Kind, PairList, Shifts};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Csr, Kind, PairList, Shifts};
 use proptest::prelude::*;
 
 const ZERO: [i32; 3] = [0; 3];

@@ -3,9 +3,9 @@
 use crate::support::{names, numbers};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
-use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Evaluated, Op, Registry, Request};
-use madelung_core::pairs::{Kind, PairList};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::tape::{Tape, Value};
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ fn evaluate(
         Arg::Array(features.view()),
         Arg::Array(positions.view()),
         Arg::Array(types.view()),
-        Arg::Pairs(&pairs),
+        Arg::Structure(&pairs),
     ];
     let direction: Vec<Option<View<'_>>> = direction.iter().map(|u| u.map(Array::view)).collect();
     let directions = [direction.as_slice()];
@@ -157,7 +157,7 @@ fn error_is_that_of_the_rounding() {
 fn on_a_tape() {
     let mut tape = Tape::new(madelung_cpu::context());
     let (f, r) = (tape.input(random(DType::BF16, 2)), tape.input(random(DType::F64, 1)));
-    let args = vec![f.into(), r.into(), Value::Ints(Arc::new(types())), Value::Pairs(Arc::new(pairs()))];
+    let args = vec![f.into(), r.into(), Value::Ints(Arc::new(types())), Value::Structure(Arc::new(pairs()))];
     let sum = tape.call(&op(), args).expect("a call")[0];
     let w = random(DType::BF16, 3);
     tape.backward(&[(sum, w.clone())]).expect("a backward pass");
@@ -211,7 +211,7 @@ fn integers_of_either_width() {
     let (f, r, pairs) = (random(DType::F32, 2), random(DType::F32, 1), pairs());
     let with = |types: &Array| {
         let arrays = [f.view(), r.view(), types.view()].map(Arg::Array);
-        let args: Vec<Arg<'_>> = arrays.into_iter().chain([Arg::Pairs(&pairs)]).collect();
+        let args: Vec<Arg<'_>> = arrays.into_iter().chain([Arg::Structure(&pairs)]).collect();
         op().value(&madelung_cpu::context(), &args)
     };
     let wide = types().cast(DType::I64);

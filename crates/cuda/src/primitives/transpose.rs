@@ -23,7 +23,7 @@ pub struct List {
     pub entries: Length,
 }
 
-/// The arrays of a list's transpose: see [`madelung_core::pairs::Transpose`].
+/// The arrays of a list's transpose: see [`madelung_core::structure::pairs::Transpose`].
 #[derive(Clone, Copy, Debug)]
 pub struct Transposed {
     /// The offsets of each column's pairs: columns + 1 numbers, i64.

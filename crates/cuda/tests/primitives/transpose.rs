@@ -1,8 +1,8 @@
 use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
 use crate::primitives::mixed;
 use crate::refused;
-use madelung_core::pairs::{Kind, PairList, Transpose};
 use madelung_core::runtime::Reason;
+use madelung_core::structure::pairs::{Kind, PairList, Transpose};
 use madelung_cuda::primitives::{Integer, Length, List, Transposed, transpose, transpose_scratch};
 
 /// Starts, rows and entries, and the bits that were raised, of a list whose arrays have room for `spare` more entries.

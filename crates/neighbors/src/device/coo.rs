@@ -4,7 +4,7 @@
 use super::passes::{self, Counted, DeviceFrame, Entries, ListParameters, integers};
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
-use madelung_core::pairs::Kind;
+use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use madelung_cuda::memory::address;

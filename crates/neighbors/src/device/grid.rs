@@ -2,17 +2,16 @@
 #![expect(unsafe_code, reason = "lists that the device has written are not checked")]
 
 use super::passes::{
-    BATCH, Call, Cells, DeviceFrame, KEPT, Launches, Of, WARP, check_capacity, integers, queue, reals,
+    BATCH, Call, Cells, DeviceFrame, KEPT, Launches, Of, WARP, begin, check_capacity, integers, queue, reals,
     same_place,
 };
 use madelung_core::array::{Array, DType, Place, View};
-use madelung_core::backend::Check;
 use madelung_core::backend::Context;
 use madelung_core::backend::Scan;
 use madelung_core::backend::status::Word;
-use madelung_core::device::{DeviceArg, DeviceBatch, DevicePairs};
-use madelung_core::grid::{DevicePointGrid, GridSearch};
-use madelung_core::pairs::Kind;
+use madelung_core::runtime::{SlotArray, StructureKind};
+use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::{DeviceBatch, DevicePairs, GridSearch, Integers, PointGrid, Structure};
 use madelung_core::{Error, Result};
 use madelung_cuda::memory::{Rooms, address};
 use madelung_cuda::primitives::{self as raw, Integer, Length, Status};
@@ -72,7 +71,9 @@ impl QueryPairs {
     /// None.
     pub fn list(&self) -> Result<DevicePairs<'_>> {
         // SAFETY: a query of the grid has written them, and its word is looked at by each call with the list.
-        unsafe { DevicePairs::found([&self.ptr, &self.others, &self.shifts], self.points) }
+        unsafe {
+            found([&self.ptr, &self.others, &self.shifts].map(|array| array.view().into()), self.points)
+        }
     }
 
     /// The offsets of each query's pairs, int64 (M + 1,): true for any capacity, and all but the first capacity + 1
@@ -126,25 +127,61 @@ pub struct DeviceGrid {
     whole: bool,
 }
 
-impl DevicePointGrid for DeviceGrid {
-    fn place(&self) -> Place {
-        self.memory.view().place()
+/// Directed list that a search of a grid has written.
+///
+/// # Safety
+/// Offsets are sums of counts from 0 on, or pass the capacity; entries are below `points`.
+unsafe fn found<'a>([ptr, others, shifts]: [Integers<'a>; 3], points: usize) -> Result<DevicePairs<'a>> {
+    let list = DevicePairs::from_csr(ptr, others, shifts, points, Kind::Directed)?;
+    // SAFETY: as the caller promises; a directed list promises nothing else.
+    Ok(unsafe { list.assume_checked() })
+}
+
+/// Grid as the argument of an op, with memory for a number of pairs.
+#[derive(Clone, Copy, Debug)]
+pub struct GridWithCapacity<'a> {
+    grid: &'a DeviceGrid,
+    capacity: usize,
+}
+
+impl Structure for GridWithCapacity<'_> {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Pairs
     }
 
-    fn points(&self) -> usize {
-        self.points
+    fn place(&self) -> Option<Place> {
+        Some(self.grid.memory.place())
     }
 
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [None, Some(self.grid.points), Some(self.capacity)]
+    }
+
+    fn array(&self, _array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok(None)
+    }
+
+    fn as_grid(&self) -> Option<&dyn PointGrid> {
+        Some(self)
+    }
+}
+
+impl PointGrid for GridWithCapacity<'_> {
     fn systems(&self) -> usize {
-        self.systems
+        self.grid.systems
     }
 
-    fn query(&self, context: &Context<'_>, asked: &GridSearch<'_>, word: &Array) -> Result<[Array; 3]> {
-        query(self, context, asked, word)
+    fn query(&self, context: &Context<'_>, search: &GridSearch<'_>) -> Result<Box<dyn Structure>> {
+        query(self.grid, context, search, self.capacity)
     }
 }
 
 impl DeviceGrid {
+    /// The grid as the argument of an op whose calls have memory for `capacity` pairs.
+    pub fn with_capacity(&self, capacity: usize) -> GridWithCapacity<'_> {
+        GridWithCapacity { grid: self, capacity }
+    }
+
     /// The number of its points.
     pub fn points(&self) -> usize {
         self.points
@@ -213,8 +250,7 @@ impl DeviceGrid {
             }
         }
         self.whole = false;
-        let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(frame.batch), batches: None })];
-        let word = validation::begin(cuda.stream(), context, &checks, &mut [])?;
+        let word = begin(cuda.stream(), context, Some(frame.batch), BATCH)?;
         let call = frame.call(0.0, self.cell_size, Kind::Directed, address(&word.view()));
         let launches = grids(cuda.stream(), frame.positions);
         self.cells().fill(cuda, context, &launches, &call, frame, Length::new(self.points))?;
@@ -244,12 +280,13 @@ impl DeviceGrid {
         radius: f64,
         into: &mut QueryPairs,
     ) -> Result<()> {
-        let place = self.check(cuda, queries, batch)?;
+        let systems = batch.map(structure);
+        let place = self.check(cuda, queries, systems)?;
         check_radius("radius", radius)?;
         integers("into", &into.ptr.view(), DType::I64, &[queries.shape()[0] + 1], place)?;
         into.points = self.points;
-        let word = begin(cuda.stream(), context, batch)?;
-        let asked = self.queries(queries, batch, radius, [1, 3, 4, 5]);
+        let word = begin(cuda.stream(), context, batch, QUERY_BATCH)?;
+        let asked = self.queries(queries, systems, radius, [1, 3, 4, 5])?;
         let launches = grids(cuda.stream(), queries);
         let into = [&into.ptr, &into.others, &into.shifts];
         self.search(cuda, context, launches, &asked, address(&word.view()), into)?;
@@ -273,7 +310,8 @@ impl DeviceGrid {
         (k, fill_value): (usize, Option<i32>),
         into: &mut NearestArrays,
     ) -> Result<()> {
-        let place = self.check(cuda, queries, batch)?;
+        let systems = batch.map(structure);
+        let place = self.check(cuda, queries, systems)?;
         let is_point = |fill: &i32| usize::try_from(*fill).is_ok_and(|fill| fill < self.points);
         if let Some(fill) = fill_value.filter(is_point) {
             let expected = format!("a number that is not one of the {} indices", self.points);
@@ -292,9 +330,9 @@ impl DeviceGrid {
         ] {
             integers(name, &array.view(), dtype, shape, place)?;
         }
-        let word = begin(cuda.stream(), context, batch)?;
+        let word = begin(cuda.stream(), context, batch, QUERY_BATCH)?;
         let call = self.call(address(&word.view()), 0);
-        let asked = self.queries(queries, batch, 0.0, [1, 3, 4, 0]);
+        let asked = self.queries(queries, systems, 0.0, [1, 3, 4, 0])?;
         let Cells { systems, points, sorted, bounds } = self.cells();
         let [index, distance, shift, count] =
             [&*indices, &*distances, &*shifts, &*counts].map(|array| address(&array.view()));
@@ -316,23 +354,27 @@ impl DeviceGrid {
         [self.memory, self.built].into_iter().for_each(|array| context.allocator.recycle(array));
     }
 
-    fn check(&self, cuda: &Cuda, queries: &View<'_>, batch: Option<&DeviceBatch<'_>>) -> Result<Place> {
+    fn check(&self, cuda: &Cuda, queries: &View<'_>, batch: Option<&dyn Structure>) -> Result<Place> {
         let place = Place::Cuda(cuda.device().ordinal());
         same_place("grid", &self.memory.view(), place)?;
         if !self.whole {
             return Err(Error::argument("grid", "one that was built", "one whose last `rebuild` failed"));
         }
-        let m = batch.map_or(queries.shape().first().copied().unwrap_or(0), DeviceBatch::atoms);
+        let [rows, systems, _] = batch.map_or([None, Some(1), None], |batch| batch.sizes());
+        let m = rows.unwrap_or(queries.shape().first().copied().unwrap_or(0));
         reals("queries", queries, &[&[m, 3]], place)?;
         if i32::try_from(m).is_err() {
             return Err(Error::argument("queries", format!("at most {}", i32::MAX), m.to_string()));
         }
-        let systems = batch.map_or(1, DeviceBatch::systems);
+        let systems = systems.unwrap_or(0);
         if systems != self.systems {
             let expected = format!("queries in {} systems, as the points are", self.systems);
             return Err(Error::argument("batch_idx", expected, systems.to_string()));
         }
-        batch.map_or(Ok(place), |batch| same_place("batch_idx", batch.idx(), place).map(|()| place))
+        if let Some(batch) = batch {
+            same_place("batch_idx", &systems_of(batch)?, place)?;
+        }
+        Ok(place)
     }
 
     /// Counts, and then writes as many pairs as fit.
@@ -369,18 +411,18 @@ impl DeviceGrid {
     fn queries(
         &self,
         queries: &View<'_>,
-        batch: Option<&DeviceBatch<'_>>,
+        batch: Option<&dyn Structure>,
         radius: f64,
         params: [u32; 4],
-    ) -> Queries {
-        Queries {
+    ) -> Result<Queries> {
+        Ok(Queries {
             radius,
             queries: queries.shape()[0] as i64,
             r: address(queries),
-            of: batch.map_or(0, |batch| address(batch.idx())),
+            of: batch.map_or(Ok(0), |batch| Ok(address(&systems_of(batch)?)))?,
             built: address(&self.built.view()),
             params,
-        }
+        })
     }
 
     fn cells(&self) -> Cells {
@@ -393,18 +435,18 @@ impl DeviceGrid {
     }
 }
 
-/// [`DevicePointGrid::query`] on the device of the context.
+/// [`PointGrid::query`] on the device of the context.
 fn query(
     grid: &DeviceGrid,
     context: &Context<'_>,
-    asked: &GridSearch<'_>,
-    word: &Array,
-) -> Result<[Array; 3]> {
-    let Some(cuda) = context.backend.as_any().downcast_ref::<Cuda>() else {
+    search: &GridSearch<'_>,
+    capacity: usize,
+) -> Result<Box<dyn Structure>> {
+    let (Some(cuda), Some(word)) = (context.backend.as_any().downcast_ref::<Cuda>(), search.word) else {
         let got = format!("the backend {}", context.backend.name());
         return Err(Error::argument("context", "the device of the grid", got));
     };
-    let GridSearch { capacity, queries, batch, radius, points: (points, of), params, .. } = *asked;
+    let GridSearch { queries, batch, radius, points: (points, of), params, .. } = *search;
     let place = grid.check(cuda, queries, batch)?;
     check_radius("radius", radius)?;
     check_capacity("capacity", capacity)?;
@@ -412,14 +454,15 @@ fn query(
     let param = params.map(|arg| arg as u32 + 1);
     let word = address(&word.view());
     let (call, cells) = (grid.call(word, 0), grid.cells());
-    let (r, of) = (address(points), of.map_or(0, |batch| address(batch.idx())));
+    let (r, of) = (address(points), of.map_or(Ok(0), |batch| Ok(address(&systems_of(batch)?)))?);
     let built = address(&grid.built.view());
     let arguments = arguments![&call, &built, &cells.points, &r, &of, &param[2]];
     grids(cuda.stream(), points).run("same", grid.points, &arguments)?;
     let QueryPairs { ptr, others, shifts, .. } = QueryPairs::room(context, queries.shape()[0], capacity)?;
-    let asked = grid.queries(queries, batch, radius, [param[0], param[1], param[2], param[2]]);
+    let asked = grid.queries(queries, batch, radius, [param[0], param[1], param[2], param[2]])?;
     grid.search(cuda, context, grids(cuda.stream(), queries), &asked, word, [&ptr, &others, &shifts])?;
-    Ok([ptr, others, shifts])
+    // SAFETY: the search has written them, or raised the call's word.
+    Ok(Box::new(unsafe { found([ptr, others, shifts].map(Integers::from), grid.points)? }))
 }
 
 fn check_radius(name: &str, radius: f64) -> Result<()> {
@@ -438,11 +481,15 @@ fn grids(stream: Stream, positions: &View<'_>) -> Launches {
     Launches { stream, of: Of::Grids, positions: positions.dtype() }
 }
 
-/// The word of a search.
-fn begin(stream: Stream, context: &Context<'_>, batch: Option<&DeviceBatch<'_>>) -> Result<Array> {
-    let check = |batch| (QUERY_BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None });
-    let checks: Vec<_> = batch.map(check).into_iter().collect();
-    validation::begin(stream, context, &checks, &mut [])
+/// The system of each row of a batch.
+fn systems_of<'b>(batch: &'b dyn Structure) -> Result<View<'b>> {
+    let systems = batch.array(SlotArray::SystemOf)?;
+    systems.ok_or_else(|| Error::argument("batch_idx", "a batch", batch.describe()))
+}
+
+/// A batch as a structured argument.
+fn structure<'b>(batch: &'b DeviceBatch<'_>) -> &'b dyn Structure {
+    batch
 }
 
 fn end(stream: Stream, context: &Context<'_>, word: Array, name: &str, arguments: &[&str]) -> Result<()> {

@@ -10,14 +10,14 @@ mod grid;
 mod passes;
 
 pub use coo::{CooArrays, DeviceCoo, neighbor_coo};
-pub use grid::{DeviceGrid, NearestArrays, QueryPairs};
+pub use grid::{DeviceGrid, GridWithCapacity, NearestArrays, QueryPairs};
 pub use passes::DeviceFrame;
 pub use passes::programs;
 
 use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
-use madelung_core::device::{DeviceBatch, DevicePairs};
-use madelung_core::pairs::Kind;
+use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::{DeviceBatch, DevicePairs};
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use madelung_cuda::memory::address;
@@ -161,10 +161,8 @@ impl DeviceSearch {
     /// # Errors
     /// None, once there is a search.
     pub fn list(&self) -> Result<DevicePairs<'_>> {
-        let (ptr, n) = (self.ptr.view(), self.atoms());
-        let (starts, ends) = (ptr.rows(0, n)?, ptr.rows(1, n)?);
-        let list =
-            DevicePairs::new(starts, ends, self.others.view(), self.shifts.view(), n, self.options.kind)?;
+        let [ptr, others, shifts] = [&self.ptr, &self.others, &self.shifts].map(Array::view);
+        let list = DevicePairs::from_csr(ptr, others, shifts, self.atoms(), self.options.kind)?;
         // SAFETY: offsets are sums of counts from 0 on, or pass the capacity; entries are atoms of the row's system, each
         // pair once, from both sides in a full list; before the first search all offsets are 0.
         Ok(unsafe { list.assume_checked() })

@@ -3,12 +3,11 @@
 
 use super::Periodic;
 use madelung_core::array::{Array, DType, Place, View};
-use madelung_core::backend::Check;
 use madelung_core::backend::Context;
 use madelung_core::backend::Scan;
 use madelung_core::backend::status::Word;
-use madelung_core::device::{DeviceArg, DeviceBatch};
-use madelung_core::pairs::Kind;
+use madelung_core::structure::DeviceBatch;
+use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::memory::{Rooms, address};
 use madelung_cuda::primitives::{self as raw, Compiled, Integer, Key, Length, Status, Text};
@@ -186,7 +185,7 @@ impl DeviceFrame<'_> {
     pub(super) fn check(&self, place: Place) -> Result<()> {
         let (atoms, systems) = (self.batch.atoms(), self.batch.systems());
         reals("positions", self.positions, &[&[atoms, 3]], place)?;
-        same_place("batch_idx", self.batch.idx(), place)?;
+        same_place("batch_idx", &self.batch.idx(), place)?;
         if let Some(cell) = self.cell {
             reals("cell", cell, &[&[systems, 3, 3], &[1, 3, 3]], place)?;
         }
@@ -308,7 +307,7 @@ impl Cells {
         let n = frame.batch.atoms();
         let mut rooms = Rooms::new(context);
         let [keys, order] = [rooms.scratch(4 * n)?, rooms.scratch(4 * n)?].map(|s| s.address);
-        let (r, of) = (address(frame.positions), address(frame.batch.idx()));
+        let (r, of) = (address(frame.positions), address(&frame.batch.idx()));
         let Self { systems, points, sorted, bounds } = self;
         launches.run("geometry", frame.batch.systems(), &arguments![call, systems])?;
         launches.run("place", n, &arguments![call, &r, &of, systems, points, &keys, &order])?;
@@ -347,6 +346,17 @@ fn lists(cuda: &Cuda, frame: &DeviceFrame<'_>) -> Launches {
     Launches { stream: cuda.stream(), of: Of::Lists, positions: frame.positions.dtype() }
 }
 
+/// The word of a search, and the checks of its batch, which is argument `param`.
+pub(super) fn begin(
+    stream: Stream,
+    context: &Context<'_>,
+    batch: Option<&DeviceBatch<'_>>,
+    param: usize,
+) -> Result<Array> {
+    let checks = batch.into_iter().flat_map(DeviceBatch::checks).map(|check| (param, check));
+    validation::begin(stream, context, &checks.collect::<Vec<_>>(), &mut [])
+}
+
 /// A search after its count, with the sorted points still in memory.
 pub(super) struct Counted<'c> {
     launches: Launches,
@@ -368,8 +378,7 @@ impl<'c> Counted<'c> {
         parameters: ListParameters<'_>,
     ) -> Result<Self> {
         let (batch, n) = (frame.batch, frame.batch.atoms());
-        let checks = [(BATCH, Check::Integers { arg: DeviceArg::Batch(batch), batches: None })];
-        let word = validation::begin(cuda.stream(), context, &checks, &mut [])?;
+        let word = begin(cuda.stream(), context, Some(batch), BATCH)?;
         let mut call =
             frame.call(parameters.cutoff, parameters.cutoff, parameters.kind, address(&word.view()));
         let mut rooms = Rooms::new(context);
@@ -480,7 +489,7 @@ pub(super) fn moved(
 ) -> Result<()> {
     let launches = lists(cuda, frame);
     let call = frame.call(0.0, 0.0, Kind::Full, 0);
-    let (r, of) = (address(frame.positions), address(frame.batch.idx()));
+    let (r, of) = (address(frame.positions), address(&frame.batch.idx()));
     let arguments = arguments![&call, &r, &before, &of, &cell_before, &most, &flags];
     launches.run("moved", frame.batch.systems().max(frame.batch.atoms()), &arguments)
 }

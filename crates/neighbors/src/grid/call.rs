@@ -3,15 +3,15 @@
 use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::status::Word;
-use madelung_core::backend::{Bound, Context, LaunchArgs};
-use madelung_core::batch::Batch;
+use madelung_core::backend::{Bound, Context, Launch, LaunchArgs};
 use madelung_core::runtime::{Kernel, ParamKind, Role};
+use madelung_core::structure::{Batch, Structure};
 
 pub(super) struct Call<'a> {
     kernel: &'static Kernel,
     dims: Vec<usize>,
     arrays: Vec<((usize, Role), Bound<'a>)>,
-    batches: Vec<(usize, &'a Batch<'a>)>,
+    structures: Vec<(usize, &'a dyn Structure)>,
     reals: Vec<f64>,
     ints: Vec<i64>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     pub(super) fn new(kernel: &'static Kernel) -> Self {
         let dims = vec![0; kernel.dims.len()];
-        Self { kernel, dims, arrays: vec![], batches: vec![], reals: vec![], ints: vec![] }
+        Self { kernel, dims, arrays: vec![], structures: vec![], reals: vec![], ints: vec![] }
     }
 
     fn param(&self, name: &str) -> usize {
@@ -38,7 +38,7 @@ impl<'a> Call<'a> {
         if let ParamKind::Batch { rows, systems } = self.kernel.params[param].kind {
             (self.dims[rows], self.dims[systems]) = (batch.atoms(), batch.systems());
         }
-        self.batches.push((param, batch));
+        self.structures.push((param, batch));
         self
     }
 
@@ -68,22 +68,19 @@ impl<'a> Call<'a> {
     /// An argument that does not fit, or the reason in the status word.
     pub(super) fn run(self, context: &Context<'_>) -> Result<()> {
         let word = Word::default();
-        let mut launch = LaunchArgs {
+        let args = LaunchArgs {
             kernel: self.kernel,
             part: &self.kernel.forms[0].parts[0],
             dtype: DType::F64,
             dims: &self.dims,
             arrays: self.arrays,
-            batches: self.batches,
-            pairs: vec![],
-            maps: vec![],
-            meshes: vec![],
-            device: vec![],
+            structures: self.structures,
             reals: self.reals,
             ints: self.ints,
             status: &word,
             word: None,
         };
+        let mut launch = Launch::new(args, context.backend.place())?;
         context.backend.launch(context, &mut launch)?;
         launch.raised().map_or(Ok(()), Err)
     }

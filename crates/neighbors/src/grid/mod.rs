@@ -16,10 +16,9 @@ use crate::lattice::{Lattice, lattices, norm};
 use call::Call;
 use madelung_core::array::{Array, Buffer, DType, Data, View};
 use madelung_core::backend::Context;
-use madelung_core::batch::Batch;
-use madelung_core::grid::PointGrid;
-use madelung_core::pairs::PairList;
 use madelung_core::runtime::Kernel;
+use madelung_core::runtime::{SlotArray, StructureKind};
+use madelung_core::structure::{Batch, GridSearch, PointGrid, Structure};
 use madelung_core::{Error, Result};
 
 /// The kernels that grids are made of and searched with.
@@ -173,23 +172,48 @@ impl HashGrid {
     }
 }
 
+impl Structure for HashGrid {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Pairs
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [None, Some(self.len()), None]
+    }
+
+    fn array(&self, _array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok(None)
+    }
+
+    fn as_grid(&self) -> Option<&dyn PointGrid> {
+        Some(self)
+    }
+}
+
 impl PointGrid for HashGrid {
-    fn batch(&self) -> &Batch<'static> {
-        &self.batch
+    fn systems(&self) -> usize {
+        self.batch.systems()
     }
 
-    fn is_of(&self, points: &View<'_>) -> bool {
-        self.is_of(points)
-    }
-
-    fn query(
-        &self,
-        context: &Context<'_>,
-        queries: &View<'_>,
-        batch: &Batch<'_>,
-        radius: f64,
-    ) -> Result<PairList<'static>> {
-        self.query(context, queries, batch, radius)
+    fn query(&self, context: &Context<'_>, search: &GridSearch<'_>) -> Result<Box<dyn Structure>> {
+        let (points, of_points) = search.points;
+        if !self.is_of(points) {
+            let expected = "a grid of the points of the call (after they have moved: `HashGrid::rebuild`)";
+            return Err(Error::argument("grid", expected, "a grid of other coordinates"));
+        }
+        if of_points.and_then(Structure::as_batch).is_some_and(|of| of.ptr() != self.batch.ptr()) {
+            let expected = "a grid whose systems are those of the points";
+            return Err(Error::argument("grid", expected, "one with other systems"));
+        }
+        let single;
+        let batch = match search.batch.and_then(Structure::as_batch) {
+            Some(batch) => batch,
+            None => {
+                single = Batch::single(search.queries.shape().first().copied().unwrap_or(0))?;
+                &single
+            }
+        };
+        Ok(Box::new(self.query(context, search.queries, batch, search.radius)?))
     }
 }
 

@@ -5,9 +5,9 @@ use super::{HashGrid, WrappedPoints, kernels};
 use madelung_core::array::{Array, Buffer, DType, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::Scan;
-use madelung_core::batch::Batch;
-use madelung_core::pairs::{Kind, PairList, Shifts};
 use madelung_core::runtime::Kernel;
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList, Shifts};
 use madelung_core::{Error, Result};
 
 /// A search with a capacity: the true counts, and the list where it fits.

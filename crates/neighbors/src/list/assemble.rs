@@ -3,8 +3,8 @@
 use madelung_core::array::{Buffer, Plain};
 use madelung_core::backend::disjoint_rows::Rows;
 use madelung_core::backend::pool::Pool;
-use madelung_core::pairs::{Buffers, Kind, PairList, Shifts};
 use madelung_core::runtime::lanes::packed;
+use madelung_core::structure::pairs::{Buffers, Kind, PairList, Shifts};
 use madelung_core::{Error, Result};
 use madelung_cpu::points::{WORD, pick};
 

@@ -1,8 +1,8 @@
 //! Lengths and vectors of the pairs of a list.
 
+use madelung_core::array::View;
 use madelung_core::backend::pool::{Pool, split_tasks};
-use madelung_core::batch::Batch;
-use madelung_core::pairs::PairList;
+use madelung_core::structure::{Batch, PairList};
 use madelung_core::{Error, Result};
 
 use super::coordinate::Coordinate;
@@ -72,4 +72,21 @@ pub fn distances<T: Coordinate>(
         measure(task, &mut |p, d| out[p] = T::narrow(squared(d).sqrt()));
     });
     Ok((lengths, vectors))
+}
+
+/// The first pair (i, j, S) of a list whose points coincide, if there is one. `positions` (N, 3) and `cell` (B, 3, 3) are
+/// arrays of the host.
+pub fn coincident_pair(
+    positions: &View<'_>,
+    cell: &View<'_>,
+    batch: &Batch<'_>,
+    pairs: &PairList<'_>,
+) -> Option<(usize, usize, [i32; 3])> {
+    let (r, h) = (positions.to_f64(), cell.to_f64());
+    let at = |i: usize| [r[3 * i], r[3 * i + 1], r[3 * i + 2]];
+    pairs.iter().find(|(i, j, shift)| {
+        let h = &h[9 * batch.of(*i)..][..9];
+        let cell = std::array::from_fn(|row| std::array::from_fn(|k| h[3 * row + k]));
+        squared(displacement(&cell, at(*i), at(*j), *shift)) < 1e-60
+    })
 }

@@ -11,5 +11,5 @@ mod search;
 mod stencil;
 
 pub use coordinate::Coordinate;
-pub use distances::distances;
+pub use distances::{coincident_pair, distances};
 pub use search::{Method, NeighborSearch, Options, neighbor_list};

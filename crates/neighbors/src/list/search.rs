@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use madelung_core::backend::pool::{Pool, Serial, split_tasks};
-use madelung_core::batch::Batch;
-use madelung_core::pairs::{Buffers, Kind, PairList};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Buffers, Kind, PairList};
 use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 

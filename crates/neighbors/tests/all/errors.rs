@@ -1,7 +1,7 @@
 //! Rejected arguments, and the names of the arguments in messages; and the edges that are not errors.
 
 use madelung_core::backend::pool::Serial;
-use madelung_core::batch::Batch;
+use madelung_core::structure::Batch;
 use madelung_core::{Error, Result};
 use madelung_neighbors::{Kind, Method, Options, PairList, distances, neighbor_list};
 

@@ -4,8 +4,8 @@
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
-use madelung_core::batch::Batch;
-use madelung_core::device::DeviceBatch;
+use madelung_core::structure::Batch;
+use madelung_core::structure::DeviceBatch;
 use madelung_cuda::{Cuda, Device, Graph, Memory};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

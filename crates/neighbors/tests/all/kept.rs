@@ -2,7 +2,7 @@
 
 use crate::systems::{Cell, place, random};
 use madelung_core::backend::pool::Threads;
-use madelung_core::batch::Batch;
+use madelung_core::structure::Batch;
 use madelung_neighbors::{Method, NeighborSearch, Options, PairList, neighbor_list};
 
 /// Random atoms in and around a sheared cell, up to `boxes` boxes away.

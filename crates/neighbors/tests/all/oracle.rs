@@ -2,8 +2,8 @@
 
 use crate::systems::{System, heights, place, random, search, systems};
 use madelung_core::backend::pool::Serial;
-use madelung_core::batch::Batch;
 use madelung_core::runtime::Isa;
+use madelung_core::structure::Batch;
 use madelung_cpu::Cpu;
 use madelung_neighbors::brute_force::{self, Pair};
 use madelung_neighbors::{Kind, Method, Options, PairList, neighbor_list};

@@ -3,8 +3,8 @@
 use crate::systems::random;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::pool::Serial;
-use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::structure::Batch;
 use madelung_neighbors::{Kind, Options, PairList, distances, neighbor_list, registry};
 
 /// Numbers between −1 and 1 in no order.
@@ -42,7 +42,7 @@ fn op() -> &'static Op {
 }
 
 fn args<'a>(r: &'a View<'a>, h: &'a View<'a>, batch: &'a Batch<'a>, list: &'a PairList<'a>) -> [Arg<'a>; 4] {
-    [Arg::Array(r.clone()), Arg::Array(h.clone()), Arg::Batch(batch), Arg::Pairs(list)]
+    [Arg::Array(r.clone()), Arg::Array(h.clone()), Arg::Structure(batch), Arg::Structure(list)]
 }
 
 fn matrix_of(list: &PairList<'_>) -> PairList<'static> {

@@ -1,7 +1,7 @@
 //! Systems to search in: given, by chance, and as strategies; and the CPU's lists of them.
 
 use madelung_core::backend::pool::Threads;
-use madelung_core::batch::Batch;
+use madelung_core::structure::Batch;
 use madelung_neighbors::{Coordinate, Options, PairList, neighbor_list};
 use proptest::prelude::*;
 

@@ -4,11 +4,11 @@ use crate::by_chance::ByChance;
 use crate::by_chance::geometry::{ATOMS, List, POINTS, WAVES, rows};
 use crate::by_chance::interpreter::World;
 use madelung_core::array::{Array, DType, Data, View};
-use madelung_core::batch::Batch;
-use madelung_core::map::Map;
 use madelung_core::op::{Arg, ArgKind, Op};
-use madelung_core::pairs::{Kind, PairList};
 use madelung_core::runtime::{Kernel, ParamKind};
+use madelung_core::structure::Batch;
+use madelung_core::structure::Map;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_kernel::ir::Role;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -202,9 +202,11 @@ impl<'w> Given<'w> {
                 _ => {}
             }
             let int = self.ints.get(&n).map(|a| Arg::Array(a.view()));
-            let list = int.or_else(|| self.lists.get(&n).map(|l| Arg::Pairs(l)));
-            let batch = list.or_else(|| self.batches.get(&n).map(|b| Arg::Batch(b)));
-            batch.or_else(|| self.maps.get(&n).map(|m| Arg::Map(m))).expect("every argument is given")
+            let list = int.or_else(|| self.lists.get(&n).map(|l| Arg::Structure(&**l)));
+            let batch = list.or_else(|| self.batches.get(&n).map(|b| Arg::Structure(&**b)));
+            batch
+                .or_else(|| self.maps.get(&n).map(|m| Arg::Structure(&**m)))
+                .expect("every argument is given")
         };
         self.params.iter().enumerate().map(of).collect()
     }

@@ -4,7 +4,7 @@
 use super::host::Host;
 use madelung_core::array::{DType, View};
 use madelung_core::backend::Context;
-use madelung_core::batch::Batch;
+use madelung_core::structure::Batch;
 use madelung_neighbors::grid::HashGrid;
 use madelung_stand_in::Order;
 

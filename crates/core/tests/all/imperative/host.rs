@@ -6,8 +6,8 @@
 
 use libloading::Library;
 use madelung_core::Result;
-use madelung_core::array::{Array, DType};
-use madelung_core::backend::{Bound, LaunchArgs};
+use madelung_core::array::DType;
+use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::{LaunchAbi, PRELUDE, SlotArray};
 use madelung_stand_in::{HOST, Order, compiled};
 use std::ffi::{CStr, c_char};
@@ -59,36 +59,23 @@ fn compile(dtype: DType) -> Library {
 madelung_stand_in::launches_by!(Host, |host, _context, args| host.launch(args));
 
 impl Host {
-    fn launch(&self, launch: &mut LaunchArgs<'_>) -> Result<()> {
-        launch.check()?;
+    fn launch(&self, launch: &mut Launch<'_>) -> Result<()> {
         assert_eq!(launch.dtype, self.dtype);
         let mut bound = launch.abi();
         for (n, slot) in launch.part.slots.iter().enumerate() {
-            let (batch, pairs) = (launch.batch(slot.param), launch.pair_list(slot.param));
-            let ints = |d: &[i32]| d.as_ptr().cast_mut().cast();
-            let longs = |d: &[i64]| d.as_ptr().cast_mut().cast();
+            let param = slot.param;
             bound.pointers[n] = match slot.array {
-                SlotArray::Values(role) => {
-                    let found = launch.arrays.iter_mut().find(|(key, _)| *key == (slot.param, role));
-                    match found.map(|(_, bound)| bound) {
+                SlotArray::Values(role) => match launch.output(param, role) {
+                    Some(mut output) => output.pointer_mut(),
+                    None => match launch.array(param, role) {
                         Some(Bound::Input(view)) => view.data().pointer().cast_mut(),
-                        Some(Bound::Output { array, .. }) => pointer(array),
-                        _ => panic!("nothing is unwanted here"),
-                    }
+                        _ => panic!("every array is wanted here"),
+                    },
+                },
+                array => {
+                    let integers = launch.integers(param, array);
+                    integers.map_or(std::ptr::null_mut(), |view| view.data().pointer().cast_mut())
                 }
-                SlotArray::SystemOf => ints(batch.expect("a batch").idx()),
-                SlotArray::Members => ints(batch.expect("a batch").ptr()),
-                SlotArray::Start => longs(pairs.expect("a list").starts()),
-                SlotArray::End => longs(pairs.expect("a list").ends()),
-                SlotArray::Column => ints(pairs.expect("a list").others()),
-                SlotArray::Shift => {
-                    let triples = pairs.expect("a list").stored_shifts().as_triples();
-                    triples.map_or(std::ptr::null_mut(), |d| ints(d.as_flattened()))
-                }
-                SlotArray::PackedShift => {
-                    pairs.expect("a list").stored_shifts().packed().map_or(std::ptr::null_mut(), ints)
-                }
-                array => panic!("{array:?} is not of these kernels"),
             };
         }
         let (order, seed) = self.order.as_cxx();
@@ -102,15 +89,5 @@ impl Host {
         };
         assert_eq!(failed, None);
         Ok(())
-    }
-}
-
-fn pointer(array: &mut Array) -> *mut u8 {
-    match array {
-        Array::F32(a) => a.as_mut_ptr().cast(),
-        Array::F64(a) => a.as_mut_ptr().cast(),
-        Array::I32(a) => a.as_mut_ptr().cast(),
-        Array::I64(a) => a.as_mut_ptr().cast(),
-        _ => panic!("kernels compute in 32 or 64 bits"),
     }
 }

@@ -4,8 +4,8 @@ use super::kernels::*;
 use super::{Call, ints};
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::pool::Serial;
-use madelung_core::batch::Batch;
-use madelung_core::pairs::{Kind, PairList};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_cpu::Cpu;
 
 #[test]

@@ -8,14 +8,13 @@ mod launches;
 mod ops;
 
 use host::Host;
-use madelung_core::array::{Array, DType, View};
+use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Backend;
 use madelung_core::backend::pool::{Pool, Serial, Threads};
 use madelung_core::backend::status::Word;
-use madelung_core::backend::{Bound, LaunchArgs};
-use madelung_core::batch::Batch;
-use madelung_core::pairs::PairList;
+use madelung_core::backend::{Bound, Launch, LaunchArgs};
 use madelung_core::runtime::{Kernel, ParamKind, Role};
+use madelung_core::structure::{Batch, PairList, Structure};
 use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 use madelung_stand_in::Order;
@@ -77,22 +76,21 @@ impl<'a> Call<'a> {
             arrays.push(((param(name), Role::VALUE), Bound::Output { array, adds: false }));
         }
         let word = Word::default();
-        let mut launch = LaunchArgs {
+        let batches = self.batches.iter().map(|(n, b)| (param(n), b as &dyn Structure));
+        let pairs = self.pairs.iter().map(|(n, l)| (param(n), l as &dyn Structure));
+        let args = LaunchArgs {
             kernel,
             part: &kernel.forms[0].parts[0],
             dtype: self.dtype.unwrap_or(DType::F64),
             dims: &dims,
             arrays,
-            batches: self.batches.iter().map(|(n, b)| (param(n), b)).collect(),
-            pairs: self.pairs.iter().map(|(n, l)| (param(n), l)).collect(),
-            maps: vec![],
-            meshes: vec![],
-            device: vec![],
+            structures: batches.chain(pairs).collect(),
             reals: self.reals.clone(),
             ints: self.ints.clone(),
             status: &word,
             word: None,
         };
+        let mut launch = Launch::new(args, Place::Host)?;
         backend.launch(&madelung_cpu::context().with_pool(pool), &mut launch)?;
         let raised = launch.raised();
         drop(launch);

@@ -6,9 +6,12 @@ use madelung_core::op::{Arg, Cotangent, Op, Request};
 use std::sync::Arc;
 
 fn args(atoms: &Atoms, batch: bool) -> Vec<Arg<'_>> {
-    let mut args =
-        vec![Arg::Array(atoms.positions.view()), Arg::Array(atoms.width.view()), Arg::Pairs(&atoms.pairs)];
-    args.extend(batch.then_some(Arg::Batch(&atoms.batch)));
+    let mut args = vec![
+        Arg::Array(atoms.positions.view()),
+        Arg::Array(atoms.width.view()),
+        Arg::Structure(&*atoms.pairs),
+    ];
+    args.extend(batch.then_some(Arg::Structure(&*atoms.batch)));
     args
 }
 

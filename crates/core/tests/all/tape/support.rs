@@ -6,9 +6,9 @@ use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::{Allocator, Heap};
 use madelung_core::backend::pool::Serial;
-use madelung_core::batch::Batch;
 use madelung_core::op::{Op, OpBuilder};
-use madelung_core::pairs::{Kind, PairList};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::tape::{Tape, Value, Var};
 use madelung_cpu::Cpu;
 use std::sync::Arc;
@@ -195,8 +195,8 @@ impl Atoms {
 
     /// The arguments of [`embedded`], or of [`total`].
     pub(crate) fn on_tape(&self, positions: Var, width: Var, batch: bool) -> Vec<Value> {
-        let mut args = vec![positions.into(), width.into(), Value::Pairs(self.pairs.clone())];
-        args.extend(batch.then(|| Value::Batch(self.batch.clone())));
+        let mut args = vec![positions.into(), width.into(), Value::Structure(self.pairs.clone())];
+        args.extend(batch.then(|| Value::Structure(self.batch.clone())));
         args
     }
 }

@@ -108,7 +108,7 @@ fn a_batch_that_is_none() {
     let mut idx = [0i32; 40];
     (idx[3], idx[9]) = (1_000_000, -5);
     let [idx, ptr] = [&idx[..], &[0, 40]].map(|ints| gpu.memory.upload(&View::from(ints)).unwrap());
-    let batch = madelung_core::device::DeviceBatch::new(idx.view(), ptr.view()).unwrap();
+    let batch = madelung_core::structure::DeviceBatch::new(idx.view(), ptr.view()).unwrap();
     let mut search = DeviceSearch::new(&gpu.context(), 40, options(2.0, false, 5000, true)).unwrap();
     let pbc = Periodic::All([true; 3]);
     let (positions, cell) = (sent.positions.view(), sent.cell.view());

@@ -4,7 +4,7 @@ use crate::gpu::{Gpu, SentBatch};
 use crate::systems::{Cell, System, batch, place};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType};
-use madelung_core::device::DeviceBatch;
+use madelung_core::structure::DeviceBatch;
 use madelung_neighbors::{DeviceOptions, DeviceSearch, Kind, Periodic};
 
 impl System {
@@ -63,14 +63,14 @@ impl Gpu {
         let (list, ptr) = (search.list().expect("a list"), self.offsets(search));
         let pairs = ptr[ptr.len() - 1] as usize;
         let shifts = match (list.packed(), list.triples()) {
-            (Some(packed), _) => self.ints(packed)[..pairs]
+            (Some(packed), _) => self.ints(&packed)[..pairs]
                 .iter()
                 .map(|p| madelung_core::runtime::lanes::packed::unpack(*p))
                 .collect(),
-            (_, Some(triples)) => self.ints(triples).as_chunks::<3>().0[..pairs].to_vec(),
+            (_, Some(triples)) => self.ints(&triples).as_chunks::<3>().0[..pairs].to_vec(),
             _ => unreachable!("a list has shifts"),
         };
-        Read { ptr, others: self.ints(list.others())[..pairs].to_vec(), shifts }
+        Read { ptr, others: self.ints(&list.others())[..pairs].to_vec(), shifts }
     }
 }
 

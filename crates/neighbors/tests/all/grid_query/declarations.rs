@@ -5,9 +5,9 @@ use super::support::{
 };
 use super::{COUNT, open};
 use madelung_core::array::DType;
-use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Op, OpBuilder};
-use madelung_core::pairs::{Kind, PairList};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_neighbors::grid::HashGrid;
 
 madelung_core::kernels! {
@@ -138,7 +138,7 @@ fn descriptions() {
 fn grids_of_other_points() {
     let (inputs, context) = (inputs(), madelung_cpu::context());
     let given = Arguments::new(&inputs, DType::F64);
-    let call = |grid: &HashGrid| blur_op(false).value(&context, &given.with(Arg::Grid(grid)));
+    let call = |grid: &HashGrid| blur_op(false).value(&context, &given.with(Arg::Structure(grid)));
     let mut stale = grid(&inputs);
     let value = call(&stale).unwrap();
     let mut points = inputs[1].clone();
@@ -161,9 +161,12 @@ fn grids_of_other_points() {
     moved[1] = points;
     let narrow = Arguments::new(&moved, DType::F32);
     let wide = grid(&moved);
-    says(blur_op(false).value(&context, &narrow.with(Arg::Grid(&wide))), &["`list`: expected a grid of `r`"]);
+    says(
+        blur_op(false).value(&context, &narrow.with(Arg::Structure(&wide))),
+        &["`list`: expected a grid of `r`"],
+    );
     stale.rebuild(&context, &narrow.arrays[1].view()).unwrap();
-    assert!(blur_op(false).value(&context, &narrow.with(Arg::Grid(&stale))).is_ok());
+    assert!(blur_op(false).value(&context, &narrow.with(Arg::Structure(&stale))).is_ok());
 }
 
 #[test]
@@ -171,7 +174,7 @@ fn other_arguments() {
     let (inputs, context) = (inputs(), madelung_cpu::context());
     let (given, grid) = (Arguments::new(&inputs, DType::F64), grid(&inputs));
     let with = |n: usize, arg: Arg<'_>| {
-        let mut args = given.with(Arg::Grid(&grid));
+        let mut args = given.with(Arg::Structure(&grid));
         args[n] = arg;
         blur_op(false).value(&context, &args)
     };
@@ -183,18 +186,18 @@ fn other_arguments() {
         &["`x`: expected coordinates within"],
     );
     let list = PairList::from_coo(&[], vec![], vec![], 12, 21, Kind::Directed).unwrap();
-    says(with(8, Arg::Pairs(&list)), &["`list`: expected a grid of points, got a pair list (directed)"]);
+    says(with(8, Arg::Structure(&list)), &["`list`: expected a grid of points, got a pair list (directed)"]);
     says(with(8, Arg::Zero), &["`list`: expected a grid of points"]);
     let fewer = open(&array(DType::F64, &[20, 3], &inputs[1][..60]));
-    says(with(8, Arg::Grid(&fewer)), &["`list`: expected 21 rows (Point)", "got 20"]);
+    says(with(8, Arg::Structure(&fewer)), &["`list`: expected 21 rows (Point)", "got 20"]);
     // Systems.
     let one = open(&given.arrays[1]);
     says(
-        with(8, Arg::Grid(&one)),
+        with(8, Arg::Structure(&one)),
         &["`list`: expected a grid over 3 systems, as `queries` has, got 1 systems"],
     );
     let points = Batch::from_ptr(&[0, 7, 14, 21][..]).unwrap();
-    says(with(7, Arg::Batch(&points)), &["`list`: expected a grid whose systems are those of `points`"]);
+    says(with(7, Arg::Structure(&points)), &["`list`: expected a grid whose systems are those of `points`"]);
     let args = [Arg::Array(given.arrays[0].view()), Arg::Array(given.arrays[1].view())];
     let op =
         Op::new("test", "count", 1).real("x", &["Query", "3"]).real("r", &["Point", "3"]).scalar("radius");
@@ -202,7 +205,7 @@ fn other_arguments() {
     let op = op.integer_output("images", &["Query"], DType::I32).step(&COUNT).build().unwrap();
     let call = |grid: &HashGrid| {
         let mut args = args.to_vec();
-        args.extend([Arg::Real(RADIUS), Arg::Grid(grid)]);
+        args.extend([Arg::Real(RADIUS), Arg::Structure(grid)]);
         op.value(&context, &args)
     };
     says(
@@ -212,8 +215,12 @@ fn other_arguments() {
     assert!(call(&one).is_ok());
     // No points, and no queries.
     let nothing = array(DType::F64, &[0, 3], &[]);
-    let none =
-        [Arg::Array(nothing.view()), Arg::Array(nothing.view()), Arg::Real(1.0), Arg::Grid(&open(&nothing))];
+    let none = [
+        Arg::Array(nothing.view()),
+        Arg::Array(nothing.view()),
+        Arg::Real(1.0),
+        Arg::Structure(&open(&nothing)),
+    ];
     assert_eq!(op.value(&context, &none).unwrap()[0].to_f64(), [0.0; 0]);
     let [queries, _] = batches();
     let empty = Batch::from_ptr(&[0, 0, 0, 0][..]).unwrap();
@@ -221,11 +228,11 @@ fn other_arguments() {
     let no_points =
         HashGrid::build(&context, &nothing.view(), 1.0, Some(&cells), Some(&PBC), empty.clone()).unwrap();
     let features = array(DType::F64, &[0, FEATURES], &[]);
-    let mut args = given.with(Arg::Grid(&no_points));
+    let mut args = given.with(Arg::Structure(&no_points));
     args[1] = Arg::Array(nothing.view());
     args[3] = Arg::Array(features.view());
-    args[6] = Arg::Batch(&queries);
-    args[7] = Arg::Batch(&empty);
+    args[6] = Arg::Structure(&queries);
+    args[7] = Arg::Structure(&empty);
     assert!(blur_op(false).value(&context, &args).unwrap()[0].to_f64().iter().all(|x| *x == 0.0));
 }
 
@@ -248,7 +255,7 @@ fn arguments_for_the_pairs_that_are_found() {
         let factor = array(DType::F64, &[n], &[1.0, 2.0, 4.0, 8.0][..n]);
         let arrays = [&x, &r, &factor].map(|a| Arg::Array(a.view()));
         let grid = open(&r);
-        let args = [&arrays[..], &[Arg::Real(1.0), Arg::Grid(&grid)]].concat();
+        let args = [&arrays[..], &[Arg::Real(1.0), Arg::Structure(&grid)]].concat();
         op.value(&madelung_cpu::context(), &args).map(|y| y[0].to_f64())
     };
     assert_eq!(call(3).unwrap(), [1.0, 6.0]);

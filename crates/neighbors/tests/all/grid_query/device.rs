@@ -8,9 +8,8 @@ use crate::gpu::{Gpu, SentBatch};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
-use madelung_core::batch::Batch;
-use madelung_core::device::DeviceArg;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::structure::Batch;
 use madelung_cuda::Graph;
 use madelung_neighbors::DeviceGrid;
 use madelung_neighbors::{DeviceFrame, Periodic};
@@ -67,8 +66,9 @@ fn with<T>(
     let batches = sent.batches.each_ref().map(SentBatch::batch);
     let mut args: Vec<Arg<'_>> = sent.arrays.iter().map(|a| Arg::Array(a.view())).collect();
     args.push(Arg::Real(radius));
-    args.extend(batches.iter().map(|batch| Arg::Device(DeviceArg::Batch(batch))));
-    args.push(Arg::Device(DeviceArg::Grid { grid, capacity }));
+    args.extend(batches.iter().map(|batch| Arg::Structure(batch)));
+    let grid = grid.with_capacity(capacity);
+    args.push(Arg::Structure(&grid));
     f(&args)
 }
 
@@ -94,7 +94,8 @@ fn all_members_are_those_of_the_cpu() {
         let sent = Sent::new(&gpu, &inputs, dtype);
         for scatter in [false, true] {
             let context = Context { scatter, ..madelung_cpu::context() };
-            let want = answers(&context, &blur_op(false), &given.with(Arg::Grid(&host)), dtype, &direction);
+            let want =
+                answers(&context, &blur_op(false), &given.with(Arg::Structure(&host)), dtype, &direction);
             let context = Context { scatter, ..gpu.context() };
             let ways: [Way<'_>; 2] = [&|array| gpu.copy(&array.view()), &|array| gpu.read(&array.view())];
             let got = with(&sent, &sent.grid, RADIUS, CAPACITY, |args| {
@@ -153,8 +154,8 @@ fn a_graph_searches_again() {
             None,
             batch,
         );
-        let want =
-            blur_op(false).value(&madelung_cpu::context(), &given.with(Arg::Grid(&host.expect("a grid"))));
+        let want = blur_op(false)
+            .value(&madelung_cpu::context(), &given.with(Arg::Structure(&host.expect("a grid"))));
         let got: Vec<Array> = out.iter().map(|a| gpu.read(&a.view())).collect();
         close(&got, &want.expect("values"), 1e-14);
     }
@@ -170,12 +171,13 @@ fn arrays_of_the_pairs_that_are_found() {
     let arrays: [Array; 3] = std::array::from_fn(|n| array(DType::F64, shapes[n], &numbers(n)));
     let host = open(&arrays[1]);
     let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
-    args.extend([Arg::Real(0.9), Arg::Grid(&host)]);
+    args.extend([Arg::Real(0.9), Arg::Structure(&host)]);
     let (value, gradient) = value_and_gradient(&madelung_cpu::context(), &average_op(), &args, 3);
     let there = arrays.each_ref().map(|a| gpu.copy(&a.view()));
     let points = built(&gpu, &there[1], None, &Batch::single(9).expect("a batch"));
     let mut args: Vec<Arg<'_>> = there.iter().map(|a| Arg::Array(a.view())).collect();
-    args.extend([Arg::Real(0.9), Arg::Device(DeviceArg::Grid { grid: &points, capacity: 40 })]);
+    let points = points.with_capacity(40);
+    args.extend([Arg::Real(0.9), Arg::Structure(&points)]);
     let context = gpu.context();
     let got = average_op().value(&context, &args).expect("queued").remove(0);
     let w = gpu.upload(DType::F64, &[5], &wiggles(5, 0.7));
@@ -203,7 +205,8 @@ fn counting_without_batches() {
     let r = gpu.upload(DType::F64, &[2, 3], &[0.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
     let grid = built(&gpu, &r, None, &Batch::single(2).expect("a batch"));
     let call = |radius: f64| {
-        let grid = Arg::Device(DeviceArg::Grid { grid: &grid, capacity: 6 });
+        let grid = grid.with_capacity(6);
+        let grid = Arg::Structure(&grid);
         let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(radius), grid];
         op.value(&gpu.context(), &args).map(|found| gpu.ints(&found[0].view()))
     };
@@ -226,9 +229,10 @@ fn points_are_those_that_were_given() {
     let r = array(DType::F64, &[2, 3], &[1.0 + 1e-12, 0.0, 0.0, 1.0 - 1e-12, 0.0, 0.0]);
     let (host, sent) = (open(&r), [&x, &r].map(|a| gpu.copy(&a.view())));
     let there = built(&gpu, &sent[1], None, &Batch::single(2).expect("a batch"));
-    let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(1.0), Arg::Grid(&host)];
+    let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(1.0), Arg::Structure(&host)];
     let want = op.value(&madelung_cpu::context(), &args).expect("counts");
-    let grid = Arg::Device(DeviceArg::Grid { grid: &there, capacity: 2 });
+    let there = there.with_capacity(2);
+    let grid = Arg::Structure(&there);
     let args = [Arg::Array(sent[0].view()), Arg::Array(sent[1].view()), Arg::Real(1.0), grid];
     let got = op.value(&gpu.context(), &args).expect("counts");
     gpu.check().expect("nothing wrong");
@@ -277,6 +281,7 @@ fn what_is_wrong_with_a_grid_is_found_there() {
         "`list`: expected a grid over 3 systems, as `queries` has, got 1 systems",
     );
     let host = Arguments::new(&super::inputs(), DType::F64);
-    let on_host = host.with(Arg::Device(DeviceArg::Grid { grid: &sent.grid, capacity: CAPACITY }));
+    let there = sent.grid.with_capacity(CAPACITY);
+    let on_host = host.with(Arg::Structure(&there));
     refused(blur_op(false).value(&madelung_cpu::context(), &on_host), "`list`: expected memory of cpu");
 }

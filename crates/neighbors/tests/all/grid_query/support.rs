@@ -2,8 +2,8 @@
 //! and an open one.
 
 use madelung_core::array::{Array, DType};
-use madelung_core::batch::Batch;
 use madelung_core::op::{Arg, Op};
+use madelung_core::structure::Batch;
 use madelung_neighbors::grid::HashGrid;
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl Arguments {
     pub(crate) fn with<'a>(&'a self, list: Arg<'a>) -> Vec<Arg<'a>> {
         let mut args: Vec<Arg<'a>> = self.arrays.iter().map(|a| Arg::Array(a.view())).collect();
         args.push(Arg::Real(RADIUS));
-        args.extend(self.batches.iter().map(Arg::Batch));
+        args.extend(self.batches.iter().map(|batch| Arg::Structure(batch)));
         args.push(list);
         args
     }

@@ -21,8 +21,8 @@ fn record(tape: &mut Tape<'static>, nesting: Nesting, vars: &[Var], grid: &Arc<H
     let call = move |tape: &mut Tape<'static>, vars: &[Var]| {
         let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
         args.push(Value::Real(RADIUS));
-        args.extend(batches().map(|b| Value::Batch(Arc::new(b))));
-        args.push(Value::Grid(grid));
+        args.extend(batches().map(|b| Value::Structure(Arc::new(b))));
+        args.push(Value::Structure(grid));
         tape.call(&blur_op(false), args)
     };
     match nesting {
@@ -47,7 +47,7 @@ fn a_tape_differentiates_as_the_op_does() {
         let want = answers(
             &madelung_cpu::context(),
             &blur_op(false),
-            &given.with(Arg::Grid(&*grid)),
+            &given.with(Arg::Structure(&*grid)),
             DType::F64,
             &v,
         );
@@ -87,7 +87,8 @@ fn replays() {
         tape.set(vars[0], array(DType::F64, &shapes()[0], &moved[0])).unwrap();
         tape.replay().unwrap();
         let (given, there) = (Arguments::new(&moved, DType::F64), grid(&moved));
-        let want = blur_op(false).value(&madelung_cpu::context(), &given.with(Arg::Grid(&there))).unwrap();
+        let want =
+            blur_op(false).value(&madelung_cpu::context(), &given.with(Arg::Structure(&there))).unwrap();
         for (y, want) in y.iter().zip(&want) {
             assert_eq!(tape.value(*y).unwrap(), want, "{nesting:?}");
         }

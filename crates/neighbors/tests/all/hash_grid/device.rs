@@ -5,7 +5,7 @@ use crate::gpu::{Gpu, SentBatch};
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::context::Allocator;
-use madelung_core::device::DeviceBatch;
+use madelung_core::structure::DeviceBatch;
 use madelung_cuda::Graph;
 use madelung_neighbors::DeviceGrid;
 use madelung_neighbors::grid::{HashGrid, Nearest};
@@ -91,8 +91,8 @@ fn read(gpu: &Gpu, pairs: &QueryPairs, grid: &DeviceGrid) -> List {
     let (ptr, list) = (offsets(gpu, pairs), pairs.list().expect("a list"));
     assert!(list.is_checked() && list.columns() == grid.points());
     let count = ptr[ptr.len() - 1] as usize;
-    let shifts = gpu.ints(list.triples().expect("three numbers for each image"));
-    (ptr, gpu.ints(list.others())[..count].to_vec(), shifts.as_chunks().0[..count].to_vec())
+    let shifts = gpu.ints(&list.triples().expect("three numbers for each image"));
+    (ptr, gpu.ints(&list.others())[..count].to_vec(), shifts.as_chunks().0[..count].to_vec())
 }
 
 /// The CPU's list.

@@ -6,8 +6,8 @@ mod device;
 use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Serial, Threads};
-use madelung_core::batch::Batch;
-use madelung_core::pairs::{Kind, PairList};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_neighbors::grid::{HashGrid, Nearest};
 use proptest::prelude::*;
 

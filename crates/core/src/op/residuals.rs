@@ -1,22 +1,22 @@
-//! What a call of F₀ keeps for the backward pass, and how the backward pass uses it.
+//! Residuals: arrays that a call of F₀ keeps for the backward pass.
 //!
 //! There are two kinds. A *saved array* is one that steps hand on to each other: given back, the steps that made it
 //! are not run again. A *saved gradient* belongs to an op whose output is one number per system: with E_b of system b,
 //! ∂/∂xᵢ Σ_b w_b E_b = w_b(i) ∂E_b(i)/∂xᵢ, so the gradient for any cotangent is a scale of the one for cotangents of 1.
 
+use super::arrays::{Arrays, Slot};
+use super::bind::batches_over;
+use super::call::Call;
 use super::declare::{ArgKind, Op, OutputSpec};
-use super::evaluate::Run;
-use super::request::{Arg, Cotangent, Evaluated, Request};
+use super::request::{Cotangent, Evaluated, Request};
 use super::size::Size;
-use super::store::Slot;
 use crate::array::View;
 use crate::backend::Weights;
-use crate::device::DeviceArg;
-use crate::runtime::{Member, Role};
+use crate::runtime::{Role, SlotArray};
 use crate::{Error, Result};
 
 impl Op {
-    /// What a call of F₀ can save, in order: the arrays declared by [`super::OpBuilder::saved`], then the gradients
+    /// Residuals of a call of F₀, in order: the arrays declared by [`super::OpBuilder::saved`], then the gradients
     /// declared by [`super::OpBuilder::saved_gradients`].
     pub fn saved(&self) -> Vec<OutputSpec> {
         let arrays = self.scratch.iter().filter(|s| s.saved).cloned();
@@ -28,13 +28,13 @@ impl Op {
     }
 
     /// The buffers of the saved arrays, in order.
-    fn saved_buffers(&self) -> Vec<usize> {
+    pub(super) fn saved_buffers(&self) -> Vec<usize> {
         let first = self.args.len() + self.outputs.len();
         (0..self.scratch.len()).filter(|n| self.scratch[*n].saved).map(|n| first + n).collect()
     }
 
     /// The arguments whose gradients are saved, in order.
-    fn saved_args(&self) -> Vec<usize> {
+    pub(super) fn saved_args(&self) -> Vec<usize> {
         self.saved_gradients.iter().filter_map(|name| self.arg(name)).collect()
     }
 
@@ -48,6 +48,22 @@ impl Op {
         let arrays = self.saved_buffers().into_iter().map(|buffer| (buffer, Role::VALUE));
         let gradients = self.saved_args().into_iter().filter(|arg| by.contains(arg));
         arrays.chain(gradients.map(|arg| (arg, Role::COTANGENT))).collect()
+    }
+
+    /// The buffer and role of each result that a request asks for.
+    pub(super) fn results_of(&self, request: &Request<'_, '_>) -> Vec<(usize, Role)> {
+        let tangent = match request.directions.len() {
+            0 => Role::VALUE,
+            1 => Role::FIRST,
+            _ => Role::FIRST.with(Role::SECOND),
+        };
+        let forwards = request.cotangents.is_empty();
+        let outputs = self.args.len()..self.args.len() + self.outputs.len();
+        let values = outputs.filter(|_| forwards || request.values);
+        let values = values.map(|buffer| (buffer, if forwards { tangent } else { Role::VALUE }));
+        let gradients = request.gradients.iter().map(|arg| (*arg, Role::COTANGENT.with(tangent)));
+        let kept = request.save.map(|by| self.kept(by)).unwrap_or_default();
+        values.chain(gradients).chain(kept).collect()
     }
 
     /// The cotangent and the saved gradients that make a call of G₀, where nothing else does.
@@ -114,9 +130,9 @@ impl Op {
     }
 }
 
-impl<'a> Run<'_, 'a> {
+impl<'a> Call<'_, 'a> {
     /// Checks what was saved, and puts the arrays where steps look for them.
-    pub(super) fn set_saved(&mut self, request: &Request<'_, 'a>) -> Result<()> {
+    pub(super) fn set_saved(&self, arrays: &mut Arrays<'a>, request: &Request<'_, 'a>) -> Result<()> {
         if let Some(by) = request.save {
             if !request.cotangents.is_empty() || !request.directions.is_empty() {
                 return Err(Error::argument("save", "a call of F₀ alone", "directions or cotangents"));
@@ -140,29 +156,10 @@ impl<'a> Run<'_, 'a> {
             let Some(view) = view else { continue };
             self.fits(&|| format!("saved {}", self.op.saved()[n].name), buffer, self.dtype, view)?;
             if n < buffers.len() {
-                self.store.set(buffer, Role::VALUE, Slot::Borrowed(view.clone()));
+                arrays.set(buffer, Role::VALUE, Slot::Borrowed(view.clone()));
             }
         }
         Ok(())
-    }
-
-    /// F₀, and what the backward pass by some of `by` can use again.
-    pub(super) fn forward_saving(&mut self, by: &[usize]) -> Result<Evaluated> {
-        let saved_args = self.op.saved_args();
-        let by: Vec<usize> = saved_args.iter().copied().filter(|n| by.contains(n)).collect();
-        let mut evaluated = if by.is_empty() {
-            self.forward(Member::Value, Role::VALUE)?
-        } else {
-            self.backward(&Request { values: true, gradients: &by, ..Request::default() }, 0)?
-        };
-        for buffer in self.op.saved_buffers() {
-            evaluated.saved.push(Some(self.take(buffer, Role::VALUE)?));
-        }
-        let mut gradients = std::mem::take(&mut evaluated.gradients).into_iter();
-        for n in saved_args {
-            evaluated.saved.push(if by.contains(&n) { gradients.next() } else { None });
-        }
-        Ok(evaluated)
     }
 
     /// G₀ from saved gradients, where there is one for every argument that is asked for.
@@ -182,19 +179,13 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// The system of each row of an argument; None where its rows are the systems.
-    fn systems_of(&self, arg: usize) -> Option<View<'a>> {
+    fn systems_of(&self, arg: usize) -> Option<View<'_>> {
         let Some([Size::Dim(dim), ..]) = self.op.shape_of(arg) else { return None };
         let [Size::Dim(system)] = self.op.outputs[0].shape.as_slice() else { return None };
         if dim == system {
             return None;
         }
-        self.op.args.iter().zip(self.args).find_map(|(spec, arg)| match (&spec.kind, arg) {
-            (ArgKind::Batch { rows, systems }, arg) if rows == dim && systems == system => match arg {
-                Arg::Batch(batch) => Some(batch.idx().into()),
-                Arg::Device(DeviceArg::Batch(batch)) => Some(batch.idx().clone()),
-                _ => None,
-            },
-            _ => None,
-        })
+        let (_, batch) = batches_over(self.op, self.args, dim).find(|(systems, _)| systems == system)?;
+        batch.array(SlotArray::SystemOf).ok()?
     }
 }

@@ -1,31 +1,25 @@
-//! The arguments of a call against the op's declaration.
+//! Binding: the arguments of a call are checked against the op's declaration.
 
-use super::declare::{ArgKind, Constraint, Op};
+use super::call::Call;
+use super::declare::{ArgKind, Constraint, DeclaredStructure, Op};
+use super::lists::MadeLists;
 use super::request::Arg;
 use super::size::Size;
 use crate::array::{DType, Place, View};
-use crate::backend::Check;
-use crate::batch::Batch;
+use crate::backend::{Check, Context};
 use crate::cell::Cell;
-use crate::device::{DeviceArg, DeviceBatch};
-use crate::pairs::Kind;
 use crate::runtime::ParamKind;
+use crate::structure::Structure;
+use crate::structure::pairs::Kind;
 use crate::{Error, Result};
 
-/// What the arguments of a call say about it.
-pub(super) struct BoundArgs<'r> {
-    /// The dtype of the real arrays that are not stored, which is what kernels compute in.
-    pub(super) dtype: DType,
-    /// The sizes of the dimensions.
-    pub(super) dims: Vec<(&'r str, usize)>,
-    /// The integer attributes.
-    pub(super) attrs: Vec<(&'r str, i64)>,
-    /// What is left to check where the arguments lie, by argument.
-    pub(super) checks: Vec<(usize, Check<'r>)>,
-}
-
-/// Checks every argument.
-pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<BoundArgs<'r>> {
+/// A call with every argument checked, and, by argument, the checks that are left to the memory of a device.
+pub(super) fn bind<'r, 'a>(
+    op: &'r Op,
+    context: &'r Context<'r>,
+    args: &'r [Arg<'a>],
+) -> Result<(Call<'r, 'a>, Vec<(usize, Check<'r>)>)> {
+    let place = context.backend.place();
     if args.len() != op.args.len() {
         let names: Vec<&str> = op.args.iter().map(|a| a.name.as_str()).collect();
         let expected = format!("{} arguments ({})", names.len(), names.join(", "));
@@ -79,94 +73,50 @@ pub(super) fn bind<'r>(op: &'r Op, args: &'r [Arg<'_>], place: Place) -> Result<
             (ArgKind::Ints { shape }, Arg::Array(view)) if !view.dtype().is_real() => {
                 match_shape(name, shape, view, &mut set)?;
             }
-            (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) => {
-                set(rows, batch.atoms())?;
-                set(systems, batch.systems())?;
-            }
-            (ArgKind::Pairs { .. }, Arg::Pairs(list))
-                if spec.constraint == Some(Constraint::Full) && list.kind() == Kind::Half =>
-            {
-                return wrong("a full list (`to_full` makes one of a half list)");
-            }
-            (ArgKind::Pairs { rows, columns, entries }, Arg::Pairs(list)) => {
-                set(rows, list.rows())?;
-                set(columns, list.columns())?;
-                if let Some(entries) = entries {
-                    set(entries, list.others().len())?;
-                }
-            }
-            (ArgKind::Batch { rows, systems }, Arg::Device(arg @ DeviceArg::Batch(batch))) => {
-                set(rows, batch.atoms())?;
-                set(systems, batch.systems())?;
-                checks.push((n, Check::Integers { arg: *arg, batches: None }));
-            }
-            (ArgKind::Pairs { rows, columns, entries }, Arg::Device(arg @ DeviceArg::Pairs(list))) => {
-                if spec.constraint == Some(Constraint::Full) && list.kind() == Kind::Half {
+            (kind, Arg::Structure(structure)) if kind.structure().is_some_and(|d| is_of(&d, *structure)) => {
+                if spec.constraint == Some(Constraint::Full) && structure.list_kind() == Some(Kind::Half) {
                     return wrong("a full list (`to_full` makes one of a half list)");
                 }
-                set(rows, list.rows())?;
-                set(columns, list.columns())?;
-                if let Some(entries) = entries {
-                    set(entries, list.capacity())?;
+                let declared = kind.structure().into_iter().flat_map(|declared| declared.dims);
+                for (dim, size) in declared.zip(structure.sizes()) {
+                    if let (Some(dim), Some(size)) = (dim, size) {
+                        set(dim, size)?;
+                    }
                 }
-                let of_rows = device_batches(op, args, rows).next();
-                let batches = of_rows.zip(device_batches(op, args, columns).next());
-                let batches = batches.filter(|((a, _), (b, _))| a == b).map(|((_, a), (_, b))| [a, b]);
-                checks.push((n, Check::Integers { arg: *arg, batches }));
-            }
-            (ArgKind::Map { rows, into }, Arg::Device(arg @ DeviceArg::Map(map))) => {
-                set(rows, map.rows())?;
-                set(into, map.into_len())?;
-                checks.push((n, Check::Integers { arg: *arg, batches: None }));
-            }
-            (ArgKind::Grid { columns, .. }, Arg::Grid(grid)) => set(columns, grid.batch().atoms())?,
-            (ArgKind::Grid { columns, entries, .. }, Arg::Device(DeviceArg::Grid { grid, capacity })) => {
-                set(columns, grid.points())?;
-                if let Some(entries) = entries {
-                    set(entries, *capacity)?;
-                }
-            }
-            (ArgKind::Map { rows, into }, Arg::Map(map)) => {
-                set(rows, map.rows())?;
-                set(into, map.into_len())?;
-            }
-            (ArgKind::Mesh { systems, nodes, waves }, Arg::Mesh(mesh)) => {
-                set(systems, mesh.systems())?;
-                set(nodes, mesh.nodes())?;
-                set(waves, mesh.waves())?;
             }
             (ArgKind::Scalar, Arg::Real(x)) if x.is_finite() => {}
             (ArgKind::IntScalar, Arg::Int(i)) if i32::try_from(*i).is_ok() => {
                 attrs.push((name, *i));
             }
-            (ArgKind::Real { .. }, _) => return wrong("a real array"),
-            (ArgKind::Ints { .. }, _) => return wrong("an int32 or int64 array"),
-            (ArgKind::Batch { .. }, _) => return wrong("a batch"),
-            (ArgKind::Pairs { .. }, _) => return wrong("a pair list"),
-            (ArgKind::Grid { .. }, _) => return wrong("a grid of points"),
-            (ArgKind::Map { .. }, _) => return wrong("a map"),
-            (ArgKind::Mesh { .. }, _) => return wrong("a mesh"),
-            (ArgKind::Scalar, _) => return wrong("a real attribute, finite"),
-            (ArgKind::IntScalar, _) => return wrong("an integer attribute"),
+            (kind, _) => return wrong(kind.noun()),
         }
         if let Some(constraint) = spec.constraint {
             check(name, arg, constraint)?;
         }
     }
-    check_lists(op, args)?;
+    for (n, arg) in args.iter().enumerate() {
+        let Some(structure) = arg.structure() else { continue };
+        checks.extend(structure.check(&joint_batches(op, args, n))?.into_iter().map(|check| (n, check)));
+    }
+    check_widths(op, args)?;
     // Where every array is stored, nothing is lost by computing in the widest of them, and in f32 at least.
     let narrow = stored.is_some_and(|size| size <= DType::F32.size());
     let dtype = dtype.unwrap_or(if narrow { DType::F32 } else { DType::F64 });
-    Ok(BoundArgs { dtype, dims, attrs, checks })
+    let (results, word, lists) = (vec![], None, MadeLists::default());
+    Ok((Call { op, context, args, dtype, dims, attrs, results, word, lists }, checks))
 }
 
-/// Arrays lie where the backend has them; numbers and meshes are the host's everywhere.
+/// Whether a structured argument is of its declaration's kind.
+fn is_of(declared: &DeclaredStructure<'_>, structure: &dyn Structure) -> bool {
+    structure.kind() == declared.kind && structure.as_grid().is_some() == declared.is_grid
+}
+
+/// Arrays lie in the memory of the backend; numbers and meshes go with each launch.
 fn check_place(name: &str, arg: &Arg<'_>, place: Place) -> Result<()> {
     let at = match arg {
         Arg::Array(view) => view.place(),
-        Arg::Device(arg) => arg.place(),
-        Arg::Batch(_) | Arg::Pairs(_) | Arg::Grid(_) | Arg::Map(_) => Place::Host,
-        Arg::Mesh(_) | Arg::Real(_) | Arg::Int(_) | Arg::Zero => place,
+        Arg::Structure(structure) => structure.place().unwrap_or(place),
+        Arg::Real(_) | Arg::Int(_) | Arg::Zero => place,
     };
     if at != place {
         let expected = format!("memory of {place}, where the call runs");
@@ -175,20 +125,21 @@ fn check_place(name: &str, arg: &Arg<'_>, place: Place) -> Result<()> {
     Ok(())
 }
 
-/// Whether an array has elements of no pair: those behind the last one of a list on a device, which has room to spare.
+/// Whether an array has elements of no pair: those behind the last one of a list in the memory of a device, which may
+/// hold less than its capacity.
 pub(super) fn has_gaps(op: &Op, args: &[Arg<'_>], buffer: usize) -> bool {
     let Some(Size::Dim(rows)) = op.shape_of(buffer).and_then(|shape| shape.first()) else { return false };
-    op.args.iter().zip(args).any(|(spec, arg)| match (&spec.kind, arg) {
-        (
-            ArgKind::Pairs { entries: Some(entries), .. } | ArgKind::Grid { entries: Some(entries), .. },
-            Arg::Device(_),
-        ) => entries == rows,
-        _ => false,
+    op.args.iter().zip(args).any(|(spec, arg)| {
+        let entries = spec.kind.structure().and_then(|declared| declared.dims[2]);
+        let on_device =
+            |structure: &dyn Structure| structure.place().is_some_and(|place| place != Place::Host);
+        entries == Some(rows) && arg.structure().is_some_and(on_device)
     })
 }
 
-/// What is left to check of a real array.
-fn device_check<'r>(view: &'r View<'_>, zero: bool, constraint: Option<Constraint>) -> Check<'r> {
+/// Check of a real array in the memory of a device.
+fn device_check<'r>(view: &View<'r>, zero: bool, constraint: Option<Constraint>) -> Check<'r> {
+    let view = view.clone();
     match constraint {
         _ if zero => Check::Zero(view),
         Some(Constraint::Positive) => Check::Positive(view),
@@ -198,39 +149,30 @@ fn device_check<'r>(view: &'r View<'_>, zero: bool, constraint: Option<Constrain
 }
 
 /// The batches over a dimension, with the dimensions of their systems.
-pub(super) fn device_batches<'r>(
+pub(super) fn batches_over<'r>(
     op: &'r Op,
     args: &'r [Arg<'_>],
     of: &'r str,
-) -> impl Iterator<Item = (&'r String, &'r DeviceBatch<'r>)> {
-    op.args.iter().zip(args).filter_map(move |(spec, arg)| match (&spec.kind, arg) {
-        (ArgKind::Batch { rows, systems }, Arg::Device(DeviceArg::Batch(batch))) if *rows == of => {
-            Some((systems, *batch))
-        }
+) -> impl Iterator<Item = (&'r str, &'r dyn Structure)> {
+    op.args.iter().zip(args).filter_map(move |(spec, arg)| match (&spec.kind, arg.structure()) {
+        (ArgKind::Batch { rows, systems }, Some(batch)) if *rows == of => Some((systems.as_str(), batch)),
         _ => None,
     })
 }
 
-/// No pair joins two systems.
-fn check_lists(op: &Op, args: &[Arg<'_>]) -> Result<()> {
-    fn batches<'r, 'a>(
-        op: &'r Op,
-        args: &'r [Arg<'a>],
-        of: &'r str,
-    ) -> impl Iterator<Item = (&'r String, &'a Batch<'a>)> {
-        op.args.iter().zip(args).filter_map(move |(spec, arg)| match (&spec.kind, arg) {
-            (ArgKind::Batch { rows, systems }, Arg::Batch(batch)) if *rows == of => Some((systems, *batch)),
-            _ => None,
-        })
-    }
-    for (spec, arg) in op.args.iter().zip(args) {
-        let (ArgKind::Pairs { rows, columns, .. }, Arg::Pairs(list)) = (&spec.kind, arg) else { continue };
-        for (systems, of_rows) in batches(op, args, rows) {
-            for (_, of_columns) in batches(op, args, columns).filter(|(s, _)| *s == systems) {
-                list.check_batches(of_rows, of_columns)?;
-            }
-        }
-    }
+/// For a pair list the pairs of batches over its rows and its columns that have their systems in common.
+fn joint_batches<'r>(op: &'r Op, args: &'r [Arg<'_>], list: usize) -> Vec<[&'r dyn Structure; 2]> {
+    let ArgKind::Pairs { rows, columns, .. } = &op.args[list].kind else { return vec![] };
+    let of_rows = batches_over(op, args, rows);
+    let joint = |(systems, of_rows): (&'r str, &'r dyn Structure)| {
+        let of_columns = batches_over(op, args, columns).filter(move |(s, _)| *s == systems);
+        of_columns.map(move |(_, of_columns)| [of_rows, of_columns])
+    };
+    of_rows.flat_map(joint).collect()
+}
+
+/// Arrays with channels have at least one.
+fn check_widths(op: &Op, args: &[Arg<'_>]) -> Result<()> {
     for step in &op.steps {
         let params = step.kernel().map_or(&[][..], |kernel| kernel.params);
         for (param, buffer) in params.iter().zip(&step.buffers) {
@@ -246,8 +188,8 @@ fn check_lists(op: &Op, args: &[Arg<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Every number is one: an infinity or NaN would pass a comparison with a cutoff unseen. `name` is asked for where one
-/// is not.
+/// All numbers are finite: an infinity or NaN would pass a comparison with a cutoff unseen. `name` is called for an error
+/// alone.
 pub(super) fn check_finite(name: &dyn Fn() -> String, view: &View<'_>) -> Result<()> {
     match view.data().not_finite() {
         Some((at, x)) => {
@@ -258,7 +200,7 @@ pub(super) fn check_finite(name: &dyn Fn() -> String, view: &View<'_>) -> Result
     }
 }
 
-/// Room for an array of that shape: an allocation that fails would end the process. Small ones are not asked for.
+/// Memory for an array of a shape is there: an allocation that fails would end the process. Small arrays are not tried.
 pub(super) fn check_room(name: &str, dtype: DType, shape: &[usize], place: Place) -> Result<()> {
     const LARGE: usize = 1 << 30;
     let bytes = shape.iter().try_fold(dtype.size(), |n, d| n.checked_mul(*d));
@@ -347,15 +289,7 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
 fn describe(arg: &Arg<'_>) -> String {
     match arg {
         Arg::Array(view) => describe_view(view),
-        Arg::Batch(_) => "a batch".into(),
-        Arg::Pairs(list) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
-        Arg::Device(DeviceArg::Batch(_)) => "a batch".into(),
-        Arg::Device(DeviceArg::Pairs(list)) => format!("a pair list ({:?})", list.kind()).to_lowercase(),
-        Arg::Device(DeviceArg::Map(_)) => "a map".into(),
-        Arg::Device(DeviceArg::Grid { grid, .. }) => format!("a grid of {} points", grid.points()),
-        Arg::Grid(grid) => format!("a grid of {} points", grid.batch().atoms()),
-        Arg::Map(_) => "a map".into(),
-        Arg::Mesh(_) => "a mesh".into(),
+        Arg::Structure(structure) => structure.describe(),
         Arg::Real(x) => format!("the real {x}"),
         Arg::Int(i) => format!("the integer {i}"),
         Arg::Zero => "a zero".into(),

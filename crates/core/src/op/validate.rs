@@ -1,14 +1,15 @@
-//! A declaration against its kernels.
+//! Validation of a declaration against its kernels.
 
 use super::declare::{ArgKind, Op, Step};
 use super::size::Size;
 use crate::array::DType;
 use crate::runtime::{Kernel, ParamKind};
+use crate::structure::noun;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// An array is whole before it is read, and outputs are not read: the backward pass finds every value as the forward
-/// pass used it.
+/// Order of the steps: an array is whole before it is read, and outputs are not read, so that the backward pass finds every
+/// value as the forward pass used it.
 pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
     let buffers = &step.buffers;
     let wrong = |b: usize, expected: &str, got: &str| {
@@ -45,7 +46,8 @@ pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
     Ok(())
 }
 
-/// A parameter fits its buffer, and the kernel's dimensions mean the same in all of them.
+/// Kinds of a parameter and its buffer, which fit each other; a dimension of the kernel is one dimension of the op in all
+/// parameters.
 pub(super) fn check_kind(
     op: &Op,
     kernel: &Kernel,
@@ -115,39 +117,25 @@ pub(super) fn check_kind(
                 return wrong(format!("{components} {dtype} per row of {rows:?}, output: {output}"));
             }
         }
-        ParamKind::Batch { rows, systems } => match arg {
-            Some(ArgKind::Batch { rows: r, systems: s })
-                if same(rows, &Size::Dim(r.clone())) && same(systems, &Size::Dim(s.clone())) => {}
-            _ => return wrong(format!("a batch of {} in {}", kernel.dims[rows], kernel.dims[systems])),
-        },
-        ParamKind::Pairs { rows, columns, entries } => match arg {
-            Some(
-                kind @ (ArgKind::Pairs { rows: r, columns: c, entries: e }
-                | ArgKind::Grid { rows: r, columns: c, entries: e, .. }),
-            ) if matches!(kind, ArgKind::Grid { .. }) == queried
-                && same(rows, &Size::Dim(r.clone()))
-                && same(columns, &Size::Dim(c.clone()))
-                && entries.is_none_or(|dim| e.as_ref().is_some_and(|e| same(dim, &Size::Dim(e.clone())))) => {
-            }
-            _ => {
-                let entries = entries.map_or(String::new(), |e| format!(", entries {}", kernel.dims[e]));
-                let what = if queried { "a grid for queries: rows" } else { "pairs of" };
-                return wrong(format!("{what} {} and {}{entries}", kernel.dims[rows], kernel.dims[columns]));
-            }
-        },
-        ParamKind::Map { rows, into } => match arg {
-            Some(ArgKind::Map { rows: r, into: i })
-                if same(rows, &Size::Dim(r.clone())) && same(into, &Size::Dim(i.clone())) => {}
-            _ => return wrong(format!("a map of {} into {}", kernel.dims[rows], kernel.dims[into])),
-        },
-        ParamKind::Mesh { systems, nodes } => match arg {
-            Some(ArgKind::Mesh { systems: s, nodes: n, .. })
-                if same(systems, &Size::Dim(s.clone())) && same(nodes, &Size::Dim(n.clone())) => {}
-            _ => return wrong(format!("meshes of {} for {}", kernel.dims[nodes], kernel.dims[systems])),
-        },
         ParamKind::Scalar if matches!(arg, Some(ArgKind::Scalar)) => {}
         ParamKind::IntScalar if matches!(arg, Some(ArgKind::IntScalar)) => {}
-        ParamKind::Scalar | ParamKind::IntScalar => return wrong("an attribute".into()),
+        kind => {
+            let Some((wanted, dims)) = kind.structure() else { return wrong("an attribute".into()) };
+            let fits = arg.and_then(ArgKind::structure).is_some_and(|declared| {
+                declared.kind == wanted
+                    && declared.is_grid == queried
+                    && dims.iter().zip(declared.dims).all(|(dim, of_op)| match (dim, of_op) {
+                        (None, _) => true,
+                        (Some(dim), Some(of_op)) => same(*dim, &Size::Dim(of_op.into())),
+                        (Some(_), None) => false,
+                    })
+            });
+            if !fits {
+                let what = if queried { "a grid for queries" } else { noun(wanted) };
+                let dims: Vec<&str> = dims.iter().flatten().map(|dim| kernel.dims[*dim]).collect();
+                return wrong(format!("{what} over {}", dims.join(", ")));
+            }
+        }
     }
     Ok(())
 }

@@ -1,9 +1,13 @@
-//! Which system each atom belongs to, both ways round.
+//! Batches of systems: the system of each atom, and the atoms of each system.
 
+use super::Structure;
+use super::integers::{Integers, addressable};
+use crate::array::{Array, DType, Place, View};
+use crate::backend::{Check, Context};
+use crate::runtime::{SlotArray, StructureKind};
+use crate::{Error, Result};
 use std::borrow::Cow;
 use std::ops::Range;
-
-use crate::{Error, Result};
 
 /// A batch of systems whose atoms lie one system after the other. A single system is a batch of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,13 +112,160 @@ impl<'a> Batch<'a> {
         &self.ptr
     }
 
-    /// The same batch, owning its arrays.
+    /// The batch with arrays of its own.
     pub fn into_owned(self) -> Batch<'static> {
         Batch { of: Cow::Owned(self.of.into_owned()), ptr: Cow::Owned(self.ptr.into_owned()) }
     }
 }
 
-/// `count` as an i32, which is what indices are.
+impl Structure for Batch<'_> {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Batch
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [Some(self.atoms()), Some(self.systems()), None]
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok(match array {
+            SlotArray::SystemOf => Some(self.idx().into()),
+            SlotArray::Members => Some(self.ptr().into()),
+            _ => None,
+        })
+    }
+
+    fn as_batch(&self) -> Option<&Batch<'_>> {
+        Some(self)
+    }
+}
+
+/// Batch in the memory of a device.
+#[derive(Debug)]
+pub struct DeviceBatch<'a> {
+    of: Integers<'a>,
+    ptr: Integers<'a>,
+    state: State,
+}
+
+/// Knowledge of a batch's integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Given,
+    /// Each call writes where systems begin, and checks the rest.
+    Derived,
+    Checked,
+}
+
+impl<'a> DeviceBatch<'a> {
+    /// From the system of each atom, `batch_idx` (N,), and where each system begins, `batch_ptr` (B + 1,); int32.
+    ///
+    /// # Errors
+    /// The array whose dtype, shape or place is another.
+    pub fn new(batch_idx: impl Into<Integers<'a>>, batch_ptr: impl Into<Integers<'a>>) -> Result<Self> {
+        let (of, ptr) = (batch_idx.into(), batch_ptr.into());
+        let (n, count) = (of.view().len(), ptr.view().len());
+        of.check("batch_idx", DType::I32, &[n])?;
+        ptr.check("batch_ptr", DType::I32, &[count.max(1)])?;
+        ptr.check_place("batch_ptr", of.view().place())?;
+        addressable("batch_idx", n)?;
+        addressable("batch_ptr", count)?;
+        Ok(Self { of, ptr, state: State::Given })
+    }
+
+    /// From the system of each atom, `batch_idx` (N,), and memory for where each system begins, `batch_ptr` (B + 1,),
+    /// which each call with the batch writes; int32.
+    ///
+    /// # Errors
+    /// As [`DeviceBatch::new`].
+    pub fn derived(batch_idx: impl Into<Integers<'a>>, batch_ptr: impl Into<Integers<'a>>) -> Result<Self> {
+        Ok(Self { state: State::Derived, ..Self::new(batch_idx, batch_ptr)? })
+    }
+
+    /// The batch without its checks.
+    ///
+    /// # Safety
+    /// `batch_ptr` rises from 0 to N, and `batch_idx` says the same.
+    #[must_use]
+    #[expect(unsafe_code, reason = "kernels index by integers that are not checked")]
+    pub unsafe fn assume_checked(self) -> Self {
+        Self { state: State::Checked, ..self }
+    }
+
+    /// Number of atoms N, of all systems together.
+    pub fn atoms(&self) -> usize {
+        self.of.view().len()
+    }
+
+    /// Number of systems B.
+    pub fn systems(&self) -> usize {
+        self.ptr.view().len() - 1
+    }
+
+    /// The system of each atom, (N,).
+    pub fn idx(&self) -> View<'_> {
+        self.of.view()
+    }
+
+    /// Where each system begins, (B + 1,).
+    pub fn ptr(&self) -> View<'_> {
+        self.ptr.view()
+    }
+
+    /// Conditions that a call checks.
+    pub fn checks(&self) -> Vec<Check<'_>> {
+        let derived = self.state == State::Derived;
+        match self.state {
+            State::Checked => vec![],
+            _ => vec![Check::Batch { idx: self.idx(), ptr: self.ptr(), derived }],
+        }
+    }
+}
+
+impl Structure for DeviceBatch<'_> {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Batch
+    }
+
+    fn place(&self) -> Option<Place> {
+        Some(self.ptr.view().place())
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [Some(self.atoms()), Some(self.systems()), None]
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok(match array {
+            SlotArray::SystemOf => Some(self.idx()),
+            SlotArray::Members => Some(self.ptr()),
+            _ => None,
+        })
+    }
+
+    fn check<'s>(&'s self, _batches: &[[&'s dyn Structure; 2]]) -> Result<Vec<Check<'s>>> {
+        Ok(self.checks())
+    }
+
+    fn into_arrays(self: Box<Self>) -> Vec<Array> {
+        [self.of, self.ptr].into_iter().filter_map(Integers::into_array).collect()
+    }
+}
+
+/// Batch from the tensors of a framework: `batch_idx` (N,), and the number of systems.
+pub(super) fn build<'a>(
+    context: &Context<'_>,
+    [batch_idx]: [&View<'a>; 1],
+    [systems]: [usize; 1],
+) -> Result<Box<dyn Structure + 'a>> {
+    if context.backend.place() == Place::Host {
+        return Ok(Box::new(Batch::from_idx_array(batch_idx, Some(systems))?));
+    }
+    let ptr = context.allocator.room(DType::I32, &[systems + 1])?;
+    Ok(Box::new(DeviceBatch::derived(context.widened(batch_idx, DType::I32)?, ptr)?))
+}
+
+/// `count` as an i32, the type of indices.
 fn fits(argument: &str, count: usize) -> Result<i32> {
     i32::try_from(count)
         .map_err(|_| Error::argument(argument, format!("at most {} entries", i32::MAX), count.to_string()))

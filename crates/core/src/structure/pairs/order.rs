@@ -2,8 +2,8 @@
 
 use super::{Kind, PairList};
 use crate::array::{Data, View};
-use crate::batch::Batch;
 use crate::cell::Cell;
+use crate::structure::Batch;
 use crate::{Error, Result};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};

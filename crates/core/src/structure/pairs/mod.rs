@@ -1,11 +1,18 @@
-//! Pairs of a neighbour list: COO, CSR and matrix as one type that borrows what the caller has.
+//! Pair lists: COO, CSR and matrix as one type that borrows the arrays of its caller, and lists in the memory of a
+//! device.
 
+mod device;
 mod formats;
+mod framework;
 pub mod order;
 mod shifts;
 mod transpose;
 
+pub(crate) use device::Transposed;
+pub use device::{DevicePairs, DeviceTranspose};
 pub use formats::{Coo, Csr, Matrix};
+pub(super) use framework::build;
+pub use framework::{CHECKED, KINDS};
 pub use shifts::{Buffers, Shifts};
 pub use transpose::Transpose;
 
@@ -13,12 +20,15 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::array::{Buffer, Numbers};
-use crate::batch::Batch;
+use super::Structure;
+use super::batch::Batch;
+use crate::array::{Buffer, Numbers, View};
+use crate::backend::Check;
+use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
 use order::Ordered;
 
-/// Which of the pairs within reach a list holds.
+/// Kind of a pair list: which of the pairs within reach it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Rows and columns are the same atoms, and every pair is there from both sides: (i, j, S) and (j, i, −S).
@@ -30,7 +40,7 @@ pub enum Kind {
     Directed,
 }
 
-/// Where the entries of each row lie.
+/// Ranges of the entries of each row.
 #[derive(Clone, Debug)]
 enum Rows<'a> {
     /// CSR: row i is ptr\[i\]..ptr\[i+1\].
@@ -39,7 +49,7 @@ enum Rows<'a> {
     Padded { starts: Vec<i64>, ends: Vec<i64> },
 }
 
-/// Where the entries of each row begin, `neighbor_ptr`: of 32 or 64 bits.
+/// Offsets of the entries of each row, `neighbor_ptr`, of 32 or 64 bits.
 #[derive(Clone, Debug)]
 pub struct Offsets<'a>(Numbers<'a, i64>);
 
@@ -463,7 +473,7 @@ impl<'a> PairList<'a> {
         PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
     }
 
-    /// The same list, owning its arrays.
+    /// The list with arrays of its own.
     pub fn into_owned(self) -> PairList<'static> {
         let ranges = match self.ranges {
             Rows::Ptr(ptr) => Rows::Ptr(ptr.into_owned()),
@@ -486,6 +496,47 @@ impl<'a> PairList<'a> {
             Shifts::Triples(triples) => (Buffer::new(), triples.into_buffer()),
         };
         Buffers { neighbor_ptr, others, packed, triples }
+    }
+}
+
+impl Structure for PairList<'_> {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Pairs
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [self.rows(), self.columns, self.others.len()].map(Some)
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok(match array {
+            SlotArray::Start => Some(self.starts().into()),
+            SlotArray::End => Some(self.ends().into()),
+            SlotArray::Column => Some(self.others().into()),
+            SlotArray::Shift => self.shifts.as_triples().map(View::from),
+            SlotArray::PackedShift => self.shifts.packed().map(View::from),
+            SlotArray::ColumnStart => Some(self.transpose()?.starts().into()),
+            SlotArray::PairRow => Some(self.transpose()?.rows().into()),
+            SlotArray::PairEntry => Some(self.transpose()?.entries().into()),
+            _ => None,
+        })
+    }
+
+    fn check<'s>(&'s self, batches: &[[&'s dyn Structure; 2]]) -> Result<Vec<Check<'s>>> {
+        for [rows, columns] in batches {
+            if let (Some(rows), Some(columns)) = (rows.as_batch(), columns.as_batch()) {
+                self.check_batches(rows, columns)?;
+            }
+        }
+        Ok(vec![])
+    }
+
+    fn list_kind(&self) -> Option<Kind> {
+        Some(self.kind)
+    }
+
+    fn as_pairs(&self) -> Option<&PairList<'_>> {
+        Some(self)
     }
 }
 

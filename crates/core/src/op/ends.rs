@@ -1,20 +1,25 @@
 //! Beginning and end of a call: conditions and fills ahead of its kernels, and the results of one whose kernels raised the
 //! status word, or are not finite.
 
+use super::arrays::{Arrays, Slot};
+use super::call::Call;
 use super::declare::{Op, Step, Work};
-use super::evaluate::Run;
 use super::request::{Arg, Cotangent, Evaluated, Request};
-use super::store::Slot;
 use crate::array::Array;
 use crate::backend::status::Word;
 use crate::backend::{Check, Context};
 use crate::runtime::Role;
 use crate::{Error, Result};
 
-impl Run<'_, '_> {
+impl Call<'_, '_> {
     /// Checks the arguments that are left to the backend, and fills the cotangents that are one number for all rows: on a
     /// device both in one launch.
-    pub(super) fn begin(&mut self, checks: &[(usize, Check<'_>)], request: &Request<'_, '_>) -> Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        arrays: &mut Arrays<'_>,
+        checks: &[(usize, Check<'_>)],
+        request: &Request<'_, '_>,
+    ) -> Result<()> {
         let (mut ones, mut spread) = (vec![], vec![]);
         for (buffer, x) in self.uniform_cotangents(request) {
             let components: usize = self.shape(buffer)?.iter().skip(1).product();
@@ -27,10 +32,10 @@ impl Run<'_, '_> {
         let mut fills: Vec<(&mut Array, f64)> = filled.map(|(_, x, array)| (array, *x)).collect();
         self.word = self.context.backend.begin(self.context, checks, &mut fills)?;
         for (buffer, _, one) in ones {
-            self.store.set(buffer, Role::COTANGENT, Slot::Uniform(one));
+            arrays.set(buffer, Role::COTANGENT, Slot::Uniform(one));
         }
         for (buffer, _, array) in spread {
-            self.store.set_spread(buffer, array);
+            arrays.set_spread(buffer, array);
         }
         Ok(())
     }
@@ -70,7 +75,7 @@ impl Op {
         })
     }
 
-    /// The results where they are some; `raised`: whether an error was put off on the way.
+    /// Results that are finite, or their error; `raised`: whether an error was put off on the way.
     pub(super) fn settle(
         &self,
         context: &Context<'_>,

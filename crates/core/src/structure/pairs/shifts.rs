@@ -42,7 +42,7 @@ impl Shifts<'_> {
         entries.map(|p| self.at(p))
     }
 
-    /// Where they are packed, one integer for each entry.
+    /// One integer for each entry, where shifts are packed.
     pub fn packed(&self) -> Option<&[i32]> {
         match self {
             Self::Packed(packed) => Some(packed),
@@ -50,7 +50,7 @@ impl Shifts<'_> {
         }
     }
 
-    /// Where they are not packed, three integers for each entry.
+    /// Three integers for each entry, where shifts are not packed.
     pub fn as_triples(&self) -> Option<&[[i32; 3]]> {
         match self {
             Self::Packed(_) => None,
@@ -82,7 +82,7 @@ impl Shifts<'_> {
         }
     }
 
-    /// The same, owned.
+    /// The shifts in memory of their own.
     pub fn into_owned(self) -> Shifts<'static> {
         match self {
             Self::Packed(packed) => Shifts::Packed(packed.into_owned()),

@@ -1,4 +1,4 @@
-//! The forms a list is handed out in.
+//! Formats of pair lists: CSR, COO and padded matrices, full and half.
 
 use super::{Kind, PairList, Rows, Shifts};
 use crate::runtime::lanes::packed::pack;
@@ -41,7 +41,7 @@ pub struct Matrix {
 }
 
 impl PairList<'_> {
-    /// As CSR; a CSR list gives its own arrays (but shifts that it keeps packed, which are copied).
+    /// The list as CSR; a CSR list gives its own arrays (but shifts that it keeps packed, which are copied).
     pub fn to_csr(&self) -> Csr<'_> {
         if let Rows::Ptr(ptr) = &self.ranges {
             return Csr {
@@ -80,7 +80,7 @@ impl PairList<'_> {
         }
     }
 
-    /// As COO, sorted by row; only `i` is new where the list is CSR.
+    /// The list as COO, sorted by row; only `i` is new where the list is CSR.
     pub fn to_coo(&self) -> Coo<'_> {
         let mut i = Vec::with_capacity(self.len);
         for row in 0..self.rows() {
@@ -90,7 +90,7 @@ impl PairList<'_> {
         Coo { i, j: others, shifts }
     }
 
-    /// As a matrix padded with `fill_value`, of `max_neighbors` entries per row (None: as the longest row needs).
+    /// The list as a matrix padded with `fill_value`, of `max_neighbors` entries per row (None: as the longest row needs).
     ///
     /// # Errors
     /// `max_neighbors`, with what is needed, where a row is longer, or where no memory could hold the matrix; `fill_value`, where it is a valid column.

@@ -1,6 +1,9 @@
 //! Periodic meshes, one for each system of a batch, all of the same sizes.
 
+use super::Structure;
+use crate::array::{Place, View};
 use crate::backend::half_spectrum;
+use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
 
 pub use crate::runtime::MAX_SPLINE_ORDER;
@@ -76,6 +79,33 @@ impl Mesh {
     pub fn waves(&self) -> usize {
         self.systems * half_spectrum(self.dimensions()).unwrap_or(0)
     }
+}
+
+impl Structure for Mesh {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Mesh
+    }
+
+    fn place(&self) -> Option<Place> {
+        None
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [self.systems, self.nodes(), self.waves()].map(Some)
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok((array == SlotArray::MeshShape).then(|| self.shape[..].into()))
+    }
+
+    fn as_mesh(&self) -> Option<&Mesh> {
+        Some(self)
+    }
+}
+
+/// Meshes from the numbers of a framework: K₁, K₂, K₃, the order of the splines, and the number of systems.
+pub(super) fn build<'a>([k1, k2, k3, order, systems]: [usize; 5]) -> Result<Box<dyn Structure + 'a>> {
+    Ok(Box::new(Mesh::new([k1, k2, k3], order, systems)?))
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Storage types: arrays whose dtype is not the one that kernels compute in are widened or narrowed once, at the edge
 //! of a call, to nearest and ties to even.
 
-use super::check::describe_view;
+use super::arrays::Slot;
+use super::bind::describe_view;
+use super::call::Call;
 use super::declare::{ArgKind, ArgSpec, Op};
-use super::evaluate::Run;
 use super::request::{Arg, Evaluated, Request};
-use super::store::Slot;
 use crate::array::{Array, DType, View};
 use crate::{Error, Result};
 
 impl Op {
-    /// What is stored is a real array, and what follows it is an output of the user's.
+    /// Stored arguments are real arrays, and outputs with their dtype name one of them.
     pub(super) fn check_stored(&self) -> Result<()> {
         let name = |of: &str| format!("{}::{of}", self.full_name());
         if let Some(a) = self.args.iter().find(|a| a.stored && !matches!(a.kind, ArgKind::Real { .. })) {
@@ -30,8 +30,8 @@ impl Op {
     }
 }
 
-impl<'a> Run<'_, 'a> {
-    /// The dtype in which the caller has a buffer: its cotangents, directions and gradients have the same.
+impl<'a> Call<'_, 'a> {
+    /// The caller's dtype of a buffer, which is that of its cotangents, directions and gradients too.
     pub(super) fn dtype_of(&self, buffer: usize) -> DType {
         let stored = match (self.op.args.get(buffer), buffer.checked_sub(self.op.args.len())) {
             (Some(spec), _) => spec.stored.then_some(buffer),
@@ -44,7 +44,7 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    /// An argument as kernels want it.
+    /// An argument in the dtype that kernels read.
     pub(super) fn computed(&self, spec: &ArgSpec, view: &View<'a>) -> Result<Slot<'a>> {
         if view.dtype() == DType::I64 {
             let mut array = self.context.allocator.room(DType::I32, view.shape())?;
@@ -71,7 +71,7 @@ impl<'a> Run<'_, 'a> {
         Ok(Slot::Owned(array))
     }
 
-    /// The numbers of an array in the type of another; an integer that does not fit is an error of argument `name`.
+    /// Numbers of an array in the dtype of another; an integer that does not fit is an error of argument `name`.
     fn cast(&self, from: &View<'_>, to: &mut Array, name: &str) -> Result<()> {
         let word = self.word.as_ref().map(|word| (word, self.op.arg(name)));
         self.context.backend.cast(self.context, from, to, name, word)

@@ -1,11 +1,86 @@
-//! Integer arrays of either width at the edge of a call: batches and pair lists from i32 or i64. Inside, indices are
-//! i32; what does not fit is an error that names the argument, and never wraps.
+//! Integer arrays of either width at the edge of a call: batches and pair lists from i32 or i64, and integers in the
+//! memory of a device. Inside, indices are i32; an integer that is no i32 is an error that names the argument.
 
-use crate::array::{Data, View};
-use crate::batch::Batch;
-use crate::pairs::{Kind, Offsets, PairList, Shifts};
+use super::batch::Batch;
+use super::pairs::{Kind, Offsets, PairList, Shifts};
+use crate::array::{Array, DType, Data, Place, View};
 use crate::{Error, Result};
 use std::borrow::Cow;
+
+/// Integers in the memory of a device, lent by a caller or owned.
+#[derive(Debug)]
+pub enum Integers<'a> {
+    /// Lent.
+    Lent(View<'a>),
+    /// Owned.
+    Owned(Array),
+}
+
+impl Integers<'_> {
+    /// A view of all of them.
+    pub fn view(&self) -> View<'_> {
+        match self {
+            Self::Lent(view) => view.clone(),
+            Self::Owned(array) => array.view(),
+        }
+    }
+
+    /// The array, where it is owned.
+    pub(super) fn into_array(self) -> Option<Array> {
+        match self {
+            Self::Lent(_) => None,
+            Self::Owned(array) => Some(array),
+        }
+    }
+
+    /// An array of a type and shape in the memory of a device.
+    pub(super) fn check(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<()> {
+        let view = self.view();
+        if view.place() == Place::Host {
+            return Err(Error::argument(name, "an array in the memory of a device", "one of the host"));
+        }
+        if view.dtype() != dtype || view.shape() != shape {
+            let got = format!("{} {:?}", view.dtype(), view.shape());
+            return Err(Error::argument(name, format!("{dtype} {shape:?}"), got));
+        }
+        Ok(())
+    }
+
+    /// An array of a place.
+    pub(super) fn check_place(&self, name: &str, place: Place) -> Result<()> {
+        let at = self.view().place();
+        if at != place {
+            return Err(Error::argument(name, format!("an array of {place}"), format!("one of {at}")));
+        }
+        Ok(())
+    }
+}
+
+impl<'a> From<View<'a>> for Integers<'a> {
+    fn from(view: View<'a>) -> Self {
+        Self::Lent(view)
+    }
+}
+
+impl<'a> From<&'a mut Array> for Integers<'a> {
+    fn from(array: &'a mut Array) -> Self {
+        Self::Lent(array.view())
+    }
+}
+
+impl From<Array> for Integers<'_> {
+    fn from(array: Array) -> Self {
+        Self::Owned(array)
+    }
+}
+
+/// At most as many entries as 32-bit indices can number.
+pub(super) fn addressable(name: &str, count: usize) -> Result<()> {
+    if i32::try_from(count).is_err() {
+        return Err(Error::argument(name, format!("at most {} entries", i32::MAX), count.to_string()));
+    }
+    Ok(())
+}
 
 /// A view's shape, where it has as many axes as `expected` says.
 fn shape<'v, const N: usize>(view: &'v View<'_>, argument: &str, expected: &str) -> Result<&'v [usize; N]> {

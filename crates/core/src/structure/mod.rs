@@ -1,0 +1,112 @@
+//! Structured arguments: integers that say how the rows of arrays belong together, in the memory of the host or of a
+//! device.
+//!
+//! A kind of structured argument is one file here: how it is made from arrays and from the tensors of a framework, its
+//! sizes, its conditions, and the integers that kernels read. Everybody else sees a [`Structure`].
+//!
+//! On the host the integers of a structure are checked when it is made. Those in the memory of a device cannot be read
+//! without waiting for it: each call checks them there, ahead of its kernels, which do nothing where a check fails. A
+//! caller who knows that they hold says so once (`assume_checked`).
+
+mod batch;
+mod grid;
+mod integers;
+mod map;
+mod mesh;
+pub mod pairs;
+mod parts;
+
+pub use batch::{Batch, DeviceBatch};
+pub use grid::{GridSearch, PointGrid};
+pub use integers::Integers;
+pub use map::{DeviceMap, Map};
+pub use mesh::{MAX_SPLINE_ORDER, Mesh};
+pub use pairs::{DevicePairs, DeviceTranspose, PairList};
+pub use parts::{Part, PartSpec, Says, build, parts};
+
+use crate::Result;
+use crate::array::{Array, Place, View};
+use crate::backend::Check;
+use crate::runtime::{SlotArray, StructureKind};
+use std::fmt::Debug;
+
+/// Structured argument of a call.
+pub trait Structure: Debug + Send + Sync {
+    /// The kind.
+    fn kind(&self) -> StructureKind;
+
+    /// Memory that holds the integers; `None`: a few numbers that go with each launch, wherever it runs.
+    fn place(&self) -> Option<Place> {
+        Some(Place::Host)
+    }
+
+    /// Sizes of the dimensions, in the order that [`StructureKind`] names them; `None`: unknown before a call.
+    fn sizes(&self) -> [Option<usize>; 3];
+
+    /// Integers that kernels read through a slot, or `None`, where the structure has none of them.
+    ///
+    /// # Errors
+    /// `neighbor_list`, where it has more entries than its transpose can number.
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>>;
+
+    /// Checks of a call. `batches`: for a pair list all pairs of batches over its rows and its columns that have their
+    /// systems in common. Checks for which a backend reads the memory of a device are results.
+    ///
+    /// # Errors
+    /// `neighbor_list`, where a pair of the host's joins two systems.
+    fn check<'s>(&'s self, batches: &[[&'s dyn Structure; 2]]) -> Result<Vec<Check<'s>>> {
+        _ = batches;
+        Ok(vec![])
+    }
+
+    /// Full, half or directed, for a pair list.
+    fn list_kind(&self) -> Option<pairs::Kind> {
+        None
+    }
+
+    /// The batch, in the memory of the host.
+    fn as_batch(&self) -> Option<&Batch<'_>> {
+        None
+    }
+
+    /// The pair list, in the memory of the host.
+    fn as_pairs(&self) -> Option<&PairList<'_>> {
+        None
+    }
+
+    /// The meshes.
+    fn as_mesh(&self) -> Option<&Mesh> {
+        None
+    }
+
+    /// The grid of points, whose searches make pair lists.
+    fn as_grid(&self) -> Option<&dyn PointGrid> {
+        None
+    }
+
+    /// Arrays that the structure owns, for the allocator that they came from.
+    fn into_arrays(self: Box<Self>) -> Vec<Array> {
+        vec![]
+    }
+}
+
+impl dyn Structure + '_ {
+    /// The structure in words, for errors.
+    pub fn describe(&self) -> String {
+        match (self.as_grid(), self.list_kind()) {
+            (Some(grid), _) => format!("a grid of {} points", grid.sizes()[1].unwrap_or(0)),
+            (None, Some(kind)) => format!("a pair list ({kind:?})").to_lowercase(),
+            (None, None) => noun(self.kind()).into(),
+        }
+    }
+}
+
+/// A kind of structure in words, for errors.
+pub(crate) fn noun(kind: StructureKind) -> &'static str {
+    match kind {
+        StructureKind::Batch => "a batch",
+        StructureKind::Pairs => "a pair list",
+        StructureKind::Map => "a map",
+        StructureKind::Mesh => "a mesh",
+    }
+}

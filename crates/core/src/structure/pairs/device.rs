@@ -1,0 +1,336 @@
+//! Pair lists in the memory of a device.
+
+use super::super::Structure;
+use super::super::integers::{Integers, addressable};
+use super::Kind;
+use crate::array::{Array, DType, Place, View};
+use crate::backend::Check;
+use crate::runtime::{SlotArray, StructureKind};
+use crate::{Error, Result};
+
+/// The pairs of each column of a list in the memory of a device.
+#[derive(Debug)]
+pub struct DeviceTranspose<'a> {
+    /// Where the pairs of each column begin, int64 (columns + 1,).
+    pub starts: Integers<'a>,
+    /// The row of each pair, int32 (capacity,).
+    pub rows: Integers<'a>,
+    /// Where each pair stands in the list, int32 (capacity,).
+    pub entries: Integers<'a>,
+}
+
+impl DeviceTranspose<'_> {
+    fn array(&self, array: SlotArray) -> Option<View<'_>> {
+        match array {
+            SlotArray::ColumnStart => Some(self.starts.view()),
+            SlotArray::PairRow => Some(self.rows.view()),
+            SlotArray::PairEntry => Some(self.entries.view()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn into_arrays(self) -> impl Iterator<Item = Array> {
+        [self.starts, self.rows, self.entries].into_iter().filter_map(Integers::into_array)
+    }
+}
+
+/// Pair list in the memory of a device, with memory for more pairs than it holds. The number of pairs stands at the end
+/// of the offsets; results computed from a list that has more pairs than its capacity become NaN.
+#[derive(Debug)]
+pub struct DevicePairs<'a> {
+    offsets: Offsets<'a>,
+    /// Offsets (N + 1,), int32, which a call writes to `offsets`.
+    narrow: Option<View<'a>>,
+    others: Integers<'a>,
+    shifts: Integers<'a>,
+    columns: usize,
+    kind: Kind,
+    transpose: Option<DeviceTranspose<'a>>,
+    checked: bool,
+}
+
+/// Ranges of the entries of each row.
+#[derive(Debug)]
+enum Offsets<'a> {
+    /// Row i is ptr\[i\]..ptr\[i+1\].
+    Csr(Integers<'a>),
+    /// The first entry of each row, and the end of its entries.
+    Ranges(View<'a>, View<'a>),
+}
+
+impl<'a> DevicePairs<'a> {
+    /// From the first entry of each row and the end of its entries, `starts` and `ends` (N,), int64, the columns `others`
+    /// (capacity,), int32, and the image of each pair: `shifts` (capacity, 3) or, packed as [`super::Shifts`] packs them,
+    /// (capacity,), int32.
+    ///
+    /// # Errors
+    /// The array whose dtype, shape or place is another; `neighbor_list`, where there are more rows or columns than 32-bit
+    /// indices can number, or a full or half list has not a row for each column.
+    pub fn new(
+        starts: View<'a>,
+        ends: View<'a>,
+        others: impl Into<Integers<'a>>,
+        shifts: impl Into<Integers<'a>>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        for view in [&starts, &ends] {
+            Integers::Lent(view.clone()).check("neighbor_ptr", DType::I64, &[starts.len()])?;
+        }
+        Self::assemble(Offsets::Ranges(starts, ends), others.into(), shifts.into(), columns, kind)
+    }
+
+    /// From offsets `neighbor_ptr` (N + 1,), int64; all else as for [`DevicePairs::new`].
+    ///
+    /// # Errors
+    /// As [`DevicePairs::new`].
+    pub fn from_csr(
+        neighbor_ptr: impl Into<Integers<'a>>,
+        others: impl Into<Integers<'a>>,
+        shifts: impl Into<Integers<'a>>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let ptr = neighbor_ptr.into();
+        let count = ptr.view().len();
+        ptr.check("neighbor_ptr", DType::I64, &[count.max(1)])?;
+        Self::assemble(Offsets::Csr(ptr), others.into(), shifts.into(), columns, kind)
+    }
+
+    /// From offsets `neighbor_ptr` (N + 1,), int32, and memory for them in the width of kernels, int64, which each call
+    /// with the list writes.
+    ///
+    /// # Errors
+    /// As [`DevicePairs::new`].
+    pub fn widened(
+        neighbor_ptr: View<'a>,
+        wide: impl Into<Integers<'a>>,
+        others: impl Into<Integers<'a>>,
+        shifts: impl Into<Integers<'a>>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let (narrow, wide, count) = (Integers::Lent(neighbor_ptr.clone()), wide.into(), neighbor_ptr.len());
+        narrow.check("neighbor_ptr", DType::I32, &[count.max(1)])?;
+        wide.check("neighbor_ptr", DType::I64, &[count])?;
+        wide.check_place("neighbor_ptr", neighbor_ptr.place())?;
+        let list = Self::from_csr(wide, others, shifts, columns, kind)?;
+        Ok(Self { narrow: Some(neighbor_ptr), ..list })
+    }
+
+    fn assemble(
+        offsets: Offsets<'a>,
+        others: Integers<'a>,
+        shifts: Integers<'a>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let (narrow, transpose, checked) = (None, None, false);
+        let list = Self { offsets, narrow, others, shifts, columns, kind, transpose, checked };
+        let (rows, capacity, place) = (list.rows(), list.capacity(), list.starts().place());
+        list.others.check("neighbor_list", DType::I32, &[capacity])?;
+        let shape = [capacity, 3];
+        let shape = if list.is_packed() { &shape[..1] } else { &shape };
+        list.shifts.check("neighbor_shifts", DType::I32, shape)?;
+        Integers::Lent(list.ends()).check_place("neighbor_ptr", place)?;
+        list.others.check_place("neighbor_list", place)?;
+        list.shifts.check_place("neighbor_shifts", place)?;
+        addressable("neighbor_ptr", rows)?;
+        addressable("neighbor_list", columns)?;
+        if kind != Kind::Directed && rows != columns {
+            let expected = format!("one row per atom ({columns}) in a full or half list");
+            return Err(Error::argument("neighbor_list", expected, format!("{rows} rows")));
+        }
+        Ok(list)
+    }
+
+    /// The list without its checks.
+    ///
+    /// # Safety
+    /// It is what [`super::PairList`] guarantees, and its pairs are within systems of the batches it is used with; or it has more
+    /// pairs than its capacity, which a call checks nevertheless.
+    #[must_use]
+    #[expect(unsafe_code, reason = "kernels index by integers that are not checked")]
+    pub unsafe fn assume_checked(self) -> Self {
+        Self { checked: true, ..self }
+    }
+
+    /// The list with its transpose, which gradients by columns are gathered through; without one every call makes it.
+    ///
+    /// # Safety
+    /// It is the transpose of this list, or the list is one that the check of a call refuses.
+    ///
+    /// # Errors
+    /// `transpose`, where a dtype, shape or place is another.
+    #[expect(unsafe_code, reason = "kernels index by integers that are not checked")]
+    pub unsafe fn with_transpose(self, transpose: DeviceTranspose<'a>) -> Result<Self> {
+        let (place, capacity) = (self.starts().place(), self.capacity());
+        transpose.starts.check("transpose", DType::I64, &[self.columns + 1])?;
+        transpose.rows.check("transpose", DType::I32, &[capacity])?;
+        transpose.entries.check("transpose", DType::I32, &[capacity])?;
+        for integers in [&transpose.starts, &transpose.rows, &transpose.entries] {
+            integers.check_place("transpose", place)?;
+        }
+        Ok(Self { transpose: Some(transpose), ..self })
+    }
+
+    /// Whether a call leaves out the check.
+    pub fn is_checked(&self) -> bool {
+        self.checked
+    }
+
+    /// Number of rows N.
+    pub fn rows(&self) -> usize {
+        match &self.offsets {
+            Offsets::Csr(ptr) => ptr.view().len() - 1,
+            Offsets::Ranges(starts, _) => starts.len(),
+        }
+    }
+
+    /// Number of points that columns index.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Number of pairs that the list has memory for.
+    pub fn capacity(&self) -> usize {
+        self.others.view().len()
+    }
+
+    /// Full, half or directed.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// First entry of each row, (N,).
+    pub fn starts(&self) -> View<'_> {
+        self.range(0)
+    }
+
+    /// End of the entries of each row, (N,).
+    pub fn ends(&self) -> View<'_> {
+        self.range(1)
+    }
+
+    fn range(&self, end: usize) -> View<'_> {
+        match &self.offsets {
+            Offsets::Csr(ptr) => ptr.view().rows(end, self.rows()).expect("one offset more than rows"),
+            Offsets::Ranges(starts, ends) => [starts, ends][end].clone(),
+        }
+    }
+
+    /// Offsets (N + 1,), int32, that a call widens, where the list came with them.
+    pub fn narrow(&self) -> Option<&View<'a>> {
+        self.narrow.as_ref()
+    }
+
+    /// Column of each entry, (capacity,).
+    pub fn others(&self) -> View<'_> {
+        self.others.view()
+    }
+
+    fn is_packed(&self) -> bool {
+        self.shifts.view().shape().len() == 1
+    }
+
+    /// Image of each entry, (capacity, 3), where they are not packed.
+    pub fn triples(&self) -> Option<View<'_>> {
+        (!self.is_packed()).then(|| self.shifts.view())
+    }
+
+    /// Image of each entry, packed, (capacity,).
+    pub fn packed(&self) -> Option<View<'_>> {
+        self.is_packed().then(|| self.shifts.view())
+    }
+}
+
+impl Structure for DevicePairs<'_> {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Pairs
+    }
+
+    fn place(&self) -> Option<Place> {
+        Some(self.others.view().place())
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [self.rows(), self.columns, self.capacity()].map(Some)
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        Ok(match array {
+            SlotArray::Start => Some(self.starts()),
+            SlotArray::End => Some(self.ends()),
+            SlotArray::Column => Some(self.others()),
+            SlotArray::Shift => self.triples(),
+            SlotArray::PackedShift => self.packed(),
+            array => self.transpose.as_ref().and_then(|transpose| transpose.array(array)),
+        })
+    }
+
+    fn check<'s>(&'s self, batches: &[[&'s dyn Structure; 2]]) -> Result<Vec<Check<'s>>> {
+        let mut checks = vec![];
+        // Every search can find more pairs than there is memory for.
+        if let Some(narrow) = &self.narrow {
+            let (narrow, wide) = (narrow.clone(), self.starts());
+            checks.push(Check::Widened { narrow, wide, limit: self.capacity() });
+        } else if self.checked {
+            checks.push(Check::AtMost(self.ends(), self.capacity()));
+        }
+        if !self.checked {
+            // One system has no border to cross.
+            let batches = batches.first().filter(|of| of.iter().any(|batch| batch.sizes()[1] != Some(1)));
+            let idx = |batch: &'s dyn Structure| {
+                Ok(batch.array(SlotArray::SystemOf)?.unwrap_or_else(|| View::from(&[0i32; 0])))
+            };
+            let systems = batches.map(|[rows, columns]| Ok([idx(*rows)?, idx(*columns)?])).transpose()?;
+            checks.push(Check::Pairs { list: self, systems });
+        }
+        Ok(checks)
+    }
+
+    fn list_kind(&self) -> Option<Kind> {
+        Some(self.kind)
+    }
+
+    fn into_arrays(self: Box<Self>) -> Vec<Array> {
+        let ptr = if let Offsets::Csr(ptr) = self.offsets { ptr.into_array() } else { None };
+        let own = [self.others, self.shifts].into_iter().filter_map(Integers::into_array);
+        ptr.into_iter()
+            .chain(own)
+            .chain(self.transpose.into_iter().flat_map(DeviceTranspose::into_arrays))
+            .collect()
+    }
+}
+
+/// List with a transpose that was made for a call.
+#[derive(Debug)]
+pub(crate) struct Transposed<'a> {
+    pub(crate) list: &'a dyn Structure,
+    pub(crate) transpose: &'a DeviceTranspose<'static>,
+}
+
+impl Structure for Transposed<'_> {
+    fn kind(&self) -> StructureKind {
+        self.list.kind()
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.list.place()
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        self.list.sizes()
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        match self.transpose.array(array) {
+            None => self.list.array(array),
+            view => Ok(view),
+        }
+    }
+
+    fn list_kind(&self) -> Option<Kind> {
+        self.list.list_kind()
+    }
+}
