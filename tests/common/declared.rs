@@ -31,7 +31,7 @@ impl Given {
             Self::Array(array) => Arg::Array(array.view()),
             Self::Batch(batch) => Arg::Structure(batch),
             Self::Pairs(pairs) => Arg::Structure(pairs),
-            Self::Grid(grid) => Arg::Structure(&**grid),
+            Self::Grid(grid) => Arg::Grid(&**grid),
             Self::Map(map) => Arg::Structure(map),
             Self::Mesh(mesh) => Arg::Structure(mesh),
             Self::Real(x) => Arg::Real(*x),

@@ -210,6 +210,7 @@ fn record(
             }
             madelung::op::Arg::Array(view) => Value::Ints(Arc::new(view.to_array())),
             madelung::op::Arg::Structure(structure) => Value::Structure(owned(structure)),
+            madelung::op::Arg::Grid(_) => unreachable!("no op of the library has a grid"),
             madelung::op::Arg::Real(x) => Value::Real(x),
             madelung::op::Arg::Int(i) => Value::Int(i),
             madelung::op::Arg::Zero => Value::Zero,

@@ -231,7 +231,6 @@ impl<'a> LaunchArgs<'a> {
             return Err(Error::argument(p.name, "a structured argument", format!("{:?}", p.kind)));
         };
         let given = self.structure(param).filter(|structure| structure.kind() == kind);
-        let given = given.filter(|structure| structure.as_grid().is_none());
         let Some(structure) = given else {
             let got = self.structure(param).map_or("none".into(), |structure| structure.describe());
             return Err(Error::argument(p.name, noun(kind), got));

@@ -1,7 +1,7 @@
 //! Binding: the arguments of a call are checked against the op's declaration.
 
 use super::call::Call;
-use super::declare::{ArgKind, Constraint, DeclaredStructure, Op};
+use super::declare::{ArgKind, Constraint, Op};
 use super::lists::MadeLists;
 use super::request::Arg;
 use super::size::Size;
@@ -73,7 +73,9 @@ pub(super) fn bind<'r, 'a>(
             (ArgKind::Ints { shape }, Arg::Array(view)) if !view.dtype().is_real() => {
                 match_shape(name, shape, view, &mut set)?;
             }
-            (kind, Arg::Structure(structure)) if kind.structure().is_some_and(|d| is_of(&d, *structure)) => {
+            (kind, Arg::Structure(structure))
+                if kind.structure().is_some_and(|d| !d.is_grid && d.kind == structure.kind()) =>
+            {
                 if spec.constraint == Some(Constraint::Full) && structure.list_kind() == Some(Kind::Half) {
                     return wrong("a full list (`to_full` makes one of a half list)");
                 }
@@ -82,6 +84,12 @@ pub(super) fn bind<'r, 'a>(
                     if let (Some(dim), Some(size)) = (dim, size) {
                         set(dim, size)?;
                     }
+                }
+            }
+            (ArgKind::Grid { columns, entries, .. }, Arg::Grid(grid)) => {
+                set(columns, grid.points())?;
+                if let (Some(entries), Some(capacity)) = (entries, grid.capacity()) {
+                    set(entries, capacity)?;
                 }
             }
             (ArgKind::Scalar, Arg::Real(x)) if x.is_finite() => {}
@@ -106,16 +114,12 @@ pub(super) fn bind<'r, 'a>(
     Ok((Call { op, context, args, dtype, dims, attrs, results, word, lists }, checks))
 }
 
-/// Whether a structured argument is of its declaration's kind.
-fn is_of(declared: &DeclaredStructure<'_>, structure: &dyn Structure) -> bool {
-    structure.kind() == declared.kind && structure.as_grid().is_some() == declared.is_grid
-}
-
 /// Arrays lie in the memory of the backend; numbers and meshes go with each launch.
 fn check_place(name: &str, arg: &Arg<'_>, place: Place) -> Result<()> {
     let at = match arg {
         Arg::Array(view) => view.place(),
         Arg::Structure(structure) => structure.place().unwrap_or(place),
+        Arg::Grid(grid) => grid.place(),
         Arg::Real(_) | Arg::Int(_) | Arg::Zero => place,
     };
     if at != place {
@@ -131,9 +135,12 @@ pub(super) fn has_gaps(op: &Op, args: &[Arg<'_>], buffer: usize) -> bool {
     let Some(Size::Dim(rows)) = op.shape_of(buffer).and_then(|shape| shape.first()) else { return false };
     op.args.iter().zip(args).any(|(spec, arg)| {
         let entries = spec.kind.structure().and_then(|declared| declared.dims[2]);
-        let on_device =
-            |structure: &dyn Structure| structure.place().is_some_and(|place| place != Place::Host);
-        entries == Some(rows) && arg.structure().is_some_and(on_device)
+        let place = match arg {
+            Arg::Structure(structure) => structure.place(),
+            Arg::Grid(grid) => Some(grid.place()),
+            _ => None,
+        };
+        entries == Some(rows) && place.is_some_and(|place| place != Place::Host)
     })
 }
 
@@ -290,6 +297,7 @@ fn describe(arg: &Arg<'_>) -> String {
     match arg {
         Arg::Array(view) => describe_view(view),
         Arg::Structure(structure) => structure.describe(),
+        Arg::Grid(grid) => format!("a grid of {} points", grid.points()),
         Arg::Real(x) => format!("the real {x}"),
         Arg::Int(i) => format!("the integer {i}"),
         Arg::Zero => "a zero".into(),

@@ -7,7 +7,8 @@ use super::declare::{ArgKind, ArgSpec, Op, Step};
 
 use super::request::{Arg, Request};
 use super::size::Size;
-use crate::runtime::{Kernel, Query, Role};
+use crate::runtime::{Kernel, Query, Role, StructureKind};
+use crate::structure::pairs::Kind;
 use crate::structure::{GridSearch, PointGrid, Structure};
 use crate::{Error, Result};
 
@@ -135,9 +136,9 @@ pub(super) fn search(call: &mut Call<'_, '_>, arrays: &Arrays<'_>, request: &Req
         return Ok(());
     }
     for (n, spec) in call.op.args.iter().enumerate() {
-        let Some(grid) = call.args[n].structure().and_then(Structure::as_grid) else { continue };
+        let Arg::Grid(grid) = &call.args[n] else { continue };
         let Some(query) = call.op.query_of(n) else { continue };
-        let list = search_one(call, arrays, n, spec, grid, query)?;
+        let list = search_one(call, arrays, n, spec, *grid, query)?;
         let ArgKind::Grid { entries, .. } = &spec.kind else { continue };
         if let (Some(entries), Some(pairs)) = (entries, list.sizes()[2]) {
             match call.dims.iter().find(|(dim, _)| dim == entries) {
@@ -188,5 +189,15 @@ fn search_one(
         word: call.word.as_ref(),
     };
     let found = grid.query(call.context, &search);
-    found.map_err(|error| op.in_names_of_the_op(error, spec, query))
+    let list = found.map_err(|error| op.in_names_of_the_op(error, spec, query))?;
+    // Kernels index points by the columns of the list.
+    let expected = [queries.shape().first().copied(), Some(grid.points())];
+    if list.kind() != StructureKind::Pairs
+        || list.sizes()[..2] != expected
+        || list.list_kind() != Some(Kind::Directed)
+    {
+        let expected = "a grid whose search gives a directed list between queries and points";
+        return Err(Error::argument(&spec.name, expected, list.describe()));
+    }
+    Ok(list)
 }

@@ -1,15 +1,17 @@
 //! Requests of a call of an op, and their results.
 
 use crate::array::{Array, View};
-use crate::structure::Structure;
+use crate::structure::{PointGrid, Structure};
 
 /// Argument of a call.
 #[derive(Clone, Debug)]
 pub enum Arg<'a> {
     /// A real or integer array.
     Array(View<'a>),
-    /// A batch, pair list, map, mesh or grid, in the memory of the host or of a device.
+    /// A batch, pair list, map or mesh, in the memory of the host or of a device.
     Structure(&'a dyn Structure),
+    /// A grid, in which the call searches for pairs.
+    Grid(&'a dyn PointGrid),
     /// A real attribute.
     Real(f64),
     /// An integer attribute.

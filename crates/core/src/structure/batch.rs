@@ -2,6 +2,7 @@
 
 use super::Structure;
 use super::integers::{Integers, addressable};
+use super::sealed::Sealed;
 use crate::array::{Array, DType, Place, View};
 use crate::backend::{Check, Context};
 use crate::runtime::{SlotArray, StructureKind};
@@ -118,6 +119,8 @@ impl<'a> Batch<'a> {
     }
 }
 
+impl Sealed for Batch<'_> {}
+
 impl Structure for Batch<'_> {
     fn kind(&self) -> StructureKind {
         StructureKind::Batch
@@ -221,6 +224,8 @@ impl<'a> DeviceBatch<'a> {
         }
     }
 }
+
+impl Sealed for DeviceBatch<'_> {}
 
 impl Structure for DeviceBatch<'_> {
     fn kind(&self) -> StructureKind {

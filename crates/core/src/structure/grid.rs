@@ -2,14 +2,25 @@
 
 use super::Structure;
 use crate::Result;
-use crate::array::{Array, View};
+use crate::array::{Array, Place, View};
 use crate::backend::Context;
+use std::fmt::Debug;
 
-/// Points of one or several systems in the cells of a grid. As a structure it is the pair list that a search finds: its
-/// columns are the points, and its entries, where their number is known before, the capacity of the search.
-pub trait PointGrid: Structure {
-    /// The number of systems of its points.
+/// Points of one or several systems in the cells of a grid.
+pub trait PointGrid: Debug + Send + Sync {
+    /// Memory that holds the grid.
+    fn place(&self) -> Place;
+
+    /// The number of its points.
+    fn points(&self) -> usize;
+
+    /// The number of their systems.
     fn systems(&self) -> usize;
+
+    /// The number of pairs that a search has memory for; `None`: as many as it finds.
+    fn capacity(&self) -> Option<usize> {
+        None
+    }
 
     /// Every image of every point within the radius of each query, a directed list; rows of the host's are sorted by i,
     /// then j, then S. Errors that only a device sees are raised in the call's word.

@@ -2,6 +2,7 @@
 
 use super::Structure;
 use super::integers::{Integers, addressable};
+use super::sealed::Sealed;
 use crate::array::{Array, DType, Place, View};
 use crate::backend::{Check, Context};
 use crate::runtime::{SlotArray, StructureKind};
@@ -57,6 +58,8 @@ impl<'a> Map<'a> {
     }
 }
 
+impl Sealed for Map<'_> {}
+
 impl Structure for Map<'_> {
     fn kind(&self) -> StructureKind {
         StructureKind::Map
@@ -102,6 +105,8 @@ impl<'a> DeviceMap<'a> {
         Self { checked: true, ..self }
     }
 }
+
+impl Sealed for DeviceMap<'_> {}
 
 impl Structure for DeviceMap<'_> {
     fn kind(&self) -> StructureKind {

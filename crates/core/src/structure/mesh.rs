@@ -1,6 +1,7 @@
 //! Periodic meshes, one for each system of a batch, all of the same sizes.
 
 use super::Structure;
+use super::sealed::Sealed;
 use crate::array::{Place, View};
 use crate::backend::half_spectrum;
 use crate::runtime::{SlotArray, StructureKind};
@@ -80,6 +81,8 @@ impl Mesh {
         self.systems * half_spectrum(self.dimensions()).unwrap_or(0)
     }
 }
+
+impl Sealed for Mesh {}
 
 impl Structure for Mesh {
     fn kind(&self) -> StructureKind {

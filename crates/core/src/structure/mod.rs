@@ -30,8 +30,14 @@ use crate::backend::Check;
 use crate::runtime::{SlotArray, StructureKind};
 use std::fmt::Debug;
 
-/// Structured argument of a call.
-pub trait Structure: Debug + Send + Sync {
+/// Types of this crate, whose integers are as generated code relies on them.
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// Structured argument of a call. Generated code indexes by its integers, so the types that implement it are those of this
+/// crate: their constructors check, or leave the check to each call.
+pub trait Structure: sealed::Sealed + Debug + Send + Sync {
     /// The kind.
     fn kind(&self) -> StructureKind;
 
@@ -40,7 +46,7 @@ pub trait Structure: Debug + Send + Sync {
         Some(Place::Host)
     }
 
-    /// Sizes of the dimensions, in the order that [`StructureKind`] names them; `None`: unknown before a call.
+    /// Sizes of the dimensions, in the order that [`StructureKind`] names them; `None`: beyond the last.
     fn sizes(&self) -> [Option<usize>; 3];
 
     /// Integers that kernels read through a slot, or `None`, where the structure has none of them.
@@ -79,11 +85,6 @@ pub trait Structure: Debug + Send + Sync {
         None
     }
 
-    /// The grid of points, whose searches make pair lists.
-    fn as_grid(&self) -> Option<&dyn PointGrid> {
-        None
-    }
-
     /// Arrays that the structure owns, for the allocator that they came from.
     fn into_arrays(self: Box<Self>) -> Vec<Array> {
         vec![]
@@ -93,10 +94,9 @@ pub trait Structure: Debug + Send + Sync {
 impl dyn Structure + '_ {
     /// The structure in words, for errors.
     pub fn describe(&self) -> String {
-        match (self.as_grid(), self.list_kind()) {
-            (Some(grid), _) => format!("a grid of {} points", grid.sizes()[1].unwrap_or(0)),
-            (None, Some(kind)) => format!("a pair list ({kind:?})").to_lowercase(),
-            (None, None) => noun(self.kind()).into(),
+        match self.list_kind() {
+            Some(kind) => format!("a pair list ({kind:?})").to_lowercase(),
+            None => noun(self.kind()).into(),
         }
     }
 }

@@ -11,7 +11,7 @@ mod reverse;
 use crate::array::{Array, DType};
 use crate::backend::Context;
 use crate::op::Op;
-use crate::structure::Structure;
+use crate::structure::{PointGrid, Structure};
 use crate::{Error, Result};
 use node::{Call, Node, Recorded};
 use std::collections::BTreeMap;
@@ -32,8 +32,10 @@ pub enum Value {
     Var(Var),
     /// An integer array.
     Ints(Arc<Array>),
-    /// A batch, pair list, map, mesh or grid. The points of a grid stay where they are: a replay with others is an error.
+    /// A batch, pair list, map or mesh.
     Structure(Arc<dyn Structure>),
+    /// A grid, whose points stay where they are: a replay with others is an error.
+    Grid(Arc<dyn PointGrid>),
     /// A real attribute.
     Real(f64),
     /// An integer attribute.

@@ -145,6 +145,7 @@ impl<'c> Tape<'c> {
                     Value::Var(v) => Arg::Array(self.value(*v)?.view()),
                     Value::Ints(a) => Arg::Array(a.view()),
                     Value::Structure(structure) => Arg::Structure(&**structure),
+                    Value::Grid(grid) => Arg::Grid(&**grid),
                     Value::Real(x) => Arg::Real(*x),
                     Value::Int(i) => Arg::Int(*i),
                     Value::Zero => Arg::Zero,

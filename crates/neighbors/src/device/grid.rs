@@ -9,7 +9,7 @@ use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::Scan;
 use madelung_core::backend::status::Word;
-use madelung_core::runtime::{SlotArray, StructureKind};
+use madelung_core::runtime::SlotArray;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::{DeviceBatch, DevicePairs, GridSearch, Integers, PointGrid, Structure};
 use madelung_core::{Error, Result};
@@ -144,29 +144,19 @@ pub struct GridWithCapacity<'a> {
     capacity: usize,
 }
 
-impl Structure for GridWithCapacity<'_> {
-    fn kind(&self) -> StructureKind {
-        StructureKind::Pairs
-    }
-
-    fn place(&self) -> Option<Place> {
-        Some(self.grid.memory.place())
-    }
-
-    fn sizes(&self) -> [Option<usize>; 3] {
-        [None, Some(self.grid.points), Some(self.capacity)]
-    }
-
-    fn array(&self, _array: SlotArray) -> Result<Option<View<'_>>> {
-        Ok(None)
-    }
-
-    fn as_grid(&self) -> Option<&dyn PointGrid> {
-        Some(self)
-    }
-}
-
 impl PointGrid for GridWithCapacity<'_> {
+    fn place(&self) -> Place {
+        self.grid.memory.place()
+    }
+
+    fn points(&self) -> usize {
+        self.grid.points
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        Some(self.capacity)
+    }
+
     fn systems(&self) -> usize {
         self.grid.systems
     }

@@ -14,10 +14,10 @@ pub use search::{Capped, Nearest};
 
 use crate::lattice::{Lattice, lattices, norm};
 use call::Call;
-use madelung_core::array::{Array, Buffer, DType, Data, View};
+use madelung_core::array::{Array, Buffer, DType, Data, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::runtime::Kernel;
-use madelung_core::runtime::{SlotArray, StructureKind};
+use madelung_core::runtime::Reason;
 use madelung_core::structure::{Batch, GridSearch, PointGrid, Structure};
 use madelung_core::{Error, Result};
 
@@ -172,38 +172,25 @@ impl HashGrid {
     }
 }
 
-impl Structure for HashGrid {
-    fn kind(&self) -> StructureKind {
-        StructureKind::Pairs
-    }
-
-    fn sizes(&self) -> [Option<usize>; 3] {
-        [None, Some(self.len()), None]
-    }
-
-    fn array(&self, _array: SlotArray) -> Result<Option<View<'_>>> {
-        Ok(None)
-    }
-
-    fn as_grid(&self) -> Option<&dyn PointGrid> {
-        Some(self)
-    }
-}
-
 impl PointGrid for HashGrid {
+    fn place(&self) -> Place {
+        Place::Host
+    }
+
+    fn points(&self) -> usize {
+        self.len()
+    }
+
     fn systems(&self) -> usize {
         self.batch.systems()
     }
 
     fn query(&self, context: &Context<'_>, search: &GridSearch<'_>) -> Result<Box<dyn Structure>> {
         let (points, of_points) = search.points;
-        if !self.is_of(points) {
-            let expected = "a grid of the points of the call (after they have moved: `HashGrid::rebuild`)";
-            return Err(Error::argument("grid", expected, "a grid of other coordinates"));
-        }
-        if of_points.and_then(Structure::as_batch).is_some_and(|of| of.ptr() != self.batch.ptr()) {
-            let expected = "a grid whose systems are those of the points";
-            return Err(Error::argument("grid", expected, "one with other systems"));
+        let of_points = of_points.and_then(Structure::as_batch);
+        if !self.is_of(points) || of_points.is_some_and(|of| of.ptr() != self.batch.ptr()) {
+            let (expected, got) = Reason::Stale.text();
+            return Err(Error::argument("grid", expected, got));
         }
         let single;
         let batch = match search.batch.and_then(Structure::as_batch) {

@@ -2,6 +2,7 @@
 
 use super::super::Structure;
 use super::super::integers::{Integers, addressable};
+use super::super::sealed::Sealed;
 use super::Kind;
 use crate::array::{Array, DType, Place, View};
 use crate::backend::Check;
@@ -244,6 +245,8 @@ impl<'a> DevicePairs<'a> {
     }
 }
 
+impl Sealed for DevicePairs<'_> {}
+
 impl Structure for DevicePairs<'_> {
     fn kind(&self) -> StructureKind {
         StructureKind::Pairs
@@ -309,6 +312,8 @@ pub(crate) struct Transposed<'a> {
     pub(crate) list: &'a dyn Structure,
     pub(crate) transpose: &'a DeviceTranspose<'static>,
 }
+
+impl Sealed for Transposed<'_> {}
 
 impl Structure for Transposed<'_> {
     fn kind(&self) -> StructureKind {

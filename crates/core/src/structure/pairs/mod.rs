@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::Structure;
 use super::batch::Batch;
+use super::sealed::Sealed;
 use crate::array::{Buffer, Numbers, View};
 use crate::backend::Check;
 use crate::runtime::{SlotArray, StructureKind};
@@ -498,6 +499,8 @@ impl<'a> PairList<'a> {
         Buffers { neighbor_ptr, others, packed, triples }
     }
 }
+
+impl Sealed for PairList<'_> {}
 
 impl Structure for PairList<'_> {
     fn kind(&self) -> StructureKind {

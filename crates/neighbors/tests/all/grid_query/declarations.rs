@@ -89,9 +89,9 @@ fn declarations() {
     );
     // A list is no grid, and a grid no list.
     let list = counting().pairs_between("grid", "Query", "Point", "Edge").step(&COUNT);
-    says(list.build(), &["count::grid", "a grid for queries: rows Query and Point", "Pairs"]);
+    says(list.build(), &["count::grid", "a grid for queries over Query, Point", "Pairs"]);
     let other = counting().grid("grid", "Point", "Query", "x").step(&COUNT);
-    says(other.build(), &["a grid for queries: rows Query and Point", "Grid"]);
+    says(other.build(), &["a grid for queries over Query, Point", "Grid"]);
     let blur = || {
         Op::new("test", "blur", 1)
             .real("x", &["Query", "3"])
@@ -138,7 +138,7 @@ fn descriptions() {
 fn grids_of_other_points() {
     let (inputs, context) = (inputs(), madelung_cpu::context());
     let given = Arguments::new(&inputs, DType::F64);
-    let call = |grid: &HashGrid| blur_op(false).value(&context, &given.with(Arg::Structure(grid)));
+    let call = |grid: &HashGrid| blur_op(false).value(&context, &given.with(Arg::Grid(grid)));
     let mut stale = grid(&inputs);
     let value = call(&stale).unwrap();
     let mut points = inputs[1].clone();
@@ -147,7 +147,9 @@ fn grids_of_other_points() {
     stale.rebuild(&context, &array(DType::F64, &[21, 3], &points).view()).unwrap();
     says(
         call(&stale),
-        &["`list`: expected a grid of `r`", "`HashGrid::rebuild`", "a grid of other coordinates"],
+        &[
+            "`list`: expected a grid of the call's points (after they have moved: `rebuild`), got a grid of others",
+        ],
     );
     // A rebuild that failed leaves a grid of nothing.
     let far = array(DType::F64, &[21, 3], &[1e300; 63]);
@@ -162,11 +164,11 @@ fn grids_of_other_points() {
     let narrow = Arguments::new(&moved, DType::F32);
     let wide = grid(&moved);
     says(
-        blur_op(false).value(&context, &narrow.with(Arg::Structure(&wide))),
-        &["`list`: expected a grid of `r`"],
+        blur_op(false).value(&context, &narrow.with(Arg::Grid(&wide))),
+        &["`list`: expected a grid of the call's points"],
     );
     stale.rebuild(&context, &narrow.arrays[1].view()).unwrap();
-    assert!(blur_op(false).value(&context, &narrow.with(Arg::Structure(&stale))).is_ok());
+    assert!(blur_op(false).value(&context, &narrow.with(Arg::Grid(&stale))).is_ok());
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn other_arguments() {
     let (inputs, context) = (inputs(), madelung_cpu::context());
     let (given, grid) = (Arguments::new(&inputs, DType::F64), grid(&inputs));
     let with = |n: usize, arg: Arg<'_>| {
-        let mut args = given.with(Arg::Structure(&grid));
+        let mut args = given.with(Arg::Grid(&grid));
         args[n] = arg;
         blur_op(false).value(&context, &args)
     };
@@ -189,15 +191,15 @@ fn other_arguments() {
     says(with(8, Arg::Structure(&list)), &["`list`: expected a grid of points, got a pair list (directed)"]);
     says(with(8, Arg::Zero), &["`list`: expected a grid of points"]);
     let fewer = open(&array(DType::F64, &[20, 3], &inputs[1][..60]));
-    says(with(8, Arg::Structure(&fewer)), &["`list`: expected 21 rows (Point)", "got 20"]);
+    says(with(8, Arg::Grid(&fewer)), &["`list`: expected 21 rows (Point)", "got 20"]);
     // Systems.
     let one = open(&given.arrays[1]);
     says(
-        with(8, Arg::Structure(&one)),
+        with(8, Arg::Grid(&one)),
         &["`list`: expected a grid over 3 systems, as `queries` has, got 1 systems"],
     );
     let points = Batch::from_ptr(&[0, 7, 14, 21][..]).unwrap();
-    says(with(7, Arg::Structure(&points)), &["`list`: expected a grid whose systems are those of `points`"]);
+    says(with(7, Arg::Structure(&points)), &["`list`: expected a grid of the call's points"]);
     let args = [Arg::Array(given.arrays[0].view()), Arg::Array(given.arrays[1].view())];
     let op =
         Op::new("test", "count", 1).real("x", &["Query", "3"]).real("r", &["Point", "3"]).scalar("radius");
@@ -205,7 +207,7 @@ fn other_arguments() {
     let op = op.integer_output("images", &["Query"], DType::I32).step(&COUNT).build().unwrap();
     let call = |grid: &HashGrid| {
         let mut args = args.to_vec();
-        args.extend([Arg::Real(RADIUS), Arg::Structure(grid)]);
+        args.extend([Arg::Real(RADIUS), Arg::Grid(grid)]);
         op.value(&context, &args)
     };
     says(
@@ -215,12 +217,8 @@ fn other_arguments() {
     assert!(call(&one).is_ok());
     // No points, and no queries.
     let nothing = array(DType::F64, &[0, 3], &[]);
-    let none = [
-        Arg::Array(nothing.view()),
-        Arg::Array(nothing.view()),
-        Arg::Real(1.0),
-        Arg::Structure(&open(&nothing)),
-    ];
+    let none =
+        [Arg::Array(nothing.view()), Arg::Array(nothing.view()), Arg::Real(1.0), Arg::Grid(&open(&nothing))];
     assert_eq!(op.value(&context, &none).unwrap()[0].to_f64(), [0.0; 0]);
     let [queries, _] = batches();
     let empty = Batch::from_ptr(&[0, 0, 0, 0][..]).unwrap();
@@ -228,7 +226,7 @@ fn other_arguments() {
     let no_points =
         HashGrid::build(&context, &nothing.view(), 1.0, Some(&cells), Some(&PBC), empty.clone()).unwrap();
     let features = array(DType::F64, &[0, FEATURES], &[]);
-    let mut args = given.with(Arg::Structure(&no_points));
+    let mut args = given.with(Arg::Grid(&no_points));
     args[1] = Arg::Array(nothing.view());
     args[3] = Arg::Array(features.view());
     args[6] = Arg::Structure(&queries);
@@ -255,7 +253,7 @@ fn arguments_for_the_pairs_that_are_found() {
         let factor = array(DType::F64, &[n], &[1.0, 2.0, 4.0, 8.0][..n]);
         let arrays = [&x, &r, &factor].map(|a| Arg::Array(a.view()));
         let grid = open(&r);
-        let args = [&arrays[..], &[Arg::Real(1.0), Arg::Structure(&grid)]].concat();
+        let args = [&arrays[..], &[Arg::Real(1.0), Arg::Grid(&grid)]].concat();
         op.value(&madelung_cpu::context(), &args).map(|y| y[0].to_f64())
     };
     assert_eq!(call(3).unwrap(), [1.0, 6.0]);

@@ -68,7 +68,7 @@ fn with<T>(
     args.push(Arg::Real(radius));
     args.extend(batches.iter().map(|batch| Arg::Structure(batch)));
     let grid = grid.with_capacity(capacity);
-    args.push(Arg::Structure(&grid));
+    args.push(Arg::Grid(&grid));
     f(&args)
 }
 
@@ -94,8 +94,7 @@ fn all_members_are_those_of_the_cpu() {
         let sent = Sent::new(&gpu, &inputs, dtype);
         for scatter in [false, true] {
             let context = Context { scatter, ..madelung_cpu::context() };
-            let want =
-                answers(&context, &blur_op(false), &given.with(Arg::Structure(&host)), dtype, &direction);
+            let want = answers(&context, &blur_op(false), &given.with(Arg::Grid(&host)), dtype, &direction);
             let context = Context { scatter, ..gpu.context() };
             let ways: [Way<'_>; 2] = [&|array| gpu.copy(&array.view()), &|array| gpu.read(&array.view())];
             let got = with(&sent, &sent.grid, RADIUS, CAPACITY, |args| {
@@ -154,8 +153,8 @@ fn a_graph_searches_again() {
             None,
             batch,
         );
-        let want = blur_op(false)
-            .value(&madelung_cpu::context(), &given.with(Arg::Structure(&host.expect("a grid"))));
+        let want =
+            blur_op(false).value(&madelung_cpu::context(), &given.with(Arg::Grid(&host.expect("a grid"))));
         let got: Vec<Array> = out.iter().map(|a| gpu.read(&a.view())).collect();
         close(&got, &want.expect("values"), 1e-14);
     }
@@ -171,13 +170,13 @@ fn arrays_of_the_pairs_that_are_found() {
     let arrays: [Array; 3] = std::array::from_fn(|n| array(DType::F64, shapes[n], &numbers(n)));
     let host = open(&arrays[1]);
     let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
-    args.extend([Arg::Real(0.9), Arg::Structure(&host)]);
+    args.extend([Arg::Real(0.9), Arg::Grid(&host)]);
     let (value, gradient) = value_and_gradient(&madelung_cpu::context(), &average_op(), &args, 3);
     let there = arrays.each_ref().map(|a| gpu.copy(&a.view()));
     let points = built(&gpu, &there[1], None, &Batch::single(9).expect("a batch"));
     let mut args: Vec<Arg<'_>> = there.iter().map(|a| Arg::Array(a.view())).collect();
     let points = points.with_capacity(40);
-    args.extend([Arg::Real(0.9), Arg::Structure(&points)]);
+    args.extend([Arg::Real(0.9), Arg::Grid(&points)]);
     let context = gpu.context();
     let got = average_op().value(&context, &args).expect("queued").remove(0);
     let w = gpu.upload(DType::F64, &[5], &wiggles(5, 0.7));
@@ -206,7 +205,7 @@ fn counting_without_batches() {
     let grid = built(&gpu, &r, None, &Batch::single(2).expect("a batch"));
     let call = |radius: f64| {
         let grid = grid.with_capacity(6);
-        let grid = Arg::Structure(&grid);
+        let grid = Arg::Grid(&grid);
         let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(radius), grid];
         op.value(&gpu.context(), &args).map(|found| gpu.ints(&found[0].view()))
     };
@@ -229,10 +228,10 @@ fn points_are_those_that_were_given() {
     let r = array(DType::F64, &[2, 3], &[1.0 + 1e-12, 0.0, 0.0, 1.0 - 1e-12, 0.0, 0.0]);
     let (host, sent) = (open(&r), [&x, &r].map(|a| gpu.copy(&a.view())));
     let there = built(&gpu, &sent[1], None, &Batch::single(2).expect("a batch"));
-    let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(1.0), Arg::Structure(&host)];
+    let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(1.0), Arg::Grid(&host)];
     let want = op.value(&madelung_cpu::context(), &args).expect("counts");
     let there = there.with_capacity(2);
-    let grid = Arg::Structure(&there);
+    let grid = Arg::Grid(&there);
     let args = [Arg::Array(sent[0].view()), Arg::Array(sent[1].view()), Arg::Real(1.0), grid];
     let got = op.value(&gpu.context(), &args).expect("counts");
     gpu.check().expect("nothing wrong");
@@ -282,6 +281,6 @@ fn what_is_wrong_with_a_grid_is_found_there() {
     );
     let host = Arguments::new(&super::inputs(), DType::F64);
     let there = sent.grid.with_capacity(CAPACITY);
-    let on_host = host.with(Arg::Structure(&there));
+    let on_host = host.with(Arg::Grid(&there));
     refused(blur_op(false).value(&madelung_cpu::context(), &on_host), "`list`: expected memory of cpu");
 }

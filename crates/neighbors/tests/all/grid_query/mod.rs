@@ -87,7 +87,7 @@ pub(crate) fn answers_of(
 
 fn by_grid(inputs: &Inputs, dtype: DType, direction: &Inputs) -> Answers {
     let (given, grid) = (Arguments::new(inputs, dtype), grid(inputs));
-    answers(&madelung_cpu::context(), &blur_op(false), &given.with(Arg::Structure(&grid)), dtype, direction)
+    answers(&madelung_cpu::context(), &blur_op(false), &given.with(Arg::Grid(&grid)), dtype, direction)
 }
 
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -167,7 +167,7 @@ fn a_query_is_the_loop_over_the_list_that_the_grid_gives() {
             let context = Context { scatter, ..madelung_cpu::context() };
             let of = |op: &Op, list: Arg<'_>| answers(&context, op, &given.with(list), dtype, &along(3.0));
             assert_eq!(
-                of(&blur_op(false), Arg::Structure(&grid)),
+                of(&blur_op(false), Arg::Grid(&grid)),
                 of(&blur_op(true), Arg::Structure(&list)),
                 "{dtype}"
             );
@@ -361,7 +361,7 @@ fn arrays_of_the_pairs_that_are_found() {
         let arrays: Vec<Array> = inputs.iter().zip(shapes).map(|(x, s)| array(DType::F64, s, x)).collect();
         let grid = open(&arrays[1]);
         let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
-        args.extend([Arg::Real(radius), Arg::Structure(&grid)]);
+        args.extend([Arg::Real(radius), Arg::Grid(&grid)]);
         value_and_gradient(context, &op, &args, 3)
     };
     let counting = Counting::default();
@@ -402,8 +402,7 @@ fn saved_gradients_need_no_search() {
     let context = madelung_cpu::context();
     let grid = HashGrid::build(&context, &r.view(), 1.0, None, None, points.clone()).unwrap();
     let arrays = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(RADIUS)];
-    let args =
-        [&arrays[..], &[Arg::Structure(&queries), Arg::Structure(&points), Arg::Structure(&grid)]].concat();
+    let args = [&arrays[..], &[Arg::Structure(&queries), Arg::Structure(&points), Arg::Grid(&grid)]].concat();
     let saved =
         op.evaluate(&context, &args, &Request { save: Some(&[0]), ..Request::default() }).unwrap().saved;
     let saved: Vec<Option<View<'_>>> = saved.iter().map(|a| a.as_ref().map(Array::view)).collect();
@@ -435,7 +434,7 @@ fn points_that_are_the_queries() {
     let run = |inputs: &[Vec<f64>]| {
         let x = array(DType::F64, &[12, 3], &inputs[0]);
         let grid = open(&x);
-        let args = [Arg::Array(x.view()), Arg::Real(1.1), Arg::Structure(&grid)];
+        let args = [Arg::Array(x.view()), Arg::Real(1.1), Arg::Grid(&grid)];
         value_and_gradient(&madelung_cpu::context(), &op, &args, 1)
     };
     let (value, gradient) = run(&inputs);
@@ -471,7 +470,7 @@ fn a_grid_beside_a_full_list() {
     let pairs = PairList::from_coo(&rows, columns, vec![[0; 3]; 4], 3, 3, Kind::Full).unwrap();
     let grid = open(&r);
     let arrays = [&x, &r, &charge].map(|a| Arg::Array(a.view()));
-    let args = [&arrays[..], &[Arg::Real(1.0), Arg::Structure(&pairs), Arg::Structure(&grid)]].concat();
+    let args = [&arrays[..], &[Arg::Real(1.0), Arg::Structure(&pairs), Arg::Grid(&grid)]].concat();
     // 1, 2 and 1 points; neighbours count three times.
     assert_eq!(op.value(&madelung_cpu::context(), &args).unwrap()[0].to_f64(), [31.0, 305.0, 31.0]);
     let cotangents = [Some(Cotangent::Uniform(1.0))];
@@ -498,7 +497,7 @@ fn counting() {
     let x = array(DType::F64, &[3, 3], &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 5.0, 0.0, 0.0]);
     let r = array(DType::F64, &[2, 3], &[0.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
     let found = |grid: &HashGrid, radius: f64| {
-        let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(radius), Arg::Structure(grid)];
+        let args = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(radius), Arg::Grid(grid)];
         let found = op(false).value(&madelung_cpu::context(), &args).unwrap();
         let half = x.clone().cast(DType::F16);
         let args = [Arg::Array(half.view()), args[1].clone(), args[2].clone(), args[3].clone()];

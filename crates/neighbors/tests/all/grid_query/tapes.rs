@@ -22,7 +22,7 @@ fn record(tape: &mut Tape<'static>, nesting: Nesting, vars: &[Var], grid: &Arc<H
         let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
         args.push(Value::Real(RADIUS));
         args.extend(batches().map(|b| Value::Structure(Arc::new(b))));
-        args.push(Value::Structure(grid));
+        args.push(Value::Grid(grid));
         tape.call(&blur_op(false), args)
     };
     match nesting {
@@ -47,7 +47,7 @@ fn a_tape_differentiates_as_the_op_does() {
         let want = answers(
             &madelung_cpu::context(),
             &blur_op(false),
-            &given.with(Arg::Structure(&*grid)),
+            &given.with(Arg::Grid(&*grid)),
             DType::F64,
             &v,
         );
@@ -87,14 +87,13 @@ fn replays() {
         tape.set(vars[0], array(DType::F64, &shapes()[0], &moved[0])).unwrap();
         tape.replay().unwrap();
         let (given, there) = (Arguments::new(&moved, DType::F64), grid(&moved));
-        let want =
-            blur_op(false).value(&madelung_cpu::context(), &given.with(Arg::Structure(&there))).unwrap();
+        let want = blur_op(false).value(&madelung_cpu::context(), &given.with(Arg::Grid(&there))).unwrap();
         for (y, want) in y.iter().zip(&want) {
             assert_eq!(tape.value(*y).unwrap(), want, "{nesting:?}");
         }
         moved[1][0] += 0.1;
         tape.set(vars[1], array(DType::F64, &shapes()[1], &moved[1])).unwrap();
         let error = tape.replay().unwrap_err().to_string();
-        assert!(error.starts_with("`list`: expected a grid of `r`"), "{error}");
+        assert!(error.starts_with("`list`: expected a grid of the call's points"), "{error}");
     }
 }
