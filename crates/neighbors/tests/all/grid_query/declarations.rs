@@ -106,7 +106,7 @@ fn declarations() {
             .output("out", &["Query", "Feature"])
             .output("moment", &["Query", "3"])
     };
-    says(blur().step(&BLUR_PAIRS).build(), &["blur_pairs::list", "pairs of Query and Point", "Grid"]);
+    says(blur().step(&BLUR_PAIRS).build(), &["blur_pairs::list", "a pair list over Query, Point", "Grid"]);
     assert!(blur().step(&BLUR_GRID).build().is_ok());
     // The number of pairs has no part in the shapes that callers see.
     let edges = || {
