@@ -80,7 +80,8 @@ sanitize:
 	MADELUNG_FENCE=before $(CARGO) test -p madelung --test memory
 	MADELUNG_FENCE=behind $(CARGO) test -p madelung --test memory
 	MADELUNG_FENCE=none $(CARGO) --config 'target."cfg(unix)".runner="$(MEMCHECK)"' test -p madelung --test memory
-	$(CARGO) --config 'target."cfg(unix)".runner="$(MEMCHECK)"' test -p madelung-core -p madelung-kernel-runtime -p madelung-memory --lib --test pairs --test storage --test tape -- --skip accuracy
+	$(CARGO) --config 'target."cfg(unix)".runner="$(MEMCHECK)"' test -p madelung-core -p madelung-kernel-runtime -p madelung-memory --lib -- --skip accuracy
+	$(CARGO) --config 'target."cfg(unix)".runner="$(MEMCHECK)"' test -p madelung-core --test all -- pairs:: storage:: tape::
 
 fuzz:
 	MADELUNG_FUZZ_CALLS=$(CALLS) $(CARGO) test --release --workspace --test fuzz -- --nocapture

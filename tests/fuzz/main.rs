@@ -2,6 +2,8 @@
 //!
 //! A call is made of choices, numbers of which 0 is the plain one, so that what fails shrinks to a call with one thing
 //! wrong. `MADELUNG_FUZZ_CALLS` in the environment says how many calls there are (`make fuzz`).
+//!
+//! A binary of its own: a call that hangs ends its process.
 
 #[path = "../common/mod.rs"]
 mod common;

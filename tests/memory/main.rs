@@ -2,6 +2,8 @@
 //!
 //! Runs as it is with the tests, on the lanes of every instruction set that the processor has, and under memcheck, with
 //! the system's allocator, by `make sanitize`.
+//!
+//! A binary of its own: every allocation of its process has pages and a fence for itself, and a fault ends the process.
 
 #[path = "../common/mod.rs"]
 mod common;

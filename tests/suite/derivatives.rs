@@ -208,7 +208,9 @@ fn record(
                 inputs[n] = Some(x);
                 Value::Var(x)
             }
-            madelung::op::Arg::Array(view) => Value::Ints(Arc::new(view.to_array().expect("an array of the host"))),
+            madelung::op::Arg::Array(view) => {
+                Value::Ints(Arc::new(view.to_array().expect("an array of the host")))
+            }
             madelung::op::Arg::Structure(structure) => Value::Structure(owned(structure)),
             madelung::op::Arg::Grid(_) => unreachable!("no op of the library has a grid"),
             madelung::op::Arg::Real(x) => Value::Real(x),

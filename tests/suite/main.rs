@@ -1,4 +1,5 @@
-//! The facade's integration tests, in one binary.
+//! The facade's integration tests, in one binary. Those of devices are in it: they take turns at the driver that stands in,
+//! which the others do not touch, and look for races in a process that they start themselves.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -10,8 +11,11 @@ mod oracle_checks;
 #[path = "../common/tuning_checks.rs"]
 mod tuning_checks;
 
+mod backends;
 mod bad_input;
 mod clusters;
+mod cuda;
+mod cuda_text;
 mod derivatives;
 mod ewald;
 mod exactness;

@@ -7,6 +7,7 @@ use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::op::{Arg, Cotangent, Op, Request};
 use madelung::pairs::{Kind, PairList};
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// Positions, charges and cells of a batch as arrays of a dtype.
@@ -18,7 +19,8 @@ pub(crate) struct Arrays {
 }
 
 impl Arrays {
-    pub(crate) fn new(systems: &[&System], dtype: DType) -> Self {
+    pub(crate) fn new(systems: &[impl Borrow<System>], dtype: DType) -> Self {
+        let systems: Vec<&System> = systems.iter().map(Borrow::borrow).collect();
         let flat: Vec<f64> = systems.iter().flat_map(|s| s.positions.as_flattened().to_vec()).collect();
         let charges: Vec<f64> = systems.iter().flat_map(|s| s.charges.clone()).collect();
         let cells: Vec<f64> = systems.iter().flat_map(|s| s.cell.as_flattened().to_vec()).collect();

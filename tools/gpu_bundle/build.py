@@ -20,14 +20,8 @@ TARGET = "x86_64-unknown-linux-gnu"
 GLIBC = "2.17"
 MOST = 60_000_000
 """Bytes that the folder may have."""
-PROGRAMS = {
-    "cuda": "ops",
-    "primitives": "primitives",
-    "device": "search",
-    "hash_grid": "grids",
-    "grid_query": "queries",
-}
-"""Test programs in Rust, and what they are called in the bundle."""
+PROGRAMS = {"suite": "ops", "primitives": "primitives", "all": "neighbors"}
+"""Test programs in Rust and their names in the bundle: `suite` is of madelung, `all` of madelung-neighbors."""
 PACKAGES = ("-p", "madelung", "-p", "madelung-cuda", "-p", "madelung-neighbors")
 COPIED = ("tests/python", "tests/data", "benches/python", "examples", "LICENSE-APACHE", "LICENSE-MIT")
 # Wheels for run.sh, which has no network: pure Python, with what they need in the oldest Python.

@@ -1,4 +1,6 @@
 //! The pool in a child process: nothing of the parent's threads is there, and nothing of theirs is waited for.
+//!
+//! A binary of its own: a child has the locks of its parent's other threads as they were, those of other tests too.
 #![cfg(unix)]
 #![expect(unsafe_code, reason = "fork and waitpid")]
 

@@ -1,4 +1,6 @@
 //! Memory of large arrays, which is kept for later ones: counted at the process's allocator.
+//!
+//! A binary of its own: other tests would have that allocator too, and their arrays would be in the cache.
 #![expect(unsafe_code, reason = "an allocator that counts, and a child process")]
 
 use madelung_core::array::kept::{ALIGNMENT, HUGE_PAGE, SMALLEST, bytes, trim};

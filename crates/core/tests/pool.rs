@@ -1,4 +1,7 @@
 //! The thread pool: nested calls, panics, caps, several callers at once, and work too small for threads.
+//!
+//! A binary of its own: threads that never meet would leave the results of other tests unseen, and tests that keep
+//! threads waiting take the processor from others meanwhile.
 
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Scan;

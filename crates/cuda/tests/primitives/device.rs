@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "a stream is used, with addresses of memory that lives long enough")]
 
 use madelung_core::Result;
+use madelung_core::array::{Array, DType, Data};
 use madelung_cuda::primitives::{Queue, Scratch, Status};
 use madelung_cuda::{Block, Device, Graph, Memory, Stream};
 use madelung_stand_in::{Order, UNASKED, calls, install, set_order};
@@ -152,4 +153,25 @@ pub(crate) fn refusing(calls: impl Fn(&Queue)) {
 pub(crate) fn captured(call: impl FnOnce(&Queue) -> Result<()>) -> Result<()> {
     let _turn = turn();
     Graph::capture(stream(), |_| call(&queue())).map(drop)
+}
+
+/// The bytes of an array.
+pub(crate) fn bytes(array: &Array) -> Vec<u8> {
+    match array.view().data() {
+        Data::F16(d) => d.iter().flat_map(|x| x.to_bits().to_ne_bytes()).collect(),
+        Data::BF16(d) => d.iter().flat_map(|x| x.to_bits().to_ne_bytes()).collect(),
+        Data::F32(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        Data::F64(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        Data::I32(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        Data::I64(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        Data::Device(_) => panic!("an array of the host"),
+    }
+}
+
+/// The numbers of an array of one of the types that kernels compute in.
+pub(crate) fn numbers(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    match dtype {
+        DType::F32 => bytes.as_chunks().0.iter().map(|x| f32::from_ne_bytes(*x).into()).collect(),
+        _ => bytes.as_chunks().0.iter().map(|x| f64::from_ne_bytes(*x)).collect(),
+    }
 }

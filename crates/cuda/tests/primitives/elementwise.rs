@@ -1,25 +1,13 @@
-use crate::device::{Buffer, StatusWord, refusing, same_each_time};
-use crate::{eighths, mixed, reals, refused};
-use madelung_core::array::{Array, DType, Data};
+use crate::device::{Buffer, StatusWord, bytes, refusing, same_each_time};
+use crate::primitives::{eighths, mixed, reals};
+use crate::refused;
+use madelung_core::array::{Array, DType};
 use madelung_core::runtime::Reason;
 use madelung_cuda::primitives::{
     Integer, Length, Status, WeightOf, Weights, add, cast, check_finite, fill, poison, scale_rows,
 };
 
 const REALS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
-
-/// The bytes of an array.
-fn bytes(array: &Array) -> Vec<u8> {
-    match array.view().data() {
-        Data::F16(d) => d.iter().flat_map(|x| x.to_bits().to_ne_bytes()).collect(),
-        Data::BF16(d) => d.iter().flat_map(|x| x.to_bits().to_ne_bytes()).collect(),
-        Data::F32(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-        Data::F64(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-        Data::I32(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-        Data::I64(d) => d.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-        Data::Device(_) => panic!("an array of the host"),
-    }
-}
 
 fn array(dtype: DType, x: &[f64]) -> Array {
     Array::from_f64(DType::F64, &[x.len()], x).unwrap().cast(dtype).unwrap()

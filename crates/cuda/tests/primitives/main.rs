@@ -1,31 +1,17 @@
-//! The primitives of the CUDA backend, on the stand-in for a device, against the CPU's and against plain loops.
+//! The primitives of the CUDA backend, on the stand-in for a device, against plain loops: the suite of all backends, and
+//! calls that no other backend has.
 #![cfg(target_os = "linux")]
 
 mod device;
 mod elementwise;
 mod fft;
+#[path = "../../../../tests/common/primitives.rs"]
+mod primitives;
 mod reduce;
 mod scan;
 mod sort;
+mod suite;
 mod transpose;
-
-/// Reproducible pseudorandom numbers.
-fn mixed(n: usize) -> impl Iterator<Item = u64> {
-    (0..n as u64).map(|i| {
-        let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-    })
-}
-
-/// Multiples of 1/8 between −100 and 100: their sums are exact, in any order.
-fn eighths(n: usize) -> Vec<f64> {
-    mixed(n).map(|x| (x >> 40) as f64 % 1601.0 / 8.0 - 100.0).collect()
-}
-
-/// Reproducible reals between −1 and 1.
-fn reals(n: usize) -> Vec<f64> {
-    mixed(n).map(|x| (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0).collect()
-}
 
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: madelung_core::Result<T>, argument: &str) {
@@ -40,7 +26,7 @@ fn no_two_threads_race() {
         "elementwise::rows",
         "reduce::partial_sums",
         "scan::the_true",
-        "sort::bounds",
+        "suite::sorted_keys",
         "transpose::entries",
     ]);
 }

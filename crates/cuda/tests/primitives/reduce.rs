@@ -1,121 +1,15 @@
 use crate::device::{Buffer, refusing, same_each_time, scratch};
-use crate::{eighths, mixed, reals, refused};
+use crate::primitives::{self, eighths, offsets, summed};
+use crate::refused;
 use madelung_core::array::DType;
 use madelung_cuda::primitives::{
     Integer, Length, Segments, TARGETS, Target, reduce_partials, reduce_scratch, segmented_broadcast,
     segmented_sum,
 };
 
-trait Real: Copy + Default + PartialEq + std::fmt::Debug {
-    const TYPE: DType;
-    fn of(x: f64) -> Self;
-}
-impl Real for f32 {
-    const TYPE: DType = DType::F32;
-    fn of(x: f64) -> Self {
-        x as Self
-    }
-}
-impl Real for f64 {
-    const TYPE: DType = DType::F64;
-    fn of(x: f64) -> Self {
-        x
-    }
-}
-
-fn typed<T: Real>(x: &[f64]) -> Vec<T> {
-    x.iter().map(|x| T::of(*x)).collect()
-}
-
-/// Lengths of segments: one alone, many short ones, and all that can meet at the borders of chunks.
-fn cases() -> Vec<Vec<usize>> {
-    let short = mixed(700).map(|x| (x % 12) as usize).collect();
-    let borders = vec![1024, 0, 1025, 3000, 1, 2048, 700, 0, 33, 8, 9];
-    vec![vec![], vec![0, 0], vec![1], vec![5000], short, borders]
-}
-
-fn offsets(lengths: &[usize]) -> Vec<i32> {
-    let mut offsets = vec![0];
-    offsets.extend(lengths.iter().scan(0, |sum, n| {
-        *sum += *n as i32;
-        Some(*sum)
-    }));
-    offsets
-}
-
 fn segments(offsets: &Buffer<i32>, rows: usize) -> Segments {
     Segments::Offsets { offsets: offsets.address(), count: offsets.len() - 1, rows }
 }
-
-fn sums<T: Real>(values: &[T], width: usize, lengths: &[usize]) -> Vec<T> {
-    let rows = values.len() / width;
-    same_each_time(
-        || {
-            (
-                Buffer::of(values),
-                Buffer::of(&offsets(lengths)),
-                Buffer::of(&vec![T::default(); lengths.len() * width]),
-                scratch(reduce_scratch(rows, width)),
-            )
-        },
-        |queue, (values, offsets, sums, room)| {
-            let segments = segments(offsets, rows);
-            segmented_sum(queue, T::TYPE, values.address(), width, segments, sums.address(), room.scratch())
-        },
-        |(_, _, sums, _)| sums.read(),
-    )
-}
-
-/// Row by row, one component after the other.
-fn summed(values: &[f64], width: usize, lengths: &[usize]) -> Vec<f64> {
-    let mut sums = vec![0.0; lengths.len() * width];
-    let mut rows = values.chunks_exact(width);
-    for (sums, n) in sums.chunks_exact_mut(width).zip(lengths) {
-        for row in rows.by_ref().take(*n) {
-            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
-        }
-    }
-    sums
-}
-
-#[test]
-fn sums_are_those_of_the_rows() {
-    for lengths in cases() {
-        for width in [1, 2, 3, 9, 20] {
-            let values = eighths(lengths.iter().sum::<usize>() * width);
-            let expected = summed(&values, width, &lengths);
-            assert_eq!(sums::<f32>(&typed(&values), width, &lengths), typed::<f32>(&expected));
-            if width != 2 {
-                assert_eq!(sums::<f64>(&values, width, &lengths), expected);
-            }
-        }
-    }
-    // More than a warp has one segment each of.
-    let lengths: Vec<usize> = mixed(6000).map(|x| (x % 3) as usize).collect();
-    let values = eighths(lengths.iter().sum());
-    assert_eq!(sums::<f64>(&values, 1, &lengths), summed(&values, 1, &lengths));
-}
-
-#[test]
-fn a_segment_has_the_same_bits_in_any_company() {
-    for width in [1, 3, 9] {
-        for rows in [7, 100, 1024, 2500] {
-            let values = reals(rows * width);
-            let alone = sums::<f64>(&values, width, &[rows]);
-            for before in [1, 1000, 1024] {
-                let mut all = reals((before + rows + 2 * FEW_SEGMENTS) * width);
-                all[before * width..(before + rows) * width].copy_from_slice(&values);
-                let mut lengths = vec![before, rows];
-                lengths.resize(2 + 2 * FEW_SEGMENTS, 1);
-                all.truncate(lengths.iter().sum::<usize>() * width);
-                assert_eq!(sums::<f64>(&all, width, &lengths)[width..2 * width], alone, "{rows} {width}");
-            }
-        }
-    }
-}
-
-/// Enough of them for warps that take several at once.
-const FEW_SEGMENTS: usize = 2200;
 
 #[test]
 fn all_rows_are_one_segment() {
@@ -137,38 +31,9 @@ fn all_rows_are_one_segment() {
 }
 
 #[test]
-fn rows_get_their_segments_values() {
-    fn check<T: Real>(lengths: &[usize], width: usize) {
-        let values: Vec<T> = typed(&reals(lengths.len() * width));
-        let rows: usize = lengths.iter().sum();
-        let expected: Vec<T> = (0..lengths.len())
-            .flat_map(|s| std::iter::repeat_n(&values[s * width..(s + 1) * width], lengths[s]))
-            .flatten()
-            .copied()
-            .collect();
-        let got = same_each_time(
-            || {
-                let to = vec![T::default(); rows * width];
-                (Buffer::of(&values), Buffer::of(&offsets(lengths)), Buffer::of(&to))
-            },
-            |queue, (values, offsets, to)| {
-                let segments = segments(offsets, rows);
-                segmented_broadcast(queue, T::TYPE, values.address(), width, segments, to.address())
-            },
-            |(.., to)| to.read(),
-        );
-        assert_eq!(got, expected);
-    }
-    for lengths in cases() {
-        check::<f32>(&lengths, 3);
-        check::<f64>(&lengths, 1);
-    }
-}
-
-#[test]
 fn partial_sums_go_to_their_places() {
     const COLUMNS: usize = 12;
-    for lengths in cases() {
+    for lengths in primitives::segments() {
         let systems = lengths.len();
         let rows: usize = lengths.iter().sum();
         let values = eighths(rows * COLUMNS);

@@ -1,5 +1,6 @@
 use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
-use crate::{mixed, refused};
+use crate::primitives::mixed;
+use crate::refused;
 use madelung_core::runtime::Reason;
 use madelung_core::structure::pairs::{Kind, PairList, Transpose};
 use madelung_cuda::primitives::{Integer, Length, List, Transposed, transpose, transpose_scratch};

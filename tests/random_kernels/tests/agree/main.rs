@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod by_chance;
 mod given;
-#[path = "../../../cuda_text/host.rs"]
+#[path = "../../../suite/cuda_text/host.rs"]
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod host;
 #[path = "../../../common/parts.rs"]

@@ -1,0 +1,12 @@
+//! The tests of madelung-core that may share a process, as one binary: each binary more links the crate once more.
+
+mod channels;
+mod clusters;
+mod functions;
+mod imperative;
+mod linear_steps;
+mod mesh;
+mod pairs;
+mod storage;
+mod support;
+mod tape;

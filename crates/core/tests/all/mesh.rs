@@ -1,0 +1,324 @@
+//! Spreading to and gathering from a mesh through an op: values against sums over all nodes, adjointness, and
+//! derivatives against finite differences.
+
+use crate::support::{array, dot, wiggles};
+use madelung_core::array::{Array, DType};
+use madelung_core::backend::Context;
+use madelung_core::backend::pool::{Serial, Threads};
+use madelung_core::op::{Arg, Linear, Op};
+use madelung_core::structure::Batch;
+use madelung_core::structure::Mesh;
+use madelung_core::tape::{Tape, Value, Var};
+use std::sync::Arc;
+
+madelung_core::kernels! {
+    /// Charges to the nodes around their atoms.
+    #[kernel]
+    fn spread(
+        i: Atom,
+        u: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        atoms: &Batch<Atom, System>,
+        mesh: &Mesh<System, Node>,
+        density: &mut [Real; Node],
+    ) {
+        for (node, weight) in mesh.around(atoms.of(i), u[i]) {
+            density[node] += weight * charges[i];
+        }
+    }
+
+    /// The potential of the nodes around an atom.
+    #[kernel]
+    fn gather(
+        i: Atom,
+        u: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        potential: &[Real; Node],
+        atoms: &Batch<Atom, System>,
+        mesh: &Mesh<System, Node>,
+        energy: &mut [Real; Atom],
+    ) {
+        let mut phi = 0.0;
+        for (node, weight) in mesh.around(atoms.of(i), u[i]) {
+            phi += weight * potential[node];
+        }
+        energy[i] = charges[i] * phi;
+    }
+
+    /// A factor per wave.
+    #[kernel]
+    fn convolve(
+        w: Wave,
+        re: &[Real; Wave],
+        im: &[Real; Wave],
+        influence: &[Real; Wave],
+        product_re: &mut [Real; Wave],
+        product_im: &mut [Real; Wave],
+    ) {
+        product_re[w] = influence[w] * re[w];
+        product_im[w] = influence[w] * im[w];
+    }
+}
+
+fn spread_op() -> Arc<Op> {
+    Op::new("test", "spread", 1)
+        .real("u", &["Atom", "3"])
+        .real("charges", &["Atom"])
+        .batch("atoms", "Atom", "System")
+        .mesh("mesh", "System", "Node", "Wave")
+        .output("density", &["Node"])
+        .step(&SPREAD)
+        .build()
+        .unwrap()
+}
+
+fn gather_op() -> Arc<Op> {
+    Op::new("test", "gather", 1)
+        .real("u", &["Atom", "3"])
+        .real("charges", &["Atom"])
+        .real("potential", &["Node"])
+        .batch("atoms", "Atom", "System")
+        .mesh("mesh", "System", "Node", "Wave")
+        .output("energy", &["Atom"])
+        .step(&GATHER)
+        .build()
+        .unwrap()
+}
+
+/// Smooth particle-mesh in small: spread, convolve, gather.
+fn mesh_energy_op() -> Arc<Op> {
+    Op::new("test", "mesh_energy", 1)
+        .real("u", &["Atom", "3"])
+        .real("charges", &["Atom"])
+        .real("influence", &["Wave"])
+        .batch("atoms", "Atom", "System")
+        .mesh("mesh", "System", "Node", "Wave")
+        .output("energy", &["Atom"])
+        .scratch("density", &["Node"])
+        .scratch("re", &["Wave"])
+        .scratch("im", &["Wave"])
+        .scratch("product_re", &["Wave"])
+        .scratch("product_im", &["Wave"])
+        .scratch("potential", &["Node"])
+        .step(&SPREAD)
+        .linear(Linear::RealFft, &["mesh", "density", "re", "im"])
+        .step(&CONVOLVE)
+        .linear(Linear::InverseRealFft, &["mesh", "product_re", "product_im", "potential"])
+        .step(&GATHER)
+        .build()
+        .unwrap()
+}
+
+const SIZES: [usize; 3] = [6, 7, 9];
+const NODES: usize = 378;
+const WAVES: usize = 210;
+const PTR: [i32; 4] = [0, 9, 9, 16];
+const ATOMS: usize = 16;
+const SYSTEMS: usize = 3;
+
+/// Fractional coordinates, some far outside.
+fn coordinates() -> Vec<f64> {
+    wiggles(3 * ATOMS, 0.4).iter().enumerate().map(|(n, x)| 0.9 * x + ((n * 7) % 11) as f64 - 5.0).collect()
+}
+
+/// M_p by its recursion in p (Essmann et al. 1995, eq. 4.1), from M_2.
+fn spline(p: usize, x: f64) -> f64 {
+    if p == 2 {
+        return (1.0 - (x - 1.0).abs()).max(0.0);
+    }
+    let n = p as f64;
+    (x * spline(p - 1, x) + (n - x) * spline(p - 1, x - 1.0)) / (n - 1.0)
+}
+
+/// Every node's weight: all images of the node, summed.
+fn weights(p: usize, u: &[f64]) -> Vec<f64> {
+    let axis = |a: usize, k: usize| -> f64 {
+        let size = SIZES[a] as f64;
+        (-8..=8).map(|n| spline(p, size * (u[a] + f64::from(n)) - k as f64)).sum()
+    };
+    (0..NODES)
+        .map(|n| {
+            axis(0, n / (SIZES[1] * SIZES[2])) * axis(1, n / SIZES[2] % SIZES[1]) * axis(2, n % SIZES[2])
+        })
+        .collect()
+}
+
+struct Setting {
+    u: Array,
+    charges: Array,
+    atoms: Batch<'static>,
+    mesh: Mesh,
+}
+
+impl Setting {
+    fn new(order: usize) -> Self {
+        Self {
+            u: array(&[ATOMS, 3], &coordinates()),
+            charges: array(&[ATOMS], &wiggles(ATOMS, 0.8)),
+            atoms: Batch::from_ptr(&PTR[..]).unwrap(),
+            mesh: Mesh::new(SIZES, order, SYSTEMS).unwrap(),
+        }
+    }
+
+    fn spread(&self, context: &Context<'_>) -> Vec<f64> {
+        let (u, q) = (Arg::Array(self.u.view()), Arg::Array(self.charges.view()));
+        let args = [u, q, Arg::Structure(&self.atoms), Arg::Structure(&self.mesh)];
+        spread_op().value(context, &args).unwrap()[0].to_f64().unwrap()
+    }
+
+    fn gather(&self, potential: &Array) -> Vec<f64> {
+        let (u, q) = (Arg::Array(self.u.view()), Arg::Array(self.charges.view()));
+        let args =
+            [u, q, Arg::Array(potential.view()), Arg::Structure(&self.atoms), Arg::Structure(&self.mesh)];
+        gather_op().value(&madelung_cpu::context(), &args).unwrap()[0].to_f64().unwrap()
+    }
+}
+
+#[test]
+fn spreading_and_gathering_are_sums_over_all_nodes() {
+    for order in 2..=6 {
+        let s = Setting::new(order);
+        let (u, q) = (s.u.to_f64().unwrap(), s.charges.to_f64().unwrap());
+        let potential = wiggles(SYSTEMS * NODES, 1.9);
+        let (mut density, mut energy) = (vec![0.0; SYSTEMS * NODES], vec![0.0; ATOMS]);
+        for i in 0..ATOMS {
+            let first = s.atoms.of(i) * NODES;
+            for (n, w) in weights(order, &u[3 * i..3 * i + 3]).into_iter().enumerate() {
+                density[first + n] += w * q[i];
+                energy[i] += w * q[i] * potential[first + n];
+            }
+        }
+        // Coordinates up to 6 cells away, in units of 9 nodes: the fraction loses the digits of 54.
+        let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
+        let found = s.spread(&madelung_cpu::context());
+        assert!(close(&found, &density), "order {order}");
+        assert!(close(&s.gather(&array(&[SYSTEMS * NODES], &potential)), &energy), "order {order}");
+        // Nothing is lost, and ⟨spread q, V⟩ = ⟨q, gather V⟩.
+        for b in 0..SYSTEMS {
+            let (atoms, nodes) = (s.atoms.members(b), b * NODES..(b + 1) * NODES);
+            assert!((found[nodes].iter().sum::<f64>() - q[atoms].iter().sum::<f64>()).abs() < 1e-13);
+        }
+        let left: f64 = found.iter().zip(&potential).map(|(d, v)| d * v).sum();
+        assert!((left - energy.iter().sum::<f64>()).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let (atoms, mesh) = (Batch::single(20_000).unwrap(), Mesh::new([20, 24, 18], 5, 1).unwrap());
+    let u = array(&[20_000, 3], &wiggles(60_000, 0.1));
+    let charges = array(&[20_000], &wiggles(20_000, 0.2));
+    let of = |dtype: DType, context: &Context<'_>| {
+        let (u, charges) = (u.cast(dtype).unwrap(), charges.cast(dtype).unwrap());
+        let args =
+            [Arg::Array(u.view()), Arg::Array(charges.view()), Arg::Structure(&atoms), Arg::Structure(&mesh)];
+        spread_op().value(context, &args).unwrap().remove(0)
+    };
+    let (two, five) = (Threads::new(2), Threads::new(5));
+    let exact = of(DType::F64, &madelung_cpu::context()).to_f64().unwrap();
+    for dtype in [DType::F64, DType::F32] {
+        let serial = of(dtype, &madelung_cpu::context().with_pool(&Serial));
+        for pool in [&two, &five] {
+            assert!(of(dtype, &madelung_cpu::context().with_pool(pool)).equals(&serial).unwrap());
+        }
+        // A node has what about 300 charges below 1 add, and coordinates are rounded, in units of up to 24 nodes.
+        let eps = if dtype == DType::F32 { 2f64.powi(-24) } else { 0.0 };
+        assert!(
+            serial.to_f64().unwrap().iter().zip(&exact).all(|(a, b)| (a - b).abs() <= 24.0 * 300.0 * eps)
+        );
+    }
+}
+
+#[test]
+fn a_system_has_the_same_bits_alone_and_in_a_batch() {
+    let s = Setting::new(5);
+    let together = s.spread(&madelung_cpu::context());
+    for b in 0..SYSTEMS {
+        let atoms = s.atoms.members(b);
+        let (u, q) = (s.u.to_f64().unwrap(), s.charges.to_f64().unwrap());
+        let alone = Setting {
+            u: array(&[atoms.len(), 3], &u[3 * atoms.start..3 * atoms.end]),
+            charges: array(&[atoms.len()], &q[atoms.clone()]),
+            atoms: Batch::single(atoms.len()).unwrap(),
+            mesh: Mesh::new(SIZES, 5, 1).unwrap(),
+        };
+        assert_eq!(alone.spread(&madelung_cpu::context()), together[b * NODES..(b + 1) * NODES]);
+    }
+}
+
+/// ⟨w, energy⟩, its gradient by coordinates, charges and influence, and the gradient of ⟨v, gradient⟩.
+type Derivatives = (f64, Vec<Vec<f64>>, Vec<Vec<f64>>);
+
+fn derivatives(order: usize, inputs: &[Vec<f64>; 3], v: Option<&[Vec<f64>; 3]>) -> Derivatives {
+    let mut tape = Tape::new(madelung_cpu::context());
+    let shapes = [vec![ATOMS, 3], vec![ATOMS], vec![SYSTEMS * WAVES]];
+    let vars: Vec<Var> = inputs.iter().zip(&shapes).map(|(x, s)| tape.input(array(s, x))).collect();
+    let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
+    args.push(Value::Structure(Arc::new(Batch::from_ptr(&PTR[..]).unwrap())));
+    args.push(Value::Structure(Arc::new(Mesh::new(SIZES, order, SYSTEMS).unwrap())));
+    let energy = tape.call(&mesh_energy_op(), args).unwrap()[0];
+    let weights = wiggles(ATOMS, 3.3);
+    let value = dot(&tape.value(energy).unwrap().to_f64().unwrap(), &weights);
+    let w = tape.constant(array(&[ATOMS], &weights));
+    let first: Vec<Var> =
+        tape.differentiate(&[(energy, w)], &vars).unwrap().into_iter().map(Option::unwrap).collect();
+    let of = |tape: &Tape<'_>, v: &Var| tape.value(*v).unwrap().to_f64().unwrap();
+    let gradient = first.iter().map(|g| of(&tape, g)).collect();
+    let second = v.map_or(vec![], |v| {
+        let seeds: Vec<(Var, Var)> =
+            (0..3).map(|n| (first[n], tape.constant(array(&shapes[n], &v[n])))).collect();
+        tape.differentiate(&seeds, &vars).unwrap().iter().map(|g| of(&tape, &g.unwrap())).collect()
+    });
+    (value, gradient, second)
+}
+
+#[test]
+fn a_particle_mesh_energy_has_two_derivatives() {
+    // Five continuous derivatives: as many as finite differences of fourth order of a gradient need.
+    let order = 6;
+    let influence = wiggles(SYSTEMS * WAVES, 0.2).iter().map(|x| 0.01 * (1.2 + x)).collect();
+    let inputs = [coordinates(), wiggles(ATOMS, 0.8), influence];
+    let (scale, along) = ([0.02, 0.5, 0.01], |phase: f64| {
+        let of = |n: usize| wiggles(inputs[n].len(), phase + n as f64);
+        [of(0), of(1), of(2)]
+    });
+    let (u, v) = (along(2.0), along(5.0));
+    let (value, gradient, second) = derivatives(order, &inputs, Some(&v));
+    let h = 1e-3;
+    for by in 0..3 {
+        let at = |t: f64| {
+            let mut moved = inputs.clone();
+            moved[by].iter_mut().zip(&u[by]).for_each(|(x, u)| *x += t * scale[by] * u);
+            let (value, gradient, _) = derivatives(order, &moved, None);
+            (value, (0..3).map(|n| dot(&gradient[n], &v[n])).sum::<f64>())
+        };
+        let p = [-2.0, -1.0, 1.0, 2.0].map(|t| at(t * h));
+        let difference = |f: &dyn Fn(&(f64, f64)) -> f64| {
+            (f(&p[0]) - 8.0 * f(&p[1]) + 8.0 * f(&p[2]) - f(&p[3])) / (12.0 * h)
+        };
+        let (found, expected) = (scale[by] * dot(&gradient[by], &u[by]), difference(&|p| p.0));
+        let size = expected.abs().max(0.01 * value.abs());
+        assert!((found - expected).abs() < 1e-8 * size, "gradient {by}: {found} {expected}");
+        let (found, expected) = (scale[by] * dot(&second[by], &u[by]), difference(&|p| p.1));
+        let size = expected.abs().max(0.01 * (0..3).map(|n| dot(&gradient[n], &v[n])).sum::<f64>().abs());
+        assert!((found - expected).abs() < 1e-6 * size, "second {by}: {found} {expected}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let s = Setting::new(4);
+    let call = |mesh: &Mesh| {
+        let args = [
+            Arg::Array(s.u.view()),
+            Arg::Array(s.charges.view()),
+            Arg::Structure(&s.atoms),
+            Arg::Structure(mesh),
+        ];
+        spread_op().value(&madelung_cpu::context(), &args).unwrap_err().to_string()
+    };
+    let error = call(&Mesh::new(SIZES, 4, 2).unwrap());
+    assert!(error.contains("`mesh`") && error.contains("System"), "{error}");
+    let error = Mesh::new([6, 3, 9], 4, 1).unwrap_err().to_string();
+    assert!(error.starts_with("`mesh`: expected three sizes ≥ the spline order, 4"), "{error}");
+}

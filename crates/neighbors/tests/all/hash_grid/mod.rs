@@ -1,0 +1,368 @@
+//! The grid against every image of every point, tried one by one.
+
+#[cfg(target_os = "linux")]
+mod device;
+
+use madelung_core::array::View;
+use madelung_core::backend::Context;
+use madelung_core::backend::pool::{Serial, Threads};
+use madelung_core::structure::Batch;
+use madelung_core::structure::pairs::{Kind, PairList};
+use madelung_neighbors::grid::{HashGrid, Nearest};
+use proptest::prelude::*;
+
+type Point = [f64; 3];
+type Cells = [[f64; 3]; 3];
+
+/// (i, j, S, d)
+type Found = (usize, usize, [i32; 3], f64);
+
+/// r_ij = r_j − r_i + S · cell, as the conventions have it.
+fn distance(q: Point, r: Point, s: [i32; 3], cell: &Cells) -> f64 {
+    let s = s.map(f64::from);
+    let d: [f64; 3] =
+        std::array::from_fn(|c| (r[c] - q[c]) + (s[0] * cell[0][c] + s[1] * cell[1][c] + s[2] * cell[2][c]));
+    (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt()
+}
+
+/// Points or queries of several systems.
+#[derive(Clone, Debug)]
+struct Set {
+    at: Vec<Point>,
+    ptr: Vec<i32>,
+}
+
+impl Set {
+    fn batch(&self) -> Batch<'static> {
+        Batch::from_ptr(self.ptr.clone()).expect("a batch")
+    }
+
+    fn view(&self) -> View<'_> {
+        View::from(&self.at[..])
+    }
+}
+
+/// The periodic rows of a cell, and their pseudo-inverse: the lattice coordinates nearest to a vector.
+fn lateral(cell: &Cells, pbc: [bool; 3]) -> ([Point; 3], [Point; 3]) {
+    let open: Cells = std::array::from_fn(|k| if pbc[k] { cell[k] } else { [0.0; 3] });
+    let inverse = nalgebra::Matrix3::from_fn(|r, c| open[r][c]).pseudo_inverse(1e-9).expect("an inverse");
+    (open, std::array::from_fn(|k| std::array::from_fn(|c| inverse[(c, k)])))
+}
+
+/// Every image along periodic axes that can be within `reach`, and some that are not.
+fn all(queries: &Set, points: &Set, cells: &[Cells], pbc: [bool; 3], reach: f64) -> Vec<Found> {
+    let (of, members) = (queries.batch(), points.batch());
+    let mut found = vec![];
+    for (i, q) in queries.at.iter().enumerate() {
+        let (cell, inverse) = lateral(&cells[of.of(i)], pbc);
+        for j in members.members(of.of(i)) {
+            let range = |k: usize| {
+                if !pbc[k] {
+                    return 0..=0;
+                }
+                let length = inverse[k].iter().map(|x| x * x).sum::<f64>().sqrt();
+                let middle: f64 = (0..3).map(|c| (q[c] - points.at[j][c]) * inverse[k][c]).sum();
+                let most = reach * length + 0.01;
+                (middle - most).ceil() as i32..=(middle + most).floor() as i32
+            };
+            for x in range(0) {
+                for y in range(1) {
+                    for z in range(2) {
+                        let s = [x, y, z];
+                        found.push((i, j, s, distance(*q, points.at[j], s, &cell)));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+fn entries(list: &PairList<'_>) -> Vec<(usize, usize, [i32; 3])> {
+    list.iter().collect()
+}
+
+fn within(all: &[Found], radius: f64) -> Vec<(usize, usize, [i32; 3])> {
+    all.iter().filter(|f| f.3 <= radius).map(|f| (f.0, f.1, f.2)).collect()
+}
+
+fn closest(all: &[Found], queries: usize, k: usize, fill: i32) -> Nearest {
+    let (mut indices, mut distances, mut shifts, mut counts) = (vec![], vec![], vec![], vec![]);
+    for i in 0..queries {
+        let mut mine: Vec<&Found> = all.iter().filter(|f| f.0 == i).collect();
+        mine.sort_by(|a, b| a.3.total_cmp(&b.3).then((a.1, a.2).cmp(&(b.1, b.2))));
+        counts.push(mine.len().min(k) as i32);
+        for n in 0..k {
+            let f = mine.get(n);
+            indices.push(f.map_or(fill, |f| f.1 as i32));
+            distances.push(f.map_or(f64::INFINITY, |f| f.3));
+            shifts.push(f.map_or([0; 3], |f| f.2));
+        }
+    }
+    Nearest { indices, distances, shifts, counts }
+}
+
+fn cell() -> impl Strategy<Value = Cells> {
+    prop::array::uniform3(prop::array::uniform3(-4.0..4.0f64)).prop_filter("flat", |c| {
+        let lengths: f64 = c.iter().map(|a| a.iter().map(|x| x * x).sum::<f64>().sqrt()).product();
+        let det = nalgebra::Matrix3::from_fn(|r, k| c[r][k]).determinant();
+        det.abs() > 0.3 * lengths && c.iter().all(|a| a.iter().map(|x| x * x).sum::<f64>() > 2.0)
+    })
+}
+
+/// Coordinates, many of them equal, on the borders of cells, or far away.
+fn coordinate() -> impl Strategy<Value = f64> {
+    prop_oneof![6 => -6.0..6.0f64, 2 => (-8i32..8).prop_map(|x| f64::from(x) / 2.0), 1 => -60.0..60.0f64]
+}
+
+fn set(systems: usize, most: usize) -> impl Strategy<Value = Set> {
+    prop::collection::vec(prop::collection::vec(prop::array::uniform3(coordinate()), 0..most), systems)
+        .prop_map(|all| {
+            let mut set = Set { at: vec![], ptr: vec![0] };
+            for system in all {
+                set.at.extend(system);
+                set.ptr.push(set.at.len() as i32);
+            }
+            set
+        })
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    points: Set,
+    moved: Vec<Point>,
+    queries: Set,
+    cells: Vec<Cells>,
+    pbc: [bool; 3],
+    radius: f64,
+    cell_size: f64,
+    k: usize,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    (1usize..4).prop_flat_map(|systems| {
+        let cells = prop::collection::vec(cell(), systems);
+        let sizes = (0.0..3.5f64, 0.2..5.0f64, 0usize..9);
+        let moved = prop::collection::vec(prop::array::uniform3(coordinate()), 30);
+        (set(systems, 10), moved, set(systems, 6), cells, prop::array::uniform3(any::<bool>()), sizes)
+            .prop_map(|(points, moved, queries, cells, pbc, (radius, cell_size, k))| Case {
+                moved: moved[..points.at.len()].to_vec(),
+                points,
+                queries,
+                cells,
+                pbc,
+                radius,
+                cell_size,
+                k,
+            })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn finds_what_brute_force_finds(case in case()) {
+        let Case { points, moved, queries, cells, pbc, radius, cell_size, k } = case;
+        let context = madelung_cpu::context();
+        let build = |set: &Set| {
+            HashGrid::build(&context, &set.view(), cell_size, Some(&cells), Some(&[pbc]), set.batch()).expect("a grid")
+        };
+        let reach = 6.0;
+        let every = all(&queries, &points, &cells, pbc, reach);
+        let mut grid = build(&points);
+        let list = grid.query(&context, &queries.view(), &queries.batch(), radius).expect("a list");
+        prop_assert_eq!(list.kind(), Kind::Directed);
+        let mut expected = within(&every, radius);
+        expected.sort_unstable();
+        prop_assert_eq!(entries(&list), expected);
+        // The oracle has all images within its reach, and without periodic axes all points.
+        let nearest = grid.nearest(&context, &queries.view(), &queries.batch(), k, Some(-1)).expect("the nearest");
+        let expected = closest(&every, queries.at.len(), k, -1);
+        for i in 0..queries.at.len() {
+            let row = i * k..(i + 1) * k;
+            let complete = pbc == [false; 3] || expected.distances[row.clone()].iter().all(|d| *d < reach);
+            if complete {
+                prop_assert_eq!(nearest.counts[i], expected.counts[i]);
+                prop_assert_eq!(&nearest.indices[row.clone()], &expected.indices[row.clone()]);
+                prop_assert_eq!(&nearest.distances[row.clone()], &expected.distances[row.clone()]);
+                prop_assert_eq!(&nearest.shifts[row.clone()], &expected.shifts[row]);
+            }
+        }
+        // Moved points, in the memory of the first grid.
+        let moved = Set { at: moved, ..points };
+        grid.rebuild(&context, &moved.view()).expect("the grid again");
+        for radius in [radius, 0.0, 1.0] {
+            let [again, anew] = [&grid, &build(&moved)]
+                .map(|g| g.query(&context, &queries.view(), &queries.batch(), radius).expect("a list"));
+            prop_assert_eq!(entries(&again), entries(&anew));
+        }
+    }
+}
+
+const CUBE: Cells = [[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 4.0]];
+
+fn one(at: &[Point]) -> Set {
+    Set { at: at.to_vec(), ptr: vec![0, at.len() as i32] }
+}
+
+fn grid(points: &Set, cell_size: f64, cell: Option<&[Cells]>) -> HashGrid {
+    HashGrid::build(&madelung_cpu::context(), &points.view(), cell_size, cell, None, points.batch())
+        .expect("a grid")
+}
+
+#[test]
+fn the_radius_is_inclusive_and_ties_go_by_index_and_image() {
+    // A simple cubic lattice of edge 2, four points to an edge of the box.
+    let lattice: Vec<Point> =
+        (0..8).map(|n| [n & 1, n >> 1 & 1, n >> 2].map(|x| 2.0 * f64::from(x))).collect();
+    let points = one(&lattice);
+    let (context, grid) = (madelung_cpu::context(), grid(&points, 1.0, Some(&[CUBE])));
+    let query = one(&[[0.0; 3]]);
+    let count =
+        |radius: f64| grid.query(&context, &query.view(), &query.batch(), radius).expect("a list").len();
+    // Shells of a simple cubic lattice: 1, 6, 12, 8, 6.
+    let shells = [(0.0, 1), (2.0, 7), (8f64.sqrt(), 19), (12f64.sqrt(), 27), (4.0, 33)];
+    for (radius, n) in shells {
+        assert_eq!(count(radius), n, "{radius}");
+        assert_eq!(
+            count(radius * (1.0 - 1e-15)),
+            if radius == 0.0 { 1 } else { shells[shells.iter().position(|s| s.1 == n).unwrap() - 1].1 }
+        );
+    }
+    let n = grid.nearest(&context, &query.view(), &query.batch(), 7, None).expect("the nearest");
+    assert_eq!(n.indices, [0, 1, 1, 2, 2, 4, 4]);
+    assert_eq!(n.shifts, [[0; 3], [-1, 0, 0], [0; 3], [0, -1, 0], [0; 3], [0, 0, -1], [0; 3]]);
+    assert_eq!(n.distances, [0.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
+    let far = grid.nearest(&context, &query.view(), &query.batch(), 33, None).expect("the nearest");
+    assert_eq!(far.distances[27..], [4.0; 6]);
+}
+
+#[test]
+fn too_few_points_are_an_error_or_padding() {
+    let points = one(&[[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]);
+    let (context, grid) = (madelung_cpu::context(), grid(&points, 0.5, None));
+    let query = one(&[[0.0; 3], [3.5, 0.0, 0.0]]);
+    let error =
+        grid.nearest(&context, &query.view(), &query.batch(), 3, None).expect_err("two points").to_string();
+    assert!(error.starts_with("`k`: expected at most 2, the points that query 0 has"), "{error}");
+    let n = grid.nearest(&context, &query.view(), &query.batch(), 3, Some(2)).expect("padded");
+    assert_eq!((n.indices, n.counts), (vec![0, 1, 2, 1, 0, 2], vec![2, 2]));
+    assert_eq!(n.distances, [1.0, 3.0, f64::INFINITY, 0.5, 2.5, f64::INFINITY]);
+    assert!(
+        grid.nearest(&context, &query.view(), &query.batch(), 3, Some(1))
+            .expect_err("an index")
+            .to_string()
+            .starts_with("`fill_value`")
+    );
+    let none = one(&[]);
+    let empty =
+        HashGrid::build(&context, &none.view(), 1.0, Some(&[CUBE]), None, none.batch()).expect("a grid");
+    assert!(empty.query(&context, &query.view(), &query.batch(), 2.0).expect("a list").is_empty());
+    let n = empty.nearest(&context, &query.view(), &query.batch(), 1, Some(-5)).expect("padding");
+    assert_eq!(n.indices, [-5, -5]);
+    assert!(grid.query(&context, &none.view(), &none.batch(), 2.0).expect("a list").is_empty());
+    assert!(
+        grid.nearest(&context, &none.view(), &none.batch(), 2, None).expect("nothing").indices.is_empty()
+    );
+}
+
+/// Points that are all in one cell, spread over 10¹² of them, and both.
+fn clusters() -> [Vec<Point>; 3] {
+    let clustered: Vec<Point> =
+        (0..400).map(|n| [f64::from(n % 20) * 1e-3, f64::from(n / 20) * 1e-3, 0.0]).collect();
+    let scattered: Vec<Point> = (0..400)
+        .map(|n| {
+            let t = f64::from(n);
+            [1e9 * (0.7 * t).sin(), 1e9 * (1.3 * t).cos(), 1e9 * (2.1 * t).sin()]
+        })
+        .collect();
+    let mixed = [clustered.clone(), scattered.clone()].concat();
+    [clustered, scattered, mixed]
+}
+
+#[test]
+fn memory_and_time_follow_the_points() {
+    let context = madelung_cpu::context();
+    for at in clusters() {
+        let points = one(&at);
+        let grid = grid(&points, 1.0, None);
+        let every = all(&points, &points, &[CUBE], [false; 3], 0.0);
+        for radius in [0.0015, 2.0, 3e8] {
+            let list = grid.query(&context, &points.view(), &points.batch(), radius).expect("a list");
+            assert_eq!(entries(&list), within(&every, radius), "{radius}");
+        }
+        let n = grid.nearest(&context, &points.view(), &points.batch(), 5, None).expect("the nearest");
+        assert_eq!(n, closest(&every, at.len(), 5, -1));
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_cells_threads_or_dtype() {
+    let at: Vec<Point> = (0..700)
+        .map(|n| {
+            let t = f64::from(n);
+            [5.0 * (0.7 * t).sin(), 7.0 * (1.3 * t).cos(), 2.0 * (2.1 * t).sin()].map(|x| f64::from(x as f32))
+        })
+        .collect();
+    let points = one(&at);
+    let cells = [[[4.0, 0.5, 0.0], [-1.0, 5.0, 0.3], [0.2, 0.0, -6.0]]];
+    let search = |cell_size: f64, context: &Context<'_>, view: &View<'_>| {
+        let grid =
+            HashGrid::build(context, view, cell_size, Some(&cells), None, points.batch()).expect("a grid");
+        let list = grid.query(context, view, &points.batch(), 1.3).expect("a list");
+        (entries(&list), grid.nearest(context, view, &points.batch(), 12, None).expect("the nearest"))
+    };
+    let threads = Threads::new(3);
+    let serial = madelung_cpu::context().with_pool(&Serial);
+    let first = search(1.3, &serial, &points.view());
+    for cell_size in [0.21, 1.3, 40.0] {
+        assert_eq!(search(cell_size, &madelung_cpu::context().with_pool(&threads), &points.view()), first);
+    }
+    let floats: Vec<[f32; 3]> = at.iter().map(|r| r.map(|x| x as f32)).collect();
+    assert_eq!(search(1.0, &serial, &View::from(&floats[..])), first);
+}
+
+#[test]
+fn a_capacity_says_what_is_needed() {
+    let points = one(&[[0.0; 3], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);
+    let (context, grid) = (madelung_cpu::context(), grid(&points, 1.0, None));
+    let capped = |capacity| {
+        grid.query_capped(&context, &points.view(), &points.batch(), 1.0, capacity).expect("counts")
+    };
+    assert_eq!(entries(&capped(7).list.expect("a list")).len(), 7);
+    let short = capped(6);
+    assert_eq!(short.neighbor_ptr, [0, 2, 5, 7]);
+    assert_eq!(
+        short.list.expect_err("too little room").to_string(),
+        "`capacity`: expected at least 7, the number of pairs, got 6"
+    );
+}
+
+#[test]
+fn bad_input_is_named() {
+    let context = madelung_cpu::context();
+    let points = one(&[[0.0; 3], [1.0, 0.0, 0.0]]);
+    let build = |at: &[Point], size: f64| {
+        let set = one(at);
+        HashGrid::build(&context, &set.view(), size, Some(&[CUBE]), None, points.batch()).map(|_| ())
+    };
+    let names = |result: madelung_core::Result<()>, name: &str| {
+        let error = result.expect_err(name).to_string();
+        assert!(error.starts_with(&format!("`{name}`")), "{error}");
+    };
+    names(build(&points.at, 0.0), "cell_size");
+    names(build(&points.at, f64::NAN), "cell_size");
+    names(build(&points.at[..1], 1.0), "points");
+    names(build(&[[0.0; 3], [f64::INFINITY, 0.0, 0.0]], 1.0), "points");
+    names(build(&[[0.0; 3], [1e300, 0.0, 0.0]], 1.0), "points");
+    let grid = grid(&points, 1.0, Some(&[CUBE]));
+    let query = |at: &[Point], batch: &Batch<'_>, radius: f64| {
+        grid.query(&context, &View::from(at), batch, radius).map(|_| ())
+    };
+    names(query(&points.at, &points.batch(), -1.0), "radius");
+    names(query(&points.at, &points.batch(), f64::INFINITY), "radius");
+    names(query(&points.at, &points.batch(), 1e9), "radius");
+    names(query(&points.at, &Batch::from_ptr(vec![0, 1, 2]).expect("a batch"), 1.0), "batch_idx");
+    names(query(&[[f64::NAN; 3], [0.0; 3]], &points.batch(), 1.0), "queries");
+    names(query(&points.at[..1], &points.batch(), 1.0), "queries");
+}

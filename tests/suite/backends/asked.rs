@@ -1,0 +1,127 @@
+//! The same questions to several backends, and how far their answers may be apart.
+
+use super::calls::{Input, Question};
+use super::noise::{Noise, SIZE};
+use crate::common::numeric::{rms, rms_difference};
+use madelung::array::{Array, DType};
+use madelung::backend::Context;
+use madelung::electrostatics::registry;
+use madelung::op::{Evaluated, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// 45 rounding units of the result, or of what goes into it. Special functions take a dozen of them: those of Rust
+/// and those of C++ differ.
+pub(crate) const F64_BOUND: f64 = 1e-14;
+
+/// As many rounding units as in f64, rounded up.
+pub(crate) const F32_BOUND: f64 = 1e-5;
+
+/// Every question to every op about every input.
+pub(crate) fn each(inputs: &[Input], mut ask: impl FnMut(&Asked<'_>)) {
+    for op in registry().iter() {
+        let mut seen = BTreeSet::new();
+        for input in inputs {
+            // An op without pairs does not care which list there is.
+            let systems = input.name.split(',').next().expect("a name").to_string();
+            if !Input::has_pairs(op) && !seen.insert(systems) {
+                continue;
+            }
+            let outputs = &op.value(&madelung::cpu::context(), &input.args(op)).expect("a value");
+            for question in &input.questions(op) {
+                ask(&Asked { op, input, question, outputs });
+            }
+        }
+    }
+}
+
+pub(crate) fn arrays(e: &Evaluated) -> impl Iterator<Item = Vec<f64>> {
+    e.values.iter().chain(&e.gradients).map(|a| a.to_f64().unwrap())
+}
+
+/// A question, asked of one backend after the other.
+pub(crate) struct Asked<'a> {
+    pub(crate) op: &'a Op,
+    pub(crate) input: &'a Input,
+    pub(crate) question: &'a Question,
+    pub(crate) outputs: &'a [Array],
+}
+
+impl Asked<'_> {
+    pub(crate) fn ask(&self, context: &Context<'_>) -> Evaluated {
+        let result = self.question.ask(self.op, context, &self.input.args(self.op), self.outputs);
+        result.unwrap_or_else(|e| panic!("{} on {}: {e}", self.what(), context.backend.name()))
+    }
+
+    pub(crate) fn what(&self) -> String {
+        format!("{}: {}: {}", self.op.name, self.input.name, self.question.title)
+    }
+
+    /// The same numbers in f64.
+    pub(crate) fn exactly(&self, ask: impl FnOnce(&Asked<'_>)) {
+        let (input, question) = (self.input.cast(DType::F64), self.question.cast(DType::F64));
+        let outputs: Vec<Array> = self.outputs.iter().map(|o| o.cast(DType::F64).unwrap()).collect();
+        ask(&Asked { op: self.op, input: &input, question: &question, outputs: &outputs });
+    }
+
+    /// How much each array changes, in RMS, where all inputs of all kernels change, in units of their change.
+    fn sensitivity(&self) -> Vec<f64> {
+        let exact = self.ask(&madelung::cpu::context());
+        let mut largest = vec![0.0; arrays(&exact).count()];
+        for seed in 0..8 {
+            let noise = Noise::new(seed);
+            let moved = self.ask(&Context { backend: &noise, ..madelung::cpu::context() });
+            for (s, (a, b)) in largest.iter_mut().zip(arrays(&moved).zip(arrays(&exact))) {
+                *s = rms_difference(&a, &b).max(*s * SIZE) / SIZE;
+            }
+        }
+        largest
+    }
+}
+
+/// The worst of every op and member, and what it was.
+#[derive(Default)]
+pub(crate) struct Worst(BTreeMap<(String, &'static str), Entry>);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry {
+    /// The largest error of an element, in units of the RMS of its array.
+    of_rms: f64,
+    /// The same, in units of what the array is sensitive to where that is larger.
+    of_scale: f64,
+    what: String,
+}
+
+impl Worst {
+    /// Compares two results; `exact` is the question in f64, for where its own size is not the measure.
+    pub(crate) fn note(&mut self, bound: f64, got: &Evaluated, want: &Evaluated, exact: &Asked<'_>) {
+        assert_eq!(arrays(got).count(), arrays(want).count());
+        let mut sensitivity = None;
+        let entry = self.0.entry((exact.op.name.clone(), exact.question.member)).or_default();
+        for (n, (got, want)) in arrays(got).zip(arrays(want)).enumerate() {
+            assert_eq!(got.len(), want.len());
+            let error = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let in_units = |scale: f64| if error == 0.0 { 0.0 } else { error / scale };
+            let of_rms = in_units(rms(&want));
+            let of_scale = if of_rms <= bound {
+                of_rms
+            } else {
+                let sensitivity = sensitivity.get_or_insert_with(|| exact.sensitivity());
+                in_units(rms(&want).max(sensitivity[n]))
+            };
+            entry.of_rms = entry.of_rms.max(of_rms);
+            if of_scale >= entry.of_scale {
+                entry.of_scale = of_scale;
+                entry.what = format!("{}; {}", exact.input.name, exact.question.title);
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_below(&self, bound: f64) {
+        for ((op, member), e) in &self.0 {
+            println!("{op:32} {member}  {:7.1e}  {:7.1e}  {}", e.of_rms, e.of_scale, e.what);
+        }
+        let beyond: Vec<_> = self.0.iter().filter(|(_, e)| e.of_scale > bound).collect();
+        assert!(beyond.is_empty(), "beyond {bound:e}: {beyond:#?}");
+    }
+}

@@ -1,0 +1,319 @@
+//! Systems, lists and requests: whatever an op of the registry can be asked.
+
+use crate::common::systems::{SplitMix64, System, left_handed_cell, random_system, triclinic_cell};
+use crate::support::Arrays;
+use madelung::Result;
+use madelung::array::{Array, DType, View};
+use madelung::backend::Context;
+use madelung::backend::pool::Serial;
+use madelung::batch::Batch;
+use madelung::electrostatics::kvectors::miller_indices_batch;
+use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
+use madelung::pairs::{Kind, PairList};
+use madelung_core::runtime::{Form, Member};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const CUTOFF: f64 = 5.5;
+const K_CUTOFF: f64 = 3.0;
+
+/// A batch of charges, with a value for every argument that an op may have.
+pub(crate) struct Input {
+    pub(crate) name: String,
+    arrays: BTreeMap<&'static str, Array>,
+    atoms: Batch<'static>,
+    waves: Batch<'static>,
+    pairs: PairList<'static>,
+}
+
+/// One system of more rows than a block has threads, and a batch of a left-handed cell, an empty one, a single charge
+/// and a charged one; each with every kind of list.
+pub(crate) fn inputs(dtype: DType) -> Vec<Input> {
+    let one = [random_system(1, 40, triclinic_cell(900.0), 0.0, 1.2)];
+    let several = [
+        random_system(2, 11, left_handed_cell(240.0), 0.0, 1.2),
+        random_system(3, 0, triclinic_cell(200.0), 0.0, 1.2),
+        random_system(4, 1, triclinic_cell(150.0), 1.0, 1.2),
+        random_system(5, 9, triclinic_cell(190.0), 1.5, 1.2),
+    ];
+    let with_lists = |name, systems: &[System]| {
+        lists(&full_list(systems, dtype))
+            .map(|(list, pairs)| Input::new(&format!("{name}, {list}"), systems, dtype, pairs))
+    };
+    with_lists("one system", &one).into_iter().chain(with_lists("a batch", &several)).collect()
+}
+
+/// One system whose rows have 0, 1, 31, 32, 33 and 500 pairs, in turn.
+pub(crate) fn uneven_rows(dtype: DType) -> Input {
+    let systems = [random_system(6, 14, triclinic_cell(300.0), 0.0, 1.2)];
+    let n = systems[0].charges.len();
+    // Near images first, so that long rows have pairs on both sides of the cutoff.
+    let images = (0..125).map(|k: usize| [k, k / 5, k / 25].map(|n| [0, 1, -1, 2, -2][n % 5]));
+    let others = |i: usize| images.clone().flat_map(move |s| (0..n).map(move |j| (i, j, s)));
+    let is_itself = |(i, j, s): &(usize, usize, [i32; 3])| i == j && *s == [0; 3];
+    let lengths = [0, 1, 31, 32, 33, 500].into_iter().cycle();
+    let pairs: Vec<_> =
+        (0..n).zip(lengths).flat_map(|(i, m)| others(i).filter(|p| !is_itself(p)).take(m)).collect();
+    let list = PairList::from_coo(
+        &pairs.iter().map(|p| p.0 as i32).collect::<Vec<_>>(),
+        pairs.iter().map(|p| p.1 as i32).collect::<Vec<_>>(),
+        pairs.iter().map(|p| p.2).collect::<Vec<_>>(),
+        n,
+        n,
+        Kind::Directed,
+    );
+    Input::new("uneven rows, directed list", &systems, dtype, list.expect("a list"))
+}
+
+/// It reaches beyond the cutoff, so that the kernels' own test of the distance decides.
+fn full_list(systems: &[System], dtype: DType) -> PairList<'static> {
+    Arrays::new(systems, dtype).system().neighbor_list(CUTOFF + 0.4, &Serial).expect("a list")
+}
+
+/// The same pairs as each kind of list; the directed one lacks some of them in one direction, some in both.
+fn lists(full: &PairList<'static>) -> [(&'static str, PairList<'static>); 4] {
+    let n = full.columns();
+    let matrix = full.to_matrix(None, -1).expect("a matrix");
+    let shape = [n, matrix.width];
+    let padded = PairList::from_matrix(matrix.neighbor_matrix, shape, matrix.shifts, -1, n, Kind::Full);
+    let some: Vec<_> = full.iter().filter(|(i, j, _)| (i + 2 * j) % 3 != 0).collect();
+    let rows: Vec<i32> = some.iter().map(|(i, ..)| *i as i32).collect();
+    let columns: Vec<i32> = some.iter().map(|(_, j, _)| *j as i32).collect();
+    let shifts: Vec<[i32; 3]> = some.iter().map(|(.., s)| *s).collect();
+    let directed = PairList::from_coo(&rows, columns, shifts, n, n, Kind::Directed);
+    // A half list as an op may be given it: nothing is promised about the way back.
+    let half = full.to_half().expect("a half list").into_owned().into_csr();
+    let half = PairList::from_csr(half.neighbor_ptr, half.others, half.shifts, n, Kind::Directed);
+    [
+        ("full list", full.clone()),
+        ("padded full list", padded.expect("a list")),
+        ("half list", half.expect("a list")),
+        ("directed list", directed.expect("a list")),
+    ]
+}
+
+impl Input {
+    fn new(name: &str, systems: &[System], dtype: DType, pairs: PairList<'static>) -> Self {
+        let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
+        let (miller, ptr) = miller_indices_batch(&cells, &[K_CUTOFF]).expect("wave vectors");
+        let alphas: Vec<f64> = (0..systems.len()).map(|b| 0.45 + 0.06 * b as f64).collect();
+        let given = Arrays::new(systems, dtype);
+        let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
+        let arrays = BTreeMap::from([
+            ("positions", given.positions),
+            ("charges", given.charges),
+            ("cell", given.cell),
+            ("alpha", Array::from_f64(dtype, &[systems.len()], &alphas).expect("a shape that fits")),
+            ("miller", View::from(miller.as_slice()).to_array().unwrap()),
+        ]);
+        Self { name: name.into(), arrays, atoms, waves, pairs }
+    }
+
+    /// Whether nothing is added to the partners of pairs.
+    pub(crate) fn gathers(&self) -> bool {
+        self.pairs.kind() == Kind::Full
+    }
+
+    /// The same in another dtype; f64 has every number that f32 has.
+    pub(crate) fn cast(&self, dtype: DType) -> Self {
+        let cast = |(name, a): (&&'static str, &Array)| match a.dtype() {
+            DType::I32 => (*name, a.try_clone().unwrap()),
+            _ => (*name, a.cast(dtype).unwrap()),
+        };
+        Self {
+            name: self.name.clone(),
+            arrays: self.arrays.iter().map(cast).collect(),
+            atoms: self.atoms.clone(),
+            waves: self.waves.clone(),
+            pairs: self.pairs.clone(),
+        }
+    }
+
+    /// The arguments of an op.
+    ///
+    /// # Panics
+    /// Where it has one that is not known here: then it belongs to the others.
+    pub(crate) fn args(&self, op: &Op) -> Vec<Arg<'_>> {
+        op.args
+            .iter()
+            .map(|spec| match (&spec.kind, spec.name.as_str()) {
+                (ArgKind::Real { zero: true, .. }, _) => Arg::Zero,
+                (ArgKind::Real { .. } | ArgKind::Ints { .. }, name) if self.arrays.contains_key(name) => {
+                    Arg::Array(self.arrays[name].view())
+                }
+                (ArgKind::Batch { .. }, "atoms") => Arg::Structure(&self.atoms),
+                (ArgKind::Batch { .. }, "waves") => Arg::Structure(&self.waves),
+                (ArgKind::Pairs { .. }, "pairs") => Arg::Structure(&self.pairs),
+                (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
+                (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
+                (kind, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
+            })
+            .collect()
+    }
+
+    /// Whether an op sees the pair list.
+    pub(crate) fn has_pairs(op: &Op) -> bool {
+        op.args.iter().any(|a| matches!(a.kind, ArgKind::Pairs { .. }))
+    }
+
+    /// A tangent of each differentiable argument that `which` wants.
+    fn direction(&self, op: &Op, seed: u64, which: impl Fn(&str) -> bool) -> Vec<Option<Arc<Array>>> {
+        let mut rng = SplitMix64(seed);
+        let dtype = self.arrays["positions"].dtype();
+        let tangent = |(n, spec): (usize, &madelung::op::ArgSpec)| {
+            let shape = match spec.name.as_str() {
+                "strain" => self.arrays["cell"].shape(),
+                name => self.arrays.get(name).map_or(&[][..], Array::shape),
+            };
+            let numbers: Vec<f64> = (0..shape.iter().product()).map(|_| rng.uniform(-0.5, 0.5)).collect();
+            let wanted = op.is_differentiable(n) && which(&spec.name);
+            wanted.then(|| Arc::new(Array::from_f64(dtype, shape, &numbers).expect("a shape that fits")))
+        };
+        op.args.iter().enumerate().map(tangent).collect()
+    }
+
+    /// Every member of an op's family, in every way that has a form of its own or a way of its own to one.
+    pub(crate) fn questions(&self, op: &Op) -> Vec<Question> {
+        let names: Vec<&str> = (0..op.args.len())
+            .filter(|n| op.is_differentiable(*n))
+            .map(|n| op.args[n].name.as_str())
+            .collect();
+        let alone = |name: &'_ str| {
+            let name = name.to_string();
+            move |n: &str| n == name
+        };
+        let all = |_: &str| true;
+        let ask = |member, title: &str| Question { member, title: title.into(), ..Question::default() };
+        let mut asked = vec![Question { values: true, ..ask("F0", "value") }];
+        let u = self.direction(op, 11, all);
+        let v = self.direction(op, 12, all);
+        asked.push(Question { directions: vec![u.clone()], ..ask("F1", "along everything") });
+        asked.push(Question {
+            directions: vec![u.clone(), v.clone()],
+            ..ask("F2", "along everything, twice")
+        });
+        for name in &names {
+            let one = self.direction(op, 13, alone(name));
+            let title = format!("along {name}");
+            asked.push(Question { directions: vec![one.clone()], ..ask("F1", &title) });
+            asked.push(Question {
+                directions: vec![one, v.clone()],
+                ..ask("F2", &format!("{title}, then everything"))
+            });
+        }
+        let mut sets = gradient_sets(op);
+        sets.insert((0..op.args.len()).filter(|n| op.is_differentiable(*n)).collect());
+        sets.extend(names.iter().filter_map(|n| op.arg(n)).map(|n| BTreeSet::from([n])));
+        for gradients in sets {
+            let title: Vec<&str> = gradients.iter().map(|n| op.args[*n].name.as_str()).collect();
+            let title = title.join(", ");
+            for weights in [Weights::Uniform, Weights::PerRow] {
+                let title = format!("by {title}, {weights:?}");
+                let of = |values, directions, member| Question {
+                    values,
+                    directions,
+                    weights,
+                    gradients: gradients.iter().copied().collect(),
+                    ..ask(member, &title)
+                };
+                asked.push(of(true, vec![], "G0"));
+                asked.push(of(false, vec![], "G0"));
+                asked.push(of(false, vec![u.clone()], "G1"));
+                for name in &names {
+                    asked.push(of(false, vec![self.direction(op, 14, alone(name))], "G1"));
+                }
+            }
+        }
+        asked
+    }
+}
+
+/// The sets of arguments for which a kernel of the op has a form of its own.
+fn gradient_sets(op: &Op) -> BTreeSet<BTreeSet<usize>> {
+    let set = |buffers: &[usize], form: &Form| -> Option<BTreeSet<usize>> {
+        let set: BTreeSet<usize> = form.gradients?.iter().map(|p| buffers[*p]).collect();
+        (form.member == Member::Gradient && set.iter().all(|b| *b < op.args.len())).then_some(set)
+    };
+    op.steps()
+        .iter()
+        .filter_map(|s| Some((s.kernel()?, &s.buffers)))
+        .flat_map(|(k, buffers)| k.forms.iter().filter_map(|f| set(buffers, f)).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The cotangents of a question.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) enum Weights {
+    #[default]
+    None,
+    Uniform,
+    PerRow,
+}
+
+/// A request that owns its arrays.
+#[derive(Clone, Default)]
+pub(crate) struct Question {
+    pub(crate) member: &'static str,
+    pub(crate) title: String,
+    values: bool,
+    directions: Vec<Vec<Option<Arc<Array>>>>,
+    weights: Weights,
+    gradients: Vec<usize>,
+}
+
+impl Question {
+    /// The same in another dtype.
+    pub(crate) fn cast(&self, dtype: DType) -> Self {
+        let cast = |d: &Vec<Option<Arc<Array>>>| {
+            d.iter().map(|a| a.as_ref().map(|a| Arc::new(a.cast(dtype).unwrap()))).collect()
+        };
+        Self { directions: self.directions.iter().map(cast).collect(), ..self.clone() }
+    }
+
+    /// Asks it. `rows`: the shape of the outputs.
+    pub(crate) fn ask(
+        &self,
+        op: &Op,
+        context: &Context<'_>,
+        args: &[Arg<'_>],
+        outputs: &[Array],
+    ) -> Result<Evaluated> {
+        self.ask_by(outputs, &mut |request| op.evaluate(context, args, request))
+    }
+
+    /// Asks it of whoever evaluates.
+    pub(crate) fn ask_by(
+        &self,
+        outputs: &[Array],
+        evaluate: &mut dyn FnMut(&Request<'_, '_>) -> Result<Evaluated>,
+    ) -> Result<Evaluated> {
+        let views: Vec<Vec<Option<View<'_>>>> = self
+            .directions
+            .iter()
+            .map(|d| d.iter().map(|a| a.as_ref().map(|a| a.view())).collect())
+            .collect();
+        let directions: Vec<&[Option<View<'_>>]> = views.iter().map(Vec::as_slice).collect();
+        let weights: Vec<Array> = outputs.iter().map(weights_for).collect();
+        let cotangents: Vec<Option<Cotangent<'_>>> = match self.weights {
+            Weights::None => vec![],
+            Weights::Uniform => vec![Some(Cotangent::Uniform(-0.75)); outputs.len()],
+            Weights::PerRow => weights.iter().map(|w| Some(Cotangent::Array(w.view()))).collect(),
+        };
+        let request = Request {
+            values: self.values,
+            directions: &directions,
+            cotangents: &cotangents,
+            gradients: &self.gradients,
+            ..Request::default()
+        };
+        evaluate(&request)
+    }
+}
+
+/// Numbers that f32 has as well.
+fn weights_for(output: &Array) -> Array {
+    let mut rng = SplitMix64(15);
+    let numbers: Vec<f64> =
+        output.to_f64().unwrap().iter().map(|_| f64::from(rng.uniform(-1.0, 1.0) as f32)).collect();
+    Array::from_f64(output.dtype(), output.shape(), &numbers).expect("a shape that fits")
+}

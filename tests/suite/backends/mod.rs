@@ -1,0 +1,55 @@
+//! One suite for every backend: each op of the registry with every member of its family, against the processor.
+
+pub(crate) mod asked;
+pub(crate) mod calls;
+pub(crate) mod noise;
+
+use asked::{Asked, F32_BOUND, F64_BOUND, Worst, each};
+use calls::Input;
+use madelung::array::DType;
+use madelung::backend::Context;
+use madelung::op::Evaluated;
+
+/// The members of an op's family.
+pub(crate) const MEMBERS: [&str; 5] = ["F0", "F1", "F2", "G0", "G1"];
+
+/// A backend under test.
+pub(crate) trait Answers {
+    fn answer(&self, asked: &Asked<'_>) -> Evaluated;
+}
+
+impl Answers for Context<'_> {
+    fn answer(&self, asked: &Asked<'_>) -> Evaluated {
+        asked.ask(self)
+    }
+}
+
+/// Asserts that a backend gives in f64 what the processor gives.
+#[track_caller]
+pub(crate) fn agrees(backend: &impl Answers, inputs: &[Input]) {
+    let mut worst = Worst::default();
+    each(inputs, |asked| {
+        worst.note(F64_BOUND, &backend.answer(asked), &madelung::cpu::context().answer(asked), asked);
+    });
+    worst.assert_below(F64_BOUND);
+}
+
+/// Asserts that some members in f32 are near those of the processor in f64, at the same numbers.
+#[track_caller]
+pub(crate) fn floats_agree(backend: &impl Answers, inputs: &[Input], members: &[&str]) {
+    let mut worst = Worst::default();
+    each(inputs, |asked| {
+        if members.contains(&asked.question.member) {
+            let got = backend.answer(asked);
+            asked.exactly(|exact| {
+                worst.note(F32_BOUND, &got, &madelung::cpu::context().answer(exact), exact);
+            });
+        }
+    });
+    worst.assert_below(F32_BOUND);
+}
+
+#[test]
+fn floats_of_the_processor_are_as_good_as_floats_are() {
+    floats_agree(&madelung::cpu::context(), &calls::inputs(DType::F32), &MEMBERS);
+}
