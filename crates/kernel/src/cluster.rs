@@ -9,7 +9,7 @@
 //! The form has two phases: the sums of all rows over clusters of columns, and then what follows the loop, row by row.
 
 use crate::ir::{
-    Acc, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators,
+    Acc, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators, filtered,
 };
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -104,8 +104,8 @@ pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
     let body = b.close();
     let used = used(&b, &body);
     b.push(Stmt::For { id: loop_id, range: Range::Pairs { list, row }, body });
-    let kept = only_used(b.stmts(), &used, row);
-    b.set_stmts(kept);
+    let is_needed = |s: &Stmt| !matches!(s, Stmt::Let(v) if *v != row && !used.contains(v));
+    b.set_stmts(filtered(b.stmts().to_vec(), &is_needed));
     let (positions, cell) = pair_vector(kernel, part.index, &b, &used)?;
     let packed: BTreeSet<Packed> = used
         .iter()
@@ -186,28 +186,11 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
                     depends.insert(*v);
                 }
             }
-            Stmt::Contribute { .. } | Stmt::DeclareChannels(..) => {}
-            Stmt::For { range: Range::Pairs { .. }, .. } => {}
-            Stmt::Declare(_, v)
-            | Stmt::DeclareBest(_, v)
-            | Stmt::Accumulate(_, v)
-            | Stmt::AccumulateChannel { value: v, .. }
-            | Stmt::Raise { value: v, .. }
-            | Stmt::Store { value: v, .. } => {
-                if depends.contains(v) {
-                    return false;
-                }
-            }
-            Stmt::For { body, .. } => {
-                if reads_any(src, body, m, &depends) {
-                    return false;
-                }
-            }
-            Stmt::If { condition, then, otherwise } => {
-                if depends.contains(condition)
-                    || reads_any(src, then, m, &depends)
-                    || reads_any(src, otherwise, m, &depends)
-                {
+            Stmt::Contribute { .. } | Stmt::For { range: Range::Pairs { .. }, .. } => {}
+            s => {
+                let mut reads = false;
+                s.for_each_arg(|v| reads |= depends.contains(&v));
+                if reads || s.blocks().into_iter().any(|block| reads_any(src, block, m, &depends)) {
                     return false;
                 }
             }
@@ -218,20 +201,9 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
 
 fn reads_any(src: &Body, stmts: &[Stmt], m: Acc, values: &HashSet<Val>) -> bool {
     let mut any = false;
-    crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Let(v) => {
-            any |= matches!(src.op(*v), Op::Read(n) if *n == m);
-            src.op(*v).for_each_arg(|a| any |= values.contains(&a));
-        }
-        Stmt::Declare(_, v)
-        | Stmt::DeclareBest(_, v)
-        | Stmt::Accumulate(_, v)
-        | Stmt::AccumulateChannel { value: v, .. }
-        | Stmt::Raise { value: v, .. }
-        | Stmt::Store { value: v, .. }
-        | Stmt::Contribute { value: v, .. } => any |= values.contains(v),
-        Stmt::If { condition, .. } => any |= values.contains(condition),
-        Stmt::For { .. } | Stmt::DeclareChannels(..) => {}
+    crate::ir::for_each(stmts, &mut |s| {
+        any |= matches!(s, Stmt::Let(v) if *src.op(*v) == Op::Read(m));
+        src.for_each_use(s, |v| any |= values.contains(&v));
     });
     any
 }
@@ -292,17 +264,7 @@ impl<'a> Pair<'a> {
             ref op if op.of_loop().is_some() || op.of_acc().is_some() => return None,
             Op::Load { role, .. } if role.has(Role::HIDDEN) => return None,
             op => {
-                let mut whole = true;
-                let op = op.map_args(|a| match self.value(a, exchanged) {
-                    Some(n) => n,
-                    None => {
-                        whole = false;
-                        a
-                    }
-                });
-                if !whole {
-                    return None;
-                }
+                let op = op.try_map_args(|a| self.value(a, exchanged).ok_or(())).ok()?;
                 self.b.copy_op(op, self.src.ty(v))
             }
         };
@@ -325,17 +287,6 @@ fn used(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
         }
     }
     used
-}
-
-/// The statements without the values that nothing needs.
-fn only_used(stmts: &[Stmt], used: &BTreeSet<Val>, row: Val) -> Vec<Stmt> {
-    let needed = |s: &&Stmt| !matches!(s, Stmt::Let(v) if *v != row && !used.contains(v));
-    let kept = stmts.iter().filter(needed).cloned();
-    kept.map(|s| match s {
-        Stmt::For { id, range, body } => Stmt::For { id, range, body: only_used(&body, used, row) },
-        s => s,
-    })
-    .collect()
 }
 
 /// A power of two that both sides of a pair are multiplied by may wait for the sums: no bit changes.

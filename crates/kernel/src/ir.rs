@@ -173,6 +173,109 @@ pub enum Stmt {
     },
 }
 
+impl Stmt {
+    /// The accumulator that the statement declares or changes.
+    pub fn acc(&self) -> Option<Acc> {
+        match *self {
+            Stmt::Declare(m, _)
+            | Stmt::Accumulate(m, _)
+            | Stmt::DeclareBest(m, _)
+            | Stmt::Raise { acc: m, .. }
+            | Stmt::DeclareChannels(m, _)
+            | Stmt::AccumulateChannel { sum: m, .. } => Some(m),
+            _ => None,
+        }
+    }
+
+    /// The statement with another accumulator.
+    #[must_use]
+    pub fn with_acc(mut self, other: Acc) -> Self {
+        match &mut self {
+            Stmt::Declare(m, _)
+            | Stmt::Accumulate(m, _)
+            | Stmt::DeclareBest(m, _)
+            | Stmt::Raise { acc: m, .. }
+            | Stmt::DeclareChannels(m, _)
+            | Stmt::AccumulateChannel { sum: m, .. } => *m = other,
+            _ => {}
+        }
+        self
+    }
+
+    /// Whether the statement declares an accumulator.
+    pub fn is_declaration(&self) -> bool {
+        matches!(self, Stmt::Declare(..) | Stmt::DeclareBest(..) | Stmt::DeclareChannels(..))
+    }
+
+    /// The blocks in the statement; empty ones where it has fewer than two.
+    pub fn blocks(&self) -> [&[Stmt]; 2] {
+        match self {
+            Stmt::For { body, .. } => [body, &[]],
+            Stmt::If { then, otherwise, .. } => [then, otherwise],
+            _ => [&[], &[]],
+        }
+    }
+
+    /// Calls `f` on every value the statement reads, without those of the op that a `Let` defines and those in blocks.
+    pub fn for_each_arg(&self, mut f: impl FnMut(Val)) {
+        match self {
+            Stmt::Let(_) => {}
+            Stmt::For { range, .. } => range.for_each_arg(f),
+            Stmt::If { condition, .. } => f(*condition),
+            simple => {
+                let _ = simple.map_args(|v| {
+                    f(v);
+                    v
+                });
+            }
+        }
+    }
+
+    /// [`Stmt::map_args`], or why an argument can not be replaced.
+    pub fn try_map_args<E>(&self, f: impl FnMut(Val) -> Result<Val, E>) -> Result<Self, E> {
+        all_mapped(f, |f| self.map_args(f))
+    }
+
+    /// A statement that neither defines a value nor has blocks, with its arguments replaced.
+    #[must_use]
+    pub fn map_args(&self, mut f: impl FnMut(Val) -> Val) -> Self {
+        use Stmt::*;
+        match *self {
+            Declare(m, v) => Declare(m, f(v)),
+            Accumulate(m, v) => Accumulate(m, f(v)),
+            DeclareBest(m, v) => DeclareBest(m, f(v)),
+            Raise { acc, value, place } => Raise { acc, value: f(value), place: f(place) },
+            DeclareChannels(m, dim) => DeclareChannels(m, dim),
+            AccumulateChannel { sum, channel, value } => {
+                AccumulateChannel { sum, channel: f(channel), value: f(value) }
+            }
+            Store { param, role, component, channel, value } => {
+                Store { param, role, component, channel: channel.map(&mut f), value: f(value) }
+            }
+            Contribute { param, role, row, component, channel, value } => {
+                let (row, channel) = (row.map(&mut f), channel.map(&mut f));
+                Contribute { param, role, row, component, channel, value: f(value) }
+            }
+            Let(_) | For { .. } | If { .. } => unreachable!("not a simple statement: {self:?}"),
+        }
+    }
+}
+
+/// The result of `map_args`, given a function that may fail.
+fn all_mapped<T, E>(
+    mut f: impl FnMut(Val) -> Result<Val, E>,
+    map_args: impl FnOnce(&mut dyn FnMut(Val) -> Val) -> T,
+) -> Result<T, E> {
+    let mut error = None;
+    let mapped = map_args(&mut |v| {
+        f(v).unwrap_or_else(|e| {
+            error = Some(e);
+            v
+        })
+    });
+    error.map_or(Ok(mapped), Err)
+}
+
 /// A parameter.
 #[derive(Clone, Debug)]
 pub struct Param {
@@ -255,15 +358,22 @@ pub struct Template {
 pub fn for_each<'a>(stmts: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     for s in stmts {
         f(s);
-        match s {
-            Stmt::For { body, .. } => for_each(body, f),
-            Stmt::If { then, otherwise, .. } => {
-                for_each(then, f);
-                for_each(otherwise, f);
-            }
-            _ => {}
+        for block in s.blocks() {
+            for_each(block, f);
         }
     }
+}
+
+/// The statements of a list, and of the blocks in it, that `keep` selects.
+pub fn filtered(stmts: Vec<Stmt>, keep: &dyn Fn(&Stmt) -> bool) -> Vec<Stmt> {
+    let kept = stmts.into_iter().filter(keep).map(|s| match s {
+        Stmt::For { id, range, body } => Stmt::For { id, range, body: filtered(body, keep) },
+        Stmt::If { condition, then, otherwise } => {
+            Stmt::If { condition, then: filtered(then, keep), otherwise: filtered(otherwise, keep) }
+        }
+        s => s,
+    });
+    kept.collect()
 }
 
 /// Values of one body as values of another.
@@ -278,4 +388,15 @@ pub fn accumulators(stmts: &[Stmt]) -> Vec<Acc> {
         }
     });
     found.into_iter().collect()
+}
+
+/// The accumulators that statements declare, but for those of channels.
+pub fn declared(stmts: &[Stmt]) -> BTreeSet<Acc> {
+    let mut found = BTreeSet::new();
+    for_each(stmts, &mut |s| {
+        if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
+            found.insert(*m);
+        }
+    });
+    found
 }

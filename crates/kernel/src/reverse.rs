@@ -5,7 +5,7 @@
 //! because the only state a loop may carry is a sum that is not read inside it, so its iterations commute.
 
 use crate::derivative::{is_differentiable, partials};
-use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators};
+use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators, declared};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The adjoint of `src`, together with its values: every output is stored, and every differentiable input gets
@@ -85,68 +85,35 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
 
 /// Whether a loop's body reads a sum that was not declared in it. (The front end reads such sums before the loop.)
 fn reads_from_outside(b: &Body, body: &[Stmt]) -> bool {
-    let (mut declared, mut read) = (HashSet::new(), HashSet::new());
-    crate::ir::for_each(body, &mut |s| match s {
-        Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) => {
-            declared.insert(*m);
+    let (declared, mut any) = (declared(body), false);
+    crate::ir::for_each(body, &mut |s| {
+        if let Stmt::Let(v) = s {
+            any |= b.op(*v).of_acc().is_some_and(|m| !declared.contains(&m));
         }
-        Stmt::Let(v) => read.extend(b.op(*v).of_acc()),
-        _ => {}
     });
-    !read.is_subset(&declared)
+    any
 }
 
 /// The sums that statements declare, add to or read.
 fn sums_used(b: &Body, stmts: &[Stmt]) -> HashSet<Acc> {
     let mut used = HashSet::new();
     crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Declare(m, _)
-        | Stmt::Accumulate(m, _)
-        | Stmt::DeclareChannels(m, _)
-        | Stmt::AccumulateChannel { sum: m, .. }
-        | Stmt::DeclareBest(m, _)
-        | Stmt::Raise { acc: m, .. } => {
-            used.insert(*m);
-        }
         Stmt::Let(v) => used.extend(b.op(*v).of_acc()),
-        _ => {}
+        s => used.extend(s.acc()),
     });
     used
 }
 
+/// The values that statements define or read.
 fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {
     let mut used = HashSet::new();
-    crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Let(v) => {
-            used.insert(*v);
-            b.op(*v).for_each_arg(|a| {
-                used.insert(a);
-            });
-        }
-        Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => {
+    crate::ir::for_each(stmts, &mut |s| {
+        if let Stmt::Let(v) = s {
             used.insert(*v);
         }
-        Stmt::Raise { value, place, .. } => {
-            used.extend([*value, *place]);
-        }
-        Stmt::DeclareChannels(..) => {}
-        Stmt::AccumulateChannel { channel, value, .. } => used.extend([*channel, *value]),
-        Stmt::Store { channel, value, .. } => {
-            used.insert(*value);
-            used.extend(*channel);
-        }
-        Stmt::Contribute { row, channel, value, .. } => {
-            used.insert(*value);
-            used.extend(row.iter().chain(channel));
-        }
-        Stmt::For { range, .. } => {
-            range.for_each_arg(|a| {
-                used.insert(a);
-            });
-        }
-        Stmt::If { condition, .. } => {
-            used.insert(*condition);
-        }
+        b.for_each_use(s, |v| {
+            used.insert(v);
+        });
     });
     used
 }
@@ -255,63 +222,6 @@ impl<'a> Reverse<'a> {
                     let n = self.b.copy_op(op, self.src.ty(*v));
                     map.insert(*v, n);
                 }
-                Stmt::Declare(m, v) => {
-                    inner.insert(*m);
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    let x = self.value(map, *v);
-                    self.b.push(Stmt::Declare(fresh, x));
-                }
-                Stmt::Accumulate(m, v) => {
-                    if keep == Keep::All || inner.contains(m) {
-                        let (m, x) = (self.acc(*m), self.value(map, *v));
-                        self.b.push(Stmt::Accumulate(m, x));
-                    }
-                }
-                Stmt::DeclareBest(m, v) => {
-                    inner.insert(*m);
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    let x = self.value(map, *v);
-                    self.b.push(Stmt::DeclareBest(fresh, x));
-                }
-                Stmt::Raise { acc, value, place } => {
-                    if keep == Keep::All || inner.contains(acc) {
-                        let (acc, value, place) =
-                            (self.acc(*acc), self.value(map, *value), self.value(map, *place));
-                        self.b.push(Stmt::Raise { acc, value, place });
-                    }
-                }
-                Stmt::DeclareChannels(m, dim) => {
-                    inner.insert(*m);
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    self.b.push(Stmt::DeclareChannels(fresh, *dim));
-                }
-                Stmt::AccumulateChannel { sum, channel, value } => {
-                    if keep == Keep::All || inner.contains(sum) {
-                        let sum = self.acc(*sum);
-                        let (channel, value) = (self.value(map, *channel), self.value(map, *value));
-                        self.b.push(Stmt::AccumulateChannel { sum, channel, value });
-                    }
-                }
-                Stmt::Store { param, role, component, channel, value } => {
-                    if keep == Keep::All {
-                        let channel = channel.map(|c| self.value(map, c));
-                        let value = self.value(map, *value);
-                        let (param, role, component) = (*param, *role, *component);
-                        self.b.push(Stmt::Store { param, role, component, channel, value });
-                    }
-                }
-                Stmt::Contribute { param, role, row, component, channel, value } => {
-                    if keep == Keep::All {
-                        let row = row.map(|r| self.value(map, r));
-                        let channel = channel.map(|c| self.value(map, c));
-                        let value = self.value(map, *value);
-                        let (param, role, component) = (*param, *role, *component);
-                        self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
-                    }
-                }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(map, a));
                     let (id, body) = self.in_loop(*id, |r, id| {
@@ -331,6 +241,22 @@ impl<'a> Reverse<'a> {
                     let then = branch(self, then);
                     let otherwise = branch(self, otherwise);
                     self.b.push(Stmt::If { condition, then, otherwise });
+                }
+                s => {
+                    let acc = s.acc();
+                    if let Some(m) = acc.filter(|_| s.is_declaration()) {
+                        inner.insert(m);
+                        let fresh = self.b.new_acc();
+                        self.accs.insert(m, fresh);
+                    }
+                    if keep == Keep::All || acc.is_some_and(|m| inner.contains(&m)) {
+                        let s = s.map_args(|v| self.value(map, v));
+                        let s = match acc {
+                            Some(m) => s.with_acc(self.acc(m)),
+                            None => s,
+                        };
+                        self.b.push(s);
+                    }
                 }
             }
         }

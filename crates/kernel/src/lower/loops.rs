@@ -2,7 +2,7 @@
 
 use super::grid::no_rows;
 use super::*;
-use crate::ir::{Range, Role, Stmt};
+use crate::ir::{Range, Role, Stmt, declared, filtered};
 use syn::Expr;
 
 impl Lower<'_> {
@@ -344,23 +344,10 @@ fn find_extremes(stmts: &[syn::Stmt], found: &mut Vec<(String, bool, proc_macro2
 
 /// A loop's body without effects other than its searches for extrema.
 fn without_effects(body: Vec<Stmt>) -> Vec<Stmt> {
-    let mut inner = HashSet::new();
-    crate::ir::for_each(&body, &mut |s| {
-        if let Stmt::Declare(m, _) = s {
-            inner.insert(*m);
-        }
-    });
-    fn keep(stmts: Vec<Stmt>, inner: &HashSet<Acc>) -> Vec<Stmt> {
-        let kept = stmts.into_iter().filter_map(|s| match s {
-            Stmt::Accumulate(m, _) if !inner.contains(&m) => None,
-            Stmt::AccumulateChannel { .. } | Stmt::Contribute { .. } | Stmt::Store { .. } => None,
-            Stmt::For { id, range, body } => Some(Stmt::For { id, range, body: keep(body, inner) }),
-            Stmt::If { condition, then, otherwise } => {
-                Some(Stmt::If { condition, then: keep(then, inner), otherwise: keep(otherwise, inner) })
-            }
-            s => Some(s),
-        });
-        kept.collect()
-    }
-    keep(body, &inner)
+    let inner = declared(&body);
+    filtered(body, &|s| match s {
+        Stmt::Accumulate(m, _) => inner.contains(m),
+        Stmt::AccumulateChannel { .. } | Stmt::Contribute { .. } | Stmt::Store { .. } => false,
+        _ => true,
+    })
 }

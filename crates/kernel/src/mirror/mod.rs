@@ -341,32 +341,6 @@ impl<'a> Mirror<'a> {
                     let n = self.b.copy_op(op, self.src.ty(*v));
                     self.map.insert(*v, n);
                 }
-                Stmt::Declare(m, v) => {
-                    let v = self.value(*v);
-                    self.b.push(Stmt::Declare(*m, v));
-                }
-                Stmt::Accumulate(m, v) => {
-                    let v = self.value(*v);
-                    self.b.push(Stmt::Accumulate(*m, v));
-                }
-                Stmt::DeclareBest(m, v) => {
-                    let v = self.value(*v);
-                    self.b.push(Stmt::DeclareBest(*m, v));
-                }
-                Stmt::Raise { acc, value, place } => {
-                    let (value, place) = (self.value(*value), self.value(*place));
-                    self.b.push(Stmt::Raise { acc: *acc, value, place });
-                }
-                Stmt::DeclareChannels(m, dim) => self.b.push(Stmt::DeclareChannels(*m, *dim)),
-                Stmt::AccumulateChannel { sum, channel, value } => {
-                    let (channel, value) = (self.value(*channel), self.value(*value));
-                    self.b.push(Stmt::AccumulateChannel { sum: *sum, channel, value });
-                }
-                Stmt::Store { param, role, component, channel, value } => {
-                    let (channel, value) = (channel.map(|c| self.value(c)), self.value(*value));
-                    let (param, role, component) = (*param, *role, *component);
-                    self.b.push(Stmt::Store { param, role, component, channel, value });
-                }
                 Stmt::Contribute { param, role, row, component, channel, value } => {
                     self.contribute((*param, *role, *component), *row, *channel, *value);
                 }
@@ -409,6 +383,10 @@ impl<'a> Mirror<'a> {
                     self.block(otherwise)?;
                     let otherwise = self.b.close();
                     self.b.push(Stmt::If { condition, then, otherwise });
+                }
+                s => {
+                    let s = s.map_args(|v| self.value(v));
+                    self.b.push(s);
                 }
             }
         }

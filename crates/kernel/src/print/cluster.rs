@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::rust::{Lanes, Printer, pointers};
 use crate::cluster::Clusters;
 use crate::ir::{Acc, Body, Kernel, Op, Role, Stmt, Val};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write;
 
 /// The function `name`, given the layout of the part that the form is of: its launch is bound as for the part.
@@ -38,7 +38,7 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
         id: clusters.loop_id,
         full: true,
         varying,
-        inner: HashSet::new(),
+        inner: BTreeSet::new(),
         sums: HashSet::new(),
         rows_loaded: HashSet::new(),
     });

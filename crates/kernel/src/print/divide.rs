@@ -3,7 +3,7 @@
 use super::layout::Layout;
 pub use madelung_kernel_abi::Division;
 
-use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Val, for_each};
+use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Val, declared, for_each};
 use std::collections::{BTreeSet, HashSet};
 
 /// The division of a part's loops among lanes.
@@ -101,7 +101,7 @@ impl Divider<'_> {
             return false;
         }
         let b = self.b;
-        let own: HashSet<Acc> = declared(body).into_iter().collect();
+        let own = declared(body);
         let is_variable = |c: &Option<Val>| c.is_some_and(|c| *b.op(c) == Op::LoopVar(id));
         let (mut may, mut defined) = (true, HashSet::new());
         // A pair with a row of channels of its own: its channels are read side by side, so lanes get those.
@@ -133,17 +133,6 @@ impl Divider<'_> {
         });
         may && (!rows || matches!(range, Range::Channels(_)))
     }
-}
-
-/// The accumulators that statements declare.
-fn declared(stmts: &[Stmt]) -> Vec<Acc> {
-    let mut found = vec![];
-    for_each(stmts, &mut |s| {
-        if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
-            found.push(*m);
-        }
-    });
-    found
 }
 
 /// The sums and maxima that the lanes of a loop reduce after it.

@@ -315,45 +315,16 @@ fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
     fn walk(b: &Body, stmts: &[Stmt], u: &mut Uses) {
         let here = u.blocks;
         for s in stmts {
-            let mut used = |v: Val| {
+            b.for_each_use(s, |v| {
                 *u.count.entry(v).or_default() += 1;
                 u.used_in.insert(v, here);
-            };
-            match s {
-                Stmt::Let(v) => {
-                    b.op(*v).for_each_arg(&mut used);
-                    u.defined_in.insert(*v, here);
-                }
-                Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => used(*v),
-                Stmt::Raise { value, place, .. } => {
-                    used(*value);
-                    used(*place);
-                }
-                Stmt::DeclareChannels(..) => {}
-                Stmt::AccumulateChannel { channel, value, .. } => {
-                    used(*channel);
-                    used(*value);
-                }
-                Stmt::Store { channel, value, .. } => {
-                    channel.iter().for_each(|c| used(*c));
-                    used(*value);
-                }
-                Stmt::Contribute { row, channel, value, .. } => {
-                    row.iter().chain(channel).for_each(|r| used(*r));
-                    used(*value);
-                }
-                Stmt::For { range, body, .. } => {
-                    range.for_each_arg(&mut used);
-                    u.blocks += 1;
-                    walk(b, body, u);
-                }
-                Stmt::If { condition, then, otherwise } => {
-                    used(*condition);
-                    for branch in [then, otherwise] {
-                        u.blocks += 1;
-                        walk(b, branch, u);
-                    }
-                }
+            });
+            if let Stmt::Let(v) = s {
+                u.defined_in.insert(*v, here);
+            }
+            for block in s.blocks() {
+                u.blocks += 1;
+                walk(b, block, u);
             }
         }
     }

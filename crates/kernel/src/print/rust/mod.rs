@@ -7,7 +7,7 @@ mod mesh;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
 use crate::cluster::Clusters;
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, accumulators};
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, accumulators, declared};
 use crate::mirror::Part;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
@@ -84,7 +84,7 @@ pub(super) struct Lanes {
     pub(super) full: bool,
     pub(super) varying: HashSet<Val>,
     /// Sums that live in the loop's body and so are lanes themselves.
-    pub(super) inner: HashSet<Acc>,
+    pub(super) inner: BTreeSet<Acc>,
     /// Sums of the loop.
     pub(super) sums: HashSet<Acc>,
     pub(super) rows_loaded: HashSet<(usize, Val)>,
@@ -356,15 +356,7 @@ impl<'a> Printer<'a> {
             self.line("}");
             return;
         }
-        let declared: HashSet<Acc> = {
-            let mut d = HashSet::new();
-            crate::ir::for_each(body, &mut |s| {
-                if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
-                    d.insert(*m);
-                }
-            });
-            d
-        };
+        let declared = declared(body);
         let bests = {
             let mut found = BTreeSet::new();
             crate::ir::for_each(body, &mut |s| {
@@ -413,7 +405,14 @@ impl<'a> Printer<'a> {
         self.line("}");
     }
 
-    fn lane_body(&mut self, id: LoopId, body: &'a [Stmt], full: bool, declared: &HashSet<Acc>, sums: &[Acc]) {
+    fn lane_body(
+        &mut self,
+        id: LoopId,
+        body: &'a [Stmt],
+        full: bool,
+        declared: &BTreeSet<Acc>,
+        sums: &[Acc],
+    ) {
         self.lanes = Some(Lanes {
             id,
             full,
@@ -444,16 +443,9 @@ impl<'a> Printer<'a> {
                     }),
                 }
             }
-            Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => {
-                used.insert(*v);
-            }
-            Stmt::Raise { value, place, .. } => used.extend([*value, *place]),
-            Stmt::Contribute { value, .. }
-            | Stmt::Store { value, .. }
-            | Stmt::AccumulateChannel { value, .. } => {
-                used.insert(*value);
-            }
-            _ => {}
+            s => s.for_each_arg(|v| {
+                used.insert(v);
+            }),
         });
         used.into_iter()
             .filter(|v| !defined.contains(v) && self.b.ty(*v) == Type::Real && self.b.constant(*v).is_none())
