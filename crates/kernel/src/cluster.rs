@@ -10,6 +10,7 @@
 
 use crate::ir::{
     Acc, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators, filtered,
+    walk,
 };
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -137,13 +138,10 @@ fn is_column(b: &Body, row: Val) -> bool {
 /// The one loop over data of the part, if it is over the row's pairs, outermost, and only adds to sums.
 fn only_loop<'a>(kernel: &Kernel, part: &'a Part) -> Option<(LoopId, ParamId, &'a [Stmt])> {
     let src = &part.body;
-    let mut loops = 0;
-    let mut scatters = false;
-    src.for_each_stmt(&mut |s| match s {
-        Stmt::For { range, .. } => loops += usize::from(range.is_data()),
-        Stmt::Contribute { row: Some(r), .. } => scatters |= !matches!(src.op(*r), Op::SystemOf { .. }),
-        _ => {}
-    });
+    let loops = src.walk().filter(|s| matches!(s, Stmt::For { range, .. } if range.is_data())).count();
+    let scatters = src.walk().any(
+        |s| matches!(s, Stmt::Contribute { row: Some(r), .. } if !matches!(src.op(*r), Op::SystemOf { .. })),
+    );
     let found = src.stmts().iter().find_map(|s| match s {
         Stmt::For { id, range: Range::Pairs { list, row }, body } if matches!(src.op(*row), Op::Row) => {
             Some((*id, *list, body.as_slice()))
@@ -177,9 +175,7 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
                     }),
                     _ => false,
                 };
-                let mut reads = false;
-                src.op(*v).for_each_arg(|a| reads |= depends.contains(&a));
-                if reads {
+                if src.op(*v).any_arg(|a| depends.contains(&a)) {
                     if !fits {
                         return false;
                     }
@@ -188,9 +184,13 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
             }
             Stmt::Contribute { .. } | Stmt::For { range: Range::Pairs { .. }, .. } => {}
             s => {
-                let mut reads = false;
-                s.for_each_arg(|v| reads |= depends.contains(&v));
-                if reads || s.blocks().into_iter().any(|block| reads_any(src, block, m, &depends)) {
+                let reads = |s: &Stmt| match s {
+                    Stmt::Let(v) => {
+                        *src.op(*v) == Op::Read(m) || src.op(*v).any_arg(|a| depends.contains(&a))
+                    }
+                    s => s.any_arg(|v| depends.contains(&v)),
+                };
+                if walk(std::slice::from_ref(s)).any(reads) {
                     return false;
                 }
             }
@@ -199,26 +199,13 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
     true
 }
 
-fn reads_any(src: &Body, stmts: &[Stmt], m: Acc, values: &HashSet<Val>) -> bool {
-    let mut any = false;
-    crate::ir::for_each(stmts, &mut |s| {
-        any |= matches!(s, Stmt::Let(v) if *src.op(*v) == Op::Read(m));
-        src.for_each_use(s, |v| any |= values.contains(&v));
-    });
-    any
-}
-
 /// Whether a value is equal in all rows of a system.
 fn is_same_for_rows(src: &Body, v: Val) -> bool {
     match src.op(v) {
         Op::Row | Op::PlaceIn { .. } | Op::MapOf { .. } => false,
         Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
         op if op.of_loop().is_some() || op.of_acc().is_some() => false,
-        op => {
-            let mut same = true;
-            op.for_each_arg(|a| same &= is_same_for_rows(src, a));
-            same
-        }
+        op => !op.any_arg(|a| !is_same_for_rows(src, a)),
     }
 }
 
@@ -376,11 +363,11 @@ fn pair_vector(
             });
         }
     }
-    b.for_each_stmt(&mut |s| {
+    for s in b.walk() {
         if let Stmt::Accumulate(_, v) = s {
             ends.insert(*v);
         }
-    });
+    }
     if ends.iter().any(|v| matches!(b.op(*v), Op::PairShift(..))) {
         return None;
     }

@@ -196,14 +196,11 @@ impl Tangent<'_> {
             }
             _ => {
                 let mut sum = None;
-                if self.any_dot(&op) {
+                if op.any_arg(|a| self.dot(a).is_some()) {
                     for (arg, partial) in partials(&mut self.b, &op, x) {
                         if let Some(d) = self.dot(arg) {
                             let term = self.b.real_op(Op::Mul(partial, d));
-                            sum = Some(match sum {
-                                Some(s) => self.b.real_op(Op::Add(s, term)),
-                                None => term,
-                            });
+                            sum = Some(sum.map_or(term, |s| self.b.real_op(Op::Add(s, term))));
                         }
                     }
                 }
@@ -213,11 +210,5 @@ impl Tangent<'_> {
         if let Some(dx) = dx.filter(|d| self.b.constant(*d) != Some(0.0)) {
             self.dot.last_mut().expect("a block is open").insert(x, dx);
         }
-    }
-
-    fn any_dot(&self, op: &Op) -> bool {
-        let mut any = false;
-        op.for_each_arg(|a| any |= self.dot(a).is_some());
-        any
     }
 }

@@ -4,9 +4,9 @@
 //! This comes after differentiation on purpose: a selection of finished terms discards all results of the branch not
 //! taken, infinities and NaN included, whereas the derivative of a selection would multiply them by zero.
 
-use crate::ir::{Acc, Body, Map, Op, Stmt, Val, accumulators};
+use crate::ir::{Acc, Body, Map, Op, Stmt, Val, accumulators, walk};
 use crate::rewrite::mapped;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The body with its data loops straightened.
 pub fn flatten(src: &Body) -> Body {
@@ -47,12 +47,10 @@ impl Flatten<'_> {
 
     /// `inside`: within a data loop; `condition`: under which the statements take effect there.
     fn block(&mut self, stmts: &[Stmt], inside: bool, condition: Option<Val>) {
-        let mut in_inner_loops: Vec<Acc> = vec![];
-        crate::ir::for_each(stmts, &mut |s| {
-            if let Stmt::For { body, .. } = s {
-                in_inner_loops.extend(accumulators(body));
-            }
-        });
+        let in_inner_loops: BTreeSet<Acc> = walk(stmts)
+            .filter_map(|s| if let Stmt::For { body, .. } = s { Some(accumulators(body)) } else { None })
+            .flatten()
+            .collect();
         for s in stmts {
             match s {
                 Stmt::Let(v) => {

@@ -231,6 +231,13 @@ impl Stmt {
         }
     }
 
+    /// Whether `f` holds for any value that [`Stmt::for_each_arg`] visits.
+    pub fn any_arg(&self, mut f: impl FnMut(Val) -> bool) -> bool {
+        let mut any = false;
+        self.for_each_arg(|v| any |= f(v));
+        any
+    }
+
     /// [`Stmt::map_args`], or why an argument can not be replaced.
     pub fn try_map_args<E>(&self, f: impl FnMut(Val) -> Result<Val, E>) -> Result<Self, E> {
         all_mapped(f, |f| self.map_args(f))
@@ -354,14 +361,20 @@ pub struct Template {
     pub partials: Vec<Val>,
 }
 
-/// Every statement of a list and of the blocks in it.
-pub fn for_each<'a>(stmts: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
-    for s in stmts {
-        f(s);
-        for block in s.blocks() {
-            for_each(block, f);
+/// The statements of a list and of the blocks in it: each before those of its blocks.
+pub fn walk(stmts: &[Stmt]) -> impl Iterator<Item = &Stmt> {
+    let mut open = vec![stmts.iter()];
+    std::iter::from_fn(move || {
+        loop {
+            match open.last_mut()?.next() {
+                Some(s) => {
+                    open.extend(s.blocks().into_iter().rev().map(|block| block.iter()));
+                    return Some(s);
+                }
+                None => open.pop(),
+            };
         }
-    }
+    })
 }
 
 /// The statements of a list, and of the blocks in it, that `keep` selects.
@@ -380,23 +393,27 @@ pub fn filtered(stmts: Vec<Stmt>, keep: &dyn Fn(&Stmt) -> bool) -> Vec<Stmt> {
 pub type Map = HashMap<Val, Val>;
 
 /// The accumulators that statements add to, but for those of channels.
-pub fn accumulators(stmts: &[Stmt]) -> Vec<Acc> {
-    let mut found = BTreeSet::new();
-    for_each(stmts, &mut |s| {
-        if let Stmt::Accumulate(m, _) | Stmt::Raise { acc: m, .. } = s {
-            found.insert(*m);
-        }
-    });
-    found.into_iter().collect()
+pub fn accumulators(stmts: &[Stmt]) -> BTreeSet<Acc> {
+    let changes = |s: &&Stmt| matches!(s, Stmt::Accumulate(..) | Stmt::Raise { .. });
+    walk(stmts).filter(changes).filter_map(Stmt::acc).collect()
 }
 
 /// The accumulators that statements declare, but for those of channels.
 pub fn declared(stmts: &[Stmt]) -> BTreeSet<Acc> {
-    let mut found = BTreeSet::new();
-    for_each(stmts, &mut |s| {
-        if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
-            found.insert(*m);
-        }
-    });
-    found
+    let declares = |s: &&Stmt| matches!(s, Stmt::Declare(..) | Stmt::DeclareBest(..));
+    walk(stmts).filter(declares).filter_map(Stmt::acc).collect()
+}
+
+/// The sums and the maxima that statements feed and do not declare.
+pub(crate) fn fed(stmts: &[Stmt]) -> (BTreeSet<Acc>, BTreeSet<Acc>) {
+    let own = declared(stmts);
+    let (mut sums, mut bests) = (BTreeSet::new(), BTreeSet::new());
+    for s in walk(stmts) {
+        match s {
+            Stmt::Accumulate(m, _) if !own.contains(m) => sums.insert(*m),
+            Stmt::Raise { acc, .. } if !own.contains(acc) => bests.insert(*acc),
+            _ => false,
+        };
+    }
+    (sums, bests)
 }

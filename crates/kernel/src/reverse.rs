@@ -5,8 +5,8 @@
 //! because the only state a loop may carry is a sum that is not read inside it, so its iterations commute.
 
 use crate::derivative::{is_differentiable, partials};
-use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators, declared};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators, declared, walk};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The adjoint of `src`, together with its values: every output is stored, and every differentiable input gets
 /// its cotangent contributed, from the cotangents of the outputs.
@@ -54,7 +54,7 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
     let Stmt::For { body, .. } = &stmts[at] else { return None };
     let mut late_values: HashSet<Val> = HashSet::new();
     // Sums that are used behind the loop: their later uses stay there, too.
-    let mut late_sums: HashSet<Acc> = accumulators(body).into_iter().collect();
+    let mut late_sums = accumulators(body);
     let (mut early, mut late) = (stmts[..before].to_vec(), vec![]);
     for s in &stmts[before..at] {
         let one = std::slice::from_ref(s);
@@ -62,7 +62,7 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
         // A sum has no use before its declaration; the loop's own (adjoint) sums are declared here, too.
         let declares =
             matches!(s, Stmt::Declare(..) | Stmt::DeclareChannels(..)) && values.is_disjoint(&late_values);
-        let sums = if declares { HashSet::new() } else { sums_used(b, one) };
+        let sums = if declares { BTreeSet::new() } else { sums_used(b, one) };
         if values.is_disjoint(&late_values) && sums.is_disjoint(&late_sums) {
             early.push(s.clone());
         } else {
@@ -85,36 +85,33 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
 
 /// Whether a loop's body reads a sum that was not declared in it. (The front end reads such sums before the loop.)
 fn reads_from_outside(b: &Body, body: &[Stmt]) -> bool {
-    let (declared, mut any) = (declared(body), false);
-    crate::ir::for_each(body, &mut |s| {
-        if let Stmt::Let(v) = s {
-            any |= b.op(*v).of_acc().is_some_and(|m| !declared.contains(&m));
-        }
-    });
-    any
+    let declared = declared(body);
+    walk(body).any(|s| match s {
+        Stmt::Let(v) => b.op(*v).of_acc().is_some_and(|m| !declared.contains(&m)),
+        _ => false,
+    })
 }
 
 /// The sums that statements declare, add to or read.
-fn sums_used(b: &Body, stmts: &[Stmt]) -> HashSet<Acc> {
-    let mut used = HashSet::new();
-    crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Let(v) => used.extend(b.op(*v).of_acc()),
-        s => used.extend(s.acc()),
-    });
-    used
+fn sums_used(b: &Body, stmts: &[Stmt]) -> BTreeSet<Acc> {
+    let of = |s: &Stmt| match s {
+        Stmt::Let(v) => b.op(*v).of_acc(),
+        s => s.acc(),
+    };
+    walk(stmts).filter_map(of).collect()
 }
 
 /// The values that statements define or read.
 fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {
     let mut used = HashSet::new();
-    crate::ir::for_each(stmts, &mut |s| {
+    for s in walk(stmts) {
         if let Stmt::Let(v) = s {
             used.insert(*v);
         }
         b.for_each_use(s, |v| {
             used.insert(v);
         });
-    });
+    }
     used
 }
 
@@ -151,11 +148,9 @@ struct Reverse<'a> {
 
 impl<'a> Reverse<'a> {
     fn new(kernel: &'a Kernel, src: &'a Body) -> Self {
-        let mut channels = HashMap::new();
-        src.for_each_stmt(&mut |s| {
-            if let Stmt::DeclareChannels(m, dim) = s {
-                channels.insert(*m, *dim);
-            }
+        let channels = src.walk().filter_map(|s| match s {
+            Stmt::DeclareChannels(m, dim) => Some((*m, *dim)),
+            _ => None,
         });
         Self {
             kernel,
@@ -165,7 +160,7 @@ impl<'a> Reverse<'a> {
             loops: HashMap::new(),
             accs: HashMap::new(),
             channel_adjoints: HashMap::new(),
-            channels,
+            channels: channels.collect(),
         }
     }
 

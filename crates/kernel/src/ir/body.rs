@@ -1,6 +1,6 @@
 //! Bodies: values and statements, built block by block.
 
-use super::{Acc, Dim, LoopId, Op, ParamId, Role, Stmt, Template, Type, Val, filtered, for_each};
+use super::{Acc, Dim, LoopId, Op, ParamId, Role, Stmt, Template, Type, Val, filtered, walk};
 use std::collections::{HashMap, HashSet};
 
 /// Values and statements under construction or done.
@@ -269,8 +269,7 @@ impl Body {
             }
         };
         let v = self.values.len();
-        let mut wild = is_read || may_diverge;
-        op.for_each_arg(|a| wild |= self.values[a].wild);
+        let wild = is_read || may_diverge || op.any_arg(|a| self.values[a].wild);
         let unless = self.unless_of(&op);
         self.values.push(Value { op: op.clone(), ty, depth, wild: wild && ty == Type::Real, unless });
         if !is_read {
@@ -320,7 +319,9 @@ impl Body {
     /// The number of uses of each value.
     pub(crate) fn uses(&self) -> HashMap<Val, usize> {
         let mut uses = HashMap::new();
-        self.for_each_stmt(&mut |s| self.for_each_use(s, |v| *uses.entry(v).or_insert(0) += 1));
+        for s in self.walk() {
+            self.for_each_use(s, |v| *uses.entry(v).or_insert(0) += 1);
+        }
         uses
     }
 
@@ -365,9 +366,14 @@ impl Body {
         self.remove_unused();
     }
 
-    /// Visits every statement, blocks before their contents.
-    pub fn for_each_stmt<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
-        for_each(self.stmts(), f);
+    /// The ops of the values that statements define.
+    pub fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.walk().filter_map(|s| if let Stmt::Let(v) = s { Some(self.op(*v)) } else { None })
+    }
+
+    /// Every statement: each before those of its blocks.
+    pub fn walk(&self) -> impl Iterator<Item = &Stmt> {
+        walk(self.stmts())
     }
 }
 

@@ -39,7 +39,7 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
         full: true,
         varying,
         inner: BTreeSet::new(),
-        sums: HashSet::new(),
+        sums: BTreeSet::new(),
         rows_loaded: HashSet::new(),
     });
     let joined = joined(&p, &inner);

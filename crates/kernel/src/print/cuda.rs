@@ -9,10 +9,10 @@
 //! Data of partners are loaded from their arrays, or, where `PACKED`, from records that a function of its own makes
 //! ahead of the launch ([`Records`]). Both give equal numbers.
 
-use super::divide::{Divided, Division, fed};
+use super::divide::{Divided, Division};
 use super::layout::{Array, Layout, Pair, Slot, Table, half_of_pair, scalar_position};
 use super::records::Records;
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, for_each};
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, fed, walk};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::f64::consts::TAU;
@@ -105,21 +105,16 @@ pub fn function(
 
 /// Whether statements add to sums over channels, of those that are given.
 fn feeds_channels(stmts: &[Stmt], sums: &HashSet<Acc>) -> bool {
-    let mut found = false;
-    for_each(stmts, &mut |s| {
-        found |= matches!(s, Stmt::AccumulateChannel { sum, .. } if sums.contains(sum));
-    });
-    found
+    walk(stmts).any(|s| matches!(s, Stmt::AccumulateChannel { sum, .. } if sums.contains(sum)))
 }
 
+/// The arrays that statements write.
 fn stored(b: &Body) -> HashSet<(usize, Role)> {
-    let mut found = HashSet::new();
-    b.for_each_stmt(&mut |s| {
-        if let Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. } = s {
-            found.insert((*param, *role));
-        }
-    });
-    found
+    let array = |s: &Stmt| match s {
+        Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. } => Some((*param, *role)),
+        _ => None,
+    };
+    b.walk().filter_map(array).collect()
 }
 
 struct Printer<'a> {
@@ -365,9 +360,7 @@ impl Printer<'_> {
     fn define(&mut self, v: Val) {
         use Op::*;
         if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
-            let mut double = false;
-            self.b.op(v).for_each_arg(|a| double |= self.doubles.contains(&a));
-            if double {
+            if self.b.op(v).any_arg(|a| self.doubles.contains(&a)) {
                 self.doubles.insert(v);
             }
             return;
@@ -462,8 +455,8 @@ impl Printer<'_> {
             Select(c, a, b) => write!(t, "{} ? {} : {}", x(c), x(a), x(b)),
         };
         written.expect("writing to a string");
-        let mut double = self.b.op(v).of_acc().is_some();
-        self.b.op(v).for_each_arg(|a| double |= self.doubles.contains(&a));
+        let op = self.b.op(v);
+        let double = op.of_acc().is_some() || op.any_arg(|a| self.doubles.contains(&a));
         if double {
             self.doubles.insert(v);
         }

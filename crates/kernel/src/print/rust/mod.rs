@@ -7,7 +7,7 @@ mod mesh;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
 use crate::cluster::Clusters;
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, accumulators, declared};
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, declared, fed, walk};
 use crate::mirror::Part;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
@@ -86,7 +86,7 @@ pub(super) struct Lanes {
     /// Sums that live in the loop's body and so are lanes themselves.
     pub(super) inner: BTreeSet<Acc>,
     /// Sums of the loop.
-    pub(super) sums: HashSet<Acc>,
+    pub(super) sums: BTreeSet<Acc>,
     pub(super) rows_loaded: HashSet<(usize, Val)>,
 }
 
@@ -343,33 +343,14 @@ impl<'a> Printer<'a> {
             Range::Channels(dim) => ("0".into(), format!("w{dim}")),
             Range::Ints(..) => unreachable!("not a loop over data"),
         };
-        let has_inner = {
-            let mut any = false;
-            crate::ir::for_each(body, &mut |s| {
-                any |= matches!(s, Stmt::For { range, .. } if range.is_data())
-            });
-            any
-        };
+        let has_inner = walk(body).any(|s| matches!(s, Stmt::For { range, .. } if range.is_data()));
         if has_inner {
             self.line(&format!("let first{id} = {lo};\nfor k{id} in first{id}..{hi} {{"));
             self.block(body);
             self.line("}");
             return;
         }
-        let declared = declared(body);
-        let bests = {
-            let mut found = BTreeSet::new();
-            crate::ir::for_each(body, &mut |s| {
-                if let Stmt::Raise { acc, .. } = s
-                    && !declared.contains(acc)
-                {
-                    found.insert(*acc);
-                }
-            });
-            found
-        };
-        let outside = |m: &Acc| !declared.contains(m) && !bests.contains(m);
-        let sums: Vec<Acc> = accumulators(body).into_iter().filter(outside).collect();
+        let (sums, bests) = fed(body);
         self.line("{");
         for v in self.outside_values(body) {
             self.line(&format!("let u{v} = L::splat(v{v});"));
@@ -389,11 +370,11 @@ impl<'a> Printer<'a> {
             false => ("true", rest),
         };
         self.line(&format!("if {split} {{ while k{id} + L::N <= stop {{"));
-        self.lane_body(id, body, true, &declared, &sums);
+        self.lane_body(id, body, true, &sums);
         self.line(&format!("k{id} += L::N;\n}} }}"));
         self.line(&format!("while L::N > 1 && k{id} < stop {{"));
         self.line(&format!("let n = {n};\nlet active = L::first(n);"));
-        self.lane_body(id, body, false, &declared, &sums);
+        self.lane_body(id, body, false, &sums);
         self.line(&format!("k{id} += n;\nif {split} {{ break; }}\n}}"));
         for m in &sums {
             self.line(&format!("m{m} += l{m}.sum();"));
@@ -405,20 +386,13 @@ impl<'a> Printer<'a> {
         self.line("}");
     }
 
-    fn lane_body(
-        &mut self,
-        id: LoopId,
-        body: &'a [Stmt],
-        full: bool,
-        declared: &BTreeSet<Acc>,
-        sums: &[Acc],
-    ) {
+    fn lane_body(&mut self, id: LoopId, body: &'a [Stmt], full: bool, sums: &BTreeSet<Acc>) {
         self.lanes = Some(Lanes {
             id,
             full,
             varying: HashSet::new(),
-            inner: declared.clone(),
-            sums: sums.iter().copied().collect(),
+            inner: declared(body),
+            sums: sums.clone(),
             rows_loaded: HashSet::new(),
         });
         // Pairs made outside are scalar; inside everything is computed on lanes.
@@ -432,21 +406,23 @@ impl<'a> Printer<'a> {
     pub(super) fn outside_values(&self, body: &[Stmt]) -> BTreeSet<Val> {
         let mut defined = HashSet::new();
         let mut used = BTreeSet::new();
-        crate::ir::for_each(body, &mut |s| match s {
-            Stmt::Let(v) => {
-                defined.insert(*v);
-                match self.b.op(*v) {
-                    // Rows and pairs are addresses; the row of a load is used as such.
-                    Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } | Op::MapOf { .. } => {}
-                    op => op.for_each_arg(|a| {
-                        used.insert(a);
-                    }),
+        for s in walk(body) {
+            match s {
+                Stmt::Let(v) => {
+                    defined.insert(*v);
+                    match self.b.op(*v) {
+                        // Rows and pairs are addresses; the row of a load is used as such.
+                        Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } | Op::MapOf { .. } => {}
+                        op => op.for_each_arg(|a| {
+                            used.insert(a);
+                        }),
+                    }
                 }
+                s => s.for_each_arg(|v| {
+                    used.insert(v);
+                }),
             }
-            s => s.for_each_arg(|v| {
-                used.insert(v);
-            }),
-        });
+        }
         used.into_iter()
             .filter(|v| !defined.contains(v) && self.b.ty(*v) == Type::Real && self.b.constant(*v).is_none())
             .collect()
