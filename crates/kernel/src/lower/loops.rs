@@ -229,22 +229,7 @@ impl Lower<'_> {
                      (p: the pair, where the list names its entries), `for k in batch.members(system)`, `for (node, \
                      weight) in mesh.around(system, u)` or `for (j, shift) in grid.query(x[i], radius)`, and `for c in \
                      Feature` over channels";
-        let names = match &*f.pat {
-            Pat::Ident(i) => vec![i.ident.to_string()],
-            Pat::Wild(_) => vec!["_".into()],
-            Pat::Tuple(t) => {
-                let mut names = vec![];
-                for e in &t.elems {
-                    match e {
-                        Pat::Ident(i) => names.push(i.ident.to_string()),
-                        Pat::Wild(_) => names.push("_".into()),
-                        e => return err(e, forms),
-                    }
-                }
-                names
-            }
-            p => return err(p, forms),
-        };
+        let names = syntax::loop_variables(&f.pat, forms)?;
         match &*f.expr {
             Expr::Range(r) => {
                 let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_)) = (&r.start, &r.end, &r.limits)

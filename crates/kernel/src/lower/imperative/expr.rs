@@ -1,6 +1,6 @@
 //! Expressions.
 
-use super::{Lower, Name, Value, err, type_name};
+use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Atomic, Binary, Expr as Computed, Reason, Stmt, Type, Unary, Var};
 use crate::ir::Kind;
 use crate::print::layout::Array;
@@ -384,8 +384,7 @@ impl Lower<'_> {
 
     /// A call that stands alone.
     pub(super) fn call_statement(&mut self, c: &syn::ExprCall) -> Result<()> {
-        let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
-        let name = path.path.require_ident()?.to_string();
+        let (name, args) = syntax::call(c)?;
         match name.as_str() {
             "raise" => {
                 let reasons = [
@@ -395,7 +394,6 @@ impl Lower<'_> {
                     ("NOT_FINITE", Reason::NotFinite),
                     ("OVERFLOW", Reason::Overflow),
                 ];
-                let args: Vec<&Expr> = c.args.iter().collect();
                 let (reason, param) = match args.as_slice() {
                     [reason] => (*reason, None),
                     [reason, array] => (*reason, Some(self.param_named(array)?)),
@@ -418,9 +416,7 @@ impl Lower<'_> {
     }
 
     fn call(&mut self, c: &syn::ExprCall) -> Result<Value> {
-        let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
-        let name = path.path.require_ident()?.to_string();
-        let args: Vec<&Expr> = c.args.iter().collect();
+        let (name, args) = syntax::call(c)?;
         if let Some(f) = self.funcs.values.get(&name).copied() {
             return self.inline(f, &args, c);
         }

@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::place::conversion;
-use super::{Lower, Name, Value, err, type_name};
+use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary, Var};
 use crate::ir::{Kind, ParamId, Query};
 use crate::lower::grid;
@@ -92,25 +92,16 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn local(&mut self, local: &syn::Local) -> Result<()> {
-        let pat = match &local.pat {
-            Pat::Type(t) => &*t.pat,
-            p => p,
-        };
+    pub(super) fn local(&mut self, local: &syn::Local) -> Result<()> {
+        let (pat, ty, init) = syntax::binding(local)?;
         let (name, mutable) = match pat {
             Pat::Ident(name) => (name.ident.to_string(), name.mutability.is_some()),
             Pat::Wild(_) => ("_".into(), false),
             _ => return err(&local.pat, "`let` binds one plain name"),
         };
-        let Some(init) = &local.init else {
-            return err(local, "`let` needs a value: there are no uninitialised variables");
-        };
-        if let Some((token, _)) = &init.diverge {
-            return err(token, "`let` binds one plain name: there is nothing that could fail");
-        }
-        let value = self.expr(&init.expr)?;
-        if let Pat::Type(t) = &local.pat {
-            self.fits(&value, &t.ty)?;
+        let value = self.expr(init)?;
+        if let Some(ty) = ty {
+            self.fits(&value, ty)?;
         }
         let name_of = if mutable {
             let copy = self.copied(value);
@@ -221,19 +212,7 @@ impl Lower<'_> {
         no_label(f.label.as_ref())?;
         let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift) in grid.query(x[i], \
                      radius)` or `for k in batch.members(system)`";
-        let names = match &*f.pat {
-            Pat::Ident(_) | Pat::Wild(_) => vec![&*f.pat],
-            Pat::Tuple(t) => t.elems.iter().collect(),
-            p => return err(p, forms),
-        };
-        let names = names
-            .into_iter()
-            .map(|p| match p {
-                Pat::Ident(i) if i.mutability.is_none() => Ok(i.ident.to_string()),
-                Pat::Wild(_) => Ok("_".into()),
-                p => err(p, forms),
-            })
-            .collect::<Result<Vec<String>>>()?;
+        let names = syntax::loop_variables(&f.pat, forms)?;
         let (lo, hi, over) = match &*f.expr {
             Expr::Range(r) => {
                 let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_), 1) =
