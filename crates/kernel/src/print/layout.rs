@@ -50,6 +50,17 @@ pub(crate) enum Pair {
     SqrtRecip,
 }
 
+impl Pair {
+    /// The function that computes both.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ErfcExpNegSq => "erfc_exp_neg_sq",
+            Self::SinCos => "sin_cos",
+            Self::SqrtRecip => "sqrt_recip",
+        }
+    }
+}
+
 fn planes(b: &Body) -> Option<ParamId> {
     let (mut meshes, mut others) = (BTreeSet::new(), false);
     for s in b.walk() {
@@ -232,6 +243,50 @@ impl Layout {
         self.slots.binary_search(&Slot::new(param, array)).expect("every array of the part has a slot")
     }
 
+    /// The argument of one of two functions that share their work, the pair, and which of them it is, where the part needs
+    /// both.
+    pub(crate) fn pair(&self, b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
+        half_of_pair(b, v).filter(|(x, pair, _)| self.together.contains(&(*x, *pair)))
+    }
+
+    /// The value that an accumulation of `v` adds to a sum, or subtracts from it.
+    pub(crate) fn signed(&self, b: &Body, v: Val) -> (Val, char) {
+        match *b.op(v) {
+            Op::Neg(x) if self.subtracted.contains(&v) => (x, '-'),
+            _ => (v, '+'),
+        }
+    }
+
+    /// The first iteration of a loop and the one after the last: `at` writes an element of an array of integers, `value`
+    /// a value.
+    pub(crate) fn bounds(
+        &self,
+        range: Range,
+        at: impl Fn(usize, &str) -> String,
+        value: impl Fn(Val) -> String,
+    ) -> (String, String) {
+        let (slots, row) = match range {
+            Range::Ints(lo, hi) => return (value(lo), value(hi)),
+            Range::Channels(dim) => return ("0".into(), format!("w{dim}")),
+            Range::Pairs { list, row } => {
+                let row = value(row);
+                let [lo, hi] = [Array::Start, Array::End].map(|array| at(self.slot(list, array), &row));
+                return (lo, hi);
+            }
+            Range::Column { list, column } => (self.slot(list, Array::ColumnStart), value(column)),
+            Range::Members { batch, system } => (self.slot(batch, Array::Members), value(system)),
+        };
+        (at(slots, &row), at(slots, &format!("{row} + 1")))
+    }
+
+    /// The position of an array of the pair list that a loop goes over.
+    pub(crate) fn list_slot(&self, range: Range, array: Array) -> usize {
+        match range {
+            Range::Pairs { list, .. } | Range::Column { list, .. } => self.slot(list, array),
+            _ => unreachable!("pairs come from a loop over pairs"),
+        }
+    }
+
     /// The position of the room for a sum over channels.
     pub(crate) fn scratch(&self, sum: Acc) -> usize {
         let found = |s: &Slot| s.param == sum && matches!(s.array, Array::Scratch(_));
@@ -264,7 +319,7 @@ fn together(b: &Body) -> HashSet<(Val, Pair)> {
 }
 
 /// The argument of one of two functions, the pair that they are, and which of them it is.
-pub(crate) fn half_of_pair(b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
+fn half_of_pair(b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
     match *b.op(v) {
         Op::Erfc(x) => Some((x, Pair::ErfcExpNegSq, 0)),
         Op::ExpNegSq(x) => Some((x, Pair::ErfcExpNegSq, 1)),
