@@ -60,7 +60,7 @@ impl Lower<'_> {
                 syn::Stmt::Expr(Expr::Return(r), _) => {
                     return err(r, "a kernel has no early return: put what follows under an `if`");
                 }
-                syn::Stmt::Expr(Expr::Binary(b), _) if is_compound(&b.op) => {
+                syn::Stmt::Expr(Expr::Binary(b), _) if syntax::is_compound(&b.op) => {
                     return err(
                         b,
                         "only `+=` and `-=` change a sum: a product or quotient carried through a loop cannot be \
@@ -415,18 +415,4 @@ impl Lower<'_> {
             }
         }
     }
-}
-
-fn is_compound(op: &BinOp) -> bool {
-    matches!(
-        op,
-        BinOp::MulAssign(_)
-            | BinOp::DivAssign(_)
-            | BinOp::RemAssign(_)
-            | BinOp::BitXorAssign(_)
-            | BinOp::BitAndAssign(_)
-            | BinOp::BitOrAssign(_)
-            | BinOp::ShlAssign(_)
-            | BinOp::ShrAssign(_)
-    )
 }

@@ -1,7 +1,7 @@
 //! Syntax that all kernels share: signatures, `let`, calls, and the patterns of loops.
 
 use super::err;
-use syn::{Expr, FnArg, ItemFn, Pat, PatIdent, Result, ReturnType, Type};
+use syn::{BinOp, Expr, FnArg, ItemFn, Pat, PatIdent, Result, ReturnType, Type};
 
 /// The name of a kernel's index, its dimension, and the other parameters.
 pub(super) fn signature(f: &ItemFn) -> Result<(String, String, impl Iterator<Item = &FnArg>)> {
@@ -87,4 +87,21 @@ pub(super) fn loop_variables(pat: &Pat, forms: &str) -> Result<Vec<String>> {
         pat => err(pat, forms),
     };
     pats.into_iter().map(name).collect()
+}
+
+/// Whether an operator assigns.
+pub(super) fn is_compound(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
 }

@@ -4,9 +4,9 @@ use super::place::conversion;
 use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary, Var};
 use crate::ir::{Kind, ParamId, Query};
-use crate::lower::grid;
+use crate::lower::{grid, syntax::is_compound};
 use crate::print::layout::Array;
-use syn::{BinOp, Expr, Pat, Result};
+use syn::{Expr, Pat, Result};
 
 impl Lower<'_> {
     pub(super) fn block(&mut self, stmts: &[syn::Stmt]) -> Result<()> {
@@ -64,7 +64,7 @@ impl Lower<'_> {
                 }
             },
             Expr::Assign(a) => self.assign(a),
-            Expr::Binary(b) if compound(&b.op).is_some() => self.compound(b),
+            Expr::Binary(b) if is_compound(&b.op) => self.compound(b),
             Expr::Call(c) => self.call_statement(c),
             other => err(other, STATEMENTS),
         }
@@ -186,12 +186,11 @@ impl Lower<'_> {
     }
 
     fn compound(&mut self, b: &syn::ExprBinary) -> Result<()> {
-        let op = compound(&b.op).expect("seen before");
         if let Expr::Path(p) = &*b.left {
             let target = self.variable(p)?;
             let value = self.expr(&b.right)?;
             let now = self.copied(target);
-            let result = self.operate(op, now, value, b)?;
+            let result = self.operate(b.op, now, value, b)?;
             return self.set(target, result, &b.right);
         }
         let value = self.expr(&b.right)?;
@@ -204,7 +203,7 @@ impl Lower<'_> {
             );
         }
         let now = self.load(place.param, place.row);
-        let result = self.operate(op, now, value, b)?;
+        let result = self.operate(b.op, now, value, b)?;
         self.store(place, result, &b.right)
     }
 
@@ -342,23 +341,5 @@ fn no_label(label: Option<&impl quote::ToTokens>) -> Result<()> {
     match label {
         Some(label) => err(label, "there are no labels: let a variable say that the outer loop is done"),
         None => Ok(()),
-    }
-}
-
-/// The binary operator of a compound assignment.
-fn compound(op: &BinOp) -> Option<BinOp> {
-    let parse = |text: &str| syn::parse_str::<BinOp>(text).ok();
-    match op {
-        BinOp::AddAssign(_) => parse("+"),
-        BinOp::SubAssign(_) => parse("-"),
-        BinOp::MulAssign(_) => parse("*"),
-        BinOp::DivAssign(_) => parse("/"),
-        BinOp::RemAssign(_) => parse("%"),
-        BinOp::BitXorAssign(_) => parse("^"),
-        BinOp::BitAndAssign(_) => parse("&"),
-        BinOp::BitOrAssign(_) => parse("|"),
-        BinOp::ShlAssign(_) => parse("<<"),
-        BinOp::ShrAssign(_) => parse(">>"),
-        _ => None,
     }
 }
