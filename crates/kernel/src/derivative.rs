@@ -1,6 +1,7 @@
 //! The table of derivatives, and forward mode over it.
 
 use crate::ir::{Acc, Body, Kernel, Kind, Map, Op, Role, Stmt, Template, Type, Val};
+use crate::rewrite::mapped;
 use std::collections::HashMap;
 
 /// The partial derivatives of `op`, whose value is `v`, by each real argument. All values are of `b`.
@@ -105,11 +106,7 @@ struct Tangent<'a> {
 
 impl Tangent<'_> {
     fn value(&mut self, v: Val) -> Val {
-        match self.src.op(v) {
-            Op::Const(bits) => self.b.real(f64::from_bits(*bits)),
-            Op::Int(i) => self.b.op_value(Op::Int(*i)),
-            _ => self.map[&v],
-        }
+        mapped(self.src, &mut self.b, &self.map, v)
     }
 
     fn dot(&self, x: Val) -> Option<Val> {

@@ -318,7 +318,8 @@ impl Kernel {
         match self.params[param].kind {
             Kind::Real { components, .. }
             | Kind::Output { components, .. }
-            | Kind::Ints { components, .. } => components,
+            | Kind::Ints { components, .. }
+            | Kind::Integers { components, .. } => components,
             _ => 1,
         }
     }
@@ -326,7 +327,7 @@ impl Kernel {
     /// The dimension of an array's channels.
     pub fn width(&self, param: ParamId, role: Role) -> Option<Dim> {
         if role.has(Role::HIDDEN) {
-            return (role.0 >> 4).checked_sub(1).map(usize::from);
+            return role.width();
         }
         match self.params[param].kind {
             Kind::Real { width, .. } | Kind::Output { width, .. } => width,

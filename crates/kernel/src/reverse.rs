@@ -6,6 +6,7 @@
 
 use crate::derivative::{is_differentiable, partials};
 use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators, declared, walk};
+use crate::rewrite::mapped;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The adjoint of `src`, together with its values: every output is stored, and every differentiable input gets
@@ -165,11 +166,7 @@ impl<'a> Reverse<'a> {
     }
 
     fn value(&mut self, map: &Map, v: Val) -> Val {
-        match self.src.op(v) {
-            Op::Const(bits) => self.b.real(f64::from_bits(*bits)),
-            Op::Int(i) => self.b.op_value(Op::Int(*i)),
-            _ => map[&v],
-        }
+        mapped(self.src, &mut self.b, map, v)
     }
 
     fn acc(&mut self, m: Acc) -> Acc {
