@@ -187,15 +187,7 @@ pub unsafe fn atomic_add<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: 
 #[inline(always)]
 pub unsafe fn atomic_max<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: u32) -> i64 {
     // SAFETY: the caller's promise.
-    unsafe {
-        match I::try_from(x) {
-            Ok(x) => I::max(p, x).into(),
-            Err(_) => {
-                raise(a, Reason::Overflow, param);
-                I::load(p).into()
-            }
-        }
-    }
+    unsafe { atomic_extremum(a, p, x, param, I::max) }
 }
 
 /// Keeps the smaller of an integer element and `x`, and gives the element as it was.
@@ -205,9 +197,22 @@ pub unsafe fn atomic_max<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: 
 #[inline(always)]
 pub unsafe fn atomic_min<I: SharedInt>(a: &LaunchAbi, p: *mut I, x: i64, param: u32) -> i64 {
     // SAFETY: the caller's promise.
+    unsafe { atomic_extremum(a, p, x, param, I::min) }
+}
+
+/// [`atomic_max`] or [`atomic_min`]; an `x` that does not fit raises the status word.
+#[inline(always)]
+unsafe fn atomic_extremum<I: SharedInt>(
+    a: &LaunchAbi,
+    p: *mut I,
+    x: i64,
+    param: u32,
+    keep: unsafe fn(*mut I, I) -> I,
+) -> i64 {
+    // SAFETY: the caller's promise.
     unsafe {
         match I::try_from(x) {
-            Ok(x) => I::min(p, x).into(),
+            Ok(x) => keep(p, x).into(),
             Err(_) => {
                 raise(a, Reason::Overflow, param);
                 I::load(p).into()

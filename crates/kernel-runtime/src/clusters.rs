@@ -113,40 +113,28 @@ impl std::fmt::Debug for ClusterEntryPoints {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! cluster_entry_points {
-    ($f:ident) => {{
-        macro_rules! plain {
-            ($lane:ident) => {
-                ($f::<rt::lanes::$lane> as rt::RunClusters, <rt::lanes::$lane as rt::Lane>::N)
-            };
+    ($f:ident) => {
+        $crate::ClusterEntryPoints {
+            f32: $crate::cluster_entry_points!(@of $f, Portable32 Avx2F32 Avx512F32),
+            f64: $crate::cluster_entry_points!(@of $f, Portable64 Avx2F64 Avx512F64),
         }
+    };
+    (@of $f:ident, $portable:ident $avx2:ident $avx512:ident) => {{
         #[cfg(target_arch = "x86_64")]
-        macro_rules! with {
-            ($features:literal, $lane:ident) => {{
-                // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
-                #[target_feature(enable = $features)]
-                unsafe fn run(a: &rt::LaunchAbi, piece: &rt::ClusterPiece, lo: usize, hi: usize) {
-                    // SAFETY: the caller's promises are the callee's.
-                    unsafe { $f::<rt::lanes::$lane>(a, piece, lo, hi) }
-                }
-                (run as rt::RunClusters, <rt::lanes::$lane as rt::Lane>::N)
-            }};
-        }
-        #[cfg(target_arch = "x86_64")]
-        const RUN: rt::ClusterEntryPoints = rt::ClusterEntryPoints {
-            f32: [
-                plain!(Portable32),
-                with!("avx2,fma", Avx2F32),
-                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F32),
-            ],
-            f64: [
-                plain!(Portable64),
-                with!("avx2,fma", Avx2F64),
-                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F64),
-            ],
-        };
+        const LANES: [usize; 3] = [
+            <$crate::lanes::$portable as $crate::Lane>::N,
+            <$crate::lanes::$avx2 as $crate::Lane>::N,
+            <$crate::lanes::$avx512 as $crate::Lane>::N,
+        ];
         #[cfg(not(target_arch = "x86_64"))]
-        const RUN: rt::ClusterEntryPoints =
-            rt::ClusterEntryPoints { f32: [plain!(Portable32); 3], f64: [plain!(Portable64); 3] };
+        const LANES: [usize; 3] = [<$crate::lanes::$portable as $crate::Lane>::N; 3];
+        const RUN: [($crate::RunClusters, usize); 3] = {
+            let [portable, avx2, avx512] = $crate::by_isa!(
+                $f: RunClusters(a: &$crate::LaunchAbi, piece: &$crate::ClusterPiece, lo: usize, hi: usize)
+                on $portable $avx2 $avx512
+            );
+            [(portable, LANES[0]), (avx2, LANES[1]), (avx512, LANES[2])]
+        };
         RUN
     }};
     ($f:ident, rows) => {

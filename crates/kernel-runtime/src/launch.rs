@@ -62,43 +62,46 @@ impl std::fmt::Debug for EntryPoints {
     }
 }
 
-/// Instantiates a generated function for every lane type, each behind the features it needs.
+/// A generated function as a `$Run` for every [`Isa`](crate::Isa), given the lane types of the three, each behind the
+/// features it needs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! by_isa {
+    ($f:ident: $Run:ident($($x:ident: $T:ty),*) on $portable:ident $avx2:ident $avx512:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        const RUN: [$crate::$Run; 3] = [
+            $f::<$crate::lanes::$portable>,
+            $crate::by_isa!(@with "avx2,fma", $f: $Run($($x: $T),*) on $avx2),
+            $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f: $Run($($x: $T),*) on $avx512),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        const RUN: [$crate::$Run; 3] = [$f::<$crate::lanes::$portable>; 3];
+        RUN
+    }};
+    (@with $features:literal, $f:ident: $Run:ident($($x:ident: $T:ty),*) on $lane:ident) => {{
+        // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
+        #[target_feature(enable = $features)]
+        unsafe fn run($($x: $T),*) {
+            // SAFETY: the caller's promises are the callee's.
+            unsafe { $f::<$crate::lanes::$lane>($($x),*) }
+        }
+        run as $crate::$Run
+    }};
+    ($f:ident on $($lanes:ident)*) => {
+        $crate::by_isa!($f: Run(a: &$crate::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) on $($lanes)*)
+    };
+}
+
+/// Instantiates a generated function for every lane type.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! entry_points {
-    ($f:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        macro_rules! with {
-            ($features:literal, $lane:ident) => {{
-                // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
-                #[target_feature(enable = $features)]
-                unsafe fn run(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
-                    // SAFETY: the caller's promises are the callee's.
-                    unsafe { $f::<rt::lanes::$lane>(a, lo, hi, partials) }
-                }
-                run as rt::Run
-            }};
+    ($f:ident) => {
+        $crate::EntryPoints {
+            f32: $crate::by_isa!($f on Portable32 Avx2F32 Avx512F32),
+            f64: $crate::by_isa!($f on Portable64 Avx2F64 Avx512F64),
         }
-        #[cfg(target_arch = "x86_64")]
-        const RUN: rt::EntryPoints = rt::EntryPoints {
-            f32: [
-                $f::<rt::lanes::Portable32>,
-                with!("avx2,fma", Avx2F32),
-                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F32),
-            ],
-            f64: [
-                $f::<rt::lanes::Portable64>,
-                with!("avx2,fma", Avx2F64),
-                with!("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", Avx512F64),
-            ],
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        const RUN: rt::EntryPoints = rt::EntryPoints {
-            f32: [$f::<rt::lanes::Portable32>; 3],
-            f64: [$f::<rt::lanes::Portable64>; 3],
-        };
-        RUN
-    }};
+    };
 }
 
 /// Entry points of a generated function for lanes of one, and of four f64: less to compile. The widths share one text;
@@ -107,18 +110,10 @@ macro_rules! entry_points {
 #[macro_export]
 macro_rules! small_entry_points {
     ($f:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        const F64: [rt::Run; 3] = {
-            // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
-            #[target_feature(enable = "avx2,fma")]
-            unsafe fn run(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
-                // SAFETY: the caller's promises are the callee's.
-                unsafe { $f::<rt::lanes::Avx2F64>(a, lo, hi, partials) }
-            }
-            [$f::<rt::lanes::Portable64>, run, run]
+        const F64: [$crate::Run; 3] = {
+        let [portable, avx2, _] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64);
+            [portable, avx2, avx2]
         };
-        #[cfg(not(target_arch = "x86_64"))]
-        const F64: [rt::Run; 3] = [$f::<rt::lanes::Portable64>; 3];
-        rt::EntryPoints { f32: [$f::<rt::lanes::Portable32>; 3], f64: F64 }
+        $crate::EntryPoints { f32: [$f::<$crate::lanes::Portable32>; 3], f64: F64 }
     }};
 }

@@ -9,7 +9,8 @@
 //! The form has two phases: the sums of all rows over clusters of columns, and then what follows the loop, row by row.
 
 use crate::ir::{
-    Acc, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators,
+    Acc, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators, filtered,
+    walk,
 };
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -104,8 +105,8 @@ pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
     let body = b.close();
     let used = used(&b, &body);
     b.push(Stmt::For { id: loop_id, range: Range::Pairs { list, row }, body });
-    let kept = only_used(b.stmts(), &used, row);
-    b.set_stmts(kept);
+    let is_needed = |s: &Stmt| !matches!(s, Stmt::Let(v) if *v != row && !used.contains(v));
+    b.set_stmts(filtered(b.stmts().to_vec(), &is_needed));
     let (positions, cell) = pair_vector(kernel, part.index, &b, &used)?;
     let packed: BTreeSet<Packed> = used
         .iter()
@@ -137,13 +138,10 @@ fn is_column(b: &Body, row: Val) -> bool {
 /// The one loop over data of the part, if it is over the row's pairs, outermost, and only adds to sums.
 fn only_loop<'a>(kernel: &Kernel, part: &'a Part) -> Option<(LoopId, ParamId, &'a [Stmt])> {
     let src = &part.body;
-    let mut loops = 0;
-    let mut scatters = false;
-    src.for_each_stmt(&mut |s| match s {
-        Stmt::For { range, .. } => loops += usize::from(range.is_data()),
-        Stmt::Contribute { row: Some(r), .. } => scatters |= !matches!(src.op(*r), Op::SystemOf { .. }),
-        _ => {}
-    });
+    let loops = src.walk().filter(|s| matches!(s, Stmt::For { range, .. } if range.is_data())).count();
+    let scatters = src.walk().any(
+        |s| matches!(s, Stmt::Contribute { row: Some(r), .. } if !matches!(src.op(*r), Op::SystemOf { .. })),
+    );
     let found = src.stmts().iter().find_map(|s| match s {
         Stmt::For { id, range: Range::Pairs { list, row }, body } if matches!(src.op(*row), Op::Row) => {
             Some((*id, *list, body.as_slice()))
@@ -177,37 +175,22 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
                     }),
                     _ => false,
                 };
-                let mut reads = false;
-                src.op(*v).for_each_arg(|a| reads |= depends.contains(&a));
-                if reads {
+                if src.op(*v).any_arg(|a| depends.contains(&a)) {
                     if !fits {
                         return false;
                     }
                     depends.insert(*v);
                 }
             }
-            Stmt::Contribute { .. } | Stmt::DeclareChannels(..) => {}
-            Stmt::For { range: Range::Pairs { .. }, .. } => {}
-            Stmt::Declare(_, v)
-            | Stmt::DeclareBest(_, v)
-            | Stmt::Accumulate(_, v)
-            | Stmt::AccumulateChannel { value: v, .. }
-            | Stmt::Raise { value: v, .. }
-            | Stmt::Store { value: v, .. } => {
-                if depends.contains(v) {
-                    return false;
-                }
-            }
-            Stmt::For { body, .. } => {
-                if reads_any(src, body, m, &depends) {
-                    return false;
-                }
-            }
-            Stmt::If { condition, then, otherwise } => {
-                if depends.contains(condition)
-                    || reads_any(src, then, m, &depends)
-                    || reads_any(src, otherwise, m, &depends)
-                {
+            Stmt::Contribute { .. } | Stmt::For { range: Range::Pairs { .. }, .. } => {}
+            s => {
+                let reads = |s: &Stmt| match s {
+                    Stmt::Let(v) => {
+                        *src.op(*v) == Op::Read(m) || src.op(*v).any_arg(|a| depends.contains(&a))
+                    }
+                    s => s.any_arg(|v| depends.contains(&v)),
+                };
+                if walk(std::slice::from_ref(s)).any(reads) {
                     return false;
                 }
             }
@@ -216,37 +199,13 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
     true
 }
 
-fn reads_any(src: &Body, stmts: &[Stmt], m: Acc, values: &HashSet<Val>) -> bool {
-    let mut any = false;
-    crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Let(v) => {
-            any |= matches!(src.op(*v), Op::Read(n) if *n == m);
-            src.op(*v).for_each_arg(|a| any |= values.contains(&a));
-        }
-        Stmt::Declare(_, v)
-        | Stmt::DeclareBest(_, v)
-        | Stmt::Accumulate(_, v)
-        | Stmt::AccumulateChannel { value: v, .. }
-        | Stmt::Raise { value: v, .. }
-        | Stmt::Store { value: v, .. }
-        | Stmt::Contribute { value: v, .. } => any |= values.contains(v),
-        Stmt::If { condition, .. } => any |= values.contains(condition),
-        Stmt::For { .. } | Stmt::DeclareChannels(..) => {}
-    });
-    any
-}
-
 /// Whether a value is equal in all rows of a system.
 fn is_same_for_rows(src: &Body, v: Val) -> bool {
     match src.op(v) {
         Op::Row | Op::PlaceIn { .. } | Op::MapOf { .. } => false,
         Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
         op if op.of_loop().is_some() || op.of_acc().is_some() => false,
-        op => {
-            let mut same = true;
-            op.for_each_arg(|a| same &= is_same_for_rows(src, a));
-            same
-        }
+        op => !op.any_arg(|a| !is_same_for_rows(src, a)),
     }
 }
 
@@ -292,17 +251,7 @@ impl<'a> Pair<'a> {
             ref op if op.of_loop().is_some() || op.of_acc().is_some() => return None,
             Op::Load { role, .. } if role.has(Role::HIDDEN) => return None,
             op => {
-                let mut whole = true;
-                let op = op.map_args(|a| match self.value(a, exchanged) {
-                    Some(n) => n,
-                    None => {
-                        whole = false;
-                        a
-                    }
-                });
-                if !whole {
-                    return None;
-                }
+                let op = op.try_map_args(|a| self.value(a, exchanged).ok_or(())).ok()?;
                 self.b.copy_op(op, self.src.ty(v))
             }
         };
@@ -325,17 +274,6 @@ fn used(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
         }
     }
     used
-}
-
-/// The statements without the values that nothing needs.
-fn only_used(stmts: &[Stmt], used: &BTreeSet<Val>, row: Val) -> Vec<Stmt> {
-    let needed = |s: &&Stmt| !matches!(s, Stmt::Let(v) if *v != row && !used.contains(v));
-    let kept = stmts.iter().filter(needed).cloned();
-    kept.map(|s| match s {
-        Stmt::For { id, range, body } => Stmt::For { id, range, body: only_used(&body, used, row) },
-        s => s,
-    })
-    .collect()
 }
 
 /// A power of two that both sides of a pair are multiplied by may wait for the sums: no bit changes.
@@ -425,11 +363,11 @@ fn pair_vector(
             });
         }
     }
-    b.for_each_stmt(&mut |s| {
+    for s in b.walk() {
         if let Stmt::Accumulate(_, v) = s {
             ends.insert(*v);
         }
-    });
+    }
     if ends.iter().any(|v| matches!(b.op(*v), Op::PairShift(..))) {
         return None;
     }

@@ -1,6 +1,7 @@
 //! The table of derivatives, and forward mode over it.
 
-use crate::ir::{Body, Kernel, Kind, Map, Op, Role, Stmt, Template, Type, Val};
+use crate::ir::{Acc, Body, Kernel, Kind, Map, Op, Role, Stmt, Template, Type, Val};
+use crate::rewrite::mapped;
 use std::collections::HashMap;
 
 /// The partial derivatives of `op`, whose value is `v`, by each real argument. All values are of `b`.
@@ -99,25 +100,20 @@ struct Tangent<'a> {
     /// Derivatives of the new values, by the block that formed them: a derivative that was formed in a branch does not
     /// exist after the branch, although the value may. Values without an entry have none.
     dot: Vec<HashMap<Val, Val>>,
-    acc_dot: HashMap<usize, usize>,
+    acc_dot: HashMap<Acc, Acc>,
     direction: Role,
 }
 
 impl Tangent<'_> {
     fn value(&mut self, v: Val) -> Val {
-        match self.src.op(v) {
-            Op::Const(bits) => self.b.real(f64::from_bits(*bits)),
-            Op::Int(i) => self.b.op_value(Op::Int(*i)),
-            _ => self.map[&v],
-        }
+        mapped(self.src, &mut self.b, &self.map, v)
     }
 
     fn dot(&self, x: Val) -> Option<Val> {
         self.dot.iter().rev().find_map(|d| d.get(&x).copied())
     }
 
-    fn dot_or_zero(&mut self, v: Val) -> Val {
-        let x = self.value(v);
+    fn dot_or_zero(&mut self, x: Val) -> Val {
         self.dot(x).unwrap_or_else(|| self.b.real(0.0))
     }
 
@@ -133,61 +129,6 @@ impl Tangent<'_> {
         for s in stmts {
             match s {
                 Stmt::Let(v) => self.define(*v),
-                Stmt::Declare(m, v) => {
-                    let (x, dx) = (self.value(*v), self.dot_or_zero(*v));
-                    let dm = self.b.new_acc();
-                    self.acc_dot.insert(*m, dm);
-                    self.b.push(Stmt::Declare(*m, x));
-                    self.b.push(Stmt::Declare(dm, dx));
-                }
-                Stmt::Accumulate(m, v) => {
-                    let (x, dx) = (self.value(*v), self.dot_or_zero(*v));
-                    self.b.push(Stmt::Accumulate(*m, x));
-                    if self.b.constant(dx) != Some(0.0) {
-                        self.b.push(Stmt::Accumulate(self.acc_dot[m], dx));
-                    }
-                }
-                Stmt::DeclareBest(m, v) => {
-                    let x = self.value(*v);
-                    self.b.push(Stmt::DeclareBest(*m, x));
-                }
-                Stmt::Raise { acc, value, place } => {
-                    let (value, place) = (self.value(*value), self.value(*place));
-                    self.b.push(Stmt::Raise { acc: *acc, value, place });
-                }
-                Stmt::DeclareChannels(m, dim) => {
-                    let dm = self.b.new_acc();
-                    self.acc_dot.insert(*m, dm);
-                    for m in [*m, dm] {
-                        self.b.push(Stmt::DeclareChannels(m, *dim));
-                    }
-                }
-                Stmt::AccumulateChannel { sum, channel, value } => {
-                    let channel = self.value(*channel);
-                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
-                    self.b.push(Stmt::AccumulateChannel { sum: *sum, channel, value: x });
-                    if self.b.constant(dx) != Some(0.0) {
-                        let sum = self.acc_dot[sum];
-                        self.b.push(Stmt::AccumulateChannel { sum, channel, value: dx });
-                    }
-                }
-                Stmt::Store { param, role, component, channel, value } => {
-                    let channel = channel.map(|c| self.value(c));
-                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
-                    for (role, value) in [(*role, x), (role.with(self.direction), dx)] {
-                        let (param, component) = (*param, *component);
-                        self.b.push(Stmt::Store { param, role, component, channel, value });
-                    }
-                }
-                Stmt::Contribute { param, role, row, component, channel, value } => {
-                    let row = row.map(|r| self.value(r));
-                    let channel = channel.map(|c| self.value(c));
-                    let (x, dx) = (self.value(*value), self.dot_or_zero(*value));
-                    for (role, value) in [(*role, x), (role.with(self.direction), dx)] {
-                        let (param, component) = (*param, *component);
-                        self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
-                    }
-                }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(a));
                     let body = self.inner(true, body);
@@ -198,8 +139,37 @@ impl Tangent<'_> {
                     let (then, otherwise) = (self.inner(false, then), self.inner(false, otherwise));
                     self.b.push(Stmt::If { condition, then, otherwise });
                 }
+                s => {
+                    let s = s.map_args(|v| self.value(v));
+                    self.with_derivative(s);
+                }
             }
         }
+    }
+
+    /// A statement, and beside it the one that does the same with the derivative of its value.
+    fn with_derivative(&mut self, s: Stmt) {
+        self.b.push(s.clone());
+        let mut derivative = s;
+        match &mut derivative {
+            Stmt::Declare(m, v) => (*m, *v) = (self.new_acc_dot(*m), self.dot_or_zero(*v)),
+            Stmt::DeclareChannels(m, _) => *m = self.new_acc_dot(*m),
+            Stmt::Accumulate(m, v) | Stmt::AccumulateChannel { sum: m, value: v, .. } => {
+                (*m, *v) = (self.acc_dot[m], self.dot_or_zero(*v));
+            }
+            Stmt::Store { role, value, .. } | Stmt::Contribute { role, value, .. } => {
+                (*role, *value) = (role.with(self.direction), self.dot_or_zero(*value));
+            }
+            // A maximum has no derivative.
+            _ => return,
+        }
+        self.b.push_sum(derivative);
+    }
+
+    fn new_acc_dot(&mut self, m: Acc) -> Acc {
+        let dot = self.b.new_acc();
+        self.acc_dot.insert(m, dot);
+        dot
     }
 
     fn define(&mut self, v: Val) {
@@ -223,14 +193,11 @@ impl Tangent<'_> {
             }
             _ => {
                 let mut sum = None;
-                if self.any_dot(&op) {
+                if op.any_arg(|a| self.dot(a).is_some()) {
                     for (arg, partial) in partials(&mut self.b, &op, x) {
                         if let Some(d) = self.dot(arg) {
                             let term = self.b.real_op(Op::Mul(partial, d));
-                            sum = Some(match sum {
-                                Some(s) => self.b.real_op(Op::Add(s, term)),
-                                None => term,
-                            });
+                            sum = Some(sum.map_or(term, |s| self.b.real_op(Op::Add(s, term))));
                         }
                     }
                 }
@@ -240,11 +207,5 @@ impl Tangent<'_> {
         if let Some(dx) = dx.filter(|d| self.b.constant(*d) != Some(0.0)) {
             self.dot.last_mut().expect("a block is open").insert(x, dx);
         }
-    }
-
-    fn any_dot(&self, op: &Op) -> bool {
-        let mut any = false;
-        op.for_each_arg(|a| any |= self.dot(a).is_some());
-        any
     }
 }

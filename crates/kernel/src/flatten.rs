@@ -4,9 +4,9 @@
 //! This comes after differentiation on purpose: a selection of finished terms discards all results of the branch not
 //! taken, infinities and NaN included, whereas the derivative of a selection would multiply them by zero.
 
-use crate::ir::{Acc, Body, Map, Op, Stmt, Val, accumulators};
+use crate::ir::{Acc, Body, Map, Op, Stmt, Val, accumulators, walk};
 use crate::rewrite::mapped;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The body with its data loops straightened.
 pub fn flatten(src: &Body) -> Body {
@@ -28,15 +28,17 @@ impl Flatten<'_> {
         mapped(self.src, &mut self.b, &self.map, v)
     }
 
-    fn selected(&mut self, condition: Option<Val>, v: Val) -> Val {
-        let v = self.value(v);
-        match condition {
-            Some(c) => {
-                let zero = self.b.real(0.0);
-                self.b.real_op(Op::Select(c, v, zero))
-            }
-            None => v,
-        }
+    /// Lets a statement take effect under a condition only, by the value that it adds or offers.
+    fn select(&mut self, s: &mut Stmt, condition: Val) {
+        let (value, other) = match s {
+            Stmt::Accumulate(_, value)
+            | Stmt::AccumulateChannel { value, .. }
+            | Stmt::Contribute { value, .. } => (value, 0.0),
+            Stmt::Raise { value, .. } => (value, f64::MIN),
+            _ => return,
+        };
+        let other = self.b.real(other);
+        *value = self.b.real_op(Op::Select(condition, *value, other));
     }
 
     fn both(&mut self, outer: Option<Val>, c: Val) -> Val {
@@ -45,12 +47,10 @@ impl Flatten<'_> {
 
     /// `inside`: within a data loop; `condition`: under which the statements take effect there.
     fn block(&mut self, stmts: &[Stmt], inside: bool, condition: Option<Val>) {
-        let mut in_inner_loops: Vec<Acc> = vec![];
-        crate::ir::for_each(stmts, &mut |s| {
-            if let Stmt::For { body, .. } = s {
-                in_inner_loops.extend(accumulators(body));
-            }
-        });
+        let in_inner_loops: BTreeSet<Acc> = walk(stmts)
+            .filter_map(|s| if let Stmt::For { body, .. } = s { Some(accumulators(body)) } else { None })
+            .flatten()
+            .collect();
         for s in stmts {
             match s {
                 Stmt::Let(v) => {
@@ -62,55 +62,6 @@ impl Flatten<'_> {
                         }
                     };
                     self.map.insert(*v, n);
-                }
-                Stmt::Declare(m, v) => {
-                    let x = self.value(*v);
-                    if inside && !in_inner_loops.contains(m) {
-                        self.now.insert(*m, x);
-                    } else {
-                        self.b.push(Stmt::Declare(*m, x));
-                    }
-                }
-                Stmt::Accumulate(m, v) => {
-                    let x = self.selected(condition, *v);
-                    match self.now.get(m).copied() {
-                        Some(sum) => {
-                            let sum = self.b.real_op(Op::Add(sum, x));
-                            self.now.insert(*m, sum);
-                        }
-                        None if self.b.constant(x) == Some(0.0) => {}
-                        None => self.b.push(Stmt::Accumulate(*m, x)),
-                    }
-                }
-                Stmt::DeclareBest(m, v) => {
-                    let x = self.value(*v);
-                    self.b.push(Stmt::DeclareBest(*m, x));
-                }
-                Stmt::Raise { acc, value, place } => {
-                    let (mut value, place) = (self.value(*value), self.value(*place));
-                    if let Some(c) = condition {
-                        let lowest = self.b.real(f64::MIN);
-                        value = self.b.real_op(Op::Select(c, value, lowest));
-                    }
-                    self.b.push(Stmt::Raise { acc: *acc, value, place });
-                }
-                Stmt::DeclareChannels(m, dim) => self.b.push(Stmt::DeclareChannels(*m, *dim)),
-                Stmt::AccumulateChannel { sum, channel, value } => {
-                    let (channel, value) = (self.value(*channel), self.selected(condition, *value));
-                    if self.b.constant(value) != Some(0.0) {
-                        self.b.push(Stmt::AccumulateChannel { sum: *sum, channel, value });
-                    }
-                }
-                Stmt::Store { param, role, component, channel, value } => {
-                    let (channel, value) = (channel.map(|c| self.value(c)), self.value(*value));
-                    let (param, role, component) = (*param, *role, *component);
-                    self.b.push(Stmt::Store { param, role, component, channel, value });
-                }
-                Stmt::Contribute { param, role, row, component, channel, value } => {
-                    let (row, channel) = (row.map(|r| self.value(r)), channel.map(|c| self.value(c)));
-                    let value = self.selected(condition, *value);
-                    let (param, role, component) = (*param, *role, *component);
-                    self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
                 }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(a));
@@ -138,6 +89,22 @@ impl Flatten<'_> {
                     self.block(otherwise, false, None);
                     let otherwise = self.b.close();
                     self.b.push(Stmt::If { condition, then, otherwise });
+                }
+                s => {
+                    let mut s = s.map_args(|v| self.value(v));
+                    if let Some(condition) = condition {
+                        self.select(&mut s, condition);
+                    }
+                    match s {
+                        Stmt::Declare(m, x) if inside && !in_inner_loops.contains(&m) => {
+                            self.now.insert(m, x);
+                        }
+                        Stmt::Accumulate(m, x) if self.now.contains_key(&m) => {
+                            let sum = self.b.real_op(Op::Add(self.now[&m], x));
+                            self.now.insert(m, sum);
+                        }
+                        s => self.b.push_sum(s),
+                    }
                 }
             }
         }

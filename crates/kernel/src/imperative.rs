@@ -259,17 +259,6 @@ pub fn is_output(kind: Kind) -> bool {
     matches!(kind, Kind::Output { .. } | Kind::Integers { output: true, .. })
 }
 
-/// The elements that an array has per row.
-pub fn components(kind: Kind) -> usize {
-    match kind {
-        Kind::Real { components, .. }
-        | Kind::Output { components, .. }
-        | Kind::Ints { components, .. }
-        | Kind::Integers { components, .. } => components,
-        _ => 1,
-    }
-}
-
 fn visit(stmts: &[Stmt], f: &mut dyn FnMut(&Stmt)) {
     for s in stmts {
         f(s);

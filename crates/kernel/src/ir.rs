@@ -173,6 +173,116 @@ pub enum Stmt {
     },
 }
 
+impl Stmt {
+    /// The accumulator that the statement declares or changes.
+    pub fn acc(&self) -> Option<Acc> {
+        match *self {
+            Stmt::Declare(m, _)
+            | Stmt::Accumulate(m, _)
+            | Stmt::DeclareBest(m, _)
+            | Stmt::Raise { acc: m, .. }
+            | Stmt::DeclareChannels(m, _)
+            | Stmt::AccumulateChannel { sum: m, .. } => Some(m),
+            _ => None,
+        }
+    }
+
+    /// The statement with another accumulator.
+    #[must_use]
+    pub fn with_acc(mut self, other: Acc) -> Self {
+        match &mut self {
+            Stmt::Declare(m, _)
+            | Stmt::Accumulate(m, _)
+            | Stmt::DeclareBest(m, _)
+            | Stmt::Raise { acc: m, .. }
+            | Stmt::DeclareChannels(m, _)
+            | Stmt::AccumulateChannel { sum: m, .. } => *m = other,
+            _ => {}
+        }
+        self
+    }
+
+    /// Whether the statement declares an accumulator.
+    pub fn is_declaration(&self) -> bool {
+        matches!(self, Stmt::Declare(..) | Stmt::DeclareBest(..) | Stmt::DeclareChannels(..))
+    }
+
+    /// The blocks in the statement; empty ones where it has fewer than two.
+    pub fn blocks(&self) -> [&[Stmt]; 2] {
+        match self {
+            Stmt::For { body, .. } => [body, &[]],
+            Stmt::If { then, otherwise, .. } => [then, otherwise],
+            _ => [&[], &[]],
+        }
+    }
+
+    /// Calls `f` on every value the statement reads, without those of the op that a `Let` defines and those in blocks.
+    pub fn for_each_arg(&self, mut f: impl FnMut(Val)) {
+        match self {
+            Stmt::Let(_) => {}
+            Stmt::For { range, .. } => range.for_each_arg(f),
+            Stmt::If { condition, .. } => f(*condition),
+            simple => {
+                let _ = simple.map_args(|v| {
+                    f(v);
+                    v
+                });
+            }
+        }
+    }
+
+    /// Whether `f` holds for any value that [`Stmt::for_each_arg`] visits.
+    pub fn any_arg(&self, mut f: impl FnMut(Val) -> bool) -> bool {
+        let mut any = false;
+        self.for_each_arg(|v| any |= f(v));
+        any
+    }
+
+    /// [`Stmt::map_args`], or why an argument can not be replaced.
+    pub fn try_map_args<E>(&self, f: impl FnMut(Val) -> Result<Val, E>) -> Result<Self, E> {
+        all_mapped(f, |f| self.map_args(f))
+    }
+
+    /// A statement that neither defines a value nor has blocks, with its arguments replaced.
+    #[must_use]
+    pub fn map_args(&self, mut f: impl FnMut(Val) -> Val) -> Self {
+        use Stmt::*;
+        match *self {
+            Declare(m, v) => Declare(m, f(v)),
+            Accumulate(m, v) => Accumulate(m, f(v)),
+            DeclareBest(m, v) => DeclareBest(m, f(v)),
+            Raise { acc, value, place } => Raise { acc, value: f(value), place: f(place) },
+            DeclareChannels(m, dim) => DeclareChannels(m, dim),
+            AccumulateChannel { sum, channel, value } => {
+                AccumulateChannel { sum, channel: f(channel), value: f(value) }
+            }
+            Store { param, role, component, channel, value } => {
+                Store { param, role, component, channel: channel.map(&mut f), value: f(value) }
+            }
+            Contribute { param, role, row, component, channel, value } => {
+                let (row, channel) = (row.map(&mut f), channel.map(&mut f));
+                Contribute { param, role, row, component, channel, value: f(value) }
+            }
+            Let(_) | For { .. } | If { .. } => unreachable!("not a simple statement: {self:?}"),
+        }
+    }
+}
+
+/// The result of `map_args`, given a function that may fail.
+fn all_mapped<T, E>(
+    mut f: impl FnMut(Val) -> Result<Val, E>,
+    map_args: impl FnOnce(&mut dyn FnMut(Val) -> Val) -> T,
+) -> Result<T, E> {
+    let mut error = None;
+    let mapped = map_args(&mut |v| {
+        f(v).unwrap_or_else(|e| {
+            error = Some(e);
+            v
+        })
+    });
+    error.map_or(Ok(mapped), Err)
+}
+
 /// A parameter.
 #[derive(Clone, Debug)]
 pub struct Param {
@@ -208,7 +318,8 @@ impl Kernel {
         match self.params[param].kind {
             Kind::Real { components, .. }
             | Kind::Output { components, .. }
-            | Kind::Ints { components, .. } => components,
+            | Kind::Ints { components, .. }
+            | Kind::Integers { components, .. } => components,
             _ => 1,
         }
     }
@@ -216,7 +327,7 @@ impl Kernel {
     /// The dimension of an array's channels.
     pub fn width(&self, param: ParamId, role: Role) -> Option<Dim> {
         if role.has(Role::HIDDEN) {
-            return (role.0 >> 4).checked_sub(1).map(usize::from);
+            return role.width();
         }
         match self.params[param].kind {
             Kind::Real { width, .. } | Kind::Output { width, .. } => width,
@@ -251,31 +362,59 @@ pub struct Template {
     pub partials: Vec<Val>,
 }
 
-/// Every statement of a list and of the blocks in it.
-pub fn for_each<'a>(stmts: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
-    for s in stmts {
-        f(s);
-        match s {
-            Stmt::For { body, .. } => for_each(body, f),
-            Stmt::If { then, otherwise, .. } => {
-                for_each(then, f);
-                for_each(otherwise, f);
-            }
-            _ => {}
+/// The statements of a list and of the blocks in it: each before those of its blocks.
+pub fn walk(stmts: &[Stmt]) -> impl Iterator<Item = &Stmt> {
+    let mut open = vec![stmts.iter()];
+    std::iter::from_fn(move || {
+        loop {
+            match open.last_mut()?.next() {
+                Some(s) => {
+                    open.extend(s.blocks().into_iter().rev().map(|block| block.iter()));
+                    return Some(s);
+                }
+                None => open.pop(),
+            };
         }
-    }
+    })
+}
+
+/// The statements of a list, and of the blocks in it, that `keep` selects.
+pub fn filtered(stmts: Vec<Stmt>, keep: &dyn Fn(&Stmt) -> bool) -> Vec<Stmt> {
+    let kept = stmts.into_iter().filter(keep).map(|s| match s {
+        Stmt::For { id, range, body } => Stmt::For { id, range, body: filtered(body, keep) },
+        Stmt::If { condition, then, otherwise } => {
+            Stmt::If { condition, then: filtered(then, keep), otherwise: filtered(otherwise, keep) }
+        }
+        s => s,
+    });
+    kept.collect()
 }
 
 /// Values of one body as values of another.
 pub type Map = HashMap<Val, Val>;
 
 /// The accumulators that statements add to, but for those of channels.
-pub fn accumulators(stmts: &[Stmt]) -> Vec<Acc> {
-    let mut found = BTreeSet::new();
-    for_each(stmts, &mut |s| {
-        if let Stmt::Accumulate(m, _) | Stmt::Raise { acc: m, .. } = s {
-            found.insert(*m);
-        }
-    });
-    found.into_iter().collect()
+pub fn accumulators(stmts: &[Stmt]) -> BTreeSet<Acc> {
+    let changes = |s: &&Stmt| matches!(s, Stmt::Accumulate(..) | Stmt::Raise { .. });
+    walk(stmts).filter(changes).filter_map(Stmt::acc).collect()
+}
+
+/// The accumulators that statements declare, but for those of channels.
+pub fn declared(stmts: &[Stmt]) -> BTreeSet<Acc> {
+    let declares = |s: &&Stmt| matches!(s, Stmt::Declare(..) | Stmt::DeclareBest(..));
+    walk(stmts).filter(declares).filter_map(Stmt::acc).collect()
+}
+
+/// The sums and the maxima that statements feed and do not declare.
+pub(crate) fn fed(stmts: &[Stmt]) -> (BTreeSet<Acc>, BTreeSet<Acc>) {
+    let own = declared(stmts);
+    let (mut sums, mut bests) = (BTreeSet::new(), BTreeSet::new());
+    for s in walk(stmts) {
+        match s {
+            Stmt::Accumulate(m, _) if !own.contains(m) => sums.insert(*m),
+            Stmt::Raise { acc, .. } if !own.contains(acc) => bests.insert(*acc),
+            _ => false,
+        };
+    }
+    (sums, bests)
 }

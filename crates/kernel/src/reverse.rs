@@ -5,8 +5,9 @@
 //! because the only state a loop may carry is a sum that is not read inside it, so its iterations commute.
 
 use crate::derivative::{is_differentiable, partials};
-use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators, declared, walk};
+use crate::rewrite::mapped;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The adjoint of `src`, together with its values: every output is stored, and every differentiable input gets
 /// its cotangent contributed, from the cotangents of the outputs.
@@ -54,7 +55,7 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
     let Stmt::For { body, .. } = &stmts[at] else { return None };
     let mut late_values: HashSet<Val> = HashSet::new();
     // Sums that are used behind the loop: their later uses stay there, too.
-    let mut late_sums: HashSet<Acc> = accumulators(body).into_iter().collect();
+    let mut late_sums = accumulators(body);
     let (mut early, mut late) = (stmts[..before].to_vec(), vec![]);
     for s in &stmts[before..at] {
         let one = std::slice::from_ref(s);
@@ -62,7 +63,7 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
         // A sum has no use before its declaration; the loop's own (adjoint) sums are declared here, too.
         let declares =
             matches!(s, Stmt::Declare(..) | Stmt::DeclareChannels(..)) && values.is_disjoint(&late_values);
-        let sums = if declares { HashSet::new() } else { sums_used(b, one) };
+        let sums = if declares { BTreeSet::new() } else { sums_used(b, one) };
         if values.is_disjoint(&late_values) && sums.is_disjoint(&late_sums) {
             early.push(s.clone());
         } else {
@@ -85,69 +86,33 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
 
 /// Whether a loop's body reads a sum that was not declared in it. (The front end reads such sums before the loop.)
 fn reads_from_outside(b: &Body, body: &[Stmt]) -> bool {
-    let (mut declared, mut read) = (HashSet::new(), HashSet::new());
-    crate::ir::for_each(body, &mut |s| match s {
-        Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) => {
-            declared.insert(*m);
-        }
-        Stmt::Let(v) => read.extend(b.op(*v).of_acc()),
-        _ => {}
-    });
-    !read.is_subset(&declared)
+    let declared = declared(body);
+    walk(body).any(|s| match s {
+        Stmt::Let(v) => b.op(*v).of_acc().is_some_and(|m| !declared.contains(&m)),
+        _ => false,
+    })
 }
 
 /// The sums that statements declare, add to or read.
-fn sums_used(b: &Body, stmts: &[Stmt]) -> HashSet<Acc> {
-    let mut used = HashSet::new();
-    crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Declare(m, _)
-        | Stmt::Accumulate(m, _)
-        | Stmt::DeclareChannels(m, _)
-        | Stmt::AccumulateChannel { sum: m, .. }
-        | Stmt::DeclareBest(m, _)
-        | Stmt::Raise { acc: m, .. } => {
-            used.insert(*m);
-        }
-        Stmt::Let(v) => used.extend(b.op(*v).of_acc()),
-        _ => {}
-    });
-    used
+fn sums_used(b: &Body, stmts: &[Stmt]) -> BTreeSet<Acc> {
+    let of = |s: &Stmt| match s {
+        Stmt::Let(v) => b.op(*v).of_acc(),
+        s => s.acc(),
+    };
+    walk(stmts).filter_map(of).collect()
 }
 
+/// The values that statements define or read.
 fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {
     let mut used = HashSet::new();
-    crate::ir::for_each(stmts, &mut |s| match s {
-        Stmt::Let(v) => {
-            used.insert(*v);
-            b.op(*v).for_each_arg(|a| {
-                used.insert(a);
-            });
-        }
-        Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => {
+    for s in walk(stmts) {
+        if let Stmt::Let(v) = s {
             used.insert(*v);
         }
-        Stmt::Raise { value, place, .. } => {
-            used.extend([*value, *place]);
-        }
-        Stmt::DeclareChannels(..) => {}
-        Stmt::AccumulateChannel { channel, value, .. } => used.extend([*channel, *value]),
-        Stmt::Store { channel, value, .. } => {
-            used.insert(*value);
-            used.extend(*channel);
-        }
-        Stmt::Contribute { row, channel, value, .. } => {
-            used.insert(*value);
-            used.extend(row.iter().chain(channel));
-        }
-        Stmt::For { range, .. } => {
-            range.for_each_arg(|a| {
-                used.insert(a);
-            });
-        }
-        Stmt::If { condition, .. } => {
-            used.insert(*condition);
-        }
-    });
+        b.for_each_use(s, |v| {
+            used.insert(v);
+        });
+    }
     used
 }
 
@@ -184,11 +149,9 @@ struct Reverse<'a> {
 
 impl<'a> Reverse<'a> {
     fn new(kernel: &'a Kernel, src: &'a Body) -> Self {
-        let mut channels = HashMap::new();
-        src.for_each_stmt(&mut |s| {
-            if let Stmt::DeclareChannels(m, dim) = s {
-                channels.insert(*m, *dim);
-            }
+        let channels = src.walk().filter_map(|s| match s {
+            Stmt::DeclareChannels(m, dim) => Some((*m, *dim)),
+            _ => None,
         });
         Self {
             kernel,
@@ -198,16 +161,12 @@ impl<'a> Reverse<'a> {
             loops: HashMap::new(),
             accs: HashMap::new(),
             channel_adjoints: HashMap::new(),
-            channels,
+            channels: channels.collect(),
         }
     }
 
     fn value(&mut self, map: &Map, v: Val) -> Val {
-        match self.src.op(v) {
-            Op::Const(bits) => self.b.real(f64::from_bits(*bits)),
-            Op::Int(i) => self.b.op_value(Op::Int(*i)),
-            _ => map[&v],
-        }
+        mapped(self.src, &mut self.b, map, v)
     }
 
     fn acc(&mut self, m: Acc) -> Acc {
@@ -255,63 +214,6 @@ impl<'a> Reverse<'a> {
                     let n = self.b.copy_op(op, self.src.ty(*v));
                     map.insert(*v, n);
                 }
-                Stmt::Declare(m, v) => {
-                    inner.insert(*m);
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    let x = self.value(map, *v);
-                    self.b.push(Stmt::Declare(fresh, x));
-                }
-                Stmt::Accumulate(m, v) => {
-                    if keep == Keep::All || inner.contains(m) {
-                        let (m, x) = (self.acc(*m), self.value(map, *v));
-                        self.b.push(Stmt::Accumulate(m, x));
-                    }
-                }
-                Stmt::DeclareBest(m, v) => {
-                    inner.insert(*m);
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    let x = self.value(map, *v);
-                    self.b.push(Stmt::DeclareBest(fresh, x));
-                }
-                Stmt::Raise { acc, value, place } => {
-                    if keep == Keep::All || inner.contains(acc) {
-                        let (acc, value, place) =
-                            (self.acc(*acc), self.value(map, *value), self.value(map, *place));
-                        self.b.push(Stmt::Raise { acc, value, place });
-                    }
-                }
-                Stmt::DeclareChannels(m, dim) => {
-                    inner.insert(*m);
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    self.b.push(Stmt::DeclareChannels(fresh, *dim));
-                }
-                Stmt::AccumulateChannel { sum, channel, value } => {
-                    if keep == Keep::All || inner.contains(sum) {
-                        let sum = self.acc(*sum);
-                        let (channel, value) = (self.value(map, *channel), self.value(map, *value));
-                        self.b.push(Stmt::AccumulateChannel { sum, channel, value });
-                    }
-                }
-                Stmt::Store { param, role, component, channel, value } => {
-                    if keep == Keep::All {
-                        let channel = channel.map(|c| self.value(map, c));
-                        let value = self.value(map, *value);
-                        let (param, role, component) = (*param, *role, *component);
-                        self.b.push(Stmt::Store { param, role, component, channel, value });
-                    }
-                }
-                Stmt::Contribute { param, role, row, component, channel, value } => {
-                    if keep == Keep::All {
-                        let row = row.map(|r| self.value(map, r));
-                        let channel = channel.map(|c| self.value(map, c));
-                        let value = self.value(map, *value);
-                        let (param, role, component) = (*param, *role, *component);
-                        self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
-                    }
-                }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(map, a));
                     let (id, body) = self.in_loop(*id, |r, id| {
@@ -331,6 +233,22 @@ impl<'a> Reverse<'a> {
                     let then = branch(self, then);
                     let otherwise = branch(self, otherwise);
                     self.b.push(Stmt::If { condition, then, otherwise });
+                }
+                s => {
+                    let acc = s.acc();
+                    if let Some(m) = acc.filter(|_| s.is_declaration()) {
+                        inner.insert(m);
+                        let fresh = self.b.new_acc();
+                        self.accs.insert(m, fresh);
+                    }
+                    if keep == Keep::All || acc.is_some_and(|m| inner.contains(&m)) {
+                        let s = s.map_args(|v| self.value(map, v));
+                        let s = match acc {
+                            Some(m) => s.with_acc(self.acc(m)),
+                            None => s,
+                        };
+                        self.b.push(s);
+                    }
                 }
             }
         }

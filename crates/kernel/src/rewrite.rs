@@ -52,40 +52,6 @@ fn block(
                 let n = f(b, *v, op, src.ty(*v));
                 map.insert(*v, n);
             }
-            Stmt::Declare(m, v) => {
-                let v = at(b, *v);
-                b.push(Stmt::Declare(*m, v));
-            }
-            Stmt::Accumulate(m, v) => {
-                let v = at(b, *v);
-                if b.constant(v) != Some(0.0) {
-                    b.push(Stmt::Accumulate(*m, v));
-                }
-            }
-            Stmt::DeclareBest(m, v) => {
-                let v = at(b, *v);
-                b.push(Stmt::DeclareBest(*m, v));
-            }
-            Stmt::Raise { acc, value, place } => {
-                let (value, place) = (at(b, *value), at(b, *place));
-                b.push(Stmt::Raise { acc: *acc, value, place });
-            }
-            Stmt::DeclareChannels(m, dim) => b.push(Stmt::DeclareChannels(*m, *dim)),
-            Stmt::AccumulateChannel { sum, channel, value } => {
-                let (channel, value) = (at(b, *channel), at(b, *value));
-                if b.constant(value) != Some(0.0) {
-                    b.push(Stmt::AccumulateChannel { sum: *sum, channel, value });
-                }
-            }
-            Stmt::Store { param, role, component, channel, value } => {
-                let (channel, value) = (channel.map(|c| at(b, c)), at(b, *value));
-                b.push(Stmt::Store { param: *param, role: *role, component: *component, channel, value });
-            }
-            Stmt::Contribute { param, role, row, component, channel, value } => {
-                let (row, channel, value) = (row.map(|r| at(b, r)), channel.map(|c| at(b, c)), at(b, *value));
-                let (param, role, component) = (*param, *role, *component);
-                b.push(Stmt::Contribute { param, role, row, component, channel, value });
-            }
             Stmt::For { id, range, body } => {
                 let range = range.map_args(|a| at(b, a));
                 b.open(true);
@@ -102,6 +68,10 @@ fn block(
                 block(src, otherwise, b, map, f);
                 let otherwise = b.close();
                 b.push(Stmt::If { condition, then, otherwise });
+            }
+            s => {
+                let s = s.map_args(|v| at(b, v));
+                b.push_sum(s);
             }
         }
     }

@@ -2,10 +2,11 @@
 #![expect(unsafe_code, reason = "foreign functions are called here")]
 
 use crate::compile::program::Modules;
-use crate::driver::sys::{Driver, driver};
+use crate::driver::sys::{Code, Driver, driver};
 use cudarc::driver::sys;
 use madelung_core::{Error, Result};
 use std::ffi::{c_int, c_void};
+use std::fmt::Display;
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -191,12 +192,10 @@ impl Device {
     /// # Errors
     /// The driver's.
     pub fn memory(&self) -> Result<(usize, usize)> {
-        let current = self.enter()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the places are writable.
-        let code = unsafe { (current.driver.cuMemGetInfo_v2)(&raw mut free, &raw mut total) };
-        self.driver.check(code, "asking for free memory")?;
-        Ok((free, total))
+        let ask = |driver: &Driver| unsafe { (driver.cuMemGetInfo_v2)(&raw mut free, &raw mut total) };
+        self.call("asking for free memory", ask).map(|()| (free, total))
     }
 
     pub(crate) fn context(&self) -> sys::CUcontext {
@@ -209,6 +208,12 @@ impl Device {
         let code = unsafe { (self.driver.cuCtxPushCurrent_v2)(self.context()) };
         self.driver.check(code, format_args!("entering device {}", self.ordinal))?;
         Ok(Current { driver: self.driver })
+    }
+
+    /// Calls the driver with its context current; `doing` describes the call.
+    pub(crate) fn call(&self, doing: impl Display, call: impl FnOnce(&Driver) -> Code) -> Result<()> {
+        let _current = self.enter()?;
+        self.driver.check(call(self.driver), doing)
     }
 
     /// Runs a caller's work with this device as the current one.
@@ -254,16 +259,15 @@ impl Device {
 
     /// The ordinal of the device in whose memory an address lies.
     fn memory_at(&self, name: &str, address: u64) -> Result<Option<usize>> {
-        let _current = self.enter()?;
         let (mut kind, mut ordinal) = (0_u32, 0_i32);
         let mut asked = [MEMORY_TYPE, ORDINAL];
         let mut places: [*mut c_void; 2] = [(&raw mut kind).cast(), (&raw mut ordinal).cast()];
         // SAFETY: there is a place of its own type for every attribute. What the address is does not matter: one that
         // the driver does not know has no attributes.
-        let code = unsafe {
-            (self.driver.cuPointerGetAttributes)(2, asked.as_mut_ptr(), places.as_mut_ptr(), address)
+        let ask = |driver: &Driver| unsafe {
+            (driver.cuPointerGetAttributes)(2, asked.as_mut_ptr(), places.as_mut_ptr(), address)
         };
-        self.driver.check(code, format_args!("asking where `{name}` lies"))?;
+        self.call(format_args!("asking where `{name}` lies"), ask)?;
         Ok(usize::try_from(ordinal).ok().filter(|_| kind == ON_DEVICE))
     }
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "foreign functions are called here")]
 
 use crate::driver::stream::Stream;
+use crate::driver::sys::Driver;
 use cudarc::driver::sys;
 use madelung_core::{Error, Result};
 use std::ptr::null_mut;
@@ -51,11 +52,11 @@ impl Graph {
     /// # Safety
     /// The memory that the captured work reads and writes is still allocated.
     pub unsafe fn replay(&self) -> Result<()> {
-        let driver = self.stream.device().driver;
-        let _current = self.stream.device().enter()?;
         // SAFETY: the graph is there, and the caller knows of what it works on.
-        let code = unsafe { (driver.cuGraphLaunch)(self.made as sys::CUgraphExec, self.stream.raw()) };
-        driver.check(code, "replaying a graph")
+        let replay = |driver: &Driver| unsafe {
+            (driver.cuGraphLaunch)(self.made as sys::CUgraphExec, self.stream.raw())
+        };
+        self.stream.device().call("replaying a graph", replay)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::compile::program::Function;
 use crate::driver::device::Device;
-use crate::driver::sys::driver;
+use crate::driver::sys::{Driver, driver};
 use cudarc::driver::sys;
 use madelung_core::{Error, Result};
 use std::ffi::c_void;
@@ -27,11 +27,10 @@ impl Device {
     /// A number above 2 is a stream, which lives as long as this is used.
     pub unsafe fn stream(&'static self, raw: usize) -> Result<Stream> {
         let stream = Stream { device: self, raw };
-        let _current = self.enter()?;
         let mut context = null_mut();
         // SAFETY: the caller knows that it is a stream; the place is writable.
-        let code = unsafe { (self.driver.cuStreamGetCtx)(stream.raw(), &raw mut context) };
-        self.driver.check(code, "asking for a stream's device")?;
+        let ask = |driver: &Driver| unsafe { (driver.cuStreamGetCtx)(stream.raw(), &raw mut context) };
+        self.call("asking for a stream's device", ask)?;
         if context != self.context() {
             let expected = format!("a stream of device {}", self.ordinal());
             return Err(Error::argument("stream", expected, "one of another device"));
@@ -96,12 +95,10 @@ impl Stream {
     /// # Errors
     /// The driver's.
     pub fn id(&self) -> Result<u64> {
-        let _current = self.device.enter()?;
         let mut id = 0;
         // SAFETY: it is a stream of this device; the place is writable.
-        let code = unsafe { (self.device.driver.cuStreamGetId)(self.raw(), &raw mut id) };
-        self.device.driver.check(code, "asking for a stream's number")?;
-        Ok(id)
+        let ask = |driver: &Driver| unsafe { (driver.cuStreamGetId)(self.raw(), &raw mut id) };
+        self.device.call("asking for a stream's number", ask).map(|()| id)
     }
 
     /// Makes later work on this stream wait for the present work on another one, which may be of another device. The
@@ -157,25 +154,13 @@ impl Stream {
                 format!("one of device {}", function.device().ordinal()),
             ));
         }
-        let _current = self.device.enter()?;
         let args = args.as_ptr().cast_mut().cast();
+        let ([x, y, z], [i, j, k]) = (grid, block);
         // SAFETY: the caller gives what the function needs; the driver only reads the addresses.
-        let code = unsafe {
-            (self.device.driver.cuLaunchKernel)(
-                function.raw(),
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
-                0,
-                self.raw(),
-                args,
-                null_mut(),
-            )
+        let launch = |driver: &Driver| unsafe {
+            (driver.cuLaunchKernel)(function.raw(), x, y, z, i, j, k, 0, self.raw(), args, null_mut())
         };
-        self.device.driver.check(code, format_args!("launching {grid:?} blocks of {block:?} threads"))
+        self.device.call(format_args!("launching {grid:?} blocks of {block:?} threads"), launch)
     }
 
     /// Makes `bytes` bytes zero.
@@ -189,10 +174,9 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let _current = self.device.enter()?;
         // SAFETY: the caller knows whose memory it is.
-        let code = unsafe { (self.device.driver.cuMemsetD8Async)(address, 0, bytes, self.raw()) };
-        self.device.driver.check(code, format_args!("zeroing {bytes} bytes"))
+        let zero = |driver: &Driver| unsafe { (driver.cuMemsetD8Async)(address, 0, bytes, self.raw()) };
+        self.device.call(format_args!("zeroing {bytes} bytes"), zero)
     }
 
     /// Fills `count` elements of 32 bits with a value.
@@ -206,10 +190,9 @@ impl Stream {
         if count == 0 {
             return Ok(());
         }
-        let _current = self.device.enter()?;
         // SAFETY: the caller knows whose memory it is.
-        let code = unsafe { (self.device.driver.cuMemsetD32Async)(address, value, count, self.raw()) };
-        self.device.driver.check(code, format_args!("filling {count} words"))
+        let fill = |driver: &Driver| unsafe { (driver.cuMemsetD32Async)(address, value, count, self.raw()) };
+        self.device.call(format_args!("filling {count} words"), fill)
     }
 
     /// Copies `bytes` bytes from one place of the device to another.
@@ -223,10 +206,9 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let _current = self.device.enter()?;
         // SAFETY: the caller knows whose memory it is.
-        let code = unsafe { (self.device.driver.cuMemcpyDtoDAsync_v2)(to, from, bytes, self.raw()) };
-        self.device.driver.check(code, format_args!("copying {bytes} bytes"))
+        let copy = |driver: &Driver| unsafe { (driver.cuMemcpyDtoDAsync_v2)(to, from, bytes, self.raw()) };
+        self.device.call(format_args!("copying {bytes} bytes"), copy)
     }
 
     /// Copies from the host, and waits for the stream.
@@ -242,12 +224,10 @@ impl Stream {
             return Ok(());
         }
         self.must_not_capture("copying from the host")?;
-        let current = self.device.enter()?;
+        let from = from.as_ptr().cast();
         // SAFETY: the caller knows whose memory it is, and what is copied stays until the stream has come so far.
-        let code =
-            unsafe { (self.device.driver.cuMemcpyHtoDAsync_v2)(to, from.as_ptr().cast(), bytes, self.raw()) };
-        self.device.driver.check(code, format_args!("copying {bytes} bytes from the host"))?;
-        drop(current);
+        let copy = |driver: &Driver| unsafe { (driver.cuMemcpyHtoDAsync_v2)(to, from, bytes, self.raw()) };
+        self.device.call(format_args!("copying {bytes} bytes from the host"), copy)?;
         self.synchronize()
     }
 
@@ -264,13 +244,10 @@ impl Stream {
             return Ok(());
         }
         self.must_not_capture("copying to the host")?;
-        let current = self.device.enter()?;
+        let to = to.as_mut_ptr().cast();
         // SAFETY: there is room, which stays until the stream has come so far; the caller knows what is there.
-        let code = unsafe {
-            (self.device.driver.cuMemcpyDtoHAsync_v2)(to.as_mut_ptr().cast(), from, bytes, self.raw())
-        };
-        self.device.driver.check(code, format_args!("copying {bytes} bytes to the host"))?;
-        drop(current);
+        let copy = |driver: &Driver| unsafe { (driver.cuMemcpyDtoHAsync_v2)(to, from, bytes, self.raw()) };
+        self.device.call(format_args!("copying {bytes} bytes to the host"), copy)?;
         self.synchronize()
     }
 
@@ -280,10 +257,9 @@ impl Stream {
     /// An error of earlier work on the stream; the stream captures.
     pub fn synchronize(&self) -> Result<()> {
         self.must_not_capture("waiting for the stream")?;
-        let _current = self.device.enter()?;
         // SAFETY: it is a stream of this device.
-        let code = unsafe { (self.device.driver.cuStreamSynchronize)(self.raw()) };
-        self.device.driver.check(code, "waiting for the stream")
+        let wait = |driver: &Driver| unsafe { (driver.cuStreamSynchronize)(self.raw()) };
+        self.device.call("waiting for the stream", wait)
     }
 
     /// Whether the stream is capturing its work in a graph.
@@ -291,12 +267,10 @@ impl Stream {
     /// # Errors
     /// The driver's.
     pub fn is_capturing(&self) -> Result<bool> {
-        let _current = self.device.enter()?;
         let mut status = 0;
         // SAFETY: it is a stream of this device; the place is writable.
-        let code = unsafe { (self.device.driver.cuStreamIsCapturing)(self.raw(), &raw mut status) };
-        self.device.driver.check(code, "asking whether a stream captures")?;
-        Ok(status != 0)
+        let ask = |driver: &Driver| unsafe { (driver.cuStreamIsCapturing)(self.raw(), &raw mut status) };
+        self.device.call("asking whether a stream captures", ask).map(|()| status != 0)
     }
 
     /// An error that leaves the capture whole, where the driver's would break it.

@@ -38,37 +38,21 @@ impl Stream {
             let expected = format!("an array of {place}");
             return Err(Error::argument("array", expected, format!("one of {}", array.place())));
         }
-        let mut bytes = vec![0u8; array.len() * array.dtype().size()];
-        // SAFETY: the array has as many bytes.
-        unsafe { self.download(&mut bytes, address(array))? };
-        let numbers = |size: usize| bytes.chunks_exact(size);
-        fn word<const N: usize>(bytes: &[u8]) -> [u8; N] {
-            bytes.try_into().expect("chunks of this size")
-        }
-        let f16: Vec<_> = match array.dtype() {
-            DType::F16 => numbers(2).map(|b| half::f16::from_ne_bytes(word(b))).collect(),
-            _ => vec![],
-        };
-        let bf16: Vec<_> = match array.dtype() {
-            DType::BF16 => numbers(2).map(|b| half::bf16::from_ne_bytes(word(b))).collect(),
-            _ => vec![],
-        };
-        let view = |data: Data<'_>| View::new(data, array.shape()).and_then(|v| v.to_array());
         match array.dtype() {
-            DType::F16 => view(Data::F16(&f16)),
-            DType::BF16 => view(Data::BF16(&bf16)),
-            DType::F32 => {
-                view(Data::F32(&numbers(4).map(|b| f32::from_ne_bytes(word(b))).collect::<Vec<_>>()))
-            }
-            DType::F64 => {
-                view(Data::F64(&numbers(8).map(|b| f64::from_ne_bytes(word(b))).collect::<Vec<_>>()))
-            }
-            DType::I32 => {
-                view(Data::I32(&numbers(4).map(|b| i32::from_ne_bytes(word(b))).collect::<Vec<_>>()))
-            }
-            DType::I64 => {
-                view(Data::I64(&numbers(8).map(|b| i64::from_ne_bytes(word(b))).collect::<Vec<_>>()))
-            }
+            DType::F16 => self.numbers(array, |x| Data::F16(x)),
+            DType::BF16 => self.numbers(array, |x| Data::BF16(x)),
+            DType::F32 => self.numbers(array, |x| Data::F32(x)),
+            DType::F64 => self.numbers(array, |x| Data::F64(x)),
+            DType::I32 => self.numbers(array, |x| Data::I32(x)),
+            DType::I64 => self.numbers(array, |x| Data::I64(x)),
         }
+    }
+
+    /// A copy of an array of this stream's device whose elements are `T`s.
+    fn numbers<T: Copy + Default>(&self, array: &View<'_>, data: fn(&[T]) -> Data<'_>) -> Result<Array> {
+        let mut numbers = vec![T::default(); array.len()];
+        // SAFETY: the array has as many elements, of this type.
+        unsafe { self.download(&mut numbers, address(array))? };
+        View::new(data(&numbers), array.shape()).and_then(|view| view.to_array())
     }
 }

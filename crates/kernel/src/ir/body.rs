@@ -1,6 +1,6 @@
 //! Bodies: values and statements, built block by block.
 
-use super::{Acc, Dim, LoopId, Op, ParamId, Role, Stmt, Template, Type, Val, for_each};
+use super::{Acc, Dim, LoopId, Op, ParamId, Role, Stmt, Template, Type, Val, filtered, walk};
 use std::collections::{HashMap, HashSet};
 
 /// Values and statements under construction or done.
@@ -112,6 +112,16 @@ impl Body {
     /// Appends a statement.
     pub fn push(&mut self, s: Stmt) {
         self.scopes.last_mut().expect("a body has a scope").stmts.push(s);
+    }
+
+    /// Appends a statement, unless it adds the constant 0 to a sum.
+    pub(crate) fn push_sum(&mut self, s: Stmt) {
+        if let Stmt::Accumulate(_, value) | Stmt::AccumulateChannel { value, .. } = s
+            && self.constant(value) == Some(0.0)
+        {
+            return;
+        }
+        self.push(s);
     }
 
     /// Appends a statement to the open block of a depth, before the deeper ones that are open.
@@ -259,8 +269,7 @@ impl Body {
             }
         };
         let v = self.values.len();
-        let mut wild = is_read || may_diverge;
-        op.for_each_arg(|a| wild |= self.values[a].wild);
+        let wild = is_read || may_diverge || op.any_arg(|a| self.values[a].wild);
         let unless = self.unless_of(&op);
         self.values.push(Value { op: op.clone(), ty, depth, wild: wild && ty == Type::Real, unless });
         if !is_read {
@@ -299,27 +308,20 @@ impl Body {
         }
     }
 
+    /// Calls `f` on every value that a statement reads, without those in blocks.
+    pub(crate) fn for_each_use(&self, s: &Stmt, f: impl FnMut(Val)) {
+        match s {
+            Stmt::Let(v) => self.op(*v).for_each_arg(f),
+            s => s.for_each_arg(f),
+        }
+    }
+
     /// The number of uses of each value.
     pub(crate) fn uses(&self) -> HashMap<Val, usize> {
         let mut uses = HashMap::new();
-        let mut use_of = |v: Val| *uses.entry(v).or_insert(0) += 1;
-        self.for_each_stmt(&mut |s| match s {
-            Stmt::Let(v) => self.op(*v).for_each_arg(&mut use_of),
-            Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => use_of(*v),
-            Stmt::Raise { value, place, .. } => [*value, *place].into_iter().for_each(&mut use_of),
-            Stmt::DeclareChannels(..) => {}
-            Stmt::AccumulateChannel { channel, value, .. } => {
-                [*channel, *value].into_iter().for_each(&mut use_of);
-            }
-            Stmt::Store { channel, value, .. } => {
-                channel.iter().chain([value]).copied().for_each(&mut use_of)
-            }
-            Stmt::Contribute { row, channel, value, .. } => {
-                row.iter().chain(channel).chain([value]).copied().for_each(&mut use_of);
-            }
-            Stmt::For { range, .. } => range.for_each_arg(&mut use_of),
-            Stmt::If { condition, .. } => use_of(*condition),
-        });
+        for s in self.walk() {
+            self.for_each_use(s, |v| *uses.entry(v).or_insert(0) += 1);
+        }
         uses
     }
 
@@ -334,7 +336,7 @@ impl Body {
                 break;
             }
         }
-        self.scopes[0].stmts = sweep(body, &live);
+        self.scopes[0].stmts = filtered(body, &|s| live.has(s));
     }
 
     fn need(&self, v: Val, live: &mut Live) {
@@ -347,77 +349,31 @@ impl Body {
 
     fn mark(&self, stmts: &[Stmt], live: &mut Live) {
         for s in stmts.iter().rev() {
-            match s {
-                Stmt::Let(_) | Stmt::DeclareChannels(..) => {}
-                Stmt::Declare(m, v) | Stmt::Accumulate(m, v) | Stmt::DeclareBest(m, v) => {
-                    if live.accs.contains(m) {
-                        self.need(*v, live);
-                    }
-                }
-                Stmt::Raise { acc, value, place } => {
-                    if live.accs.contains(acc) {
-                        self.need(*value, live);
-                        self.need(*place, live);
-                    }
-                }
-                Stmt::AccumulateChannel { sum, channel, value } => {
-                    if live.accs.contains(sum) {
-                        self.need(*channel, live);
-                        self.need(*value, live);
-                    }
-                }
-                Stmt::Store { channel, value, .. } => {
-                    channel.iter().for_each(|c| self.need(*c, live));
-                    self.need(*value, live);
-                }
-                Stmt::Contribute { row, channel, value, .. } => {
-                    row.iter().chain(channel).for_each(|r| self.need(*r, live));
-                    self.need(*value, live);
-                }
-                Stmt::For { range, body, .. } => {
-                    if has_effect(body, live) {
-                        range.for_each_arg(|a| self.need(a, live));
-                        self.mark(body, live);
-                    }
-                }
-                Stmt::If { condition, then, otherwise } => {
-                    if has_effect(then, live) || has_effect(otherwise, live) {
-                        self.need(*condition, live);
-                        self.mark(then, live);
-                        self.mark(otherwise, live);
-                    }
-                }
+            if live.has(s) {
+                s.for_each_arg(|a| self.need(a, live));
+                s.blocks().into_iter().for_each(|block| self.mark(block, live));
             }
         }
     }
 
     /// Keeps the stores and contributions that `keep` selects, and their dependencies.
     pub fn retain(&mut self, keep: &dyn Fn(ParamId, Role) -> bool) {
-        fn walk(stmts: Vec<Stmt>, keep: &dyn Fn(ParamId, Role) -> bool) -> Vec<Stmt> {
-            stmts
-                .into_iter()
-                .filter_map(|s| match s {
-                    Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. }
-                        if !keep(param, role) =>
-                    {
-                        None
-                    }
-                    Stmt::For { id, range, body } => Some(Stmt::For { id, range, body: walk(body, keep) }),
-                    Stmt::If { condition, then, otherwise } => {
-                        Some(Stmt::If { condition, then: walk(then, keep), otherwise: walk(otherwise, keep) })
-                    }
-                    s => Some(s),
-                })
-                .collect()
-        }
         let stmts = std::mem::take(&mut self.scopes[0].stmts);
-        self.scopes[0].stmts = walk(stmts, keep);
+        self.scopes[0].stmts = filtered(stmts, &|s| match s {
+            Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. } => keep(*param, *role),
+            _ => true,
+        });
         self.remove_unused();
     }
 
-    /// Visits every statement, blocks before their contents.
-    pub fn for_each_stmt<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
-        for_each(self.stmts(), f);
+    /// The ops of the values that statements define.
+    pub fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.walk().filter_map(|s| if let Stmt::Let(v) = s { Some(self.op(*v)) } else { None })
+    }
+
+    /// Every statement: each before those of its blocks.
+    pub fn walk(&self) -> impl Iterator<Item = &Stmt> {
+        walk(self.stmts())
     }
 }
 
@@ -427,36 +383,21 @@ struct Live {
     accs: HashSet<Acc>,
 }
 
-fn has_effect(stmts: &[Stmt], live: &Live) -> bool {
-    stmts.iter().any(|s| match s {
-        Stmt::Store { .. } | Stmt::Contribute { .. } => true,
-        Stmt::Accumulate(m, _) | Stmt::AccumulateChannel { sum: m, .. } | Stmt::Raise { acc: m, .. } => {
-            live.accs.contains(m)
-        }
-        Stmt::For { body, .. } => has_effect(body, live),
-        Stmt::If { then, otherwise, .. } => has_effect(then, live) || has_effect(otherwise, live),
-        Stmt::Let(_) | Stmt::Declare(..) | Stmt::DeclareChannels(..) | Stmt::DeclareBest(..) => false,
-    })
-}
-
-fn sweep(stmts: Vec<Stmt>, live: &Live) -> Vec<Stmt> {
-    stmts
-        .into_iter()
-        .filter_map(|s| match s {
-            Stmt::Let(v) => live.values.contains(&v).then_some(s),
-            Stmt::Declare(m, _)
-            | Stmt::Accumulate(m, _)
-            | Stmt::DeclareChannels(m, _)
-            | Stmt::AccumulateChannel { sum: m, .. }
-            | Stmt::DeclareBest(m, _)
-            | Stmt::Raise { acc: m, .. } => live.accs.contains(&m).then_some(s),
-            Stmt::For { id, range, body } => {
-                has_effect(&body, live).then(|| Stmt::For { id, range, body: sweep(body, live) })
+impl Live {
+    /// Whether a statement is needed.
+    fn has(&self, s: &Stmt) -> bool {
+        match s {
+            Stmt::Let(v) => self.values.contains(v),
+            Stmt::Store { .. } | Stmt::Contribute { .. } => true,
+            Stmt::For { .. } | Stmt::If { .. } => {
+                s.blocks().into_iter().flatten().any(|s| self.has_effect(s))
             }
-            Stmt::If { condition, then, otherwise } => (has_effect(&then, live)
-                || has_effect(&otherwise, live))
-            .then(|| Stmt::If { condition, then: sweep(then, live), otherwise: sweep(otherwise, live) }),
-            s => Some(s),
-        })
-        .collect()
+            s => s.acc().is_some_and(|m| self.accs.contains(&m)),
+        }
+    }
+
+    /// Whether a statement is needed for more than the others of its block.
+    fn has_effect(&self, s: &Stmt) -> bool {
+        !matches!(s, Stmt::Let(_)) && !s.is_declaration() && self.has(s)
+    }
 }

@@ -230,6 +230,18 @@ impl Op {
         });
     }
 
+    /// Whether `f` holds for any value the op reads.
+    pub fn any_arg(&self, mut f: impl FnMut(Val) -> bool) -> bool {
+        let mut any = false;
+        self.for_each_arg(|v| any |= f(v));
+        any
+    }
+
+    /// The op with its arguments replaced, or why one of them can not be.
+    pub fn try_map_args<E>(&self, f: impl FnMut(Val) -> Result<Val, E>) -> Result<Op, E> {
+        all_mapped(f, |f| self.map_args(f))
+    }
+
     /// The op with its arguments replaced.
     #[must_use]
     pub fn map_args(&self, mut f: impl FnMut(Val) -> Val) -> Op {

@@ -1,10 +1,10 @@
 //! Expressions.
 
-use super::{Lower, Value, err, type_name};
+use super::{Lower, Value, err, syntax, type_name};
 use crate::ir::{Kind, Op, Type, Val};
 use quote::ToTokens;
 use std::collections::HashMap;
-use syn::{BinOp, Expr, ExprLit, FnArg, ItemFn, Lit, Pat, Result, UnOp};
+use syn::{BinOp, Expr, ExprLit, ItemFn, Lit, Pat, Result, UnOp};
 
 /// The result of a function.
 pub(super) enum Returned {
@@ -376,9 +376,7 @@ impl Lower<'_> {
     }
 
     fn call(&mut self, c: &syn::ExprCall) -> Result<Value> {
-        let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
-        let name = path.path.require_ident()?.to_string();
-        let args: Vec<&Expr> = c.args.iter().collect();
+        let (name, args) = syntax::call(c)?;
         if let Some(f) = self.funcs.values.get(&name).copied() {
             return self.inline(f, &args, c);
         }
@@ -490,30 +488,22 @@ impl Lower<'_> {
     }
 
     fn inline(&mut self, f: &ItemFn, args: &[&Expr], at: &syn::ExprCall) -> Result<Value> {
+        syntax::check_call(f, &self.inlining, args.len(), at)?;
         let name = f.sig.ident.to_string();
-        if self.inlining.contains(&name) {
-            return err(at, format!("`{name}` calls itself: functions are inlined, so recursion has no end"));
-        }
-        if args.len() != f.sig.inputs.len() {
-            return err(at, format!("`{name}` takes {} argument(s), not {}", f.sig.inputs.len(), args.len()));
-        }
         let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
         // A function sees its arguments only.
         let outer = std::mem::replace(&mut self.names, vec![HashMap::new()]);
         for ((arg, value), e) in f.sig.inputs.iter().zip(&values).zip(args) {
-            let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
-            let Pat::Ident(id) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
-            if !["Real", "i32", "Vec3", "Mat3"].contains(&type_name(&typed.ty).as_str()) {
-                return err(&typed.ty, "an argument is Real, i32, Vec3 or Mat3");
-            }
-            let fits = match (type_name(&typed.ty).as_str(), value) {
+            let (id, ty) = syntax::argument(arg)?;
+            let fits = match (type_name(ty).as_str(), value) {
                 ("Real", Value::Scalar(v)) => self.b.ty(*v) == Type::Real,
                 ("i32", Value::Scalar(v)) => self.b.ty(*v) == Type::Int,
                 ("Vec3", Value::Vec3(_)) | ("Mat3", Value::Mat3(_)) => true,
-                _ => false,
+                ("Real" | "i32" | "Vec3" | "Mat3", _) => false,
+                _ => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
             };
             if !fits {
-                return err(e, format!("`{name}` takes a {} here", type_name(&typed.ty)));
+                return err(e, format!("`{name}` takes a {} here", type_name(ty)));
             }
             self.bind(id.ident.to_string(), value.clone());
         }
@@ -535,13 +525,11 @@ impl Lower<'_> {
     }
 
     pub(super) fn function_body(&mut self, f: &ItemFn) -> Result<Returned> {
-        let form = "a function is `let`s and one expression at the end";
-        let Some((syn::Stmt::Expr(last, None), lets)) = f.block.stmts.split_last() else {
-            return err(&f.sig, form);
-        };
-        for s in lets {
-            let syn::Stmt::Local(local) = s else { return err(s, form) };
-            let (Pat::Ident(name), Some(init)) = (&local.pat, &local.init) else { return err(local, form) };
+        let (lets, last) = syntax::function_body(f)?;
+        for local in lets {
+            let (Pat::Ident(name), Some(init)) = (&local.pat, &local.init) else {
+                return err(local, "a function is `let`s and one expression at the end");
+            };
             if name.mutability.is_some() {
                 return err(name, "a function has no sums: `let mut` belongs in the kernel");
             }

@@ -2,7 +2,7 @@
 
 use super::grid::no_rows;
 use super::*;
-use crate::ir::{Range, Role, Stmt};
+use crate::ir::{Range, Role, Stmt, declared, filtered};
 use syn::Expr;
 
 impl Lower<'_> {
@@ -229,22 +229,7 @@ impl Lower<'_> {
                      (p: the pair, where the list names its entries), `for k in batch.members(system)`, `for (node, \
                      weight) in mesh.around(system, u)` or `for (j, shift) in grid.query(x[i], radius)`, and `for c in \
                      Feature` over channels";
-        let names = match &*f.pat {
-            Pat::Ident(i) => vec![i.ident.to_string()],
-            Pat::Wild(_) => vec!["_".into()],
-            Pat::Tuple(t) => {
-                let mut names = vec![];
-                for e in &t.elems {
-                    match e {
-                        Pat::Ident(i) => names.push(i.ident.to_string()),
-                        Pat::Wild(_) => names.push("_".into()),
-                        e => return err(e, forms),
-                    }
-                }
-                names
-            }
-            p => return err(p, forms),
-        };
+        let names = syntax::loop_variables(&f.pat, forms)?;
         match &*f.expr {
             Expr::Range(r) => {
                 let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_)) = (&r.start, &r.end, &r.limits)
@@ -344,23 +329,10 @@ fn find_extremes(stmts: &[syn::Stmt], found: &mut Vec<(String, bool, proc_macro2
 
 /// A loop's body without effects other than its searches for extrema.
 fn without_effects(body: Vec<Stmt>) -> Vec<Stmt> {
-    let mut inner = HashSet::new();
-    crate::ir::for_each(&body, &mut |s| {
-        if let Stmt::Declare(m, _) = s {
-            inner.insert(*m);
-        }
-    });
-    fn keep(stmts: Vec<Stmt>, inner: &HashSet<Acc>) -> Vec<Stmt> {
-        let kept = stmts.into_iter().filter_map(|s| match s {
-            Stmt::Accumulate(m, _) if !inner.contains(&m) => None,
-            Stmt::AccumulateChannel { .. } | Stmt::Contribute { .. } | Stmt::Store { .. } => None,
-            Stmt::For { id, range, body } => Some(Stmt::For { id, range, body: keep(body, inner) }),
-            Stmt::If { condition, then, otherwise } => {
-                Some(Stmt::If { condition, then: keep(then, inner), otherwise: keep(otherwise, inner) })
-            }
-            s => Some(s),
-        });
-        kept.collect()
-    }
-    keep(body, &inner)
+    let inner = declared(&body);
+    filtered(body, &|s| match s {
+        Stmt::Accumulate(m, _) => inner.contains(m),
+        Stmt::AccumulateChannel { .. } | Stmt::Contribute { .. } | Stmt::Store { .. } => false,
+        _ => true,
+    })
 }

@@ -1,9 +1,9 @@
 //! Loops over the nodes of a mesh around a point.
 
-use super::{Block, Loop, Lower, Value, err};
+use super::{Block, Loop, Lower, Value, err, syntax};
 use crate::ir::{Kind, Op, Range, Stmt, Type};
 use std::collections::HashMap;
-use syn::{Pat, Result};
+use syn::Result;
 
 impl Lower<'_> {
     /// `for (node, weight) in mesh.around(system, u)`: a loop over the splines of each axis, of which the weight is the
@@ -11,17 +11,10 @@ impl Lower<'_> {
     pub(super) fn mesh_loop(&mut self, f: &syn::ExprForLoop, m: &syn::ExprMethodCall) -> Result<()> {
         let form = "a loop over a mesh is `for (node, weight) in mesh.around(system, u)`, u: Vec3 being the fractional \
                     coordinates";
-        let Pat::Tuple(pattern) = &*f.pat else { return err(&f.pat, form) };
-        let mut names = vec![];
-        for e in &pattern.elems {
-            match e {
-                Pat::Ident(i) => names.push(i.ident.to_string()),
-                Pat::Wild(_) => names.push("_".into()),
-                e => return err(e, form),
-            }
-        }
+        let names = syntax::loop_variables(&f.pat, form)?;
         let args: Vec<_> = m.args.iter().collect();
-        let (&[of, point], [node_name, weight_name]) = (args.as_slice(), names.as_slice()) else {
+        let [node_name, weight_name] = names.as_slice() else { return err(&f.pat, form) };
+        let &[of, point] = args.as_slice() else {
             return err(m, form);
         };
         let mesh = self.param_named(&m.receiver)?;

@@ -8,11 +8,12 @@ mod loops;
 mod mesh;
 mod parameters;
 mod stmt;
+mod syntax;
 
 use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
 use quote::ToTokens;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use syn::{Error, FnArg, Item, ItemFn, Pat, Result, ReturnType};
+use syn::{Error, Item, ItemFn, Result, ReturnType};
 
 /// A kernel and the options of its attribute.
 #[derive(Debug)]
@@ -89,19 +90,18 @@ pub fn lower_functions(file: &syn::File) -> Result<Vec<Function<'_>>> {
 fn check_function(f: &ItemFn, funcs: &Functions<'_>) -> Result<()> {
     let mut l = Lower::new(funcs, "Row".into());
     for arg in &f.sig.inputs {
-        let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
-        let Pat::Ident(name) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
+        let (name, ty) = syntax::argument(arg)?;
         let mut real = || {
             let p = l.params.len();
             l.params.push(Param { name: String::new(), kind: Kind::Scalar });
             l.b.real_op(Op::Scalar(p))
         };
-        let value = match type_name(&typed.ty).as_str() {
+        let value = match type_name(ty).as_str() {
             "Real" => Value::Scalar(real()),
             "Vec3" => Value::Vec3(std::array::from_fn(|_| real())),
             "Mat3" => Value::Mat3(std::array::from_fn(|_| real())),
             "i32" => Value::Scalar(l.b.op_value(Op::IntScalar(0))),
-            _ => return err(&typed.ty, "an argument is Real, i32, Vec3 or Mat3"),
+            _ => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
         };
         l.bind(name.ident.to_string(), value);
     }
@@ -259,20 +259,10 @@ fn type_name(t: &syn::Type) -> String {
 }
 
 fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
-    if let ReturnType::Type(_, t) = &f.sig.output {
-        return err(t, "a kernel returns nothing: it writes to its `&mut` parameters");
-    }
-    let mut inputs = f.sig.inputs.iter();
-    let Some(FnArg::Typed(first)) = inputs.next() else {
-        return err(&f.sig, "the first parameter of a kernel is its index: `i: Atom`");
-    };
-    let (Pat::Ident(index_name), syn::Type::Path(index_type)) = (&*first.pat, &*first.ty) else {
-        return err(first, "the first parameter of a kernel is its index: `i: Atom`");
-    };
-    let index_dim = index_type.path.require_ident()?.to_string();
+    let (index_name, index_dim, inputs) = syntax::signature(f)?;
     let mut l = Lower::new(funcs, index_dim);
     let row = l.b.emit(Op::Row, Type::Index(0));
-    l.names[0].insert(index_name.ident.to_string(), Value::Scalar(row));
+    l.bind(index_name, Value::Scalar(row));
     for arg in inputs {
         l.parameter(arg)?;
     }
@@ -294,16 +284,14 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
 }
 
 fn docs(f: &ItemFn) -> Vec<String> {
-    f.attrs
-        .iter()
-        .filter_map(|a| match &a.meta {
-            syn::Meta::NameValue(m) if m.path.is_ident("doc") => match &m.value {
-                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(s), .. }) => Some(s.value()),
-                _ => None,
-            },
+    let doc = |a: &syn::Attribute| match &a.meta {
+        syn::Meta::NameValue(m) if m.path.is_ident("doc") => match &m.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(s), .. }) => Some(s.value()),
             _ => None,
-        })
-        .collect()
+        },
+        _ => None,
+    };
+    f.attrs.iter().filter_map(doc).collect()
 }
 
 #[derive(Default)]
@@ -384,10 +372,7 @@ impl<'a> Lower<'a> {
 
 impl Lower<'_> {
     fn dim(&mut self, name: &str) -> Dim {
-        self.dims.iter().position(|d| d == name).unwrap_or_else(|| {
-            self.dims.push(name.to_string());
-            self.dims.len() - 1
-        })
+        parameters::dimension(&mut self.dims, name)
     }
 
     fn load(&mut self, param: ParamId, row: Option<Val>, components: usize) -> Value {
@@ -440,10 +425,10 @@ impl Lower<'_> {
         (l.inlining, l.templates) = (vec![f.sig.ident.to_string()], self.templates.clone());
         let mut args = 0;
         for arg in &f.sig.inputs {
-            let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
-            let (Pat::Ident(name), "Real") = (&*typed.pat, type_name(&typed.ty).as_str()) else {
+            let (name, ty) = syntax::argument(arg)?;
+            if type_name(ty) != "Real" {
                 return err(arg, "a function with its own derivative takes reals only");
-            };
+            }
             // A placeholder: templates are instantiated with the caller's values.
             let v = l.b.emit(Op::Scalar(args), Type::Real);
             l.bind(name.ident.to_string(), Value::Scalar(v));

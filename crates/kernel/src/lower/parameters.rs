@@ -1,9 +1,10 @@
 //! The parameters of a kernel.
 
 use super::grid::{Grids, check_rows, is_grid};
-use super::{Lower, Value, err, type_name};
-use crate::ir::{Kind, Op, Param, ParamId};
-use syn::{FnArg, Pat, Result};
+use super::{Lower, Value, err, syntax, type_name};
+use crate::ir::{Dim, Kind, Op, Param, ParamId};
+use quote::ToTokens;
+use syn::{FnArg, Result};
 
 const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), \
      `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&[[Real; Feature]; Dim]` (channels for each row), \
@@ -34,13 +35,47 @@ pub(super) fn declared(
     Ok(params.len() - 1)
 }
 
+/// The number of a dimension.
+pub(super) fn dimension(dims: &mut Vec<String>, name: &str) -> Dim {
+    dims.iter().position(|d| d == name).unwrap_or_else(|| {
+        dims.push(name.to_string());
+        dims.len() - 1
+    })
+}
+
+/// The name of the dimension that is an array's length.
+pub(super) fn dimension_of(len: &syn::Expr) -> Result<String> {
+    match len {
+        syn::Expr::Path(p) if p.path.get_ident().is_some() => Ok(p.path.require_ident()?.to_string()),
+        len => err(len, "expected the name of a dimension: `&[Real; Atom]` has one element per atom"),
+    }
+}
+
+/// The kind of a parameter that relates dimensions: a batch, pairs, a grid, a map or a mesh. None for any other type.
+pub(super) fn structure(dims: &mut Vec<String>, path: &syn::TypePath) -> Result<Option<Kind>> {
+    let segment = path.path.segments.last().expect("a path has a segment");
+    let syn::PathArguments::AngleBracketed(args) = &segment.arguments else { return Ok(None) };
+    let names: Vec<String> = args.args.iter().map(|a| a.to_token_stream().to_string()).collect();
+    if segment.ident == "HashGrid" {
+        check_rows(&segment.arguments, &dims[0])?;
+    }
+    let mut dim = |name: &String| dimension(dims, name);
+    Ok(Some(match (segment.ident.to_string().as_str(), names.as_slice()) {
+        ("Batch", [rows, systems]) => Kind::Batch { rows: dim(rows), systems: dim(systems) },
+        ("Map", [rows, into]) => Kind::Map { rows: dim(rows), into: dim(into) },
+        ("Mesh", [systems, nodes]) => Kind::Mesh { systems: dim(systems), nodes: dim(nodes) },
+        ("Pairs", [rows]) => Kind::Pairs { rows: dim(rows), columns: dim(rows), entries: None },
+        ("Pairs" | "HashGrid", [rows, columns, entries @ ..]) if entries.len() < 2 => {
+            Kind::Pairs { rows: dim(rows), columns: dim(columns), entries: entries.first().map(dim) }
+        }
+        _ => return Ok(None),
+    }))
+}
+
 impl Lower<'_> {
     pub(super) fn parameter(&mut self, arg: &FnArg) -> Result<()> {
-        let FnArg::Typed(typed) = arg else { return err(arg, "a kernel has no `self`") };
-        let Pat::Ident(name) = &*typed.pat else {
-            return err(&typed.pat, "a parameter is a plain name");
-        };
-        let kind = self.parameter_kind(&typed.ty)?;
+        let (name, ty) = syntax::parameter(arg)?;
+        let kind = self.parameter_kind(ty)?;
         if self.lookup(&name.ident.to_string()).is_some() {
             return err(name, format!("there are two parameters `{}`", name.ident));
         }
@@ -51,9 +86,9 @@ impl Lower<'_> {
                 "`{}` are in another batch already: sums over rows are cut at the systems of one (use two kernels)",
                 self.dim_name(rows)
             );
-            return err(&typed.ty, message);
+            return err(ty, message);
         }
-        let id = declared(&mut self.params, &mut self.grids, name, &typed.ty, kind)?;
+        let id = declared(&mut self.params, &mut self.grids, name, ty, kind)?;
         let value = match kind {
             Kind::Scalar => Value::Scalar(self.b.real_op(Op::Scalar(id))),
             Kind::IntScalar => Value::Scalar(self.b.op_value(Op::IntScalar(id))),
@@ -81,14 +116,7 @@ impl Lower<'_> {
         let output = reference.mutability.is_some();
         match &*reference.elem {
             syn::Type::Array(array) => {
-                let mut dim = |len: &syn::Expr| match len {
-                    syn::Expr::Path(p) if p.path.get_ident().is_some() => {
-                        Ok(self.dim(&quote::quote!(#p).to_string()))
-                    }
-                    len => {
-                        err(len, "expected the name of a dimension: `&[Real; Atom]` has one element per atom")
-                    }
-                };
+                let mut dim = |len: &syn::Expr| dimension_of(len).map(|name| self.dim(&name));
                 let rows = dim(&array.len)?;
                 if let syn::Type::Array(channels) = &*array.elem {
                     let width = dim(&channels.len)?;
@@ -123,40 +151,13 @@ impl Lower<'_> {
                 }
             }
             syn::Type::Path(path) => {
-                let segment = path.path.segments.last().expect("a path has a segment");
-                let mut dims = vec![];
-                if let syn::PathArguments::AngleBracketed(args) = &segment.arguments {
-                    dims.extend(args.args.iter().map(|a| quote::quote!(#a).to_string()));
+                if let Some(kind) = structure(&mut self.dims, path)? {
+                    return if output { wrong() } else { Ok(kind) };
                 }
-                match (segment.ident.to_string().as_str(), dims.as_slice()) {
-                    ("Batch", [rows, systems]) => {
-                        Ok(Kind::Batch { rows: self.dim(rows), systems: self.dim(systems) })
-                    }
-                    ("Pairs", [rows]) => {
-                        let rows = self.dim(rows);
-                        Ok(Kind::Pairs { rows, columns: rows, entries: None })
-                    }
-                    ("Pairs", [rows, columns, entries @ ..]) if entries.len() < 2 => {
-                        let (rows, columns) = (self.dim(rows), self.dim(columns));
-                        Ok(Kind::Pairs { rows, columns, entries: entries.first().map(|e| self.dim(e)) })
-                    }
-                    ("HashGrid", [rows, columns, entries @ ..]) if !output && entries.len() < 2 => {
-                        check_rows(&segment.arguments, &self.dims[self.index])?;
-                        let (rows, columns) = (self.dim(rows), self.dim(columns));
-                        Ok(Kind::Pairs { rows, columns, entries: entries.first().map(|e| self.dim(e)) })
-                    }
-                    ("Map", [rows, into]) => Ok(Kind::Map { rows: self.dim(rows), into: self.dim(into) }),
-                    ("Mesh", [systems, nodes]) => {
-                        Ok(Kind::Mesh { systems: self.dim(systems), nodes: self.dim(nodes) })
-                    }
-                    (t, []) => match components(t) {
-                        Some(components) if output => Ok(Kind::Output { dim: None, components, width: None }),
-                        Some(components) => {
-                            Ok(Kind::Real { dim: None, components, zero: false, width: None })
-                        }
-                        None => wrong(),
-                    },
-                    _ => wrong(),
+                match components(&type_name(&reference.elem)) {
+                    Some(components) if output => Ok(Kind::Output { dim: None, components, width: None }),
+                    Some(components) => Ok(Kind::Real { dim: None, components, zero: false, width: None }),
+                    None => wrong(),
                 }
             }
             _ => wrong(),

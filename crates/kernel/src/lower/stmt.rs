@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::loops::extreme;
-use super::{Block, Lower, Value, err, type_name};
+use super::{Block, Lower, Value, err, syntax, type_name};
 use crate::ir::{Acc, Kind, Op, Role, Stmt, Type, Val};
 use quote::ToTokens;
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ impl Lower<'_> {
                 syn::Stmt::Expr(Expr::Return(r), _) => {
                     return err(r, "a kernel has no early return: put what follows under an `if`");
                 }
-                syn::Stmt::Expr(Expr::Binary(b), _) if is_compound(&b.op) => {
+                syn::Stmt::Expr(Expr::Binary(b), _) if syntax::is_compound(&b.op) => {
                     return err(
                         b,
                         "only `+=` and `-=` change a sum: a product or quotient carried through a loop cannot be \
@@ -80,36 +80,27 @@ impl Lower<'_> {
     }
 
     fn local(&mut self, local: &syn::Local) -> Result<()> {
-        let pat = match &local.pat {
-            Pat::Type(t) => &*t.pat,
-            p => p,
-        };
+        let (pat, ty, init) = syntax::binding(local)?;
         let Pat::Ident(name) = pat else {
             return err(&local.pat, "`let` binds one plain name");
         };
-        let Some(init) = &local.init else {
-            return err(local, "`let` needs a value: there are no uninitialised variables");
-        };
-        if let Some((token, _)) = &init.diverge {
-            return err(token, "`let` binds one plain name: there is nothing that could fail");
-        }
         if name.mutability.is_some()
-            && let Some(sums) = self.channel_sums(&init.expr)?
+            && let Some(sums) = self.channel_sums(init)?
         {
-            if let Pat::Type(t) = &local.pat {
-                return err(&t.ty, "the type of sums over channels is not written");
+            if let Some(ty) = ty {
+                return err(ty, "the type of sums over channels is not written");
             }
             self.bind(name.ident.to_string(), sums);
             return Ok(());
         }
-        let value = self.expr(&init.expr)?;
-        if let Pat::Type(t) = &local.pat {
+        let value = self.expr(init)?;
+        if let Some(ty) = ty {
             let name = self.type_of(&value);
-            if name != type_name(&t.ty) {
-                return err(&t.ty, format!("this value is {name}"));
+            if name != type_name(ty) {
+                return err(ty, format!("this value is {name}"));
             }
         }
-        let value = if name.mutability.is_some() { self.declare(value, &init.expr)? } else { value };
+        let value = if name.mutability.is_some() { self.declare(value, init)? } else { value };
         self.bind(name.ident.to_string(), value);
         Ok(())
     }
@@ -424,18 +415,4 @@ impl Lower<'_> {
             }
         }
     }
-}
-
-fn is_compound(op: &BinOp) -> bool {
-    matches!(
-        op,
-        BinOp::MulAssign(_)
-            | BinOp::DivAssign(_)
-            | BinOp::RemAssign(_)
-            | BinOp::BitXorAssign(_)
-            | BinOp::BitAndAssign(_)
-            | BinOp::BitOrAssign(_)
-            | BinOp::ShlAssign(_)
-            | BinOp::ShrAssign(_)
-    )
 }

@@ -100,17 +100,7 @@ impl<'a> Exchanged<'a> {
                 self.b.real_op(Op::Load { param, role: Role::HIDDEN, row, component: 0, channel: None })
             }
             op => {
-                let mut error = None;
-                let op = op.map_args(|a| match self.value(a) {
-                    Ok(n) => n,
-                    Err(e) => {
-                        error = Some(e);
-                        a
-                    }
-                });
-                if let Some(e) = error {
-                    return Err(e);
-                }
+                let op = op.try_map_args(|a| self.value(a))?;
                 self.b.copy_op(op, self.src.ty(v))
             }
         };
@@ -148,28 +138,17 @@ impl<'a> Exchanged<'a> {
                         self.known.last_mut().expect("a block is open").insert(*v, n);
                     }
                 }
-                Stmt::DeclareBest(m, v) => {
-                    let v = self.value(*v)?;
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    self.b.push(Stmt::DeclareBest(fresh, v));
-                }
-                Stmt::Raise { acc, value, place } => {
-                    if let Some(acc) = self.accs.get(acc).copied() {
-                        let (value, place) = (self.value(*value)?, self.value(*place)?);
-                        self.b.push(Stmt::Raise { acc, value, place });
+                Stmt::Declare(m, _)
+                | Stmt::DeclareBest(m, _)
+                | Stmt::Accumulate(m, _)
+                | Stmt::Raise { acc: m, .. } => {
+                    if s.is_declaration() {
+                        let fresh = self.b.new_acc();
+                        self.accs.insert(*m, fresh);
                     }
-                }
-                Stmt::Declare(m, v) => {
-                    let v = self.value(*v)?;
-                    let fresh = self.b.new_acc();
-                    self.accs.insert(*m, fresh);
-                    self.b.push(Stmt::Declare(fresh, v));
-                }
-                Stmt::Accumulate(m, v) => {
                     if let Some(m) = self.accs.get(m).copied() {
-                        let v = self.value(*v)?;
-                        self.b.push(Stmt::Accumulate(m, v));
+                        let s = s.try_map_args(|v| self.value(v))?.with_acc(m);
+                        self.b.push(s);
                     }
                 }
                 Stmt::Store { .. } | Stmt::DeclareChannels(..) | Stmt::AccumulateChannel { .. } => {}

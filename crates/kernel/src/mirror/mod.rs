@@ -19,7 +19,7 @@ mod exchange;
 use columns::{Visit, columns_part};
 use exchange::{Exchange, Exchanged};
 
-use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Map, Op, ParamId, Range, Role, Stmt, Type, Val};
+use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Map, Op, ParamId, Range, Role, Stmt, Type, Val, walk};
 use crate::rewrite::mapped;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -82,15 +82,17 @@ pub fn parts(kernel: &Kernel, src: &Body, partners: Partners) -> Result<Vec<Part
 /// Components of a row's own element that get nothing become 0: backends hand out arrays as they come.
 fn store_the_rest(kernel: &Kernel, b: &mut Body) {
     let (mut stored, mut shared) = (BTreeMap::<_, BTreeSet<usize>>::new(), BTreeSet::new());
-    b.for_each_stmt(&mut |s| match s {
-        Stmt::Store { param, role, component, channel: None, .. } => {
-            stored.entry((*param, *role)).or_default().insert(*component);
+    for s in b.walk() {
+        match s {
+            Stmt::Store { param, role, component, channel: None, .. } => {
+                stored.entry((*param, *role)).or_default().insert(*component);
+            }
+            Stmt::Contribute { param, role, .. } => {
+                shared.insert((*param, *role));
+            }
+            _ => {}
         }
-        Stmt::Contribute { param, role, .. } => {
-            shared.insert((*param, *role));
-        }
-        _ => {}
-    });
+    }
     let zero = b.real(0.0);
     for ((param, role), known) in stored {
         // Shared elements begin as zeros anyway.
@@ -154,9 +156,7 @@ fn store_channels(b: &mut Body, (param, role): (ParamId, Role), sum: Acc, width:
 
 /// Whether a value depends on an accumulator.
 fn depends_on_sums(b: &Body, v: Val) -> bool {
-    let mut any = b.op(v).of_acc().is_some();
-    b.op(v).for_each_arg(|a| any |= depends_on_sums(b, a));
-    any
+    b.op(v).of_acc().is_some() || b.op(v).any_arg(|a| depends_on_sums(b, a))
 }
 
 /// Whether a loop's contributions to the columns of its pairs depend on a sum from outside, or on the pair's place in
@@ -164,18 +164,20 @@ fn depends_on_sums(b: &Body, v: Val) -> bool {
 fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
     let mut inner = HashSet::new();
     let mut values = vec![];
-    crate::ir::for_each(body, &mut |s| match s {
-        Stmt::Declare(m, v) => {
-            inner.insert(*m);
-            values.push(*v);
+    for s in walk(body) {
+        match s {
+            Stmt::Declare(m, v) => {
+                inner.insert(*m);
+                values.push(*v);
+            }
+            // Sums within the body may go to the columns: all of them count.
+            Stmt::Accumulate(m, v) if inner.contains(m) => values.push(*v),
+            Stmt::Contribute { row: Some(r), value, .. } if *src.op(*r) == Op::PairColumn(id) => {
+                values.push(*value);
+            }
+            _ => {}
         }
-        // Sums within the body may go to the columns: all of them count.
-        Stmt::Accumulate(m, v) if inner.contains(m) => values.push(*v),
-        Stmt::Contribute { row: Some(r), value, .. } if *src.op(*r) == Op::PairColumn(id) => {
-            values.push(*value)
-        }
-        _ => {}
-    });
+    }
     let (mut sums, mut entry, mut seen) = (false, false, HashSet::new());
     while let Some(v) = values.pop() {
         if seen.insert(v) {
@@ -188,109 +190,87 @@ fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
     (sums, entry)
 }
 
+/// The loops that stand in no other one.
+fn outermost(src: &Body) -> Vec<LoopId> {
+    let id = |s: &Stmt| if let Stmt::For { id, .. } = s { Some(*id) } else { None };
+    src.stmts().iter().filter_map(id).collect()
+}
+
+/// The elements that statements contribute to: array, role and the row's op.
+fn contributions<'a>(src: &'a Body, stmts: &'a [Stmt]) -> impl Iterator<Item = (ParamId, Role, &'a Op)> {
+    walk(stmts).filter_map(|s| match s {
+        Stmt::Contribute { param, role, row: Some(row), .. } => Some((*param, *role, src.op(*row))),
+        _ => None,
+    })
+}
+
 /// The lists whose columns get contributions in a launch of their own, with their column dimension.
 fn pair_loops(kernel: &Kernel, src: &Body, partners: Partners) -> Result<BTreeMap<ParamId, Dim>, String> {
     let mut found = BTreeMap::new();
     if partners == Partners::Scattered {
         return Ok(found);
     }
-    let outermost: Vec<LoopId> = src
-        .stmts()
-        .iter()
-        .filter_map(|s| if let Stmt::For { id, .. } = s { Some(*id) } else { None })
-        .collect();
+    let outermost = outermost(src);
     let mut error = None;
-    src.for_each_stmt(&mut |s| {
-        let Stmt::For { id, range: Range::Pairs { list, .. }, body } = s else { return };
-        let mut gives = false;
-        crate::ir::for_each(body, &mut |s| {
-            if let Stmt::Contribute { row: Some(r), .. } = s {
-                gives |= *src.op(*r) == Op::PairColumn(*id);
-            }
-        });
-        if !gives {
-            return;
+    for s in src.walk() {
+        let Stmt::For { id, range: Range::Pairs { list, .. }, body } = s else { continue };
+        if !contributions(src, body).any(|(_, _, row)| *row == Op::PairColumn(*id)) {
+            continue;
         }
-        let Kind::Pairs { rows, columns, .. } = kernel.params[*list].kind else { return };
+        let Kind::Pairs { rows, columns, .. } = kernel.params[*list].kind else { continue };
         let (sums, entry) = column_needs(src, *id, body);
         if partners == Partners::Symmetric {
             if rows != columns || entry || kernel.is_queried(*list) {
                 error = Some("what a pair gives to its column is not the same from both sides".to_string());
             }
             if !sums {
-                return;
+                continue;
             }
         }
         if !outermost.contains(id) {
             error = Some("a loop over pairs inside another loop has no transpose: put it outside".into());
         }
         found.insert(*list, columns);
-    });
+    }
     error.map_or(Ok(found), Err)
 }
 
 /// The arrays that get contributions at nodes of a mesh.
 fn meshed(b: &Body) -> BTreeSet<(ParamId, Role)> {
-    let mut found = BTreeSet::new();
-    b.for_each_stmt(&mut |s| {
-        if let Stmt::Contribute { param, role, row: Some(row), .. } = s
-            && matches!(b.op(*row), Op::MeshNode { .. })
-        {
-            found.insert((*param, *role));
-        }
-    });
-    found
+    let at_nodes = contributions(b, b.stmts()).filter(|(_, _, row)| matches!(row, Op::MeshNode { .. }));
+    at_nodes.map(|(param, role, _)| (param, role)).collect()
 }
 
 /// Whether any contribution goes to the partner of a pair.
 pub fn has_partners(src: &Body) -> bool {
-    let mut any = false;
-    src.for_each_stmt(&mut |s| {
-        if let Stmt::Contribute { row: Some(r), .. } = s {
-            any |= matches!(src.op(*r), Op::PairColumn(_));
-        }
-    });
-    any
+    contributions(src, src.stmts()).any(|(_, _, row)| matches!(row, Op::PairColumn(_)))
 }
 
 /// The batches whose members get contributions, with their row dimension.
 fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, String> {
-    let mut loops = HashMap::new();
-    let outermost: Vec<LoopId> = src
-        .stmts()
-        .iter()
-        .filter_map(|s| if let Stmt::For { id, .. } = s { Some(*id) } else { None })
-        .collect();
+    let outermost = outermost(src);
     let mut found = BTreeMap::new();
     let mut error = None;
-    src.for_each_stmt(&mut |s| match s {
-        Stmt::For { id, range: Range::Members { batch, system }, .. } => {
-            loops.insert(*id, (*batch, *system));
+    for s in src.walk() {
+        let Stmt::For { id, range: Range::Members { batch, system }, body } = s else { continue };
+        if !contributions(src, body).any(|(_, _, row)| *row == Op::LoopVar(*id)) {
+            continue;
         }
-        Stmt::Contribute { row: Some(r), .. } => {
-            if let Op::LoopVar(l) = src.op(*r)
-                && let Some((batch, system)) = loops.get(l)
-            {
-                let own = match src.op(*system) {
-                    Op::Row => true,
-                    Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
-                    _ => false,
-                };
-                if !own {
-                    error = Some("a loop over members must go over those of the row's own system".into());
-                }
-                if !outermost.contains(l) {
-                    error = Some(
-                        "a loop over members inside another loop has no transpose: put it outside".into(),
-                    );
-                }
-                if let Kind::Batch { rows, .. } = kernel.params[*batch].kind {
-                    found.insert(*batch, rows);
-                }
-            }
+        let own = match src.op(*system) {
+            Op::Row => true,
+            Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
+            _ => false,
+        };
+        if !own {
+            error = Some("a loop over members must go over those of the row's own system".into());
         }
-        _ => {}
-    });
+        if !outermost.contains(id) {
+            error = Some("a loop over members inside another loop has no transpose: put it outside".into());
+        }
+        if let Kind::Batch { rows, .. } = kernel.params[*batch].kind {
+            found.insert(*batch, rows);
+        }
+    }
     error.map_or(Ok(found), Err)
 }
 
@@ -341,32 +321,6 @@ impl<'a> Mirror<'a> {
                     let n = self.b.copy_op(op, self.src.ty(*v));
                     self.map.insert(*v, n);
                 }
-                Stmt::Declare(m, v) => {
-                    let v = self.value(*v);
-                    self.b.push(Stmt::Declare(*m, v));
-                }
-                Stmt::Accumulate(m, v) => {
-                    let v = self.value(*v);
-                    self.b.push(Stmt::Accumulate(*m, v));
-                }
-                Stmt::DeclareBest(m, v) => {
-                    let v = self.value(*v);
-                    self.b.push(Stmt::DeclareBest(*m, v));
-                }
-                Stmt::Raise { acc, value, place } => {
-                    let (value, place) = (self.value(*value), self.value(*place));
-                    self.b.push(Stmt::Raise { acc: *acc, value, place });
-                }
-                Stmt::DeclareChannels(m, dim) => self.b.push(Stmt::DeclareChannels(*m, *dim)),
-                Stmt::AccumulateChannel { sum, channel, value } => {
-                    let (channel, value) = (self.value(*channel), self.value(*value));
-                    self.b.push(Stmt::AccumulateChannel { sum: *sum, channel, value });
-                }
-                Stmt::Store { param, role, component, channel, value } => {
-                    let (channel, value) = (channel.map(|c| self.value(c)), self.value(*value));
-                    let (param, role, component) = (*param, *role, *component);
-                    self.b.push(Stmt::Store { param, role, component, channel, value });
-                }
                 Stmt::Contribute { param, role, row, component, channel, value } => {
                     self.contribute((*param, *role, *component), *row, *channel, *value);
                 }
@@ -409,6 +363,10 @@ impl<'a> Mirror<'a> {
                     self.block(otherwise)?;
                     let otherwise = self.b.close();
                     self.b.push(Stmt::If { condition, then, otherwise });
+                }
+                s => {
+                    let s = s.map_args(|v| self.value(v));
+                    self.b.push(s);
                 }
             }
         }
@@ -472,18 +430,14 @@ impl<'a> Mirror<'a> {
 
     /// Whether the array also gets contributions through a mesh, or through pairs that are not gathered.
     fn is_scattered(&self, param: ParamId, role: Role) -> bool {
-        let mut any = false;
-        self.src.for_each_stmt(&mut |s| {
-            if let Stmt::Contribute { param: p, role: r, row: Some(row), .. } = s {
-                let shared = match self.src.op(*row) {
-                    Op::PairColumn(_) => self.partners == Partners::Scattered,
-                    Op::MeshNode { .. } => true,
-                    _ => false,
-                };
-                any |= (*p, *r) == (param, role) && shared;
-            }
-        });
-        any
+        contributions(self.src, self.src.stmts()).any(|(p, r, row)| {
+            let shared = match row {
+                Op::PairColumn(_) => self.partners == Partners::Scattered,
+                Op::MeshNode { .. } => true,
+                _ => false,
+            };
+            (p, r) == (param, role) && shared
+        })
     }
 
     /// The loop's body with i and j exchanged, inside the loop that is open.
@@ -510,15 +464,11 @@ impl<'a> Mirror<'a> {
     /// loop adds an equal value to, or its opposite, and nothing else.
     fn same_sum(&self, body: &[Stmt], m: Acc) -> Option<(Acc, bool)> {
         let added = |m: Acc| {
-            let mut values = vec![];
-            crate::ir::for_each(body, &mut |s| {
-                if let Stmt::Accumulate(n, v) = s
-                    && *n == m
-                {
-                    values.push(*v);
-                }
+            let mut values = walk(body).filter_map(|s| match s {
+                Stmt::Accumulate(n, v) if *n == m => Some(*v),
+                _ => None,
             });
-            (values.len() == 1).then(|| values[0])
+            values.next().filter(|_| values.next().is_none())
         };
         let zero = |m: Acc| {
             let (mut declared, mut added_before) = (false, false);
@@ -568,9 +518,5 @@ impl<'a> Mirror<'a> {
 
 /// Whether a loop goes over channels.
 fn is_channel(src: &Body, id: LoopId) -> bool {
-    let mut found = false;
-    src.for_each_stmt(&mut |s| {
-        found |= matches!(s, Stmt::For { id: l, range: Range::Channels(_), .. } if *l == id);
-    });
-    found
+    src.walk().any(|s| matches!(s, Stmt::For { id: l, range: Range::Channels(_), .. } if *l == id))
 }

@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::rust::{Lanes, Printer, pointers};
 use crate::cluster::Clusters;
 use crate::ir::{Acc, Body, Kernel, Op, Role, Stmt, Val};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write;
 
 /// The function `name`, given the layout of the part that the form is of: its launch is bound as for the part.
@@ -30,7 +30,7 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
     let mut inner = vec![];
     for s in stmts {
         match s {
-            Stmt::Let(v) if !varying.contains(v) => uniform(&mut p, &layout, *v),
+            Stmt::Let(v) if !varying.contains(v) => p.let_whole(*v),
             s => inner.push(s.clone()),
         }
     }
@@ -38,8 +38,8 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
         id: clusters.loop_id,
         full: true,
         varying,
-        inner: HashSet::new(),
-        sums: HashSet::new(),
+        inner: BTreeSet::new(),
+        sums: BTreeSet::new(),
         rows_loaded: HashSet::new(),
     });
     let joined = joined(&p, &inner);
@@ -195,45 +195,19 @@ fn step(
 fn varying(b: &Body, stmts: &[&Stmt]) -> HashSet<Val> {
     let mut varying = HashSet::new();
     for s in stmts {
-        if let Stmt::Let(v) = s {
-            let mut varies = matches!(b.op(*v), Op::PairColumn(_));
-            b.op(*v).for_each_arg(|a| varies |= varying.contains(&a));
-            if varies {
-                varying.insert(*v);
-            }
+        if let Stmt::Let(v) = s
+            && (matches!(b.op(*v), Op::PairColumn(_)) || b.op(*v).any_arg(|a| varying.contains(&a)))
+        {
+            varying.insert(*v);
         }
     }
     varying
 }
 
-/// A value of the row, its system and the image.
-fn uniform(p: &mut Printer<'_>, layout: &Layout, v: Val) {
-    match *p.b.op(v) {
-        Op::Mul(x, y) if layout.fused.contains(&v) => {
-            let text = format!("{} * {}", p.scalar(x), p.scalar(y));
-            p.line(&format!("let v{v} = {text};"));
-        }
-        Op::Neg(x) if layout.subtracted.contains(&v) => {
-            let text = format!("-{}", p.scalar(x));
-            p.line(&format!("let v{v} = {text};"));
-        }
-        _ => p.let_scalar(v),
-    }
-}
-
 /// The update of a sum by a value.
 fn added(p: &Printer<'_>, layout: &Layout, v: Val, sum: &str) -> String {
-    let (v, sign) = match p.b.op(v) {
-        Op::Neg(x) if layout.subtracted.contains(&v) && p.varies(v) => (*x, "-"),
-        _ => (v, "+"),
-    };
-    match p.is_fused(v) {
-        Some((x, y)) => {
-            let minus = if sign == "-" { "-" } else { "" };
-            format!("({minus}{}).mul_add({}, {sum})", p.real(x), p.real(y))
-        }
-        None => format!("{sum} {sign} {}", p.real(v)),
-    }
+    let (v, sign) = if p.varies(v) { layout.signed(p.b, v) } else { (v, '+') };
+    p.added(sum, sign, v)
 }
 
 impl Printer<'_> {

@@ -9,10 +9,10 @@
 //! Data of partners are loaded from their arrays, or, where `PACKED`, from records that a function of its own makes
 //! ahead of the launch ([`Records`]). Both give equal numbers.
 
-use super::divide::{Divided, Division, fed};
-use super::layout::{Array, Layout, Pair, Slot, Table, half_of_pair, scalar_position};
+use super::divide::{Divided, Division};
+use super::layout::{Array, Layout, Pair, Slot, Table, scalar_position};
 use super::records::Records;
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, for_each};
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, fed, walk};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::f64::consts::TAU;
@@ -105,21 +105,16 @@ pub fn function(
 
 /// Whether statements add to sums over channels, of those that are given.
 fn feeds_channels(stmts: &[Stmt], sums: &HashSet<Acc>) -> bool {
-    let mut found = false;
-    for_each(stmts, &mut |s| {
-        found |= matches!(s, Stmt::AccumulateChannel { sum, .. } if sums.contains(sum));
-    });
-    found
+    walk(stmts).any(|s| matches!(s, Stmt::AccumulateChannel { sum, .. } if sums.contains(sum)))
 }
 
+/// The arrays that statements write.
 fn stored(b: &Body) -> HashSet<(usize, Role)> {
-    let mut found = HashSet::new();
-    b.for_each_stmt(&mut |s| {
-        if let Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. } = s {
-            found.insert((*param, *role));
-        }
-    });
-    found
+    let array = |s: &Stmt| match s {
+        Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. } => Some((*param, *role)),
+        _ => None,
+    };
+    b.walk().filter_map(array).collect()
 }
 
 struct Printer<'a> {
@@ -204,10 +199,7 @@ impl Printer<'_> {
                     self.line(&format!("ACC m{m} = {x};"));
                 }
                 Stmt::Accumulate(m, v) => {
-                    let (v, sign) = match self.b.op(*v) {
-                        Op::Neg(x) if self.layout.subtracted.contains(v) => (*x, '-'),
-                        _ => (*v, '+'),
-                    };
+                    let (v, sign) = self.layout.signed(self.b, *v);
                     let x = self.v(v);
                     self.line(&format!("m{m} {sign}= {x};"));
                 }
@@ -261,25 +253,8 @@ impl Printer<'_> {
                 }
                 Stmt::For { id, range, body } => {
                     self.loops.insert(*id, *range);
-                    let (lo, hi) = match *range {
-                        Range::Ints(lo, hi) => (self.v(lo), self.v(hi)),
-                        Range::Pairs { list, row } => {
-                            let (s, e) =
-                                (self.layout.slot(list, Array::Start), self.layout.slot(list, Array::End));
-                            (format!("p{s}[{}]", self.v(row)), format!("p{e}[{}]", self.v(row)))
-                        }
-                        Range::Column { list, column } => {
-                            let start = self.layout.slot(list, Array::ColumnStart);
-                            let j = self.v(column);
-                            (format!("p{start}[{j}]"), format!("p{start}[{j} + 1]"))
-                        }
-                        Range::Members { batch, system } => {
-                            let m = self.layout.slot(batch, Array::Members);
-                            let b = self.v(system);
-                            (format!("p{m}[{b}]"), format!("p{m}[{b} + 1]"))
-                        }
-                        Range::Channels(dim) => ("0".into(), format!("w{dim}")),
-                    };
+                    let (lo, hi) =
+                        self.layout.bounds(*range, |slot, at| format!("p{slot}[{at}]"), |v| self.v(v));
                     self.line(&format!("const long long first{id} = {lo}, last{id} = {hi};"));
                     if self.divided.loops.contains(id) {
                         self.divided_loop(*id, body);
@@ -348,10 +323,7 @@ impl Printer<'_> {
 
     /// An array of the pair list that a loop goes over.
     fn of_list(&self, l: LoopId, array: Array) -> usize {
-        match self.loops[&l] {
-            Range::Pairs { list, .. } | Range::Column { list, .. } => self.layout.slot(list, array),
-            _ => unreachable!("pairs come from a loop over pairs"),
-        }
+        self.layout.list_slot(self.loops[&l], array)
     }
 
     /// The entry of the pair that a loop visits.
@@ -365,9 +337,7 @@ impl Printer<'_> {
     fn define(&mut self, v: Val) {
         use Op::*;
         if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
-            let mut double = false;
-            self.b.op(v).for_each_arg(|a| double |= self.doubles.contains(&a));
-            if double {
+            if self.b.op(v).any_arg(|a| self.doubles.contains(&a)) {
                 self.doubles.insert(v);
             }
             return;
@@ -462,8 +432,8 @@ impl Printer<'_> {
             Select(c, a, b) => write!(t, "{} ? {} : {}", x(c), x(a), x(b)),
         };
         written.expect("writing to a string");
-        let mut double = self.b.op(v).of_acc().is_some();
-        self.b.op(v).for_each_arg(|a| double |= self.doubles.contains(&a));
+        let op = self.b.op(v);
+        let double = op.of_acc().is_some() || op.any_arg(|a| self.doubles.contains(&a));
         if double {
             self.doubles.insert(v);
         }
@@ -484,20 +454,13 @@ impl Printer<'_> {
 
     /// One of two functions that share their work, where both are needed.
     fn paired(&mut self, v: Val) -> Option<String> {
-        let (x, pair, which) = half_of_pair(self.b, v)?;
-        if !self.layout.together.contains(&(x, pair)) {
-            return None;
-        }
+        let (x, pair, which) = self.layout.pair(self.b, v)?;
         if let (Pair::SinCos, Some(turns)) = (pair, self.turns(x)) {
             let name = format!("b{x}_sin_cos_turns");
             self.know(&name, format!("sin_cos_turns({})", self.v(turns)));
             return Some(format!("{name}.{}", ["first", "second"][which]));
         }
-        let both = match pair {
-            Pair::ErfcExpNegSq => "erfc_exp_neg_sq",
-            Pair::SinCos => "sin_cos",
-            Pair::SqrtRecip => "sqrt_recip",
-        };
+        let both = pair.name();
         let name = format!("b{x}_{both}");
         self.know(&name, format!("{both}({})", self.v(x)));
         Some(format!("{name}.{}", ["first", "second"][which]))

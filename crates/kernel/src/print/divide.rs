@@ -3,8 +3,8 @@
 use super::layout::Layout;
 pub use madelung_kernel_abi::Division;
 
-use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Val, for_each};
-use std::collections::{BTreeSet, HashSet};
+use crate::ir::{Body, LoopId, Op, Range, Stmt, Val, declared, walk};
+use std::collections::HashSet;
 
 /// The division of a part's loops among lanes.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl Divider<'_> {
             return false;
         }
         let b = self.b;
-        let own: HashSet<Acc> = declared(body).into_iter().collect();
+        let own = declared(body);
         let is_variable = |c: &Option<Val>| c.is_some_and(|c| *b.op(c) == Op::LoopVar(id));
         let (mut may, mut defined) = (true, HashSet::new());
         // A pair with a row of channels of its own: its channels are read side by side, so lanes get those.
@@ -109,56 +109,30 @@ impl Divider<'_> {
         let mut row_of = |row: Option<Val>, channel: Option<Val>, defined: &HashSet<Val>| {
             rows |= channel.is_some() && row.is_some_and(|r| defined.contains(&r));
         };
-        for_each(body, &mut |s| match s {
-            Stmt::Let(v) => {
-                defined.insert(*v);
-                if let Op::Load { row, channel, .. } = b.op(*v) {
-                    row_of(*row, *channel, &defined);
+        for s in walk(body) {
+            match s {
+                Stmt::Let(v) => {
+                    defined.insert(*v);
+                    if let Op::Load { row, channel, .. } = b.op(*v) {
+                        row_of(*row, *channel, &defined);
+                    }
                 }
+                Stmt::Store { channel, .. } => may &= is_variable(channel),
+                Stmt::DeclareChannels(..) => may = false,
+                Stmt::AccumulateChannel { channel, .. } => may &= is_variable(&Some(*channel)),
+                Stmt::Raise { acc, place, .. } => may &= own.contains(acc) || *b.op(*place) == Op::Place(id),
+                Stmt::Contribute { param, role, row, component, channel, .. } => {
+                    row_of(*row, *channel, &defined);
+                    let entry = row.and_then(|r| match b.op(r) {
+                        Op::PairEntry(l) => Some(*l),
+                        _ => None,
+                    });
+                    let reduced = self.layout.reduction(b, *param, *role, *component, *row).is_some();
+                    may &= reduced || entry.is_none_or(|l| l == id) || is_variable(channel);
+                }
+                _ => {}
             }
-            Stmt::Store { channel, .. } => may &= is_variable(channel),
-            Stmt::DeclareChannels(..) => may = false,
-            Stmt::AccumulateChannel { channel, .. } => may &= is_variable(&Some(*channel)),
-            Stmt::Raise { acc, place, .. } => may &= own.contains(acc) || *b.op(*place) == Op::Place(id),
-            Stmt::Contribute { param, role, row, component, channel, .. } => {
-                row_of(*row, *channel, &defined);
-                let entry = row.and_then(|r| match b.op(r) {
-                    Op::PairEntry(l) => Some(*l),
-                    _ => None,
-                });
-                let reduced = self.layout.reduction(b, *param, *role, *component, *row).is_some();
-                may &= reduced || entry.is_none_or(|l| l == id) || is_variable(channel);
-            }
-            _ => {}
-        });
+        }
         may && (!rows || matches!(range, Range::Channels(_)))
     }
-}
-
-/// The accumulators that statements declare.
-fn declared(stmts: &[Stmt]) -> Vec<Acc> {
-    let mut found = vec![];
-    for_each(stmts, &mut |s| {
-        if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
-            found.push(*m);
-        }
-    });
-    found
-}
-
-/// The sums and maxima that the lanes of a loop reduce after it.
-pub(crate) fn fed(body: &[Stmt]) -> (BTreeSet<Acc>, BTreeSet<Acc>) {
-    let (mut sums, mut bests) = (BTreeSet::new(), BTreeSet::new());
-    for_each(body, &mut |s| {
-        match s {
-            Stmt::Accumulate(m, _) => sums.insert(*m),
-            Stmt::Raise { acc, .. } => bests.insert(*acc),
-            _ => false,
-        };
-    });
-    for m in declared(body) {
-        sums.remove(&m);
-        bests.remove(&m);
-    }
-    (sums, bests)
 }

@@ -50,18 +50,31 @@ pub(crate) enum Pair {
     SqrtRecip,
 }
 
+impl Pair {
+    /// The function that computes both.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ErfcExpNegSq => "erfc_exp_neg_sq",
+            Self::SinCos => "sin_cos",
+            Self::SqrtRecip => "sqrt_recip",
+        }
+    }
+}
+
 fn planes(b: &Body) -> Option<ParamId> {
     let (mut meshes, mut others) = (BTreeSet::new(), false);
-    b.for_each_stmt(&mut |s| match s {
-        Stmt::Contribute { row: Some(row), .. } => match b.op(*row) {
-            Op::MeshNode { mesh, .. } => {
-                meshes.insert(*mesh);
-            }
-            _ => others = true,
-        },
-        Stmt::Contribute { .. } | Stmt::Store { .. } => others = true,
-        _ => {}
-    });
+    for s in b.walk() {
+        match s {
+            Stmt::Contribute { row: Some(row), .. } => match b.op(*row) {
+                Op::MeshNode { mesh, .. } => {
+                    meshes.insert(*mesh);
+                }
+                _ => others = true,
+            },
+            Stmt::Contribute { .. } | Stmt::Store { .. } => others = true,
+            _ => {}
+        }
+    }
     meshes.first().copied().filter(|_| meshes.len() == 1 && !others)
 }
 
@@ -91,15 +104,13 @@ fn tables(b: &Body) -> Vec<Table> {
         let orders = found.entry((at, mesh, axis)).or_default();
         *orders = n.max(*orders);
     };
-    b.for_each_stmt(&mut |s| {
-        if let Stmt::Let(v) = s {
-            match *b.op(*v) {
-                Op::Spline { mesh, axis, at, derivative, .. } => need(at, mesh, axis, derivative + 1),
-                Op::MeshNode { mesh, at, .. } => (0..3).for_each(|axis| need(at[axis], mesh, axis, 1)),
-                _ => {}
-            }
+    for op in b.ops() {
+        match *op {
+            Op::Spline { mesh, axis, at, derivative, .. } => need(at, mesh, axis, derivative + 1),
+            Op::MeshNode { mesh, at, .. } => (0..3).for_each(|axis| need(at[axis], mesh, axis, 1)),
+            _ => {}
         }
-    });
+    }
     found.into_iter().map(|((at, mesh, axis), orders)| Table { at, mesh, axis, orders }).collect()
 }
 
@@ -109,122 +120,103 @@ pub fn scalar_position(kernel: &Kernel, param: ParamId) -> usize {
     kernel.params[..param].iter().filter(|p| p.kind == kind).count()
 }
 
+/// The sum over rows that a contribution goes to, if it does not go to an element that the row computes.
+fn reduction(b: &Body, param: ParamId, role: Role, component: usize, row: Option<Val>) -> Option<Reduction> {
+    let batch = match row.map(|r| b.op(r)) {
+        None => None,
+        Some(Op::SystemOf { batch, .. }) => Some(*batch),
+        Some(_) => return None,
+    };
+    Some(Reduction { param, role, component, batch })
+}
+
+/// The arrays that an op reads. `pairs`: the list that its loop goes over, and whether by columns.
+fn arrays_of(op: &Op, pairs: Option<(ParamId, bool)>) -> Vec<Slot> {
+    let of = |param: ParamId, arrays: &[Array]| arrays.iter().map(|a| Slot::new(param, *a)).collect();
+    let of_list = |arrays: &[Array]| pairs.map_or_else(Vec::new, |(list, _)| of(list, arrays));
+    let by_columns = pairs.is_some_and(|(_, by_columns)| by_columns);
+    match *op {
+        Op::Load { param, role, .. } => of(param, &[Array::Values(role)]),
+        Op::LoadInt { param, .. } => of(param, &[Array::Values(Role::VALUE)]),
+        Op::SystemOf { batch, .. } => of(batch, &[Array::SystemOf]),
+        Op::PlaceIn { batch, .. } => of(batch, &[Array::SystemOf, Array::Members]),
+        Op::MapOf { map, .. } => of(map, &[Array::MapOf]),
+        Op::SplineOrder(mesh)
+        | Op::MeshSize(mesh, _)
+        | Op::Spline { mesh, .. }
+        | Op::MeshNode { mesh, .. } => of(mesh, &[Array::MeshShape]),
+        Op::PairColumn(_) => of_list(&[Array::Column]),
+        Op::PairRow(_) => of_list(&[Array::PairRow]),
+        Op::PairShift(..) if by_columns => of_list(&[Array::Shift, Array::PackedShift, Array::PairEntry]),
+        Op::PairShift(..) => of_list(&[Array::Shift, Array::PackedShift]),
+        Op::PairEntry(_) if by_columns => of_list(&[Array::PairEntry]),
+        Op::Place(_) if by_columns => of_list(&[Array::Start, Array::PairRow, Array::PairEntry]),
+        _ => vec![],
+    }
+}
+
 impl Layout {
     /// Reads a part.
     pub fn new(kernel: &Kernel, part: &Part) -> Self {
         let b = &part.body;
-        let mut slots = BTreeSet::new();
-        let mut reductions = BTreeSet::new();
-        let mut scattered = BTreeSet::new();
-        let mut written = BTreeSet::new();
-        let mut added = BTreeSet::new();
-        let mut places = false;
-        let mut loops = false;
-        let mut widths = BTreeSet::new();
-        let mut whole = BTreeMap::new();
-        b.for_each_stmt(&mut |s| match s {
-            Stmt::Let(v) => match b.op(*v) {
-                Op::Load { param, role, .. } => {
-                    slots.insert(Slot::new(*param, Array::Values(*role)));
+        let (mut slots, mut reductions) = (BTreeSet::new(), BTreeSet::new());
+        let (mut scattered, mut added, mut written) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut places, mut loops, mut widths) = (false, false, BTreeSet::new());
+        // The lists that loops over pairs go over, and whether by columns.
+        let mut lists = HashMap::new();
+        for s in b.walk() {
+            match *s {
+                Stmt::Let(v) => {
+                    let op = b.op(v);
+                    places |= matches!(op, Op::Place(_) | Op::PlaceIn { .. });
+                    loops |= matches!(op, Op::MeshNode { .. });
+                    slots.extend(arrays_of(op, op.of_loop().and_then(|l| lists.get(&l).copied())));
                 }
-                Op::LoadInt { param, .. } => {
-                    slots.insert(Slot::new(*param, Array::Values(Role::VALUE)));
+                Stmt::Store { param, role, .. } => {
+                    written.insert(Slot::new(param, Array::Values(role)));
                 }
-                Op::SystemOf { batch, .. } => {
-                    slots.insert(Slot::new(*batch, Array::SystemOf));
+                Stmt::DeclareChannels(m, dim) => {
+                    slots.insert(Slot::new(m, Array::Scratch(dim)));
                 }
-                Op::PlaceIn { batch, .. } => {
-                    places = true;
-                    slots.extend([Slot::new(*batch, Array::SystemOf), Slot::new(*batch, Array::Members)]);
+                Stmt::Contribute { param, role, row, component, channel, .. } => {
+                    match reduction(b, param, role, component, row)
+                        .filter(|_| channel.is_none() || row.is_none())
+                    {
+                        Some(reduction) => {
+                            reductions.insert(reduction);
+                        }
+                        None => {
+                            let slot = Slot::new(param, Array::Values(role));
+                            let own = row.is_some_and(|r| matches!(b.op(r), Op::PairEntry(_)));
+                            if own { &mut added } else { &mut scattered }.insert(slot);
+                            written.insert(slot);
+                        }
+                    }
                 }
-                Op::MapOf { map, .. } => {
-                    slots.insert(Slot::new(*map, Array::MapOf));
-                }
-                Op::SplineOrder(mesh)
-                | Op::MeshSize(mesh, _)
-                | Op::Spline { mesh, .. }
-                | Op::MeshNode { mesh, .. } => {
-                    slots.insert(Slot::new(*mesh, Array::MeshShape));
-                    loops |= matches!(b.op(*v), Op::MeshNode { .. });
+                Stmt::For { id, range, .. } => {
+                    loops |= range.is_data();
+                    match range {
+                        Range::Pairs { list, .. } => {
+                            lists.insert(id, (list, false));
+                            slots.extend([Array::Start, Array::End].map(|a| Slot::new(list, a)));
+                        }
+                        Range::Column { list, .. } => {
+                            lists.insert(id, (list, true));
+                            slots.insert(Slot::new(list, Array::ColumnStart));
+                        }
+                        Range::Members { batch, .. } => {
+                            slots.insert(Slot::new(batch, Array::Members));
+                        }
+                        Range::Channels(dim) => {
+                            widths.insert(dim);
+                        }
+                        Range::Ints(..) => {}
+                    }
                 }
                 _ => {}
-            },
-            Stmt::Store { param, role, .. } => {
-                slots.insert(Slot::new(*param, Array::Values(*role)));
-                written.insert(Slot::new(*param, Array::Values(*role)));
             }
-            Stmt::DeclareChannels(m, dim) => {
-                slots.insert(Slot::new(*m, Array::Scratch(*dim)));
-            }
-            Stmt::Contribute { param, role, row, component, channel, .. } => match row.map(|r| b.op(r)) {
-                None => {
-                    reductions.insert(Reduction {
-                        param: *param,
-                        role: *role,
-                        component: *component,
-                        batch: None,
-                    });
-                }
-                Some(Op::SystemOf { batch, .. }) if channel.is_none() => {
-                    let batch = Some(*batch);
-                    reductions.insert(Reduction { param: *param, role: *role, component: *component, batch });
-                }
-                Some(Op::PairEntry(_)) => {
-                    slots.insert(Slot::new(*param, Array::Values(*role)));
-                    added.insert(Slot::new(*param, Array::Values(*role)));
-                    written.insert(Slot::new(*param, Array::Values(*role)));
-                }
-                Some(_) => {
-                    slots.insert(Slot::new(*param, Array::Values(*role)));
-                    scattered.insert(Slot::new(*param, Array::Values(*role)));
-                    written.insert(Slot::new(*param, Array::Values(*role)));
-                }
-            },
-            Stmt::For { id, range: Range::Pairs { list, .. }, .. } => {
-                loops = true;
-                whole.insert(*id, (*list, false));
-                slots.extend([Slot::new(*list, Array::Start), Slot::new(*list, Array::End)]);
-            }
-            Stmt::For { range: Range::Channels(dim), .. } => {
-                loops = true;
-                widths.insert(*dim);
-            }
-            Stmt::For { id, range: Range::Column { list, .. }, .. } => {
-                loops = true;
-                whole.insert(*id, (*list, true));
-                slots.insert(Slot::new(*list, Array::ColumnStart));
-            }
-            Stmt::For { range: Range::Members { batch, .. }, .. } => {
-                loops = true;
-                slots.insert(Slot::new(*batch, Array::Members));
-            }
-            _ => {}
-        });
-        b.for_each_stmt(&mut |s| {
-            if let Stmt::Let(v) = s {
-                let op = b.op(*v);
-                places |= matches!(op, Op::Place(_));
-                let Some((list, transposed)) = op.of_loop().and_then(|l| whole.get(&l)) else { return };
-                match op {
-                    Op::PairColumn(_) => slots.extend([Slot::new(*list, Array::Column)]),
-                    Op::PairShift(..) if *transposed => {
-                        slots.extend(
-                            [Array::Shift, Array::PackedShift, Array::PairEntry].map(|a| Slot::new(*list, a)),
-                        );
-                    }
-                    Op::PairShift(..) => {
-                        slots.extend([Array::Shift, Array::PackedShift].map(|a| Slot::new(*list, a)))
-                    }
-                    Op::PairRow(_) => slots.extend([Slot::new(*list, Array::PairRow)]),
-                    Op::PairEntry(_) if *transposed => slots.extend([Slot::new(*list, Array::PairEntry)]),
-                    Op::Place(_) if *transposed => {
-                        let arrays = [Array::Start, Array::PairRow, Array::PairEntry];
-                        slots.extend(arrays.map(|a| Slot::new(*list, a)));
-                    }
-                    _ => {}
-                }
-            }
-        });
+        }
+        slots.extend(&written);
         let (fused, subtracted) = fused(b);
         let batch = (0..kernel.params.len())
             .find(|p| matches!(kernel.params[*p].kind, Kind::Batch { rows, .. } if rows == part.index));
@@ -251,6 +243,50 @@ impl Layout {
         self.slots.binary_search(&Slot::new(param, array)).expect("every array of the part has a slot")
     }
 
+    /// The argument of one of two functions that share their work, the pair, and which of them it is, where the part needs
+    /// both.
+    pub(crate) fn pair(&self, b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
+        half_of_pair(b, v).filter(|(x, pair, _)| self.together.contains(&(*x, *pair)))
+    }
+
+    /// The value that an accumulation of `v` adds to a sum, or subtracts from it.
+    pub(crate) fn signed(&self, b: &Body, v: Val) -> (Val, char) {
+        match *b.op(v) {
+            Op::Neg(x) if self.subtracted.contains(&v) => (x, '-'),
+            _ => (v, '+'),
+        }
+    }
+
+    /// The first iteration of a loop and the one after the last: `at` writes an element of an array of integers, `value`
+    /// a value.
+    pub(crate) fn bounds(
+        &self,
+        range: Range,
+        at: impl Fn(usize, &str) -> String,
+        value: impl Fn(Val) -> String,
+    ) -> (String, String) {
+        let (slots, row) = match range {
+            Range::Ints(lo, hi) => return (value(lo), value(hi)),
+            Range::Channels(dim) => return ("0".into(), format!("w{dim}")),
+            Range::Pairs { list, row } => {
+                let row = value(row);
+                let [lo, hi] = [Array::Start, Array::End].map(|array| at(self.slot(list, array), &row));
+                return (lo, hi);
+            }
+            Range::Column { list, column } => (self.slot(list, Array::ColumnStart), value(column)),
+            Range::Members { batch, system } => (self.slot(batch, Array::Members), value(system)),
+        };
+        (at(slots, &row), at(slots, &format!("{row} + 1")))
+    }
+
+    /// The position of an array of the pair list that a loop goes over.
+    pub(crate) fn list_slot(&self, range: Range, array: Array) -> usize {
+        match range {
+            Range::Pairs { list, .. } | Range::Column { list, .. } => self.slot(list, array),
+            _ => unreachable!("pairs come from a loop over pairs"),
+        }
+    }
+
     /// The position of the room for a sum over channels.
     pub(crate) fn scratch(&self, sum: Acc) -> usize {
         let found = |s: &Slot| s.param == sum && matches!(s.array, Array::Scratch(_));
@@ -266,29 +302,24 @@ impl Layout {
         component: usize,
         row: Option<Val>,
     ) -> Option<usize> {
-        let batch = match row.map(|r| b.op(r)) {
-            None => None,
-            Some(Op::SystemOf { batch, .. }) => Some(*batch),
-            Some(_) => return None,
-        };
-        self.reductions.binary_search(&Reduction { param, role, component, batch }).ok()
+        self.reductions.binary_search(&reduction(b, param, role, component, row)?).ok()
     }
 }
 
 fn together(b: &Body) -> HashSet<(Val, Pair)> {
     let mut seen: HashMap<(Val, Pair), [bool; 2]> = HashMap::new();
-    b.for_each_stmt(&mut |s| {
+    for s in b.walk() {
         if let Stmt::Let(v) = s
             && let Some((x, pair, which)) = half_of_pair(b, *v)
         {
             seen.entry((x, pair)).or_default()[which] = true;
         }
-    });
+    }
     seen.into_iter().filter(|(_, both)| *both == [true; 2]).map(|(key, _)| key).collect()
 }
 
 /// The argument of one of two functions, the pair that they are, and which of them it is.
-pub(crate) fn half_of_pair(b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
+fn half_of_pair(b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
     match *b.op(v) {
         Op::Erfc(x) => Some((x, Pair::ErfcExpNegSq, 0)),
         Op::ExpNegSq(x) => Some((x, Pair::ErfcExpNegSq, 1)),
@@ -315,45 +346,16 @@ fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
     fn walk(b: &Body, stmts: &[Stmt], u: &mut Uses) {
         let here = u.blocks;
         for s in stmts {
-            let mut used = |v: Val| {
+            b.for_each_use(s, |v| {
                 *u.count.entry(v).or_default() += 1;
                 u.used_in.insert(v, here);
-            };
-            match s {
-                Stmt::Let(v) => {
-                    b.op(*v).for_each_arg(&mut used);
-                    u.defined_in.insert(*v, here);
-                }
-                Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => used(*v),
-                Stmt::Raise { value, place, .. } => {
-                    used(*value);
-                    used(*place);
-                }
-                Stmt::DeclareChannels(..) => {}
-                Stmt::AccumulateChannel { channel, value, .. } => {
-                    used(*channel);
-                    used(*value);
-                }
-                Stmt::Store { channel, value, .. } => {
-                    channel.iter().for_each(|c| used(*c));
-                    used(*value);
-                }
-                Stmt::Contribute { row, channel, value, .. } => {
-                    row.iter().chain(channel).for_each(|r| used(*r));
-                    used(*value);
-                }
-                Stmt::For { range, body, .. } => {
-                    range.for_each_arg(&mut used);
-                    u.blocks += 1;
-                    walk(b, body, u);
-                }
-                Stmt::If { condition, then, otherwise } => {
-                    used(*condition);
-                    for branch in [then, otherwise] {
-                        u.blocks += 1;
-                        walk(b, branch, u);
-                    }
-                }
+            });
+            if let Stmt::Let(v) = s {
+                u.defined_in.insert(*v, here);
+            }
+            for block in s.blocks() {
+                u.blocks += 1;
+                walk(b, block, u);
             }
         }
     }
@@ -361,7 +363,7 @@ fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
     walk(b, b.stmts(), &mut u);
     let (mut found, mut subtracted) = (HashSet::new(), HashSet::new());
     let single = |x: &Val| u.count[x] == 1 && u.defined_in.get(x) == u.used_in.get(x);
-    b.for_each_stmt(&mut |s| {
+    for s in b.walk() {
         let candidates = match s {
             Stmt::Let(v) => match b.op(*v) {
                 Op::Add(x, y) => vec![*x, *y],
@@ -379,6 +381,6 @@ fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
             _ => vec![],
         };
         found.extend(candidates.into_iter().find(|x| matches!(b.op(*x), Op::Mul(..)) && single(x)));
-    });
+    }
     (found, subtracted)
 }

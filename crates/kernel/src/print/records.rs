@@ -2,7 +2,7 @@
 //! each of which would touch as many lines of memory as a warp has partners.
 
 use super::layout::{Array, Layout, Slot};
-use crate::ir::{Body, Dim, Kernel, Op, ParamId, Role, Stmt, Type, Val};
+use crate::ir::{Body, Dim, Kernel, Op, ParamId, Role, Type, Val};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Pointers that a launch has room for: one of them is that of the records.
@@ -27,9 +27,8 @@ impl Records {
     /// records.
     pub fn new(kernel: &Kernel, b: &Body, layout: &Layout) -> Option<Self> {
         let mut found: BTreeMap<Dim, (BTreeSet<Component>, HashSet<Val>)> = BTreeMap::new();
-        b.for_each_stmt(&mut |s| {
-            if let Stmt::Let(v) = s
-                && let Op::Load { param, role, row: Some(row), component, channel: None } = *b.op(*v)
+        for op in b.ops() {
+            if let Op::Load { param, role, row: Some(row), component, channel: None } = *op
                 && matches!(b.op(row), Op::PairColumn(_) | Op::PairRow(_))
                 && let Type::Index(dim) = b.ty(row)
                 && !kernel.is_ints(param, role)
@@ -39,7 +38,7 @@ impl Records {
                 fields.insert((param, role, component));
                 partners.insert(row);
             }
-        });
+        }
         let (dim, (fields, partners)) = found.into_iter().max_by_key(|(_, (fields, _))| fields.len())?;
         let pays = fields.len() > 1 && layout.slots.len() < POINTERS;
         pays.then(|| Self { dim, fields: fields.into_iter().collect(), partners })

@@ -1,6 +1,6 @@
 //! Expressions.
 
-use super::{Lower, Name, Value, err, type_name};
+use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Atomic, Binary, Expr as Computed, Reason, Stmt, Type, Unary, Var};
 use crate::ir::Kind;
 use crate::print::layout::Array;
@@ -228,106 +228,49 @@ impl Lower<'_> {
 
     /// The result of an operator.
     pub(super) fn operate(&mut self, op: BinOp, l: Value, r: Value, at: &syn::ExprBinary) -> Result<Value> {
-        use BinOp as B;
+        use Binary::*;
+        use Value as V;
+        let Some((op, swapped)) = operation(&op) else { return self.mismatch(l, r, at) };
         let mut scalar = |ty: Type, op: Binary, a: Var, b: Var| self.emit(ty, Computed::Binary(op, a, b));
-        // a > b is b < a: false where one of them is NaN.
-        let compared = match op {
-            B::Lt(_) => Some((Binary::Lt, false)),
-            B::Gt(_) => Some((Binary::Lt, true)),
-            B::Le(_) => Some((Binary::Le, false)),
-            B::Ge(_) => Some((Binary::Le, true)),
-            B::Eq(_) => Some((Binary::Eq, false)),
-            B::Ne(_) => Some((Binary::Ne, false)),
-            _ => None,
-        };
-        if let Some((op, swapped)) = compared {
-            let pair = match (l, r) {
-                (Value::Real(a), Value::Real(b)) | (Value::Int(a), Value::Int(b)) => Some((a, b)),
-                (Value::Row(a, d), Value::Row(b, e)) if d == e => Some((a, b)),
-                (Value::Bool(a), Value::Bool(b)) if matches!(op, Binary::Eq | Binary::Ne) => Some((a, b)),
-                _ => None,
-            };
-            if let Some((a, b)) = pair {
-                let (a, b) = if swapped { (b, a) } else { (a, b) };
-                return Ok(Value::Bool(scalar(Type::Bool, op, a, b)));
+        let (a, b) = if swapped { (r, l) } else { (l, r) };
+        Ok(match (op, a, b) {
+            (Lt | Le | Eq | Ne, V::Real(a), V::Real(b)) | (Lt | Le | Eq | Ne, V::Int(a), V::Int(b)) => {
+                V::Bool(scalar(Type::Bool, op, a, b))
             }
-            return self.mismatch(l, r, at);
-        }
-        let arithmetic = match op {
-            B::Add(_) => Some(Binary::Add),
-            B::Sub(_) => Some(Binary::Sub),
-            B::Mul(_) => Some(Binary::Mul),
-            B::Div(_) => Some(Binary::Div),
-            _ => None,
-        };
-        let bits = match op {
-            B::BitAnd(_) => Some(Binary::And),
-            B::BitOr(_) => Some(Binary::Or),
-            B::BitXor(_) => Some(Binary::Xor),
-            _ => None,
-        };
-        match (l, r) {
-            (Value::Real(a), Value::Real(b)) => {
-                if let Some(op) = arithmetic {
-                    return Ok(Value::Real(scalar(Type::Real, op, a, b)));
+            (Lt | Le | Eq | Ne, V::Row(a, d), V::Row(b, e)) if d == e => {
+                V::Bool(scalar(Type::Bool, op, a, b))
+            }
+            (Eq | Ne | And | Or | Xor, V::Bool(a), V::Bool(b)) => V::Bool(scalar(Type::Bool, op, a, b)),
+            (Add | Sub | Mul | Div, V::Real(a), V::Real(b)) => V::Real(scalar(Type::Real, op, a, b)),
+            (_, V::Int(a), V::Int(b)) => {
+                if matches!(op, Div | Rem) && !self.nonzero.contains(&b) {
+                    self.nonzero_or_return(b);
                 }
+                V::Int(self.emit(Type::Int, Computed::Binary(op, a, b)))
             }
-            (Value::Int(a), Value::Int(b)) => {
-                let op = match op {
-                    B::Rem(_) => Some(Binary::Rem),
-                    B::Shl(_) => Some(Binary::Shl),
-                    B::Shr(_) => Some(Binary::Shr),
-                    _ => arithmetic.or(bits),
-                };
-                if let Some(op) = op {
-                    if matches!(op, Binary::Div | Binary::Rem) && !self.nonzero.contains(&b) {
-                        self.nonzero_or_return(b);
-                    }
-                    return Ok(Value::Int(self.emit(Type::Int, Computed::Binary(op, a, b))));
-                }
+            (Add | Sub, V::Vec3(a), V::Vec3(b)) => V::Vec3(self.zip(Type::Real, op, a, b)),
+            (Add | Sub, V::IVec3(a), V::IVec3(b)) => V::IVec3(self.zip(Type::Int, op, a, b)),
+            (Add | Sub, V::Mat3(a), V::Mat3(b)) => V::Mat3(self.zip(Type::Real, op, a, b)),
+            (Mul | Div, V::Vec3(a), V::Real(s)) | (Mul, V::Real(s), V::Vec3(a)) => {
+                V::Vec3(a.map(|x| scalar(Type::Real, op, x, s)))
             }
-            (Value::Bool(a), Value::Bool(b)) => {
-                if let Some(op) = bits {
-                    return Ok(Value::Bool(scalar(Type::Bool, op, a, b)));
-                }
-            }
-            (Value::Vec3(a), Value::Vec3(b)) if matches!(op, B::Add(_) | B::Sub(_)) => {
-                return Ok(Value::Vec3(self.zip(Type::Real, arithmetic.expect("+ or -"), a, b)));
-            }
-            (Value::IVec3(a), Value::IVec3(b)) if matches!(op, B::Add(_) | B::Sub(_)) => {
-                return Ok(Value::IVec3(self.zip(Type::Int, arithmetic.expect("+ or -"), a, b)));
-            }
-            (Value::Mat3(a), Value::Mat3(b)) if matches!(op, B::Add(_) | B::Sub(_)) => {
-                return Ok(Value::Mat3(self.zip(Type::Real, arithmetic.expect("+ or -"), a, b)));
-            }
-            (Value::Vec3(a), Value::Real(s)) if matches!(op, B::Mul(_) | B::Div(_)) => {
-                return Ok(Value::Vec3(a.map(|x| scalar(Type::Real, arithmetic.expect("* or /"), x, s))));
-            }
-            (Value::Real(s), Value::Vec3(a)) if matches!(op, B::Mul(_)) => {
-                return Ok(Value::Vec3(a.map(|x| scalar(Type::Real, Binary::Mul, x, s))));
-            }
-            (Value::Mat3(a), Value::Real(s)) | (Value::Real(s), Value::Mat3(a))
-                if matches!(op, B::Mul(_)) =>
-            {
-                return Ok(Value::Mat3(a.map(|x| scalar(Type::Real, Binary::Mul, x, s))));
+            (Mul, V::Mat3(a), V::Real(s)) | (Mul, V::Real(s), V::Mat3(a)) => {
+                V::Mat3(a.map(|x| scalar(Type::Real, op, x, s)))
             }
             // A row vector times a matrix: the rows of a cell are its lattice vectors.
-            (Value::Vec3(a), Value::Mat3(m)) if matches!(op, B::Mul(_)) => {
-                return Ok(Value::Vec3([0, 1, 2].map(|c| self.dot3(a, [m[c], m[3 + c], m[6 + c]]))));
+            (Mul, V::Vec3(a), V::Mat3(m)) => {
+                V::Vec3([0, 1, 2].map(|c| self.dot3(a, [m[c], m[3 + c], m[6 + c]])))
             }
-            (Value::IVec3(a), Value::Mat3(m)) if matches!(op, B::Mul(_)) => {
+            (Mul, V::IVec3(a), V::Mat3(m)) => {
                 let a = a.map(|x| self.emit(Type::Real, Computed::Unary(Unary::ToReal, x)));
-                return Ok(Value::Vec3([0, 1, 2].map(|c| self.dot3(a, [m[c], m[3 + c], m[6 + c]]))));
+                V::Vec3([0, 1, 2].map(|c| self.dot3(a, [m[c], m[3 + c], m[6 + c]])))
             }
-            (Value::Mat3(a), Value::Mat3(m)) if matches!(op, B::Mul(_)) => {
-                return Ok(Value::Mat3([0, 1, 2, 3, 4, 5, 6, 7, 8].map(|k| {
-                    let (r, c) = (k / 3, k % 3);
-                    self.dot3([a[3 * r], a[3 * r + 1], a[3 * r + 2]], [m[c], m[3 + c], m[6 + c]])
-                })));
-            }
-            _ => {}
-        }
-        self.mismatch(l, r, at)
+            (Mul, V::Mat3(a), V::Mat3(m)) => V::Mat3([0, 1, 2, 3, 4, 5, 6, 7, 8].map(|k| {
+                let (r, c) = (k / 3, k % 3);
+                self.dot3([a[3 * r], a[3 * r + 1], a[3 * r + 2]], [m[c], m[3 + c], m[6 + c]])
+            })),
+            _ => return self.mismatch(l, r, at),
+        })
     }
 
     fn mismatch(&self, l: Value, r: Value, at: &syn::ExprBinary) -> Result<Value> {
@@ -384,8 +327,7 @@ impl Lower<'_> {
 
     /// A call that stands alone.
     pub(super) fn call_statement(&mut self, c: &syn::ExprCall) -> Result<()> {
-        let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
-        let name = path.path.require_ident()?.to_string();
+        let (name, args) = syntax::call(c)?;
         match name.as_str() {
             "raise" => {
                 let reasons = [
@@ -395,7 +337,6 @@ impl Lower<'_> {
                     ("NOT_FINITE", Reason::NotFinite),
                     ("OVERFLOW", Reason::Overflow),
                 ];
-                let args: Vec<&Expr> = c.args.iter().collect();
                 let (reason, param) = match args.as_slice() {
                     [reason] => (*reason, None),
                     [reason, array] => (*reason, Some(self.param_named(array)?)),
@@ -418,9 +359,7 @@ impl Lower<'_> {
     }
 
     fn call(&mut self, c: &syn::ExprCall) -> Result<Value> {
-        let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
-        let name = path.path.require_ident()?.to_string();
-        let args: Vec<&Expr> = c.args.iter().collect();
+        let (name, args) = syntax::call(c)?;
         if let Some(f) = self.funcs.values.get(&name).copied() {
             return self.inline(f, &args, c);
         }
@@ -542,4 +481,28 @@ impl Lower<'_> {
             }
         }
     }
+}
+
+/// The operation of an operator or of the assignment with it, and whether it is on the operands in the other order: a > b
+/// is b < a, false where one of them is NaN.
+fn operation(op: &BinOp) -> Option<(Binary, bool)> {
+    use BinOp::*;
+    let operation = match op {
+        Add(_) | AddAssign(_) => Binary::Add,
+        Sub(_) | SubAssign(_) => Binary::Sub,
+        Mul(_) | MulAssign(_) => Binary::Mul,
+        Div(_) | DivAssign(_) => Binary::Div,
+        Rem(_) | RemAssign(_) => Binary::Rem,
+        BitXor(_) | BitXorAssign(_) => Binary::Xor,
+        BitAnd(_) | BitAndAssign(_) => Binary::And,
+        BitOr(_) | BitOrAssign(_) => Binary::Or,
+        Shl(_) | ShlAssign(_) => Binary::Shl,
+        Shr(_) | ShrAssign(_) => Binary::Shr,
+        Lt(_) | Gt(_) => Binary::Lt,
+        Le(_) | Ge(_) => Binary::Le,
+        Eq(_) => Binary::Eq,
+        Ne(_) => Binary::Ne,
+        _ => return None,
+    };
+    Some((operation, matches!(op, Gt(_) | Ge(_))))
 }

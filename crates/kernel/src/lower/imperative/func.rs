@@ -1,23 +1,22 @@
 //! Functions: inlined, for their value alone.
 
-use super::{Functions, Lower, Name, Value, err, type_name};
+use super::{Functions, Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Expr as Computed, Type};
 use std::collections::HashMap;
-use syn::{Expr, FnArg, ItemFn, Pat, Result, ReturnType};
+use syn::{Expr, ItemFn, Pat, Result, ReturnType};
 
 /// Lowers a function with arguments of which nothing is known but their types.
 pub(in crate::lower) fn check_function(f: &ItemFn, funcs: &Functions<'_>) -> Result<()> {
     let mut l = Lower::new(funcs, "Row".into());
     for arg in &f.sig.inputs {
-        let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
-        let Pat::Ident(name) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
+        let (name, ty) = syntax::argument(arg)?;
         let mut real = || l.emit(Type::Real, Computed::Real(0.0));
-        let value = match type_name(&typed.ty).as_str() {
+        let value = match type_name(ty).as_str() {
             "Real" => Value::Real(real()),
             "Vec3" => Value::Vec3(std::array::from_fn(|_| real())),
             "Mat3" => Value::Mat3(std::array::from_fn(|_| real())),
             "i32" | "i64" => Value::Int(l.emit(Type::Int, Computed::Int(0))),
-            _ => return err(&typed.ty, "an argument is Real, i32, Vec3 or Mat3"),
+            _ => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
         };
         l.bind(name.ident.to_string(), Name::Value(value));
     }
@@ -27,26 +26,20 @@ pub(in crate::lower) fn check_function(f: &ItemFn, funcs: &Functions<'_>) -> Res
 
 impl Lower<'_> {
     pub(super) fn inline(&mut self, f: &ItemFn, args: &[&Expr], at: &syn::ExprCall) -> Result<Value> {
+        syntax::check_call(f, &self.inlining, args.len(), at)?;
         let name = f.sig.ident.to_string();
-        if self.inlining.contains(&name) {
-            return err(at, format!("`{name}` calls itself: functions are inlined, so recursion has no end"));
-        }
-        if args.len() != f.sig.inputs.len() {
-            return err(at, format!("`{name}` takes {} argument(s), not {}", f.sig.inputs.len(), args.len()));
-        }
         let mut names = HashMap::new();
         for (arg, e) in f.sig.inputs.iter().zip(args) {
-            let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
-            let Pat::Ident(id) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
-            let want = match type_name(&typed.ty).as_str() {
+            let (id, ty) = syntax::argument(arg)?;
+            let want = match type_name(ty).as_str() {
                 // Integers are 64-bit in kernels that compute with them.
                 "i32" | "i64" => "i64".to_string(),
-                "Real" | "Vec3" | "Mat3" => type_name(&typed.ty),
-                _ => return err(&typed.ty, "an argument is Real, i32, Vec3 or Mat3"),
+                "Real" | "Vec3" | "Mat3" => type_name(ty),
+                _ => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
             };
             let value = self.expr(e)?;
             if self.type_of(&value) != want {
-                return err(e, format!("`{name}` takes a {} here", type_name(&typed.ty)));
+                return err(e, format!("`{name}` takes a {} here", type_name(ty)));
             }
             names.insert(id.ident.to_string(), Name::Value(value));
         }
@@ -71,18 +64,14 @@ impl Lower<'_> {
     }
 
     fn function_body(&mut self, f: &ItemFn) -> Result<Value> {
-        let form = "a function is `let`s and one expression at the end";
-        let Some((syn::Stmt::Expr(last, None), lets)) = f.block.stmts.split_last() else {
-            return err(&f.sig, form);
-        };
-        for s in lets {
-            let syn::Stmt::Local(local) = s else { return err(s, form) };
+        let (lets, last) = syntax::function_body(f)?;
+        for local in lets {
             if let Pat::Ident(name) = &local.pat
                 && name.mutability.is_some()
             {
                 return err(name, "a function has no variables: `let mut` belongs in the kernel");
             }
-            self.block(std::slice::from_ref(s))?;
+            self.local(local)?;
         }
         self.expr(last)
     }

@@ -11,14 +11,13 @@ mod stmt;
 
 pub(super) use func::check_function;
 
-use super::grid::{Grids, check_rows};
-use super::parameters::declared;
-use super::{Functions, Source, docs, err, type_name};
+use super::grid::Grids;
+use super::parameters::{declared, dimension, dimension_of, structure};
+use super::{Functions, Source, docs, err, syntax, type_name};
 use crate::imperative::{Body, Expr, Layout, Stmt, Type, Var, is_output};
 use crate::ir::{self, Dim, Kernel, Kind, Param, ParamId};
-use quote::ToTokens;
 use std::collections::HashMap;
-use syn::{FnArg, ItemFn, Pat, Result, ReturnType};
+use syn::{FnArg, ItemFn, Result};
 
 /// Whether a kernel asks not to be differentiated.
 pub(super) fn is_imperative(f: &ItemFn) -> bool {
@@ -102,16 +101,10 @@ struct Lower<'a> {
 /// Lowers one kernel.
 pub(super) fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
     check_attribute(f)?;
-    if let ReturnType::Type(_, t) = &f.sig.output {
-        return err(t, "a kernel returns nothing: it writes to its `&mut` parameters");
-    }
-    let index = "the first parameter of a kernel is its index: `i: Atom`";
-    let mut inputs = f.sig.inputs.iter();
-    let Some(FnArg::Typed(first)) = inputs.next() else { return err(&f.sig, index) };
-    let (Pat::Ident(name), syn::Type::Path(ty)) = (&*first.pat, &*first.ty) else { return err(first, index) };
-    let mut l = Lower::new(funcs, ty.path.require_ident()?.to_string());
+    let (index, dim, inputs) = syntax::signature(f)?;
+    let mut l = Lower::new(funcs, dim);
     let row = l.emit(Type::Int, Expr::Row);
-    l.bind(name.ident.to_string(), Name::Value(Value::Row(row, 0)));
+    l.bind(index, Name::Value(Value::Row(row, 0)));
     for arg in inputs {
         l.parameter(arg)?;
     }
@@ -225,20 +218,16 @@ impl Lower<'_> {
     }
 
     fn dim(&mut self, name: &str) -> Dim {
-        self.dims.iter().position(|d| d == name).unwrap_or_else(|| {
-            self.dims.push(name.to_string());
-            self.dims.len() - 1
-        })
+        dimension(&mut self.dims, name)
     }
 
     fn parameter(&mut self, arg: &FnArg) -> Result<()> {
-        let FnArg::Typed(typed) = arg else { return err(arg, "a kernel has no `self`") };
-        let Pat::Ident(name) = &*typed.pat else { return err(&typed.pat, "a parameter is a plain name") };
-        let kind = self.parameter_kind(&typed.ty)?;
+        let (name, ty) = syntax::parameter(arg)?;
+        let kind = self.parameter_kind(ty)?;
         if self.lookup(&name.ident.to_string()).is_some() {
             return err(name, format!("there are two parameters `{}`", name.ident));
         }
-        let id = declared(&mut self.params, &mut self.grids, name, &typed.ty, kind)?;
+        let id = declared(&mut self.params, &mut self.grids, name, ty, kind)?;
         let value = match kind {
             Kind::Scalar => Name::Value(Value::Real(self.emit(Type::Real, Expr::Attribute(id)))),
             Kind::IntScalar => Name::Value(Value::Int(self.emit(Type::Int, Expr::Attribute(id)))),
@@ -259,47 +248,12 @@ impl Lower<'_> {
         let syn::Type::Reference(reference) = ty else { return wrong() };
         let output = reference.mutability.is_some();
         let (element, dim) = match &*reference.elem {
-            syn::Type::Array(array) => match &array.len {
-                syn::Expr::Path(p) if p.path.get_ident().is_some() => {
-                    (&*array.elem, Some(p.path.require_ident()?.to_string()))
-                }
-                len => {
-                    let message =
-                        "expected the name of a dimension: `&[Real; Atom]` has one element per atom";
-                    return err(len, message);
-                }
+            syn::Type::Array(array) => (&*array.elem, Some(dimension_of(&array.len)?)),
+            syn::Type::Path(path) => match structure(&mut self.dims, path)? {
+                Some(kind @ (Kind::Batch { .. } | Kind::Pairs { .. })) if !output => return Ok(kind),
+                Some(_) => return wrong(),
+                None => (&*reference.elem, None),
             },
-            syn::Type::Path(path) => {
-                let segment = path.path.segments.last().expect("a path has a segment");
-                let names = match &segment.arguments {
-                    syn::PathArguments::AngleBracketed(args) => {
-                        args.args.iter().map(|a| a.to_token_stream().to_string()).collect()
-                    }
-                    _ => vec![],
-                };
-                match (segment.ident.to_string().as_str(), names.as_slice()) {
-                    ("Batch", [rows, systems]) if !output => {
-                        return Ok(Kind::Batch { rows: self.dim(rows), systems: self.dim(systems) });
-                    }
-                    ("Pairs", [rows]) if !output => {
-                        let rows = self.dim(rows);
-                        return Ok(Kind::Pairs { rows, columns: rows, entries: None });
-                    }
-                    ("Pairs", [rows, columns, entries @ ..]) if !output && entries.len() < 2 => {
-                        let (rows, columns) = (self.dim(rows), self.dim(columns));
-                        let entries = entries.first().map(|e| self.dim(e));
-                        return Ok(Kind::Pairs { rows, columns, entries });
-                    }
-                    ("HashGrid", [rows, columns, entries @ ..]) if !output && entries.len() < 2 => {
-                        check_rows(&segment.arguments, &self.dims[0])?;
-                        let (rows, columns) = (self.dim(rows), self.dim(columns));
-                        let entries = entries.first().map(|e| self.dim(e));
-                        return Ok(Kind::Pairs { rows, columns, entries });
-                    }
-                    (_, []) => (&*reference.elem, None),
-                    _ => return wrong(),
-                }
-            }
             _ => return wrong(),
         };
         let one = dim.is_none();

@@ -1,12 +1,12 @@
 //! Statements.
 
 use super::place::conversion;
-use super::{Lower, Name, Value, err, type_name};
+use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary, Var};
 use crate::ir::{Kind, ParamId, Query};
-use crate::lower::grid;
+use crate::lower::{grid, syntax::is_compound};
 use crate::print::layout::Array;
-use syn::{BinOp, Expr, Pat, Result};
+use syn::{Expr, Pat, Result};
 
 impl Lower<'_> {
     pub(super) fn block(&mut self, stmts: &[syn::Stmt]) -> Result<()> {
@@ -64,7 +64,7 @@ impl Lower<'_> {
                 }
             },
             Expr::Assign(a) => self.assign(a),
-            Expr::Binary(b) if compound(&b.op).is_some() => self.compound(b),
+            Expr::Binary(b) if is_compound(&b.op) => self.compound(b),
             Expr::Call(c) => self.call_statement(c),
             other => err(other, STATEMENTS),
         }
@@ -92,25 +92,16 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn local(&mut self, local: &syn::Local) -> Result<()> {
-        let pat = match &local.pat {
-            Pat::Type(t) => &*t.pat,
-            p => p,
-        };
+    pub(super) fn local(&mut self, local: &syn::Local) -> Result<()> {
+        let (pat, ty, init) = syntax::binding(local)?;
         let (name, mutable) = match pat {
             Pat::Ident(name) => (name.ident.to_string(), name.mutability.is_some()),
             Pat::Wild(_) => ("_".into(), false),
             _ => return err(&local.pat, "`let` binds one plain name"),
         };
-        let Some(init) = &local.init else {
-            return err(local, "`let` needs a value: there are no uninitialised variables");
-        };
-        if let Some((token, _)) = &init.diverge {
-            return err(token, "`let` binds one plain name: there is nothing that could fail");
-        }
-        let value = self.expr(&init.expr)?;
-        if let Pat::Type(t) = &local.pat {
-            self.fits(&value, &t.ty)?;
+        let value = self.expr(init)?;
+        if let Some(ty) = ty {
+            self.fits(&value, ty)?;
         }
         let name_of = if mutable {
             let copy = self.copied(value);
@@ -195,12 +186,11 @@ impl Lower<'_> {
     }
 
     fn compound(&mut self, b: &syn::ExprBinary) -> Result<()> {
-        let op = compound(&b.op).expect("seen before");
         if let Expr::Path(p) = &*b.left {
             let target = self.variable(p)?;
             let value = self.expr(&b.right)?;
             let now = self.copied(target);
-            let result = self.operate(op, now, value, b)?;
+            let result = self.operate(b.op, now, value, b)?;
             return self.set(target, result, &b.right);
         }
         let value = self.expr(&b.right)?;
@@ -213,7 +203,7 @@ impl Lower<'_> {
             );
         }
         let now = self.load(place.param, place.row);
-        let result = self.operate(op, now, value, b)?;
+        let result = self.operate(b.op, now, value, b)?;
         self.store(place, result, &b.right)
     }
 
@@ -221,19 +211,7 @@ impl Lower<'_> {
         no_label(f.label.as_ref())?;
         let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift) in grid.query(x[i], \
                      radius)` or `for k in batch.members(system)`";
-        let names = match &*f.pat {
-            Pat::Ident(_) | Pat::Wild(_) => vec![&*f.pat],
-            Pat::Tuple(t) => t.elems.iter().collect(),
-            p => return err(p, forms),
-        };
-        let names = names
-            .into_iter()
-            .map(|p| match p {
-                Pat::Ident(i) if i.mutability.is_none() => Ok(i.ident.to_string()),
-                Pat::Wild(_) => Ok("_".into()),
-                p => err(p, forms),
-            })
-            .collect::<Result<Vec<String>>>()?;
+        let names = syntax::loop_variables(&f.pat, forms)?;
         let (lo, hi, over) = match &*f.expr {
             Expr::Range(r) => {
                 let (Some(lo), Some(hi), syn::RangeLimits::HalfOpen(_), 1) =
@@ -363,23 +341,5 @@ fn no_label(label: Option<&impl quote::ToTokens>) -> Result<()> {
     match label {
         Some(label) => err(label, "there are no labels: let a variable say that the outer loop is done"),
         None => Ok(()),
-    }
-}
-
-/// The binary operator of a compound assignment.
-fn compound(op: &BinOp) -> Option<BinOp> {
-    let parse = |text: &str| syn::parse_str::<BinOp>(text).ok();
-    match op {
-        BinOp::AddAssign(_) => parse("+"),
-        BinOp::SubAssign(_) => parse("-"),
-        BinOp::MulAssign(_) => parse("*"),
-        BinOp::DivAssign(_) => parse("/"),
-        BinOp::RemAssign(_) => parse("%"),
-        BinOp::BitXorAssign(_) => parse("^"),
-        BinOp::BitAndAssign(_) => parse("&"),
-        BinOp::BitOrAssign(_) => parse("|"),
-        BinOp::ShlAssign(_) => parse("<<"),
-        BinOp::ShrAssign(_) => parse(">>"),
-        _ => None,
     }
 }

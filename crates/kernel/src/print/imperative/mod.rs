@@ -3,7 +3,7 @@
 pub mod cuda;
 pub mod rust;
 
-use crate::imperative::{Atomic, Binary, Body, Expr, Layout, Reason, Stmt, Type, Unary, Var, components};
+use crate::imperative::{Atomic, Binary, Body, Expr, Layout, Reason, Stmt, Type, Unary, Var};
 use crate::ir::{Kernel, Kind, ParamId, Role};
 use crate::print::layout::{Array, scalar_position};
 
@@ -59,7 +59,7 @@ impl Printer<'_> {
 
     fn address<L: Language>(&self, param: ParamId, row: Option<Var>, component: usize) -> String {
         let slot = self.layout.slot(param, Array::Values(Role::VALUE));
-        L::address(slot, components(self.kernel.params[param].kind), row, component)
+        L::address(slot, self.kernel.components(param, Role::VALUE), row, component)
     }
 
     fn block<L: Language>(&mut self, stmts: &[Stmt]) {

@@ -1,6 +1,6 @@
 //! Channels: innermost loops whose elements lie side by side, so that lanes load and store them as they are.
 
-use super::Printer;
+use super::{Lanes, Printer};
 use crate::ir::{Acc, Op, ParamId, Role, Val};
 use crate::print::layout::Array;
 
@@ -10,11 +10,10 @@ impl Printer<'_> {
         self.lanes.as_ref().is_some_and(|l| *self.b.op(v) == Op::LoopVar(l.id))
     }
 
-    /// The variable of the loop on lanes, and the name suffixes of functions on whole vectors and on parts of them.
-    fn lane_loop(&self, channel: Val) -> (usize, &'static str, &'static str) {
-        let lanes = self.lanes.as_ref().expect("loops over channels run on lanes");
+    /// The loop on lanes, which goes over these channels.
+    fn lane_loop(&self, channel: Val) -> &Lanes {
         debug_assert!(self.is_lane(channel), "channels are those of the innermost loop");
-        if lanes.full { (lanes.id, "", "") } else { (lanes.id, "_first", ", n") }
+        self.lanes.as_ref().expect("loops over channels run on lanes")
     }
 
     /// The position of a row's first channel.
@@ -23,31 +22,32 @@ impl Printer<'_> {
     }
 
     pub(super) fn load_channel(&self, param: ParamId, role: Role, row: Option<Val>, channel: Val) -> String {
-        let (k, first, n) = self.lane_loop(channel);
+        let lanes = self.lane_loop(channel);
         let slot = self.layout.slot(param, Array::Values(role));
         let at = row.map_or_else(|| "0".into(), |r| self.first_channel(&self.scalar(r), channel));
-        format!("L::load{first}(p{slot}.add({at} + k{k}){n})")
+        lanes.load("load", &format!("p{slot}.add({at} + k{})", lanes.id))
     }
 
     pub(super) fn read_channel(&self, sum: Acc, channel: Val) -> String {
-        let (k, first, n) = self.lane_loop(channel);
-        format!("L::load{first}(p{}.add(k{k}){n})", self.layout.scratch(sum))
+        let lanes = self.lane_loop(channel);
+        lanes.load("load", &format!("p{}.add(k{})", self.layout.scratch(sum), lanes.id))
     }
 
     pub(super) fn accumulate_channel(&mut self, sum: Acc, channel: Val, value: Val) {
-        let (k, first, n) = self.lane_loop(channel);
-        let at = format!("p{}.add(k{k})", self.layout.scratch(sum));
-        let before = format!("L::load{first}({at}{n})");
+        let lanes = self.lane_loop(channel);
+        let at = format!("p{}.add(k{})", self.layout.scratch(sum), lanes.id);
+        let before = lanes.load("load", &at);
+        let store = if lanes.full { format!("store({at})") } else { format!("store_first({at}, n)") };
         let after = match self.is_fused(value) {
             Some((x, y)) => format!("{}.mul_add({}, {before})", self.real(x), self.real(y)),
             None => format!("({before} + {})", self.real(value)),
         };
-        self.line(&format!("{after}.store{first}({at}{n});"));
+        self.line(&format!("{after}.{store};"));
     }
 
     pub(super) fn store_channel(&mut self, param: ParamId, role: Role, channel: Val, value: Val) {
-        let (k, _, n) = self.lane_loop(channel);
-        let n = if n.is_empty() { "L::N" } else { "n" };
+        let lanes = self.lane_loop(channel);
+        let (k, n) = (lanes.id, lanes.count());
         let slot = self.layout.slot(param, Array::Values(role));
         let (at, x) = (self.first_channel("row", channel), self.real(value));
         self.line(&format!("rt::put_lanes::<L>(p{slot}, {at} + k{k}, {x}, {n}, a.adds({slot}));"));
@@ -61,8 +61,8 @@ impl Printer<'_> {
         channel: Option<Val>,
         value: Val,
     ) {
-        let (k, _, n) = self.lane_loop(channel.unwrap_or(row));
-        let n = if n.is_empty() { "L::N" } else { "n" };
+        let lanes = self.lane_loop(channel.unwrap_or(row));
+        let (k, n) = (lanes.id, lanes.count());
         let slot = self.layout.slot(param, Array::Values(role));
         let first = channel.map_or_else(|| "0".into(), |c| self.first_channel(&self.scalar(row), c));
         let (stride, x) = (self.kernel.components(param, role), self.real(value));

@@ -1,30 +1,20 @@
 //! The innermost loop over data, on lanes.
 
-use super::super::layout::{Array, Pair, half_of_pair};
+use super::super::layout::Array;
 use super::Printer;
 use crate::ir::{LoopId, Op, Range, Role, Type, Val};
 
 impl Printer<'_> {
     pub(super) fn let_lanes(&mut self, v: Val) {
-        use Op::*;
         let op = self.b.op(v).clone();
         let lanes = self.lanes.as_ref().expect("inside a lane loop");
-        let mut varies =
-            op.of_loop() == Some(lanes.id) || op.of_acc().is_some_and(|m| lanes.inner.contains(&m));
-        op.for_each_arg(|a| varies |= lanes.varying.contains(&a));
+        let varies = op.of_loop() == Some(lanes.id)
+            || op.of_acc().is_some_and(|m| lanes.inner.contains(&m))
+            || op.any_arg(|a| lanes.varying.contains(&a));
         if !varies {
             // The same on all lanes: scalar code, and a copy on lanes for whoever needs it.
             let lanes = self.lanes.take();
-            match op {
-                Mul(x, y) if self.layout.fused.contains(&v) => {
-                    let text = format!("{} * {}", self.scalar(x), self.scalar(y));
-                    self.line(&format!("let v{v} = {text};"));
-                }
-                Neg(x) if self.layout.subtracted.contains(&v) => {
-                    self.line(&format!("let v{v} = -{};", self.scalar(x)));
-                }
-                _ => self.let_scalar(v),
-            }
+            self.let_whole(v);
             self.lanes = lanes;
             if self.b.ty(v) == Type::Real && self.b.constant(v).is_none() {
                 self.line(&format!("let u{v} = L::splat(v{v});"));
@@ -40,15 +30,26 @@ impl Printer<'_> {
         }
     }
 
+    /// Scalar code for a value, also where scalar code would have it within the sum that it goes to.
+    pub(in crate::print) fn let_whole(&mut self, v: Val) {
+        match *self.b.op(v) {
+            Op::Mul(x, y) if self.layout.fused.contains(&v) => {
+                let text = format!("{} * {}", self.scalar(x), self.scalar(y));
+                self.line(&format!("let v{v} = {text};"));
+            }
+            Op::Neg(x) if self.layout.subtracted.contains(&v) => {
+                self.line(&format!("let v{v} = -{};", self.scalar(x)));
+            }
+            _ => self.let_scalar(v),
+        }
+    }
+
     pub(in crate::print) fn lane_expr(&mut self, v: Val, op: &Op) -> Option<String> {
         use Op::*;
         let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full))?;
         let r = |p: &Self, v: Val| p.real(v);
         let mask = |p: &Self, v: Val| {
             if p.varies(v) { p.real(v) } else { format!("L::mask({})", p.scalar(v)) }
-        };
-        let first = |name: &str, at: String| {
-            if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
         };
         if let Some(n) = self.packed(v) {
             return Some(format!("L::load(theirs{}.add({n} * L::N))", self.entry));
@@ -64,8 +65,12 @@ impl Printer<'_> {
                 self.load_entry(id);
                 format!("e{id}")
             }
-            PairColumn(_) => first("index", format!("p{}.add(k{id})", self.list_slot(id, Array::Column))),
-            PairRow(_) => first("index", format!("p{}.add(k{id})", self.list_slot(id, Array::PairRow))),
+            PairColumn(_) => {
+                self.load_lanes("index", format!("p{}.add(k{id})", self.list_slot(id, Array::Column)))
+            }
+            PairRow(_) => {
+                self.load_lanes("index", format!("p{}.add(k{id})", self.list_slot(id, Array::PairRow)))
+            }
             MapOf { map, row } => {
                 let slot = self.layout.slot(map, Array::MapOf);
                 match self.b.op(row) {
@@ -73,12 +78,13 @@ impl Printer<'_> {
                         self.load_entry(id);
                         format!("rt::lookup::<L>(p{slot}, e{id})")
                     }
-                    LoopVar(_) | PairEntry(_) => first("index", format!("p{slot}.add(k{id})")),
+                    LoopVar(_) | PairEntry(_) => self.load_lanes("index", format!("p{slot}.add(k{id})")),
                     _ => format!("rt::lookup::<L>(p{slot}, v{row})"),
                 }
             }
             Place(_) if self.transposed(id) => {
-                let load = |array| first("index", format!("p{}.add(k{id})", self.list_slot(id, array)));
+                let load =
+                    |array| self.load_lanes("index", format!("p{}.add(k{id})", self.list_slot(id, array)));
                 let (rows, entries) = (load(Array::PairRow), load(Array::PairEntry));
                 format!("rt::places_in::<L>(p{}, {rows}, {entries})", self.list_slot(id, Array::Start))
             }
@@ -156,6 +162,11 @@ impl Printer<'_> {
         })
     }
 
+    /// A load of consecutive elements, as the open loop has its lanes.
+    fn load_lanes(&self, function: &str, at: String) -> String {
+        self.lanes.as_ref().expect("inside a lane loop").load(function, &at)
+    }
+
     pub(in crate::print) fn is_fused(&self, v: Val) -> Option<(Val, Val)> {
         match *self.b.op(v) {
             Op::Mul(x, y) if self.layout.fused.contains(&v) && self.varies(v) => Some((x, y)),
@@ -165,15 +176,8 @@ impl Printer<'_> {
 
     /// One of two functions that share their work, where both are needed.
     fn paired(&mut self, v: Val) -> Option<String> {
-        let (x, pair, which) = half_of_pair(self.b, v)?;
-        if !self.layout.together.contains(&(x, pair)) {
-            return None;
-        }
-        let both = match pair {
-            Pair::ErfcExpNegSq => "erfc_exp_neg_sq",
-            Pair::SinCos => "sin_cos",
-            Pair::SqrtRecip => "sqrt_recip",
-        };
+        let (x, pair, which) = self.layout.pair(self.b, v)?;
+        let both = pair.name();
         let name = format!("b{x}_{both}{}", self.entry);
         if !self.paired.iter().any(|p| p.contains(&(x, pair, self.entry))) {
             self.paired.last_mut().expect("a block is open").insert((x, pair, self.entry));
@@ -191,10 +195,9 @@ impl Printer<'_> {
     fn load_entry(&mut self, id: LoopId) {
         let entries = self.list_slot(id, Array::PairEntry);
         let lanes = self.lanes.as_mut().expect("inside a lane loop");
-        let load = if lanes.full { "index" } else { "index_first" };
-        let n = if lanes.full { "" } else { ", n" };
         if lanes.rows_loaded.insert((usize::MAX, id)) {
-            self.line(&format!("let e{id} = L::{load}(p{entries}.add(k{id}){n});"));
+            let load = lanes.load("index", &format!("p{entries}.add(k{id})"));
+            self.line(&format!("let e{id} = {load};"));
         }
     }
 
@@ -215,20 +218,17 @@ impl Printer<'_> {
         component: usize,
         names: [&str; 4],
     ) -> String {
-        let (id, full) = self.lanes.as_ref().map(|l| (l.id, l.full)).expect("inside a lane loop");
+        let (id, count) = self.lanes.as_ref().map(|l| (l.id, l.count())).expect("inside a lane loop");
         let (is_entry, transposed) = (matches!(self.b.op(row), Op::PairEntry(_)), self.transposed(id));
         let contiguous = matches!(self.b.op(row), Op::LoopVar(_)) || (is_entry && !transposed);
         let row_name = if is_entry { format!("e{id}") } else { format!("v{row}") };
         if is_entry && transposed {
             self.load_entry(id);
         }
-        let first = |name: &str, at: String| {
-            if full { format!("L::{name}({at})") } else { format!("L::{name}_first({at}, n)") }
-        };
         match (contiguous, stride) {
-            (true, 1) if !names[0].is_empty() => first(names[0], format!("p{slot}.add(k{id})")),
+            (true, 1) if !names[0].is_empty() => self.load_lanes(names[0], format!("p{slot}.add(k{id})")),
             (true, 3) => {
-                let load = first(names[1], format!("p{slot}.add(3 * k{id})"));
+                let load = self.load_lanes(names[1], format!("p{slot}.add(3 * k{id})"));
                 self.load_row(slot, row, &load);
                 format!("s{slot}_{row}[{component}]")
             }
@@ -238,9 +238,8 @@ impl Printer<'_> {
             }
             (false, _) => format!("L::{}(p{slot}, {row_name}, {stride}, {component})", names[2]),
             (true, _) => {
-                let n = if full { "L::N" } else { "n" };
                 format!(
-                    "L::{}(p{slot}.add({stride} * k{id}), rt::consecutive::<L>({n}), {stride}, {component})",
+                    "L::{}(p{slot}.add({stride} * k{id}), rt::consecutive::<L>({count}), {stride}, {component})",
                     names[2]
                 )
             }

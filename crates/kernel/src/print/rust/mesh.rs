@@ -1,9 +1,9 @@
 //! Code around loops over a mesh: tables of splines, nodes, and the planes that a call adds to.
 
 use super::Printer;
-use crate::ir::{LoopId, Op, Stmt, Val};
+use crate::ir::{LoopId, Op, Stmt, Val, accumulators, declared, walk};
 use crate::print::layout::{Array, Table};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 impl Printer<'_> {
     /// A value that only loops over a mesh use.
@@ -46,24 +46,16 @@ impl Printer<'_> {
     /// a plane.
     fn owned_planes(&self, id: LoopId, body: &[Stmt]) -> Option<String> {
         let mut conditions = BTreeSet::new();
-        let mut declared = HashSet::new();
-        let mut carries = false;
-        crate::ir::for_each(body, &mut |s| match s {
-            Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) => {
-                declared.insert(*m);
-            }
-            Stmt::Accumulate(m, _) | Stmt::Raise { acc: m, .. } => carries |= !declared.contains(m),
-            Stmt::Contribute { row: Some(row), .. } => {
-                if let Op::MeshNode { node, .. } = self.b.op(*row)
-                    && *self.b.op(node[0]) == Op::LoopVar(id)
-                {
+        let mut carries = !accumulators(body).is_subset(&declared(body));
+        for s in walk(body) {
+            let Stmt::Contribute { row: Some(row), .. } = s else { continue };
+            match self.b.op(*row) {
+                Op::MeshNode { node, .. } if *self.b.op(node[0]) == Op::LoopVar(id) => {
                     conditions.insert(self.owned(*row));
-                } else {
-                    carries = true;
                 }
+                _ => carries = true,
             }
-            _ => {}
-        });
+        }
         conditions.pop_first().flatten().filter(|_| conditions.is_empty() && !carries)
     }
 

@@ -7,7 +7,7 @@ mod mesh;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
 use crate::cluster::Clusters;
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, accumulators};
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, declared, fed, walk};
 use crate::mirror::Part;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
@@ -78,16 +78,28 @@ pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
     text
 }
 
-/// The values that vary from lane to lane.
+/// The loop on lanes that is open.
 pub(super) struct Lanes {
     pub(super) id: LoopId,
     pub(super) full: bool,
     pub(super) varying: HashSet<Val>,
     /// Sums that live in the loop's body and so are lanes themselves.
-    pub(super) inner: HashSet<Acc>,
+    pub(super) inner: BTreeSet<Acc>,
     /// Sums of the loop.
-    pub(super) sums: HashSet<Acc>,
+    pub(super) sums: BTreeSet<Acc>,
     pub(super) rows_loaded: HashSet<(usize, Val)>,
+}
+
+impl Lanes {
+    /// The number of lanes that have an iteration.
+    fn count(&self) -> &'static str {
+        if self.full { "L::N" } else { "n" }
+    }
+
+    /// A function that loads consecutive elements, into all lanes or into the first ones.
+    fn load(&self, function: &str, at: &str) -> String {
+        if self.full { format!("L::{function}({at})") } else { format!("L::{function}_first({at}, n)") }
+    }
 }
 
 pub(super) struct Printer<'a> {
@@ -233,7 +245,7 @@ impl<'a> Printer<'a> {
                 let slot = self.layout.slot(*param, Array::Values(*role));
                 let (stride, row) = (self.kernel.components(*param, *role), row.expect("not a reduction"));
                 if let Op::PairEntry(l) = *self.b.op(row) {
-                    let n = if self.lanes.as_ref().is_some_and(|l| l.full) { "L::N" } else { "n" };
+                    let n = self.lanes.as_ref().map_or("n", Lanes::count);
                     if self.varies(row) {
                         let x = self.real(*value);
                         self.line(&format!(
@@ -245,7 +257,7 @@ impl<'a> Printer<'a> {
                     }
                 } else if self.varies(row) {
                     let x = self.real(*value);
-                    let n = if self.lanes.as_ref().is_some_and(|l| l.full) { "L::N" } else { "n" };
+                    let n = self.lanes.as_ref().map_or("n", Lanes::count);
                     self.line(&format!(
                         "rt::scatter::<L>(p{slot}, v{row}, {stride}, {component}, {x}, {n});"
                     ));
@@ -282,28 +294,29 @@ impl<'a> Printer<'a> {
     }
 
     fn accumulate(&mut self, m: Acc, v: Val) {
-        let (v, sign) = match self.b.op(v) {
-            Op::Neg(x) if self.layout.subtracted.contains(&v) => (*x, "-"),
-            _ => (v, "+"),
-        };
+        let (v, sign) = self.layout.signed(self.b, v);
         let Some(lanes) = &self.lanes else {
             let x = self.scalar_expr_or_name(v);
             self.line(&format!("m{m} {sign}= {x};"));
             return;
         };
         let sum = if lanes.sums.contains(&m) { format!("l{m}") } else { format!("m{m}") };
-        let added = |p: &Self, v: Val, sum: &str| match p.b.op(v) {
-            Op::Mul(x, y) if p.layout.fused.contains(&v) && p.varies(v) => {
-                let minus = if sign == "-" { "-" } else { "" };
-                format!("({minus}{}).mul_add({}, {sum})", p.real(*x), p.real(*y))
-            }
-            _ => format!("{sum} {sign} {}", p.real(v)),
-        };
-        let mut text = added(self, v, &sum);
+        let mut text = self.added(&sum, sign, v);
         if !lanes.full && lanes.sums.contains(&m) {
             text = format!("L::select(active, {text}, {sum})");
         }
         self.line(&format!("{sum} = {text};"));
+    }
+
+    /// A sum on lanes after the addition of a value, or its subtraction.
+    pub(super) fn added(&self, sum: &str, sign: char, v: Val) -> String {
+        match self.is_fused(v) {
+            Some((x, y)) => {
+                let minus = if sign == '-' { "-" } else { "" };
+                format!("({minus}{}).mul_add({}, {sum})", self.real(x), self.real(y))
+            }
+            None => format!("{sum} {sign} {}", self.real(v)),
+        }
     }
 
     fn scalar_expr_or_name(&self, v: Val) -> String {
@@ -324,60 +337,16 @@ impl<'a> Printer<'a> {
             return;
         }
         self.data_loops.insert(id, range);
-        let (lo, hi) = match range {
-            Range::Pairs { list, row } => {
-                let (s, e) = (self.layout.slot(list, Array::Start), self.layout.slot(list, Array::End));
-                let row = self.scalar(row);
-                (format!("*p{s}.add({row}) as usize"), format!("*p{e}.add({row}) as usize"))
-            }
-            Range::Column { list, column } => {
-                let start = self.layout.slot(list, Array::ColumnStart);
-                let j = self.scalar(column);
-                (format!("*p{start}.add({j}) as usize"), format!("*p{start}.add({j} + 1) as usize"))
-            }
-            Range::Members { batch, system } => {
-                let m = self.layout.slot(batch, Array::Members);
-                let b = self.scalar(system);
-                (format!("*p{m}.add({b}) as usize"), format!("*p{m}.add({b} + 1) as usize"))
-            }
-            Range::Channels(dim) => ("0".into(), format!("w{dim}")),
-            Range::Ints(..) => unreachable!("not a loop over data"),
-        };
-        let has_inner = {
-            let mut any = false;
-            crate::ir::for_each(body, &mut |s| {
-                any |= matches!(s, Stmt::For { range, .. } if range.is_data())
-            });
-            any
-        };
+        let element = |slot, at: &str| format!("*p{slot}.add({at}) as usize");
+        let (lo, hi) = self.layout.bounds(range, element, |v| self.scalar(v));
+        let has_inner = walk(body).any(|s| matches!(s, Stmt::For { range, .. } if range.is_data()));
         if has_inner {
             self.line(&format!("let first{id} = {lo};\nfor k{id} in first{id}..{hi} {{"));
             self.block(body);
             self.line("}");
             return;
         }
-        let declared: HashSet<Acc> = {
-            let mut d = HashSet::new();
-            crate::ir::for_each(body, &mut |s| {
-                if let Stmt::Declare(m, _) | Stmt::DeclareBest(m, _) = s {
-                    d.insert(*m);
-                }
-            });
-            d
-        };
-        let bests = {
-            let mut found = BTreeSet::new();
-            crate::ir::for_each(body, &mut |s| {
-                if let Stmt::Raise { acc, .. } = s
-                    && !declared.contains(acc)
-                {
-                    found.insert(*acc);
-                }
-            });
-            found
-        };
-        let outside = |m: &Acc| !declared.contains(m) && !bests.contains(m);
-        let sums: Vec<Acc> = accumulators(body).into_iter().filter(outside).collect();
+        let (sums, bests) = fed(body);
         self.line("{");
         for v in self.outside_values(body) {
             self.line(&format!("let u{v} = L::splat(v{v});"));
@@ -397,11 +366,11 @@ impl<'a> Printer<'a> {
             false => ("true", rest),
         };
         self.line(&format!("if {split} {{ while k{id} + L::N <= stop {{"));
-        self.lane_body(id, body, true, &declared, &sums);
+        self.lane_body(id, body, true, &sums);
         self.line(&format!("k{id} += L::N;\n}} }}"));
         self.line(&format!("while L::N > 1 && k{id} < stop {{"));
         self.line(&format!("let n = {n};\nlet active = L::first(n);"));
-        self.lane_body(id, body, false, &declared, &sums);
+        self.lane_body(id, body, false, &sums);
         self.line(&format!("k{id} += n;\nif {split} {{ break; }}\n}}"));
         for m in &sums {
             self.line(&format!("m{m} += l{m}.sum();"));
@@ -413,13 +382,13 @@ impl<'a> Printer<'a> {
         self.line("}");
     }
 
-    fn lane_body(&mut self, id: LoopId, body: &'a [Stmt], full: bool, declared: &HashSet<Acc>, sums: &[Acc]) {
+    fn lane_body(&mut self, id: LoopId, body: &'a [Stmt], full: bool, sums: &BTreeSet<Acc>) {
         self.lanes = Some(Lanes {
             id,
             full,
             varying: HashSet::new(),
-            inner: declared.clone(),
-            sums: sums.iter().copied().collect(),
+            inner: declared(body),
+            sums: sums.clone(),
             rows_loaded: HashSet::new(),
         });
         // Pairs made outside are scalar; inside everything is computed on lanes.
@@ -433,28 +402,23 @@ impl<'a> Printer<'a> {
     pub(super) fn outside_values(&self, body: &[Stmt]) -> BTreeSet<Val> {
         let mut defined = HashSet::new();
         let mut used = BTreeSet::new();
-        crate::ir::for_each(body, &mut |s| match s {
-            Stmt::Let(v) => {
-                defined.insert(*v);
-                match self.b.op(*v) {
-                    // Rows and pairs are addresses; the row of a load is used as such.
-                    Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } | Op::MapOf { .. } => {}
-                    op => op.for_each_arg(|a| {
-                        used.insert(a);
-                    }),
+        for s in walk(body) {
+            match s {
+                Stmt::Let(v) => {
+                    defined.insert(*v);
+                    match self.b.op(*v) {
+                        // Rows and pairs are addresses; the row of a load is used as such.
+                        Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } | Op::MapOf { .. } => {}
+                        op => op.for_each_arg(|a| {
+                            used.insert(a);
+                        }),
+                    }
                 }
+                s => s.for_each_arg(|v| {
+                    used.insert(v);
+                }),
             }
-            Stmt::Declare(_, v) | Stmt::Accumulate(_, v) | Stmt::DeclareBest(_, v) => {
-                used.insert(*v);
-            }
-            Stmt::Raise { value, place, .. } => used.extend([*value, *place]),
-            Stmt::Contribute { value, .. }
-            | Stmt::Store { value, .. }
-            | Stmt::AccumulateChannel { value, .. } => {
-                used.insert(*value);
-            }
-            _ => {}
-        });
+        }
         used.into_iter()
             .filter(|v| !defined.contains(v) && self.b.ty(*v) == Type::Real && self.b.constant(*v).is_none())
             .collect()
@@ -558,10 +522,7 @@ impl<'a> Printer<'a> {
     }
 
     fn list_slot(&self, l: LoopId, array: Array) -> usize {
-        match self.data_loops[&l] {
-            Range::Pairs { list, .. } | Range::Column { list, .. } => self.layout.slot(list, array),
-            _ => unreachable!("pairs come from a loop over pairs"),
-        }
+        self.layout.list_slot(self.data_loops[&l], array)
     }
 
     /// The entry of the pair that a loop visits.

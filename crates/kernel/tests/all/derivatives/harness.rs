@@ -190,7 +190,7 @@ impl Check {
         use madelung_kernel::ir::{Op, Stmt};
         if form.lists == Lists::Full {
             for part in &form.parts {
-                part.body.for_each_stmt(&mut |s| {
+                for s in part.body.walk() {
                     if let Stmt::Contribute { row: Some(row), .. } = s {
                         // Every row has every channel.
                         let own = matches!(
@@ -199,7 +199,7 @@ impl Check {
                         );
                         assert!(own, "a gathering form scatters");
                     }
-                });
+                }
             }
         }
     }

@@ -1,0 +1,107 @@
+//! Syntax that all kernels share: signatures, `let`, calls, and the patterns of loops.
+
+use super::err;
+use syn::{BinOp, Expr, FnArg, ItemFn, Pat, PatIdent, Result, ReturnType, Type};
+
+/// The name of a kernel's index, its dimension, and the other parameters.
+pub(super) fn signature(f: &ItemFn) -> Result<(String, String, impl Iterator<Item = &FnArg>)> {
+    if let ReturnType::Type(_, t) = &f.sig.output {
+        return err(t, "a kernel returns nothing: it writes to its `&mut` parameters");
+    }
+    let index = "the first parameter of a kernel is its index: `i: Atom`";
+    let mut inputs = f.sig.inputs.iter();
+    let Some(FnArg::Typed(first)) = inputs.next() else { return err(&f.sig, index) };
+    let (Pat::Ident(name), Type::Path(ty)) = (&*first.pat, &*first.ty) else { return err(first, index) };
+    Ok((name.ident.to_string(), ty.path.require_ident()?.to_string(), inputs))
+}
+
+/// The name and the type of a kernel's parameter.
+pub(super) fn parameter(arg: &FnArg) -> Result<(&PatIdent, &Type)> {
+    let FnArg::Typed(typed) = arg else { return err(arg, "a kernel has no `self`") };
+    let Pat::Ident(name) = &*typed.pat else { return err(&typed.pat, "a parameter is a plain name") };
+    Ok((name, &typed.ty))
+}
+
+/// The name and the type of a function's argument.
+pub(super) fn argument(arg: &FnArg) -> Result<(&PatIdent, &Type)> {
+    let FnArg::Typed(typed) = arg else { return err(arg, "a function has no `self`") };
+    let Pat::Ident(name) = &*typed.pat else { return err(&typed.pat, "an argument is a plain name") };
+    Ok((name, &typed.ty))
+}
+
+/// The `let`s of a function and the expression at its end.
+pub(super) fn function_body(f: &ItemFn) -> Result<(Vec<&syn::Local>, &Expr)> {
+    let form = "a function is `let`s and one expression at the end";
+    let Some((syn::Stmt::Expr(last, None), lets)) = f.block.stmts.split_last() else {
+        return err(&f.sig, form);
+    };
+    let lets = lets.iter().map(|s| match s {
+        syn::Stmt::Local(local) => Ok(local),
+        s => err(s, form),
+    });
+    Ok((lets.collect::<Result<_>>()?, last))
+}
+
+/// The pattern of a `let`, the type that it is declared to have, and the value.
+pub(super) fn binding(local: &syn::Local) -> Result<(&Pat, Option<&Type>, &Expr)> {
+    let (pat, ty) = match &local.pat {
+        Pat::Type(t) => (&*t.pat, Some(&*t.ty)),
+        pat => (pat, None),
+    };
+    let Some(init) = &local.init else {
+        return err(local, "`let` needs a value: there are no uninitialised variables");
+    };
+    if let Some((token, _)) = &init.diverge {
+        return err(token, "`let` binds one plain name: there is nothing that could fail");
+    }
+    Ok((pat, ty, &init.expr))
+}
+
+/// The name of the function that is called, and the arguments.
+pub(super) fn call(c: &syn::ExprCall) -> Result<(String, Vec<&Expr>)> {
+    let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
+    Ok((path.path.require_ident()?.to_string(), c.args.iter().collect()))
+}
+
+/// Checks a call of a function, given the functions that it stands in and the number of arguments.
+pub(super) fn check_call(f: &ItemFn, within: &[String], args: usize, at: &syn::ExprCall) -> Result<()> {
+    let (name, expected) = (f.sig.ident.to_string(), f.sig.inputs.len());
+    if within.contains(&name) {
+        return err(at, format!("`{name}` calls itself: functions are inlined, so recursion has no end"));
+    }
+    if args != expected {
+        return err(at, format!("`{name}` takes {expected} argument(s), not {args}"));
+    }
+    Ok(())
+}
+
+/// The variables of a loop; `forms` is the error where the pattern is no name and no tuple of names.
+pub(super) fn loop_variables(pat: &Pat, forms: &str) -> Result<Vec<String>> {
+    let pats = match pat {
+        Pat::Tuple(t) => t.elems.iter().collect(),
+        pat => vec![pat],
+    };
+    let name = |pat: &Pat| match pat {
+        Pat::Ident(i) if i.mutability.is_none() => Ok(i.ident.to_string()),
+        Pat::Wild(_) => Ok("_".into()),
+        pat => err(pat, forms),
+    };
+    pats.into_iter().map(name).collect()
+}
+
+/// Whether an operator assigns.
+pub(super) fn is_compound(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
+}
