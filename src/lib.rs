@@ -39,7 +39,7 @@ pub mod cell {
 
 /// Batches, pair lists and maps in the memory of a device.
 pub mod device {
-    pub use madelung_core::structure::{DeviceBatch, DeviceMap, DevicePairs, DeviceTranspose};
+    pub use madelung_core::structure::{DeviceBatch, DeviceMap, DevicePairs};
 }
 
 /// Maps from rows to the elements that they belong to.

@@ -119,7 +119,9 @@ impl Plan {
 
     /// An array's shape.
     pub(crate) fn shape(&self, shape: &[Size]) -> Vec<usize> {
-        shape.iter().map(|s| s.evaluate(&self.dims, &self.attrs).expect("a known size")).collect()
+        let dims: Vec<(&str, usize)> = self.dims.iter().map(|(dim, n)| (&**dim, *n)).collect();
+        let attrs: Vec<(&str, i64)> = self.attrs.iter().map(|(attr, n)| (&**attr, *n)).collect();
+        shape.iter().map(|s| s.evaluate(&dims, &attrs).expect("a known size")).collect()
     }
 
     /// Numbers of order one, in the dtype.

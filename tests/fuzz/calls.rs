@@ -13,6 +13,7 @@ use madelung::cpu::Isa;
 use madelung::map::Map;
 use madelung::mesh::Mesh;
 use madelung::neighbors::HashGrid;
+use madelung::op::Structure;
 use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};
 use std::collections::BTreeMap;
@@ -165,7 +166,7 @@ fn spoil(op: &Op, plan: &Plan, given: &mut [Given], choices: &mut Choices) {
         (Given::Pairs(list), _) => pairs(list, choices).map_or(Given::Zero, Given::Pairs),
         (Given::Grid(_), _) => grid(choices).map_or(Given::Zero, Given::Grid),
         (Given::Map(map), _) => {
-            let into = if choices.once_in(2) { map.into_len() } else { choices.of(&SIZES) };
+            let into = if choices.once_in(2) { map.sizes()[1].unwrap_or(0) } else { choices.of(&SIZES) };
             let n = if choices.once_in(2) { map.rows() } else { choices.of(&SIZES) };
             Map::new(integers(choices, n), into).map_or(Given::Zero, Given::Map)
         }

@@ -2,10 +2,11 @@
 
 use crate::Entry;
 use crate::layout::{Input, Part, Type};
+use crate::structures::{Says, build, parts};
 use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, ArgKind, Size};
-use madelung_core::structure::{Says, Structure, build, parts};
+use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 
 /// Tensor or number of a call.

@@ -1,10 +1,9 @@
 //! Layout of an op's arguments in the call of a framework: tensors, integers and floats. A structured argument is several
 //! of them, in a fixed order.
 
+pub use crate::structures::{CHECKED, KINDS, Part};
+use crate::structures::{Says, parts};
 use madelung_core::op::{ArgKind, Op, Size};
-pub use madelung_core::structure::Part;
-pub use madelung_core::structure::pairs::{CHECKED, KINDS};
-use madelung_core::structure::{Says, parts};
 use madelung_core::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;

@@ -9,6 +9,7 @@ pub mod dlpack;
 mod evaluate;
 pub mod layout;
 mod member;
+mod structures;
 mod table;
 
 use layout::{Input, Type};

@@ -6,6 +6,7 @@ use madelung::array::{Array, View};
 use madelung::backend::Context;
 use madelung::cuda::{Cuda, Device, Memory, Stream};
 use madelung::device::{DeviceBatch, DeviceMap, DevicePairs};
+use madelung::op::Structure;
 use madelung::op::{Arg, Cotangent, Evaluated, Op, Request};
 use madelung_core::runtime::SlotArray;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -92,8 +93,8 @@ impl Gpu {
             Arg::Structure(structure) => match (structure.as_batch(), structure.as_pairs()) {
                 (Some(b), _) => Sent::Batch([self.send(&b.idx().into())?, self.send(&b.ptr().into())?]),
                 (None, Some(list)) => {
-                    let shifts = match list.stored_shifts().packed() {
-                        Some(packed) => self.send(&packed.into())?,
+                    let shifts = match list.array(SlotArray::PackedShift)? {
+                        Some(packed) => self.send(&packed)?,
                         None => self.send(&(&*list.shifts()).into())?,
                     };
                     Sent::Pairs(Box::new(List {

@@ -6,7 +6,6 @@ use super::pool::{Pool, Share, Threads, WORTH_THREADS};
 use super::status::{AtOnce, Status};
 use crate::Result;
 use crate::array::{Array, DType, Place, View};
-use crate::structure::Integers;
 
 /// An allocator of the arrays that an op needs besides its inputs.
 pub trait Allocator: Sync {
@@ -154,20 +153,6 @@ impl<'a> Context<'a> {
     /// `integers`, where a number does not fit (on the CPU).
     pub fn cast_integers(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
         self.backend.cast(self, from, to, "integers", None)
-    }
-
-    /// Integers in the memory of a device as int32 or int64: a view where they are, an array where they are of the other
-    /// width. An integer that is no int32 is cut, and found out of range where indices are checked.
-    ///
-    /// # Errors
-    /// Memory ran out.
-    pub fn widened<'v>(&self, view: &View<'v>, dtype: DType) -> Result<Integers<'v>> {
-        if view.dtype() == dtype {
-            return Ok(view.clone().into());
-        }
-        let mut array = self.allocator.room(dtype, view.shape())?;
-        self.cast_integers(view, &mut array)?;
-        Ok(array.into())
     }
 
     /// The rows of `unit`, each multiplied by its weight.

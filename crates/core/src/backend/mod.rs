@@ -1,7 +1,6 @@
 //! The door to the hardware: the one trait that a backend implements, and the context of a call.
 
 pub mod context;
-pub mod disjoint_rows;
 mod launch;
 mod linear;
 pub mod pool;

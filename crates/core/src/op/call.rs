@@ -31,13 +31,13 @@ pub(super) struct Call<'r, 'a> {
 impl<'r> Call<'r, '_> {
     pub(super) fn shape(&self, buffer: usize) -> Result<Shape> {
         let shape = self.op.shape_of(buffer).unwrap_or(&[]);
-        shape.iter().map(|s| s.evaluate_in(&self.dims, &self.attrs)).collect()
+        shape.iter().map(|s| s.evaluate(&self.dims, &self.attrs)).collect()
     }
 
     /// The size of one axis; 0 where there are fewer.
     pub(super) fn size(&self, buffer: usize, axis: usize) -> Result<usize> {
         let size = self.op.shape_of(buffer).and_then(|shape| shape.get(axis));
-        size.map_or(Ok(0), |size| size.evaluate_in(&self.dims, &self.attrs))
+        size.map_or(Ok(0), |size| size.evaluate(&self.dims, &self.attrs))
     }
 
     /// A view has the dtype and shape of a buffer and is finite; `name` is called for an error alone.

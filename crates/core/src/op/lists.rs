@@ -5,8 +5,8 @@ use super::declare::Step;
 use crate::Result;
 use crate::array::Array;
 use crate::runtime::{Part, SlotArray};
+use crate::structure::Structure;
 use crate::structure::pairs::Transposed;
-use crate::structure::{DeviceTranspose, Structure};
 
 /// Lists that a call has made, by buffer.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct MadeLists {
     /// Those that searches of grids found.
     found: Vec<(usize, Box<dyn Structure>)>,
     /// Transposes of lists that have none.
-    transposes: Vec<(usize, DeviceTranspose<'static>)>,
+    transposes: Vec<(usize, [Array; 3])>,
 }
 
 fn of<T>(made: &[(usize, T)], buffer: usize) -> Option<&T> {
@@ -39,7 +39,7 @@ impl MadeLists {
     /// The arrays of all of them.
     pub(super) fn into_arrays(self) -> impl Iterator<Item = Array> {
         let found = self.found.into_iter().flat_map(|(_, list)| list.into_arrays());
-        found.chain(self.transposes.into_iter().flat_map(|(_, transpose)| transpose.into_arrays()))
+        found.chain(self.transposes.into_iter().flat_map(|(_, transpose)| transpose))
     }
 }
 
@@ -51,9 +51,8 @@ pub(super) fn transpose_lists(call: &mut Call<'_, '_>, step: &Step, part: &Part)
         let buffer = step.buffers[slot.param];
         let Some(list) = call.structure(buffer) else { continue };
         if of(&call.lists.transposes, buffer).is_none() && list.array(slot.array)?.is_none() {
-            let [starts, rows, entries] = call.context.backend.transpose(call.context, list)?;
-            let [starts, rows, entries] = [starts.into(), rows.into(), entries.into()];
-            call.lists.transposes.push((buffer, DeviceTranspose { starts, rows, entries }));
+            let transpose = call.context.backend.transpose(call.context, list)?;
+            call.lists.transposes.push((buffer, transpose));
         }
     }
     Ok(())

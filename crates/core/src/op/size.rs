@@ -2,7 +2,6 @@
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,14 +26,7 @@ impl Size {
     }
 
     /// Value of the expression, where every dimension and attribute in it is known; an overflow is an error.
-    pub fn evaluate(&self, dims: &BTreeMap<String, usize>, attrs: &BTreeMap<String, i64>) -> Result<usize> {
-        let dims: Vec<(&str, usize)> = dims.iter().map(|(name, n)| (&**name, *n)).collect();
-        let attrs: Vec<(&str, i64)> = attrs.iter().map(|(name, n)| (&**name, *n)).collect();
-        self.evaluate_in(&dims, &attrs)
-    }
-
-    /// [`Size::evaluate`] for few dimensions and attributes.
-    pub(super) fn evaluate_in(&self, dims: &[(&str, usize)], attrs: &[(&str, i64)]) -> Result<usize> {
+    pub fn evaluate(&self, dims: &[(&str, usize)], attrs: &[(&str, i64)]) -> Result<usize> {
         let overflow = || Error::argument("shape", "a size that fits in 64 bits", format!("{self:?}"));
         let attr = |name: &String| attrs.iter().find(|(a, _)| a == name).map(|(_, n)| *n);
         match self {
@@ -49,10 +41,10 @@ impl Size {
                 .ok_or_else(|| Error::argument(name, "a size (an integer ≥ 0)", format!("{:?}", attr(name)))),
             Self::Sum(parts) => parts
                 .iter()
-                .try_fold(0usize, |n, p| n.checked_add(p.evaluate_in(dims, attrs)?).ok_or_else(overflow)),
+                .try_fold(0usize, |n, p| n.checked_add(p.evaluate(dims, attrs)?).ok_or_else(overflow)),
             Self::Product(parts) => parts
                 .iter()
-                .try_fold(1usize, |n, p| n.checked_mul(p.evaluate_in(dims, attrs)?).ok_or_else(overflow)),
+                .try_fold(1usize, |n, p| n.checked_mul(p.evaluate(dims, attrs)?).ok_or_else(overflow)),
         }
     }
 }
@@ -63,8 +55,8 @@ mod tests {
 
     #[test]
     fn sizes_are_expressions() {
-        let dims = BTreeMap::from([("Atom".to_string(), 5)]);
-        let attrs = BTreeMap::from([("order".to_string(), 4), ("bad".to_string(), -1)]);
+        let dims = [("Atom", 5)];
+        let attrs = [("order", 4), ("bad", -1)];
         let size = Size::Product(vec![
             Size::parse("3"),
             Size::Sum(vec![Size::parse("Atom"), Size::Const(1)]),

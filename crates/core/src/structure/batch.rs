@@ -4,7 +4,7 @@ use super::Structure;
 use super::integers::{Integers, addressable};
 use super::sealed::Sealed;
 use crate::array::{Array, DType, Place, View};
-use crate::backend::{Check, Context};
+use crate::backend::Check;
 use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -255,19 +255,6 @@ impl Structure for DeviceBatch<'_> {
     fn into_arrays(self: Box<Self>) -> Vec<Array> {
         [self.of, self.ptr].into_iter().filter_map(Integers::into_array).collect()
     }
-}
-
-/// Batch from the tensors of a framework: `batch_idx` (N,), and the number of systems.
-pub(super) fn build<'a>(
-    context: &Context<'_>,
-    [batch_idx]: [&View<'a>; 1],
-    [systems]: [usize; 1],
-) -> Result<Box<dyn Structure + 'a>> {
-    if context.backend.place() == Place::Host {
-        return Ok(Box::new(Batch::from_idx_array(batch_idx, Some(systems))?));
-    }
-    let ptr = context.allocator.room(DType::I32, &[systems + 1])?;
-    Ok(Box::new(DeviceBatch::derived(context.widened(batch_idx, DType::I32)?, ptr)?))
 }
 
 /// `count` as an i32, the type of indices.

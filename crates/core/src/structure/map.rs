@@ -4,7 +4,7 @@ use super::Structure;
 use super::integers::{Integers, addressable};
 use super::sealed::Sealed;
 use crate::array::{Array, DType, Place, View};
-use crate::backend::{Check, Context};
+use crate::backend::Check;
 use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -40,11 +40,6 @@ impl<'a> Map<'a> {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.of.len()
-    }
-
-    /// The number of elements that rows may refer to.
-    pub fn into_len(&self) -> usize {
-        self.into
     }
 
     /// The element of each row, shape (N,).
@@ -133,16 +128,4 @@ impl Structure for DeviceMap<'_> {
     fn into_arrays(self: Box<Self>) -> Vec<Array> {
         self.of.into_array().into_iter().collect()
     }
-}
-
-/// Map from the tensors of a framework: the element of each row, (N,), and the number of elements.
-pub(super) fn build<'a>(
-    context: &Context<'_>,
-    [of]: [&View<'a>; 1],
-    [into]: [usize; 1],
-) -> Result<Box<dyn Structure + 'a>> {
-    if context.backend.place() == Place::Host {
-        return Ok(Box::new(Map::new(of.to_i32("map")?, into)?));
-    }
-    Ok(Box::new(DeviceMap::new(context.widened(of, DType::I32)?, into)?))
 }

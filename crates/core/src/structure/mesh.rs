@@ -106,11 +106,6 @@ impl Structure for Mesh {
     }
 }
 
-/// Meshes from the numbers of a framework: K₁, K₂, K₃, the order of the splines, and the number of systems.
-pub(super) fn build<'a>([k1, k2, k3, order, systems]: [usize; 5]) -> Result<Box<dyn Structure + 'a>> {
-    Ok(Box::new(Mesh::new([k1, k2, k3], order, systems)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

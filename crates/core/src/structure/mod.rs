@@ -14,15 +14,13 @@ mod integers;
 mod map;
 mod mesh;
 pub mod pairs;
-mod parts;
 
 pub use batch::{Batch, DeviceBatch};
 pub use grid::{GridSearch, PointGrid};
 pub use integers::Integers;
 pub use map::{DeviceMap, Map};
 pub use mesh::{MAX_SPLINE_ORDER, Mesh};
-pub use pairs::{DevicePairs, DeviceTranspose, PairList};
-pub use parts::{Part, PartSpec, Says, build, parts};
+pub use pairs::{DevicePairs, PairList};
 
 use crate::Result;
 use crate::array::{Array, Place, View};

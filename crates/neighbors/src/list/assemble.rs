@@ -1,7 +1,7 @@
 //! Assembly of the list from the rows that tasks found, in any order.
 
+use madelung_core::array::Rows;
 use madelung_core::array::{Buffer, Plain};
-use madelung_core::backend::disjoint_rows::Rows;
 use madelung_core::backend::pool::Pool;
 use madelung_core::runtime::lanes::packed;
 use madelung_core::structure::pairs::{Buffers, Kind, PairList, Shifts};

@@ -188,7 +188,8 @@ impl<'w> Given<'w> {
                 kind => panic!("{kind:?} has no derivative"),
             },
         };
-        sizes.iter().map(|s| s.evaluate(&self.dims, &BTreeMap::new()).expect("a size")).collect()
+        let dims: Vec<(&str, usize)> = self.dims.iter().map(|(dim, n)| (&**dim, *n)).collect();
+        sizes.iter().map(|s| s.evaluate(&dims, &[]).expect("a size")).collect()
     }
 
     pub(crate) fn args<'a>(&'a self, values: &'a Arrays) -> Vec<Arg<'a>> {

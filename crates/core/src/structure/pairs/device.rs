@@ -9,32 +9,6 @@ use crate::backend::Check;
 use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
 
-/// The pairs of each column of a list in the memory of a device.
-#[derive(Debug)]
-pub struct DeviceTranspose<'a> {
-    /// Where the pairs of each column begin, int64 (columns + 1,).
-    pub starts: Integers<'a>,
-    /// The row of each pair, int32 (capacity,).
-    pub rows: Integers<'a>,
-    /// Where each pair stands in the list, int32 (capacity,).
-    pub entries: Integers<'a>,
-}
-
-impl DeviceTranspose<'_> {
-    fn array(&self, array: SlotArray) -> Option<View<'_>> {
-        match array {
-            SlotArray::ColumnStart => Some(self.starts.view()),
-            SlotArray::PairRow => Some(self.rows.view()),
-            SlotArray::PairEntry => Some(self.entries.view()),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn into_arrays(self) -> impl Iterator<Item = Array> {
-        [self.starts, self.rows, self.entries].into_iter().filter_map(Integers::into_array)
-    }
-}
-
 /// Pair list in the memory of a device, with memory for more pairs than it holds. The number of pairs stands at the end
 /// of the offsets; results computed from a list that has more pairs than its capacity become NaN.
 #[derive(Debug)]
@@ -46,7 +20,6 @@ pub struct DevicePairs<'a> {
     shifts: Integers<'a>,
     columns: usize,
     kind: Kind,
-    transpose: Option<DeviceTranspose<'a>>,
     checked: bool,
 }
 
@@ -126,8 +99,7 @@ impl<'a> DevicePairs<'a> {
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let (narrow, transpose, checked) = (None, None, false);
-        let list = Self { offsets, narrow, others, shifts, columns, kind, transpose, checked };
+        let list = Self { offsets, narrow: None, others, shifts, columns, kind, checked: false };
         let (rows, capacity, place) = (list.rows(), list.capacity(), list.starts().place());
         list.others.check("neighbor_list", DType::I32, &[capacity])?;
         let shape = [capacity, 3];
@@ -154,25 +126,6 @@ impl<'a> DevicePairs<'a> {
     #[expect(unsafe_code, reason = "kernels index by integers that are not checked")]
     pub unsafe fn assume_checked(self) -> Self {
         Self { checked: true, ..self }
-    }
-
-    /// The list with its transpose, which gradients by columns are gathered through; without one every call makes it.
-    ///
-    /// # Safety
-    /// It is the transpose of this list, or the list is one that the check of a call refuses.
-    ///
-    /// # Errors
-    /// `transpose`, where a dtype, shape or place is another.
-    #[expect(unsafe_code, reason = "kernels index by integers that are not checked")]
-    pub unsafe fn with_transpose(self, transpose: DeviceTranspose<'a>) -> Result<Self> {
-        let (place, capacity) = (self.starts().place(), self.capacity());
-        transpose.starts.check("transpose", DType::I64, &[self.columns + 1])?;
-        transpose.rows.check("transpose", DType::I32, &[capacity])?;
-        transpose.entries.check("transpose", DType::I32, &[capacity])?;
-        for integers in [&transpose.starts, &transpose.rows, &transpose.entries] {
-            integers.check_place("transpose", place)?;
-        }
-        Ok(Self { transpose: Some(transpose), ..self })
     }
 
     /// Whether a call leaves out the check.
@@ -267,7 +220,7 @@ impl Structure for DevicePairs<'_> {
             SlotArray::Column => Some(self.others()),
             SlotArray::Shift => self.triples(),
             SlotArray::PackedShift => self.packed(),
-            array => self.transpose.as_ref().and_then(|transpose| transpose.array(array)),
+            _ => None,
         })
     }
 
@@ -299,18 +252,16 @@ impl Structure for DevicePairs<'_> {
     fn into_arrays(self: Box<Self>) -> Vec<Array> {
         let ptr = if let Offsets::Csr(ptr) = self.offsets { ptr.into_array() } else { None };
         let own = [self.others, self.shifts].into_iter().filter_map(Integers::into_array);
-        ptr.into_iter()
-            .chain(own)
-            .chain(self.transpose.into_iter().flat_map(DeviceTranspose::into_arrays))
-            .collect()
+        ptr.into_iter().chain(own).collect()
     }
 }
 
-/// List with a transpose that was made for a call.
+/// List with a transpose that was made for a call: where the pairs of each column begin, int64 (columns + 1,), the row of
+/// each pair, and where each pair stands in the list, int32 (capacity,).
 #[derive(Debug)]
 pub(crate) struct Transposed<'a> {
     pub(crate) list: &'a dyn Structure,
-    pub(crate) transpose: &'a DeviceTranspose<'static>,
+    pub(crate) transpose: &'a [Array; 3],
 }
 
 impl Sealed for Transposed<'_> {}
@@ -329,9 +280,11 @@ impl Structure for Transposed<'_> {
     }
 
     fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
-        match self.transpose.array(array) {
-            None => self.list.array(array),
-            view => Ok(view),
+        match array {
+            SlotArray::ColumnStart => Ok(Some(self.transpose[0].view())),
+            SlotArray::PairRow => Ok(Some(self.transpose[1].view())),
+            SlotArray::PairEntry => Ok(Some(self.transpose[2].view())),
+            array => self.list.array(array),
         }
     }
 

@@ -3,16 +3,13 @@
 
 mod device;
 mod formats;
-mod framework;
 pub mod order;
 mod shifts;
 mod transpose;
 
+pub use device::DevicePairs;
 pub(crate) use device::Transposed;
-pub use device::{DevicePairs, DeviceTranspose};
 pub use formats::{Coo, Csr, Matrix};
-pub(super) use framework::build;
-pub use framework::{CHECKED, KINDS};
 pub use shifts::{Buffers, Shifts};
 pub use transpose::Transpose;
 
@@ -420,11 +417,6 @@ impl<'a> PairList<'a> {
     /// Image S of each entry, padding included. A copy where the list keeps them packed.
     pub fn shifts(&self) -> Cow<'_, [[i32; 3]]> {
         self.shifts.triples()
-    }
-
-    /// Image S of each entry, padding included, as the list keeps them.
-    pub fn stored_shifts(&self) -> &Shifts<'a> {
-        &self.shifts
     }
 
     /// Bytes per entry that columns and images take.

@@ -47,24 +47,6 @@ impl Transpose {
         Ok(Self { starts, rows, entries })
     }
 
-    /// Whether it is that of a list: every pair once, under its column, in the list's order.
-    fn is_of(&self, list: &PairList<'_>) -> bool {
-        let column = |j: usize| {
-            let mut last = -1;
-            (self.starts[j] as usize..self.starts[j + 1] as usize).all(|k| {
-                let (row, entry) = (self.rows[k], self.entries[k]);
-                let later = entry > std::mem::replace(&mut last, entry);
-                later
-                    && (row as usize) < list.rows()
-                    && list.range(row as usize).contains(&(entry as usize))
-                    && list.others()[entry as usize] as usize == j
-            })
-        };
-        self.starts.len() == list.columns() + 1
-            && self.rows.len() == list.len()
-            && (0..list.columns()).all(column)
-    }
-
     /// Where the pairs of each column begin, and one more: shape (columns + 1,).
     pub fn starts(&self) -> &[i64] {
         &self.starts
@@ -92,24 +74,5 @@ impl<'a> PairList<'a> {
         }
         let made = Arc::new(Transpose::new(self)?);
         Ok(self.transpose.get_or_init(|| made))
-    }
-
-    /// The list with a transpose that was made before, of this list or of an equal one.
-    ///
-    /// # Errors
-    /// `transpose`, where it is that of another list, or of this one before it changed.
-    pub fn with_transpose(mut self, transpose: Arc<Transpose>) -> Result<Self> {
-        if !transpose.is_of(&self) {
-            let got = format!(
-                "one of {} pairs and {} columns, which is not this list's (or was, before it changed)",
-                transpose.rows.len(),
-                transpose.starts.len() - 1
-            );
-            let expected =
-                format!("the transpose of this list of {} pairs and {} columns", self.len(), self.columns());
-            return Err(Error::argument("transpose", expected, got));
-        }
-        self.transpose = transpose.into();
-        Ok(self)
     }
 }

@@ -44,14 +44,18 @@ impl<'a, T> Rows<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::pool::{Pool, Threads};
 
     #[test]
     fn rows_are_disjoint_and_given_once() {
         let ptr: Vec<i64> = (0..1001).map(|i| i * i / 7).collect();
         let mut data = vec![0; ptr[1000] as usize + 3];
         let rows = Rows::new(&mut data, &ptr);
-        Threads::new(3).run(1000, &|i| rows.take(i).fill(i + 1));
+        std::thread::scope(|scope| {
+            for t in 0..3 {
+                let rows = &rows;
+                scope.spawn(move || (t..1000).step_by(3).for_each(|i| rows.take(i).fill(i + 1)));
+            }
+        });
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rows.take(4).len())).is_err());
         let expected: Vec<usize> =
             (0..1000).flat_map(|i| vec![i + 1; (ptr[i + 1] - ptr[i]) as usize]).chain([0; 3]).collect();
