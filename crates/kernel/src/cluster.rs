@@ -9,8 +9,8 @@
 //! The form has two phases: the sums of all rows over clusters of columns, and then what follows the loop, row by row.
 
 use crate::ir::{
-    Acc, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators, filtered,
-    walk,
+    Acc, Array, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators,
+    filtered, walk,
 };
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -139,9 +139,8 @@ fn is_column(b: &Body, row: Val) -> bool {
 fn only_loop<'a>(kernel: &Kernel, part: &'a Part) -> Option<(LoopId, ParamId, &'a [Stmt])> {
     let src = &part.body;
     let loops = src.walk().filter(|s| matches!(s, Stmt::For { range, .. } if range.is_data())).count();
-    let scatters = src.walk().any(
-        |s| matches!(s, Stmt::Contribute { row: Some(r), .. } if !matches!(src.op(*r), Op::SystemOf { .. })),
-    );
+    let scatters =
+        src.walk().any(|s| matches!(s, Stmt::Contribute { row: Some(r), .. } if !src.op(*r).is_system()));
     let found = src.stmts().iter().find_map(|s| match s {
         Stmt::For { id, range: Range::Pairs { list, row }, body } if matches!(src.op(*row), Op::Row) => {
             Some((*id, *list, body.as_slice()))
@@ -202,8 +201,8 @@ fn is_pooled(src: &Body, m: Acc) -> bool {
 /// Whether a value is equal in all rows of a system.
 fn is_same_for_rows(src: &Body, v: Val) -> bool {
     match src.op(v) {
-        Op::Row | Op::PlaceIn { .. } | Op::MapOf { .. } => false,
-        Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
+        Op::IndexOf { array: Array::SystemOf, row, .. } => matches!(src.op(*row), Op::Row),
+        Op::Row | Op::PlaceIn { .. } | Op::IndexOf { .. } => false,
         op if op.of_loop().is_some() || op.of_acc().is_some() => false,
         op => !op.any_arg(|a| !is_same_for_rows(src, a)),
     }
@@ -243,11 +242,11 @@ impl<'a> Pair<'a> {
                 let shift = self.b.real_op(op);
                 if exchanged { self.b.real_op(Op::Neg(shift)) } else { shift }
             }
-            Op::SystemOf { batch, row } if matches!(self.src.op(row), Op::Row) => {
+            Op::IndexOf { param, array: Array::SystemOf, row } if matches!(self.src.op(row), Op::Row) => {
                 let row = self.b.emit(Op::Row, index);
-                self.b.emit(Op::SystemOf { batch, row }, self.src.ty(v))
+                self.b.emit(Op::IndexOf { param, array: Array::SystemOf, row }, self.src.ty(v))
             }
-            Op::SystemOf { .. } | Op::PlaceIn { .. } | Op::MapOf { .. } => return None,
+            Op::IndexOf { .. } | Op::PlaceIn { .. } => return None,
             ref op if op.of_loop().is_some() || op.of_acc().is_some() => return None,
             Op::Load { role, .. } if role.has(Role::HIDDEN) => return None,
             op => {
@@ -338,7 +337,7 @@ fn linear(kernel: &Kernel, b: &Body, v: Val) -> Option<Linear> {
         Op::Neg(x) => Some(sum(Linear::new(), of(x)?, -1.0)),
         Op::Mul(x, y) => [(x, y), (y, x)].iter().find_map(|(x, y)| match (b.op(*x), b.op(*y)) {
             (Op::PairShift(_, k), Op::Load { param, role: Role::VALUE, row, component, .. }) => {
-                let of_system = row.is_none_or(|r| matches!(b.op(r), Op::SystemOf { .. }));
+                let of_system = row.is_none_or(|r| b.op(r).is_system());
                 of_system.then(|| Linear::from([(Term::Image(*k, *param, *component), 1.0)]))
             }
             _ => None,

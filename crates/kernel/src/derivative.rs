@@ -1,6 +1,6 @@
 //! The table of derivatives, and forward mode over it.
 
-use crate::ir::{Acc, Body, Kernel, Kind, Map, Op, Role, Stmt, Template, Type, Val};
+use crate::ir::{Acc, Body, Kernel, Kind, Op, Role, Stmt, Template, Type, Val, ValueMap};
 use crate::rewrite::mapped;
 use std::collections::HashMap;
 
@@ -83,7 +83,7 @@ pub fn tangent(kernel: &Kernel, src: &Body, direction: Role) -> Body {
         kernel,
         src,
         b: Body::new(Some(src)),
-        map: Map::new(),
+        map: ValueMap::new(),
         dot: vec![HashMap::new()],
         acc_dot: HashMap::new(),
         direction,
@@ -96,7 +96,7 @@ struct Tangent<'a> {
     kernel: &'a Kernel,
     src: &'a Body,
     b: Body,
-    map: Map,
+    map: ValueMap,
     /// Derivatives of the new values, by the block that formed them: a derivative that was formed in a branch does not
     /// exist after the branch, although the value may. Values without an entry have none.
     dot: Vec<HashMap<Val, Val>>,

@@ -4,13 +4,13 @@
 //! This comes after differentiation on purpose: a selection of finished terms discards all results of the branch not
 //! taken, infinities and NaN included, whereas the derivative of a selection would multiply them by zero.
 
-use crate::ir::{Acc, Body, Map, Op, Stmt, Val, accumulators, walk};
+use crate::ir::{Acc, Body, Op, Stmt, Val, ValueMap, accumulators, walk};
 use crate::rewrite::mapped;
 use std::collections::{BTreeSet, HashMap};
 
 /// The body with its data loops straightened.
 pub fn flatten(src: &Body) -> Body {
-    let mut f = Flatten { src, b: Body::new(Some(src)), map: Map::new(), now: HashMap::new() };
+    let mut f = Flatten { src, b: Body::new(Some(src)), map: ValueMap::new(), now: HashMap::new() };
     f.block(src.stmts(), false, None);
     f.b
 }
@@ -18,7 +18,7 @@ pub fn flatten(src: &Body) -> Body {
 struct Flatten<'a> {
     src: &'a Body,
     b: Body,
-    map: Map,
+    map: ValueMap,
     /// The running value of each sum that has become one.
     now: HashMap<Acc, Val>,
 }

@@ -9,7 +9,7 @@ mod body;
 mod op;
 
 pub use body::Body;
-pub use madelung_kernel_abi::{ParamKind as Kind, Query, Role};
+pub use madelung_kernel_abi::{ParamKind as Kind, Query, Role, SlotArray as Array};
 pub use op::Op;
 use std::collections::{BTreeSet, HashMap};
 
@@ -391,7 +391,7 @@ pub fn filtered(stmts: Vec<Stmt>, keep: &dyn Fn(&Stmt) -> bool) -> Vec<Stmt> {
 }
 
 /// Values of one body as values of another.
-pub type Map = HashMap<Val, Val>;
+pub type ValueMap = HashMap<Val, Val>;
 
 /// The accumulators that statements add to, but for those of channels.
 pub fn accumulators(stmts: &[Stmt]) -> BTreeSet<Acc> {

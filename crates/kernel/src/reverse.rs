@@ -5,7 +5,7 @@
 //! because the only state a loop may carry is a sum that is not read inside it, so its iterations commute.
 
 use crate::derivative::{is_differentiable, partials};
-use crate::ir::{Acc, Body, Dim, Kernel, Map, Op, Role, Stmt, Type, Val, accumulators, declared, walk};
+use crate::ir::{Acc, Body, Dim, Kernel, Op, Role, Stmt, Type, Val, ValueMap, accumulators, declared, walk};
 use crate::rewrite::mapped;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -18,7 +18,7 @@ pub fn adjoint(kernel: &Kernel, src: &Body) -> Body {
 /// Forward, then backward with every loop run again. Always right.
 pub fn separate(kernel: &Kernel, src: &Body) -> Body {
     let mut r = Reverse::new(kernel, src);
-    let mut map = Map::new();
+    let mut map = ValueMap::new();
     r.replay(src.stmts(), &mut map, Keep::All);
     r.reverse(src.stmts(), &mut map, false);
     r.b
@@ -34,7 +34,7 @@ fn fused(kernel: &Kernel, src: &Body) -> Option<Body> {
     }
     let at = stmts.iter().position(|s| is_loop(&s))?;
     let mut r = Reverse::new(kernel, src);
-    let mut map = Map::new();
+    let mut map = ValueMap::new();
     r.replay(&stmts[..at], &mut map, Keep::All);
     let before = r.b.stmts().len();
     r.replay(&stmts[at + 1..], &mut map, Keep::All);
@@ -165,7 +165,7 @@ impl<'a> Reverse<'a> {
         }
     }
 
-    fn value(&mut self, map: &Map, v: Val) -> Val {
+    fn value(&mut self, map: &ValueMap, v: Val) -> Val {
         mapped(self.src, &mut self.b, map, v)
     }
 
@@ -178,7 +178,7 @@ impl<'a> Reverse<'a> {
         n
     }
 
-    fn mapped_op(&mut self, map: &Map, v: Val) -> Op {
+    fn mapped_op(&mut self, map: &ValueMap, v: Val) -> Op {
         let src = self.src;
         let op = src.op(v);
         match (op.of_loop(), op.of_acc()) {
@@ -201,12 +201,12 @@ impl<'a> Reverse<'a> {
         result
     }
 
-    fn replay(&mut self, stmts: &[Stmt], map: &mut Map, keep: Keep) {
+    fn replay(&mut self, stmts: &[Stmt], map: &mut ValueMap, keep: Keep) {
         let mut inner = HashSet::new();
         self.replay_inner(stmts, map, keep, &mut inner);
     }
 
-    fn replay_inner(&mut self, stmts: &[Stmt], map: &mut Map, keep: Keep, inner: &mut HashSet<Acc>) {
+    fn replay_inner(&mut self, stmts: &[Stmt], map: &mut ValueMap, keep: Keep, inner: &mut HashSet<Acc>) {
         for s in stmts {
             match s {
                 Stmt::Let(v) => {
@@ -266,7 +266,7 @@ impl<'a> Reverse<'a> {
     }
 
     /// `with_sums`: loops also add to the accumulators that the forward pass fills.
-    fn reverse(&mut self, stmts: &[Stmt], map: &mut Map, with_sums: bool) {
+    fn reverse(&mut self, stmts: &[Stmt], map: &mut ValueMap, with_sums: bool) {
         for s in stmts.iter().rev() {
             match s {
                 Stmt::Let(v) => {
@@ -372,7 +372,7 @@ impl<'a> Reverse<'a> {
     fn block(
         &mut self,
         stmts: &[Stmt],
-        map: &Map,
+        map: &ValueMap,
         is_loop: bool,
         with_sums: bool,
     ) -> (Vec<Stmt>, Vec<(Key, Acc)>) {
@@ -394,7 +394,7 @@ impl<'a> Reverse<'a> {
         (self.b.close(), outer)
     }
 
-    fn reverse_value(&mut self, v: Val, a: Val, map: &Map) {
+    fn reverse_value(&mut self, v: Val, a: Val, map: &ValueMap) {
         match self.src.op(v) {
             Op::Load { param, role, row, component, channel } => {
                 if is_differentiable(self.kernel, *param) {

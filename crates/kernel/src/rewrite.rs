@@ -1,6 +1,6 @@
 //! Copies a body with some of its ops replaced: specialisation, before a form is printed.
 
-use crate::ir::{Body, Kernel, Kind, Map, Op, Role, Stmt, Type, Val};
+use crate::ir::{Body, Kernel, Kind, Op, Role, Stmt, Type, Val, ValueMap};
 
 /// Specialisation: an argument declared `Zero` becomes 0 (its derivatives do not), a function with its own derivative
 /// becomes its value, and, where `uniform`, all rows share one cotangent of each output.
@@ -24,12 +24,12 @@ pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
 /// A copy of a body in which `f` replaces each value, given its op with arguments that are in the copy already.
 pub(crate) fn rewrite(src: &Body, f: &mut dyn FnMut(&mut Body, Val, Op, Type) -> Val) -> Body {
     let mut b = Body::new(Some(src));
-    block(src, src.stmts(), &mut b, &mut Map::new(), f);
+    block(src, src.stmts(), &mut b, &mut ValueMap::new(), f);
     b
 }
 
 /// The value in the new body.
-pub(crate) fn mapped(src: &Body, b: &mut Body, map: &Map, v: Val) -> Val {
+pub(crate) fn mapped(src: &Body, b: &mut Body, map: &ValueMap, v: Val) -> Val {
     match src.op(v) {
         Op::Const(bits) => b.real(f64::from_bits(*bits)),
         Op::Int(i) => b.op_value(Op::Int(*i)),
@@ -41,7 +41,7 @@ fn block(
     src: &Body,
     stmts: &[Stmt],
     b: &mut Body,
-    map: &mut Map,
+    map: &mut ValueMap,
     f: &mut dyn FnMut(&mut Body, Val, Op, Type) -> Val,
 ) {
     for s in stmts {

@@ -217,8 +217,7 @@ impl Body {
             | PairColumn(_)
             | PairRow(_)
             | PairEntry(_)
-            | SystemOf { .. }
-            | MapOf { .. }
+            | IndexOf { .. }
             | MeshNode { .. } => {
                 unreachable!("indices carry their type")
             }
@@ -254,11 +253,7 @@ impl Body {
         } else {
             match op {
                 _ if is_read || may_diverge || op.of_loop().is_some() => here,
-                Op::Load { .. }
-                | Op::LoadInt { .. }
-                | Op::SystemOf { .. }
-                | Op::PlaceIn { .. }
-                | Op::MapOf { .. } => needed,
+                Op::Load { .. } | Op::LoadInt { .. } | Op::IndexOf { .. } | Op::PlaceIn { .. } => needed,
                 _ => {
                     let mut d = here;
                     while d > needed && self.scopes[d].is_loop {

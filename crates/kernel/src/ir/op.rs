@@ -30,18 +30,13 @@ pub enum Op {
         /// A row of the batch.
         row: Val,
     },
-    /// The element that a map gives to a row.
-    MapOf {
-        /// The map.
-        map: ParamId,
+    /// The index that a structured argument has for a row: the system in a batch, the element in a map.
+    IndexOf {
+        /// The structured argument.
+        param: ParamId,
+        /// Its array of indices.
+        array: Array,
         /// A row.
-        row: Val,
-    },
-    /// The system that a row of a batch belongs to.
-    SystemOf {
-        /// The batch.
-        batch: ParamId,
-        /// A row of the batch.
         row: Val,
     },
     /// A real attribute (no derivative).
@@ -175,6 +170,16 @@ pub enum Op {
 }
 
 impl Op {
+    /// The system of a row of a batch.
+    pub fn system(batch: ParamId, row: Val) -> Self {
+        Self::IndexOf { param: batch, array: Array::SystemOf, row }
+    }
+
+    /// Whether the op is the system of a row.
+    pub fn is_system(&self) -> bool {
+        matches!(self, Self::IndexOf { array: Array::SystemOf, .. })
+    }
+
     /// The loop whose iteration the op belongs to.
     pub fn of_loop(&self) -> Option<LoopId> {
         match *self {
@@ -257,9 +262,8 @@ impl Op {
                 let system = f(*system);
                 MeshNode { mesh: *mesh, system, at: at.map(&mut f), node: node.map(f) }
             }
-            SystemOf { batch, row } => SystemOf { batch: *batch, row: f(*row) },
+            IndexOf { param, array, row } => IndexOf { param: *param, array: *array, row: f(*row) },
             PlaceIn { batch, row } => PlaceIn { batch: *batch, row: f(*row) },
-            MapOf { map, row } => MapOf { map: *map, row: f(*row) },
             Stop(a) => Stop(f(*a)),
             ReadChannel(m, c) => ReadChannel(*m, f(*c)),
             Load { param, role, row, component, channel } => {

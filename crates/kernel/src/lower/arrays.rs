@@ -173,15 +173,11 @@ impl Lower<'_> {
     pub(super) fn channels(&self, e: &Expr) -> Result<Option<Dim>> {
         let Some(dim) = self.dimension(e) else { return Ok(None) };
         let has_rows = dim == self.index
-            || self.params.iter().any(|p| match p.kind {
-                Kind::Batch { rows, systems } => rows == dim || systems == dim,
-                Kind::Pairs { rows, columns, entries } => {
-                    rows == dim || columns == dim || entries == Some(dim)
-                }
-                Kind::Map { rows, into } => rows == dim || into == dim,
-                Kind::Mesh { systems, nodes } => systems == dim || nodes == dim,
-                _ => false,
-            });
+            || self
+                .params
+                .iter()
+                .filter_map(|p| p.kind.structure())
+                .any(|(_, dims)| dims.contains(&Some(dim)));
         if has_rows {
             let name = self.dim_name(dim);
             let message = format!(

@@ -1,7 +1,7 @@
 //! Expressions.
 
 use super::{Lower, Value, err, syntax, type_name};
-use crate::ir::{Kind, Op, Type, Val};
+use crate::ir::{Array, Kind, Op, Type, Val};
 use quote::ToTokens;
 use std::collections::HashMap;
 use syn::{BinOp, Expr, ExprLit, ItemFn, Lit, Pat, Result, UnOp};
@@ -216,7 +216,9 @@ impl Lower<'_> {
         let row = self.index(arg)?;
         if let Kind::Map { rows, into } = self.params[batch].kind {
             self.check_row(rows, row, arg)?;
-            return Ok(Value::Scalar(self.b.emit(Op::MapOf { map: batch, row }, Type::Index(into))));
+            return Ok(Value::Scalar(
+                self.b.emit(Op::IndexOf { param: batch, array: Array::MapOf, row }, Type::Index(into)),
+            ));
         }
         let Kind::Batch { rows, systems } = self.params[batch].kind else { return err(m, forms) };
         self.check_row(rows, row, arg)?;
@@ -234,12 +236,12 @@ impl Lower<'_> {
                     );
                 };
                 let row = self.b.emit(Op::Row, Type::Index(self.index));
-                Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems))))
+                Ok(Value::Scalar(self.b.emit(Op::system(batch, row), Type::Index(systems))))
             }
             Op::LoopVar(l) if self.member_of.get(&l).is_some_and(|(b, _)| *b == batch) => {
                 Ok(Value::Scalar(self.member_of[&l].1))
             }
-            Op::Row => Ok(Value::Scalar(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems)))),
+            Op::Row => Ok(Value::Scalar(self.b.emit(Op::system(batch, row), Type::Index(systems)))),
             _ => err(
                 arg,
                 "`of` takes the kernel's own row, a pair's column or a member, not a system: use two kernels",

@@ -51,10 +51,10 @@ pub(super) fn columns_part(
                 let Kind::Batch { systems, .. } = kernel.params[batch].kind else {
                     return Err("members of what is not a batch".into());
                 };
-                let system = b.emit(Op::SystemOf { batch, row }, Type::Index(systems));
+                let system = b.emit(Op::system(batch, row), Type::Index(systems));
                 let place = Some(b.real_op(Op::PlaceIn { batch, row }));
                 let (range, partner) = match *src.op(their) {
-                    Op::SystemOf { batch: rows, .. } => {
+                    Op::IndexOf { param: rows, array: Array::SystemOf, .. } => {
                         b.open(true);
                         let partner = b.emit(Op::LoopVar(outer), Type::Index(kernel.index));
                         (Some(Range::Members { batch: rows, system }), partner)

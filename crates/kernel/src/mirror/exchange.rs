@@ -25,7 +25,7 @@ pub(super) struct Exchanged<'a> {
     pub(super) b: &'a mut Body,
     pub(super) by: Exchange,
     /// Values of the mirrored body, for ops that the exchange leaves unchanged.
-    pub(super) same: Option<Map>,
+    pub(super) same: Option<ValueMap>,
     /// Exchanged values, block by block.
     pub(super) known: Vec<HashMap<Val, Val>>,
     pub(super) accs: HashMap<Acc, Acc>,
@@ -44,7 +44,7 @@ impl<'a> Exchanged<'a> {
         src: &'a Body,
         b: &'a mut Body,
         by: Exchange,
-        same: Option<Map>,
+        same: Option<ValueMap>,
     ) -> Self {
         let (known, accs) = (vec![HashMap::new()], HashMap::new());
         Self {
@@ -86,7 +86,9 @@ impl<'a> Exchanged<'a> {
                 Some((new, false)) => self.b.emit(Op::PairEntry(new), self.src.ty(v)),
                 _ => return Err("the entry of a pair is not the same from both sides".into()),
             },
-            Op::SystemOf { batch, row } if *self.src.op(row) == Op::Row => self.system(v, batch)?,
+            Op::IndexOf { param, array: Array::SystemOf, row } if *self.src.op(row) == Op::Row => {
+                self.system(v, param)?
+            }
             Op::ReadChannel(sum, c) => {
                 let (width, channel) = (self.src.width(c), Some(self.value(c)?));
                 let Some(hidden) = &mut self.hidden else { return Err("a sum of another row".into()) };
@@ -125,7 +127,7 @@ impl<'a> Exchanged<'a> {
             ));
         };
         let row = self.by.member;
-        Ok(self.b.emit(Op::SystemOf { batch, row }, Type::Index(systems)))
+        Ok(self.b.emit(Op::system(batch, row), Type::Index(systems)))
     }
 
     pub(super) fn block(&mut self, stmts: &[Stmt]) -> Result<(), String> {

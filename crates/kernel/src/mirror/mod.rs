@@ -19,7 +19,9 @@ mod exchange;
 use columns::{Visit, columns_part};
 use exchange::{Exchange, Exchanged};
 
-use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Map, Op, ParamId, Range, Role, Stmt, Type, Val, walk};
+use crate::ir::{
+    Acc, Array, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, ValueMap, walk,
+};
 use crate::rewrite::mapped;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -258,7 +260,7 @@ fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, S
         }
         let own = match src.op(*system) {
             Op::Row => true,
-            Op::SystemOf { row, .. } => matches!(src.op(*row), Op::Row),
+            Op::IndexOf { array: Array::SystemOf, row, .. } => matches!(src.op(*row), Op::Row),
             _ => false,
         };
         if !own {
@@ -280,7 +282,7 @@ struct Mirror<'a> {
     kernel: &'a Kernel,
     src: &'a Body,
     b: Body,
-    map: Map,
+    map: ValueMap,
     partners: Partners,
     /// Contributions to elements of the pairs that the open loops visit, summed at the end of the loop's body.
     entries: Vec<BTreeMap<(Target, Val), Val>>,
@@ -300,7 +302,7 @@ impl<'a> Mirror<'a> {
             kernel,
             src,
             b,
-            map: Map::new(),
+            map: ValueMap::new(),
             partners,
             entries: vec![],
             own: BTreeMap::new(),

@@ -368,13 +368,10 @@ impl Printer<'_> {
                 let row = x(row);
                 write!(t, "REAL({row} - p{first}[p{of}[{row}]])")
             }
-            MapOf { map, row } => write!(t, "p{}[{}]", self.layout.slot(*map, Array::MapOf), x(row)),
             Best(m) => write!(t, "m{m}"),
             BestPlace(m) => write!(t, "w{m}"),
             Stop(a) => write!(t, "{}", x(a)),
-            SystemOf { batch, row } => {
-                write!(t, "p{}[{}]", self.layout.slot(*batch, Array::SystemOf), x(row))
-            }
+            IndexOf { param, array, row } => write!(t, "p{}[{}]", self.layout.slot(*param, *array), x(row)),
             Scalar(p) => write!(t, "REAL(a.reals[{}])", scalar_position(self.kernel, *p)),
             IntScalar(p) => write!(t, "a.ints[{}]", scalar_position(self.kernel, *p)),
             SplineOrder(mesh) => write!(t, "p{}[3]", self.layout.slot(*mesh, Array::MeshShape)),

@@ -124,7 +124,7 @@ pub fn scalar_position(kernel: &Kernel, param: ParamId) -> usize {
 fn reduction(b: &Body, param: ParamId, role: Role, component: usize, row: Option<Val>) -> Option<Reduction> {
     let batch = match row.map(|r| b.op(r)) {
         None => None,
-        Some(Op::SystemOf { batch, .. }) => Some(*batch),
+        Some(Op::IndexOf { param, array: Array::SystemOf, .. }) => Some(*param),
         Some(_) => return None,
     };
     Some(Reduction { param, role, component, batch })
@@ -138,9 +138,8 @@ fn arrays_of(op: &Op, pairs: Option<(ParamId, bool)>) -> Vec<Slot> {
     match *op {
         Op::Load { param, role, .. } => of(param, &[Array::Values(role)]),
         Op::LoadInt { param, .. } => of(param, &[Array::Values(Role::VALUE)]),
-        Op::SystemOf { batch, .. } => of(batch, &[Array::SystemOf]),
+        Op::IndexOf { param, array, .. } => of(param, &[array]),
         Op::PlaceIn { batch, .. } => of(batch, &[Array::SystemOf, Array::Members]),
-        Op::MapOf { map, .. } => of(map, &[Array::MapOf]),
         Op::SplineOrder(mesh)
         | Op::MeshSize(mesh, _)
         | Op::Spline { mesh, .. }

@@ -71,8 +71,8 @@ impl Printer<'_> {
             PairRow(_) => {
                 self.load_lanes("index", format!("p{}.add(k{id})", self.list_slot(id, Array::PairRow)))
             }
-            MapOf { map, row } => {
-                let slot = self.layout.slot(map, Array::MapOf);
+            IndexOf { param, array, row } => {
+                let slot = self.layout.slot(param, array);
                 match self.b.op(row) {
                     PairEntry(_) if self.transposed(id) => {
                         self.load_entry(id);

@@ -408,7 +408,7 @@ impl<'a> Printer<'a> {
                     defined.insert(*v);
                     match self.b.op(*v) {
                         // Rows and pairs are addresses; the row of a load is used as such.
-                        Op::Load { .. } | Op::LoadInt { .. } | Op::SystemOf { .. } | Op::MapOf { .. } => {}
+                        Op::Load { .. } | Op::LoadInt { .. } | Op::IndexOf { .. } => {}
                         op => op.for_each_arg(|a| {
                             used.insert(a);
                         }),
@@ -460,15 +460,11 @@ impl<'a> Printer<'a> {
                 let (first, row) = (self.layout.slot(batch, Array::Members), self.scalar(row));
                 format!("({row} - *p{first}.add(*p{of}.add({row}) as usize) as usize) as f64")
             }
-            MapOf { map, row } => {
-                let slot = self.layout.slot(map, Array::MapOf);
-                format!("*p{slot}.add({}) as usize", self.scalar(row))
-            }
             Best(m) => format!("m{m}"),
             BestPlace(m) => format!("w{m}"),
             Stop(x) => s(self, x),
-            SystemOf { batch, row } => {
-                let slot = self.layout.slot(batch, Array::SystemOf);
+            IndexOf { param, array, row } => {
+                let slot = self.layout.slot(param, array);
                 format!("*p{slot}.add({}) as usize", self.scalar(row))
             }
             Scalar(p) => format!("a.reals[{}]", scalar_position(self.kernel, p)),

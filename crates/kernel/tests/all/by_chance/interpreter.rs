@@ -345,11 +345,13 @@ impl<'a> Machine<'a> {
                 let (of, row) = (&self.world.batches[batch], of(row) as usize);
                 of[..row].iter().filter(|s| **s == of[row]).count() as f64
             }
-            MapOf { map, row } => self.world.maps[map][of(row) as usize] as f64,
             Best(m) => self.best(*m).0,
             BestPlace(m) => self.best(*m).1,
             Stop(a) => of(a),
-            SystemOf { batch, row } => self.world.batches[batch][of(row) as usize] as f64,
+            IndexOf { param, array: madelung_kernel::ir::Array::SystemOf, row } => {
+                self.world.batches[param][of(row) as usize] as f64
+            }
+            IndexOf { param, row, .. } => self.world.maps[param][of(row) as usize] as f64,
             Scalar(p) => self.world.reals[p],
             IntScalar(p) => self.world.integers[p] as f64,
             SplineOrder(mesh) => self.world.meshes[mesh].1 as f64,

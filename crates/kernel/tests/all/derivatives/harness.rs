@@ -195,7 +195,7 @@ impl Check {
                         // Every row has every channel.
                         let own = matches!(
                             part.body.op(*row),
-                            Op::SystemOf { .. } | Op::PairEntry(_) | Op::MapOf { .. } | Op::LoopVar(_)
+                            Op::IndexOf { .. } | Op::PairEntry(_) | Op::LoopVar(_)
                         );
                         assert!(own, "a gathering form scatters");
                     }
