@@ -555,16 +555,6 @@ int cuMemsetD8Async(Address p, unsigned char value, size_t n, void* stream) {
     return success;
   });
 }
-int cuMemsetD32Async(Address p, unsigned value, size_t n, void* stream) {
-  ENTER(cuMemsetD32Async);
-  ON_STREAM(stream);
-  if (!covers(p, 4 * n) || p % 4) return invalid_value;
-  log_queued("fill " + std::to_string(4 * n));
-  return enqueue(s, [=] {
-    for (size_t i = 0; i < n; ++i) reinterpret_cast<unsigned*>(p)[i] = value;
-    return success;
-  });
-}
 
 }  // extern "C"
 

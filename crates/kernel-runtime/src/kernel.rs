@@ -132,8 +132,7 @@ pub struct Records {
     pub width: usize,
 }
 
-/// The CUDA text that comes before every part's text. Macros defined ahead of it are: Macros that are defined before
-/// say what for:
+/// CUDA text ahead of the text of every part. Macros that are defined before it choose a form, each here with its default:
 ///
 /// * `REAL`: `float` or `double`, the type of what is computed; there is no default.
 /// * `ACC`: the type of sums; `double`.

@@ -12,7 +12,7 @@ use super::request::{Cotangent, Evaluated, Request};
 use super::size::Size;
 use crate::array::View;
 use crate::backend::Weights;
-use crate::runtime::{Role, SlotArray};
+use crate::runtime::{Role, SlotArray, StructureKind};
 use crate::{Error, Result};
 
 impl Op {
@@ -115,15 +115,15 @@ impl Op {
         if let Some(joins) = self.scratch.iter().find(|s| !rows_of(&s.shape)) {
             return wrong(&joins.name, "an array whose rows belong to systems", format!("{:?}", joins.shape));
         }
-        let list = |kind: &ArgKind| match kind {
-            ArgKind::Pairs { rows, columns, .. } | ArgKind::Grid { rows, columns, .. } => {
-                [rows, columns].iter().any(|d| *d == system || !of_a_system(d))
+        // Pairs stay within systems where both sides belong to them; nothing says so of rows and the elements of a map.
+        let joins = |kind: &ArgKind| match kind.structure().map(|declared| (declared.kind, declared.dims)) {
+            None | Some((StructureKind::Batch | StructureKind::Mesh, _)) => false,
+            Some((StructureKind::Pairs, [rows, columns, _])) => {
+                [rows, columns].into_iter().flatten().any(|d| d == system || !of_a_system(d))
             }
-            // Nothing says that a row and the element it refers to belong to one system.
-            ArgKind::Map { .. } => true,
-            _ => false,
+            Some(_) => true,
         };
-        match self.args.iter().find(|a| list(&a.kind)) {
+        match self.args.iter().find(|a| joins(&a.kind)) {
             Some(arg) => wrong(&arg.name, "pairs within systems, and no maps", format!("{:?}", arg.kind)),
             None => Ok(()),
         }

@@ -179,22 +179,6 @@ impl Stream {
         self.device.call(format_args!("zeroing {bytes} bytes"), zero)
     }
 
-    /// Fills `count` elements of 32 bits with a value.
-    ///
-    /// # Errors
-    /// The driver's.
-    ///
-    /// # Safety
-    /// As for [`Stream::zero`]; the address is a multiple of four.
-    pub unsafe fn fill32(&self, address: u64, value: u32, count: usize) -> Result<()> {
-        if count == 0 {
-            return Ok(());
-        }
-        // SAFETY: the caller knows whose memory it is.
-        let fill = |driver: &Driver| unsafe { (driver.cuMemsetD32Async)(address, value, count, self.raw()) };
-        self.device.call(format_args!("filling {count} words"), fill)
-    }
-
     /// Copies `bytes` bytes from one place of the device to another.
     ///
     /// # Errors

@@ -84,7 +84,6 @@ functions! {
     cuMemcpyDtoH_v2(*mut c_void, sys::CUdeviceptr, usize);
     cuMemcpyHtoD_v2(sys::CUdeviceptr, *const c_void, usize);
     cuMemsetD8Async(sys::CUdeviceptr, u8, usize, sys::CUstream);
-    cuMemsetD32Async(sys::CUdeviceptr, c_uint, usize, sys::CUstream);
     cuStreamGetCtx(sys::CUstream, *mut sys::CUcontext);
     cuStreamGetId(sys::CUstream, *mut c_ulonglong);
     cuStreamWaitEvent(sys::CUstream, sys::CUevent, c_uint);

@@ -166,12 +166,10 @@ fn what_is_the_callers_stays_so() {
     unsafe {
         borrowed.copy(x.address(), out.address(), 8).expect("a copy");
         borrowed.zero(x.address() + 8, 8).expect("zeros");
-        borrowed.fill32(x.address() + 16, 0x3ff0_0000, 2).expect("words");
     }
     device.check_pointer("x", x.address(), 8000).expect("memory of this device");
     assert_eq!(UNASKED.map(calls), before, "{UNASKED:?}");
-    let filled = f64::from_bits(0x3ff0_0000_3ff0_0000);
-    assert_eq!(download(stream, x.address(), 4), [1000.0, 0.0, filled, 1.0]);
+    assert_eq!(download(stream, x.address(), 3), [1000.0, 0.0, 1.0]);
 }
 
 #[test]

@@ -48,8 +48,9 @@ impl Coo {
 /// Integers that no list has.
 fn spoil(gpu: &Gpu, array: &Array) {
     let Data::Device(remote) = array.view().data() else { panic!("an array of the host") };
-    // SAFETY: the array has as many words.
-    unsafe { gpu.cuda.stream().fill32(remote.address(), 0x7777_7777, array.view().len()).unwrap() };
+    let stray = vec![0x7777_7777i32; array.view().len()];
+    // SAFETY: the array has as many integers.
+    unsafe { gpu.cuda.stream().upload(remote.address(), &stray).unwrap() };
 }
 
 impl Gpu {
