@@ -23,7 +23,7 @@ pub enum Part {
     BatchIdx,
     /// The number of systems, where no array has it.
     Systems,
-    /// Where the pairs of each row begin, (rows + 1,).
+    /// The first pair of each row, and the number of pairs, (rows + 1,).
     Ptr,
     /// The column of each pair, (P,).
     Others,

@@ -35,7 +35,7 @@ pub enum Check<'a> {
     Batch {
         /// The system of each atom.
         idx: View<'a>,
-        /// Where systems begin.
+        /// The first atom of each system, and the number of atoms.
         ptr: View<'a>,
         /// Whether the check writes where systems begin.
         derived: bool,

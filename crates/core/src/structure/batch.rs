@@ -108,7 +108,7 @@ impl<'a> Batch<'a> {
         &self.of
     }
 
-    /// Where each system begins, shape (B+1,).
+    /// The first atom of each system, and the number of atoms, shape (B+1,).
     pub fn ptr(&self) -> &[i32] {
         &self.ptr
     }
@@ -210,7 +210,7 @@ impl<'a> DeviceBatch<'a> {
         self.of.view()
     }
 
-    /// Where each system begins, (B + 1,).
+    /// The first atom of each system, and the number of atoms, (B + 1,).
     pub fn ptr(&self) -> View<'_> {
         self.ptr.view()
     }
