@@ -7,6 +7,7 @@ use super::declare::{ArgKind, ArgSpec, Op, Step};
 
 use super::request::{Arg, Request};
 use super::size::Size;
+use crate::backend::Check;
 use crate::runtime::{Kernel, Query, Role, StructureKind};
 use crate::structure::pairs::Kind;
 use crate::structure::{GridSearch, PointGrid, Structure};
@@ -190,13 +191,15 @@ fn search_one(
     };
     let found = grid.query(call.context, &search);
     let list = found.map_err(|error| op.in_names_of_the_op(error, spec, query))?;
-    // Kernels index points by the columns of the list.
-    let expected = [queries.shape().first().copied(), Some(grid.points())];
-    if list.kind() != StructureKind::Pairs
-        || list.sizes()[..2] != expected
-        || list.list_kind() != Some(Kind::Directed)
-    {
-        let expected = "a grid whose search gives a directed list between queries and points";
+    // Kernels index by the list without another check: it is of the call's sizes and memory, and was checked.
+    let points = call.dims.iter().find(|(dim, _)| dim == columns).map(|(_, size)| *size);
+    let fits = list.kind() == StructureKind::Pairs
+        && list.sizes()[..2] == [queries.shape().first().copied(), points]
+        && list.place() == Some(call.context.backend.place())
+        && list.list_kind() == Some(Kind::Directed)
+        && list.check(&[])?.iter().all(|check| matches!(check, Check::AtMost(..)));
+    if !fits {
+        let expected = "a grid whose search gives a checked, directed list between queries and points";
         return Err(Error::argument(&spec.name, expected, list.describe()));
     }
     Ok(list)
