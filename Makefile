@@ -6,6 +6,7 @@
 #   make test-oldest  the tests of madelung.torch and madelung.jax on the oldest PyTorch and JAX that are supported (5 GB,
 #                  into .venv-oldest)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
+#   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
 #   make bench     benchmarks
 #   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on any x86-64 Linux machine
 #                  with an NVIDIA GPU, by its run.sh
@@ -29,7 +30,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python benches/python examples tools/gpu_bundle tools/house.py
+PYTHON_SOURCES := python/madelung tests/python benches/python examples tools/gpu_bundle tools/house.py tools/functions.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
@@ -37,7 +38,7 @@ MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
 BUNDLE ?= $(TARGET)/gpu-bundle
 
-.PHONY: run examples test test-oldest lint bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-oldest lint functions bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -67,6 +68,9 @@ lint: $(VENV)/.ruff
 	$(PYTHON) tools/house.py
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+
+functions: $(VENV)/.module
+	$(BIN)/python tools/functions.py
 
 bench:
 	$(CARGO) bench --workspace --benches

@@ -9,10 +9,12 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+
+from madelung import _native
 
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.int32]
@@ -53,6 +55,11 @@ class Charges:
         idx = self.groups.batch_idx
         return 1 if idx is None else int(idx[-1]) + 1 if len(idx) else 0
 
+    @property
+    def single(self) -> bool:
+        """Whether the call is not batched."""
+        return self.cell.ndim == 2 and self.groups.batch_idx is None
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
@@ -75,6 +82,7 @@ class Outputs:
     forces: bool
     charge_gradients: bool
     virial: bool
+    hybrid: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,7 @@ class Settings:
     accuracy: float
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(NamedTuple):
     """The kind of a neighbour list, its form, and limits of its size."""
 
     half_fill: bool
@@ -104,6 +111,25 @@ class ListOptions:
 def refuse(name: str, expected: str, got: Any, kind: type[Exception] = ValueError) -> NoReturn:
     """Raises `kind` in the words of every error of this library."""
     raise kind(f"`{name}`: expected {expected}, got {got}")
+
+
+# Names of ops' arguments in errors, and those of the functions.
+_NAMES = {
+    "`atoms: batch_idx`": "`batch_idx`",
+    "`waves: batch_idx`": "`miller_batch_idx`",
+    "`waves`": "`miller_batch_idx`",
+    "`miller`": "`miller_indices`",
+    "`pairs: ": "`",
+    "`pairs`": "`neighbor_list`",
+}
+
+
+def renamed(error: Exception) -> Exception:
+    """An op's error in the names of the functions' arguments."""
+    text = str(error)
+    for of_op, here in _NAMES.items():
+        text = text.replace(of_op, here)
+    return ValueError(text)
 
 
 def described(x: Any) -> str:
@@ -206,6 +232,8 @@ def per_system(name: str, x: Any, systems: int) -> list[float]:
 
 def flag(name: str, x: Any) -> bool:
     """True or False."""
+    if x is True or x is False:
+        return x
     if not isinstance(x, (bool, np.bool_)):
         refuse(name, "True or False", described(x), TypeError)
     return bool(x)
@@ -308,12 +336,41 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
     )
 
 
-def cells(cell: Any, like: npt.NDArray) -> Floats:
+def outputs(given: tuple[Any, ...]) -> Outputs:
+    """The results that a call returns, from the arguments of their group."""
+    prefactor, reduction, forces, charge_gradients, virial, hybrid = given
+    return Outputs(
+        prefactor=number("prefactor", prefactor),
+        per_system=word("energy_reduction", reduction, ("atom", "system")) == "system",
+        forces=flag("compute_forces", forces),
+        charge_gradients=flag("compute_charge_gradients", charge_gradients),
+        virial=flag("compute_virial", virial),
+        hybrid=flag("hybrid_forces", hybrid),
+    )
+
+
+def cells(cell: Any, like: npt.NDArray | None = None) -> Floats:
     """Lattice vectors (3, 3) or (B, 3, 3)."""
     array = _array("cell", cell)
     if array.ndim not in (2, 3):
         refuse("cell", "shape (3, 3) or (B, 3, 3)", array.shape)
     return reals("cell", cell, (3, 3) if array.ndim == 2 else ("B", 3, 3), like)
+
+
+def searched(system: Charges, cutoff: float) -> tuple[Ints, Ints, Ints]:
+    """Offsets, columns and images of all pairs closer than a cutoff."""
+    h = np.require(system.cell.reshape(-1, 3, 3), np.float64, ["C", "A"])
+    options = ListOptions(False, "csr", None, None, None, None, False, False)
+    return _native.neighbor_list(system.positions, cutoff, h, None, system.groups, options)
+
+
+def miller_indices(cells: Floats, k_cutoff: Sequence[float], systems: int) -> tuple[Ints, Ints]:
+    """Miller indices up to a radius for each system, and the system of each; one cell serves all systems."""
+    h = np.require(cells.reshape(-1, 3, 3), np.float64, ["C", "A"])
+    if len(h) != systems:
+        h = np.repeat(h, systems, axis=0)
+    indices, ptr = _native.miller_indices(h, k_cutoff)
+    return indices, np.repeat(np.arange(systems, dtype=np.int32), np.diff(ptr))
 
 
 def groups(batch_idx: Any, batch_ptr: Any, atoms: int, systems: int | None) -> Groups:

@@ -21,11 +21,6 @@ Tangents = tuple[Any, ...]
 # the outputs (F) or of all differentiable inputs (G), None where unwanted.
 Run = Callable[[str, Sequence[Any], Sequence[Any], int], Sequence[Any]]
 
-# Inputs by which hybrid energies have no first derivative: the forces and the virial beside them have it.
-HYBRID_CONSTANTS = ("positions", "cell", "strain")
-# Forces and virials are the negative gradients.
-NEGATIVE_GRADIENTS = ("positions", "strain")
-
 _MEMBERS = {
     (False, 0): VALUE,
     (False, 1): TANGENT,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from madelung._arguments import Charges, Groups, ListOptions, Neighbors, Outputs, Settings
+from madelung._arguments import Charges, Groups, ListOptions, Neighbors, Settings
 
 def version() -> str: ...
 def isa() -> str: ...
@@ -40,25 +40,20 @@ def neighbor_list(
     groups: Groups,
     options: ListOptions,
 ) -> tuple[npt.NDArray, ...]: ...
-def ewald_real_space(
-    charges: Charges,
-    alpha: Sequence[float],
-    cutoff: float,
-    neighbors: Neighbors | None,
-    outputs: Outputs,
-) -> tuple[npt.NDArray[np.floating], ...]: ...
-def ewald_reciprocal_space(
-    charges: Charges,
-    alpha: Sequence[float],
-    k_cutoff: Sequence[float],
-    outputs: Outputs,
-) -> tuple[npt.NDArray[np.floating], ...]: ...
-def ewald_summation(
-    charges: Charges,
-    settings: Settings,
-    neighbors: Neighbors | None,
-    outputs: Outputs,
-) -> tuple[npt.NDArray[np.floating], ...]: ...
+
+class Pairs: ...
+
+def given_pairs(neighbors: Neighbors, atoms: int) -> Pairs: ...
+def found_pairs(charges: Charges, cutoff: float) -> Pairs: ...
+def host_call(
+    target: str,
+    tensors: Sequence[npt.NDArray],
+    numbers: Sequence[float],
+    pairs: Pairs | None,
+    extra: Sequence[npt.NDArray | None],
+    want: int,
+    negate: int,
+) -> list[npt.NDArray | None]: ...
 def ewald_parameters(charges: Charges, settings: Settings) -> list[tuple[float, float, float, float]]: ...
 def full_list(
     neighbors: Neighbors, atoms: int

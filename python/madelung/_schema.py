@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
+
+from madelung._arguments import Outputs
 
 # The members of an op's family, by the suffix of their names: values, values and residuals for the gradient, values and
 # the gradients of their sum, derivatives along one and two directions, the gradient, and its derivative along a
@@ -15,6 +19,11 @@ GRADIENT, GRADIENT_TANGENT = "_vjp", "_vjp_jvp"
 
 # Among the gradients that are wanted of DIRECT: that all of them have the other sign.
 NEGATIVE = 1 << 32
+
+# Forces and virials are negative gradients.
+NEGATIVE_GRADIENTS = ("positions", "strain")
+# Inputs by which hybrid energies have no first derivative: the forces and the virial beside them have it.
+HYBRID_CONSTANTS = ("positions", "cell", "strain")
 
 # The kinds of pair lists, by their numbers in a call; and the bit of a list that needs no check.
 FULL, HALF, CHECKED = 0, 1, 4
@@ -68,11 +77,26 @@ class Op:
         self.reals = [n for n, i in enumerate(self.inputs) if i.part == "real"]
         self.tensors = [n for n, i in enumerate(self.inputs) if i.type == "tensor"]
         self.numbers = [n for n, i in enumerate(self.inputs) if i.type != "tensor"]
+        # Bits of the differentiable inputs by name; of those whose gradients are returned with the other sign, and of
+        # those by which hybrid energies have no first derivative.
+        names = [self.inputs[n].name for n in self.reals]
+        self.bit = {name: 1 << k for k, name in enumerate(names)}
+        self.negative = self.bits(*NEGATIVE_GRADIENTS)
+        self.hybrid_constants = self.bits(*HYBRID_CONSTANTS)
         # Positions among the outputs of those that have derivatives.
         self.smooth = [n for n, o in enumerate(self.outputs) if o["dtype"] is None]
 
     def __repr__(self) -> str:
         return f"{self.namespace}::{self.name}"
+
+    def bits(self, *names: str) -> int:
+        """The bits of differentiable inputs."""
+        return sum(self.bit.get(name, 0) for name in names)
+
+    def wanted(self, outputs: Outputs) -> int:
+        """The bits of the gradients that a call returns."""
+        flags = {"positions": outputs.forces, "charges": outputs.charge_gradients, "strain": outputs.virial}
+        return self.bits(*(name for name, wanted in flags.items() if wanted))
 
     def extras(self, member: str) -> int:
         """The number of tensors that follow the inputs."""
@@ -182,3 +206,28 @@ class Op:
         arrays = [a["shape"] for a in self.args if a["kind"] in ("real", "ints")]
         arrays += [o["shape"] for o in [*self.outputs, *self.scratch]]
         return all(shape and "dim" in shape[0] and all("const" in s for s in shape[1:]) for shape in arrays)
+
+
+class NamedOp(Op):
+    """An op whose members are called by name, on arrays whose dtypes are NumPy's."""
+
+    float32, float64 = np.dtype(np.float32), np.dtype(np.float64)
+    integers: ClassVar = {"i32": np.dtype(np.int32), "i64": np.dtype(np.int64)}
+    stored = (float32, float64)
+
+    def __init__(self, described: dict[str, Any]) -> None:
+        super().__init__(described)
+        self.targets: dict[str, str] = dict(described["targets"])
+
+    def energies(self, want: int, run: Callable[[str, int, int], list[Any]]) -> list[Any]:
+        """The energies, then minus the gradients by positions and strain, and those by other inputs in `want`.
+
+        `run` calls a member with bits of wanted gradients, and of results whose other sign is returned.
+        """
+        if not want:
+            return run(VALUE, 0, 0)
+        if want & ~self.negative:
+            energies, *gradients = run(DIRECT, want, (self.negative & want) << 1)
+        else:
+            energies, *gradients = run(DIRECT, want | NEGATIVE, 0)
+        return [energies, *(g for k, g in enumerate(gradients) if want >> k & 1)]

@@ -12,19 +12,23 @@ use std::any::Any;
 
 use crate::call::exception;
 
-/// A contiguous array of f64 or f32.
+/// A contiguous array of real numbers or integers.
 #[derive(FromPyObject)]
-pub(crate) enum Floats<'py> {
+pub(crate) enum Numbers<'py> {
     F64(PyReadonlyArrayDyn<'py, f64>),
     F32(PyReadonlyArrayDyn<'py, f32>),
+    I32(PyReadonlyArrayDyn<'py, i32>),
+    I64(PyReadonlyArrayDyn<'py, i64>),
 }
 
-impl Floats<'_> {
+impl Numbers<'_> {
     pub(crate) fn view(&self) -> PyResult<View<'_>> {
         use numpy::PyUntypedArrayMethods;
         let view = match self {
             Self::F64(a) => View::new(Data::F64(elements(a)?), a.shape()),
             Self::F32(a) => View::new(Data::F32(elements(a)?), a.shape()),
+            Self::I32(a) => View::new(Data::I32(elements(a)?), a.shape()),
+            Self::I64(a) => View::new(Data::I64(elements(a)?), a.shape()),
         };
         view.map_err(exception)
     }

@@ -5,12 +5,13 @@ mod call;
 mod convert;
 mod cuda;
 mod device;
-mod device_call;
 mod device_neighbors;
 mod dlpack;
 mod electrostatics;
 mod jax;
+mod lists;
 mod neighbors;
+mod op_call;
 mod torch;
 
 use pyo3::prelude::*;
@@ -26,18 +27,17 @@ mod _native {
         device_of_pointer, device_upload, release_device_memory,
     };
     #[pymodule_export]
-    use super::device_call::{described_ops, device_call};
-    #[pymodule_export]
     use super::device_neighbors::device_neighbors;
     #[pymodule_export]
-    use super::electrostatics::{
-        ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation, full_list,
-        miller_indices,
-    };
+    use super::electrostatics::{ewald_parameters, miller_indices};
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch, jax_search_scratch, jax_targets};
     #[pymodule_export]
+    use super::lists::{Pairs, found_pairs, full_list, given_pairs};
+    #[pymodule_export]
     use super::neighbors::neighbor_list;
+    #[pymodule_export]
+    use super::op_call::{described_ops, device_call, host_call};
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

@@ -10,6 +10,7 @@ from madelung.numpy import (
     ewald_real_space,
     ewald_reciprocal_space,
     ewald_summation,
+    generate_miller_indices,
     neighbor_list,
 )
 
@@ -76,6 +77,20 @@ def test_results_come_in_order_and_a_single_one_unwrapped(triclinic: Case):
     assert total.shape == (1,)
     assert_close(total, np.array([energies.sum()]), 1e-13)
     assert_close(again, forces, 1e-13)
+
+
+def test_wave_vectors_that_are_given(triclinic: Case):
+    r, q, h = triclinic.system
+    indices, of = generate_miller_indices(h, 3.0)
+    by_cutoff = ewald_reciprocal_space(r, q, h, 0.4, 3.0, **EVERYTHING)
+    assert same(ewald_reciprocal_space(r, q, h, 0.4, miller_indices=indices, **EVERYTHING), by_cutoff)
+    assert same(
+        ewald_reciprocal_space(r, q, h, 0.4, miller_indices=indices, miller_batch_idx=of, **EVERYTHING), by_cutoff
+    )
+    k = indices @ (2 * np.pi * np.linalg.inv(h).T)
+    assert np.linalg.norm(k, axis=1).max() <= 3.0
+    with pytest.raises(ValueError, match="`k_cutoff`: expected it or `miller_indices`"):
+        ewald_reciprocal_space(r, q, h, 0.4, 3.0, miller_indices=indices)
 
 
 def test_prefactor_scales_everything(triclinic: Case):

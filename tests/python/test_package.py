@@ -3,6 +3,8 @@
 import ctypes.util
 import importlib.metadata
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +61,12 @@ def test_typed():
     assert set(re.findall(r"^(?:def|class) (\w+)", stubs, re.MULTILINE)) == public
 
 
+def test_functions_are_those_that_were_declared():
+    subprocess.run([sys.executable, ROOT / "tools" / "functions.py", "--check"], check=True)
+
+
 @pytest.mark.parametrize("arguments", [(), (1,), (np.zeros((2, 3)), 1.0, None, None, None, None)])
 def test_the_compiled_part_survives_nonsense(arguments):
-    for name in ("neighbor_list", "ewald_real_space", "ewald_reciprocal_space", "ewald_summation"):
+    for name in ("neighbor_list", "given_pairs", "found_pairs", "ewald_parameters", "host_call"):
         with pytest.raises((TypeError, ValueError, AttributeError)):
             getattr(_native, name)(*arguments)

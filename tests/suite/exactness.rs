@@ -10,7 +10,7 @@ use madelung::cpu::Cpu;
 use madelung::cpu::Isa;
 use madelung::electrostatics::registry;
 use madelung::op::Cotangent;
-use madelung::{Energies, EwaldSettings, Options, ewald_summation};
+use madelung::{Energies, EwaldSettings, Options, Reduction, ewald_summation};
 
 fn everything(arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
     let settings = EwaldSettings {
@@ -80,6 +80,38 @@ fn bits_do_not_depend_on_the_batch() {
     };
     let together = of(&[&c, &a]);
     assert_eq!(together[..3 * 90], of(&[&c])[..]);
+}
+
+/// Energies alone and beside each choice of gradients: one pass adds up the parts of a sum in the order of the other.
+#[test]
+fn bits_do_not_depend_on_what_else_is_asked_for() {
+    let a = random_system(1, 150, triclinic_cell(2000.0), 0.0, 1.2);
+    let b = random_system(2, 5, left_handed_cell(300.0), 1.0, 1.2);
+    let context = madelung::cpu::context();
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+        let cpu = Cpu::at_most(isa);
+        let context = Context { backend: &cpu, ..context };
+        for dtype in [DType::F64, DType::F32] {
+            let arrays = Arrays::new(&[&a, &b], dtype);
+            for reduction in [Reduction::Atom, Reduction::System] {
+                let of = |asked: u32| {
+                    let options = Options {
+                        energy_reduction: reduction,
+                        compute_forces: asked & 1 != 0,
+                        compute_charge_gradients: asked & 2 != 0,
+                        compute_virial: asked & 4 != 0,
+                        ..Options::default()
+                    };
+                    let settings = EwaldSettings::accuracy(1e-6);
+                    let done = ewald_summation(&context, &arrays.system(), &settings, None, &options);
+                    done.expect("a sum").energies.to_f64().unwrap()
+                };
+                let alone = of(0);
+                (1..8)
+                    .for_each(|asked| assert_eq!(of(asked), alone, "{isa:?} {dtype} {reduction:?} {asked}"));
+            }
+        }
+    }
 }
 
 /// Every width of lanes gives the same to rounding, in every member of every op's family; rows of many lengths, so

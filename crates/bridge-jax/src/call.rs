@@ -76,7 +76,7 @@ impl<'a> MemberCall<'a> {
         let tensors: Vec<View<'_>> = views.by_ref().take(entry.tensors()).collect::<Result<_>>()?;
         let extra = (0..self.extras()).map(|n| is_present(n).then(|| views.next()).flatten().transpose());
         let extra: Vec<Option<View<'_>>> = extra.collect::<Result<_>>()?;
-        let evaluated = entry.evaluate(context, &tensors, &self.numbers, &extra, self.want)?;
+        let evaluated = entry.evaluate(context, &tensors, &self.numbers, None, &extra, self.want)?;
         let arrays = evaluated.values.into_iter().chain(evaluated.gradients);
         let arrays: Vec<Array> = arrays.chain(evaluated.saved.into_iter().flatten()).collect();
         if arrays.len() != self.outputs.len() {

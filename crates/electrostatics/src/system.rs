@@ -92,7 +92,10 @@ impl<'a> System<'a> {
     }
 
     /// [`System::neighbor_list`] without a spatial order, for a single use.
-    pub(crate) fn plain_neighbor_list(
+    ///
+    /// # Errors
+    /// Those of [`madelung_neighbors::neighbor_list`].
+    pub fn plain_neighbor_list(
         &self,
         cutoff: f64,
         pool: &dyn madelung_core::backend::pool::Pool,

@@ -18,15 +18,16 @@ import jax
 if tuple(int(part) for part in jax.__version__.split(".")[:2]) < (0, 6):
     raise ImportError(f"madelung.jax needs JAX 0.6 or newer, and this is {jax.__version__}")
 
-from madelung.jax._ewald import (
-    EwaldParameters,
+from madelung._functions.results import EwaldParameters
+from madelung.jax._functions import (
     estimate_ewald_parameters,
     ewald_real_space,
     ewald_reciprocal_space,
     ewald_summation,
     generate_miller_indices,
+    neighbor_list,
 )
-from madelung.jax._neighbors import NeighborList, Neighbors, neighbor_list
+from madelung.jax._neighbors import NeighborList, Neighbors
 
 if TYPE_CHECKING:
     from madelung.jax._torch_module import ScalarSpec as ScalarSpec

@@ -12,18 +12,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from madelung import _native
 from madelung._derivative_rules import Call, bits
-from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
+from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE, NamedOp
 from madelung.jax import _compat
-from madelung.jax._schema import Op
 from madelung.jax._vmap import batched
 
 _WITH_SCRATCH = _native.jax_targets()[1]
+
+
+class Op(NamedOp):
+    """An op of JAX arrays."""
+
+    stored = (np.dtype(np.float16), np.dtype(jnp.bfloat16), NamedOp.float32, NamedOp.float64)
 
 
 class Family:

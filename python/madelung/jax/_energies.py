@@ -11,34 +11,24 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from madelung._derivative_rules import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, bits
+from madelung._arguments import Outputs
 from madelung._schema import GRADIENT, SAVING, VALUE
 from madelung.jax._ops import OPS
 
 
-class Energies:
-    """An op whose only output is energies, in all ways in which public functions call it."""
-
-    def __init__(self, name: str) -> None:
-        self.family = family = OPS[name]
-        op = family.op
-        names = [op.inputs[n].name for n in op.reals]
-        self.bit = {name: 1 << k for k, name in enumerate(names)}
-        self.negative = [name in NEGATIVE_GRADIENTS for name in names]
-        self.constants = bits([name in HYBRID_CONSTANTS for name in names])
-        # The gradients come with the energies, where the op is declared so.
-        self.together = family.saved == list(range(len(op.reals)))
-
-    def __call__(self, flat: Sequence[Any], want: int, hybrid: bool) -> list[Any]:
-        """The energies, then minus the gradients by positions and strain, and those by other inputs in `want`."""
-        members, frozen = self.family.members, self.constants if hybrid else 0
-        if want and self.together:
-            energies, *gradients = members[SAVING].bind(flat, (), want, frozen)
-        else:
-            (energies,) = members[VALUE].bind(flat, (), 0, frozen)
-            gradients = []
-            if want:
-                extra = [jnp.ones_like(energies), *[None] * len(self.family.saved)]
-                gradients = members[GRADIENT].bind(flat, extra, want)
-        signs = [sign for k, sign in enumerate(self.negative) if want >> k & 1]
-        return [energies, *(-g if sign else g for g, sign in zip(gradients, signs))]
+def energies(name: str, flat: Sequence[Any], outputs: Outputs) -> list[Any]:
+    """The energies of an op, then minus the gradients by positions and strain, and those by other inputs wanted."""
+    family = OPS[name]
+    op, members, want = family.op, family.members, family.op.wanted(outputs)
+    frozen = op.hybrid_constants if outputs.hybrid else 0
+    # The gradients come with the energies, where the op is declared so.
+    if want and family.saved == list(range(len(op.reals))):
+        values, *gradients = members[SAVING].bind(flat, (), want, frozen)
+    else:
+        (values,) = members[VALUE].bind(flat, (), 0, frozen)
+        gradients = []
+        if want:
+            extra = [jnp.ones_like(values), *[None] * len(family.saved)]
+            gradients = members[GRADIENT].bind(flat, extra, want)
+    signs = [op.negative >> k & 1 for k in range(len(op.reals)) if want >> k & 1]
+    return [values, *(-g if sign else g for g, sign in zip(gradients, signs))]

@@ -106,22 +106,11 @@ def static(name: str, x: Any) -> float:
     return check.positive(name, x)
 
 
-def numbers(name: str, x: Any, systems: int) -> list[float]:
-    """Positive numbers for each system that only set sizes."""
-    return check.per_system(name, value(name, x) if isinstance(x, jax.Array) else x, systems)
-
-
-def splitting(alpha: Any, positions: Any, systems: int) -> Any:
-    """`alpha` (B,) in the dtype of the positions, with derivatives where it has them."""
-    if isinstance(alpha, jax.core.Tracer) or is_remote(alpha):
-        if not jnp.issubdtype(alpha.dtype, jnp.floating) or alpha.ndim > 1 or alpha.shape not in ((), (1,), (systems,)):
-            check.refuse("alpha", f"a number, or shape ({systems},)", f"{alpha.dtype} of shape {alpha.shape}")
-        return jnp.broadcast_to(alpha.astype(positions.dtype), (systems,))
-    check.per_system("alpha", np.asarray(alpha) if isinstance(alpha, jax.Array) else alpha, systems)
-    return jnp.broadcast_to(jnp.asarray(alpha, positions.dtype), (systems,))
-
-
-def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Charges:
-    """The charges of a call as the native functions take them."""
-    given = [value(name, x) for name, x in (("positions", positions), ("charges", charges), ("cell", cell))]
-    return check.charged(*given, value("batch_idx", batch_idx))
+def per_system(name: str, x: Any, positions: Any, systems: int) -> Any:
+    """Positive numbers (B,) in the dtype of the positions, with derivatives where they have them."""
+    if isinstance(x, jax.core.Tracer) or is_remote(x):
+        if not jnp.issubdtype(x.dtype, jnp.floating) or x.ndim > 1 or x.shape not in ((), (1,), (systems,)):
+            check.refuse(name, f"a number, or shape ({systems},)", f"{x.dtype} of shape {x.shape}")
+        return jnp.broadcast_to(x.astype(positions.dtype), (systems,))
+    check.per_system(name, np.asarray(x) if isinstance(x, jax.Array) else x, systems)
+    return jnp.broadcast_to(jnp.asarray(x, positions.dtype), (systems,))

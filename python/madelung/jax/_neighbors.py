@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,15 @@ from jax.interpreters import batching, mlir
 from madelung import _arguments as check
 from madelung import _native
 from madelung import numpy as _numpy
+from madelung._schema import FULL, HALF
 from madelung.jax import _compat, _ops
 from madelung.jax import _inputs as given
 from madelung.jax._autodiff import with_scratch
+from madelung.numpy._framework import Numpy
 
-__all__ = ["NeighborList", "Neighbors", "neighbor_list"]
+__all__ = ["NeighborList", "Neighbors"]
 
 _TARGET = _native.jax_targets()[0]
-_KINDS = (0, 1)
 
 
 def _types(positions: Any, cell: Any, pbc: Any, idx: Any, *, capacity: int, **_: Any) -> list[Any]:
@@ -77,92 +78,36 @@ mlir.register_lowering(_search, _lower_on_cuda, platform="cuda")
 
 def neighbor_list(
     positions: Any,
-    cutoff: float,
-    cell: Any = None,
-    pbc: Any = None,
-    batch_idx: Any = None,
-    batch_ptr: Any = None,
-    *,
-    half_fill: bool = False,
-    format: Literal["coo", "csr", "matrix"] = "coo",
-    max_neighbors: int | None = None,
-    capacity: int | None = None,
-    fill_value: int | None = None,
-    return_distances: bool = False,
-    return_vectors: bool = False,
-    method: Literal["cell_list", "brute_force"] | None = None,
+    cutoff: Any,
+    cell: Any,
+    pbc: Any,
+    batch_idx: Any,
+    batch_ptr: Any,
+    options: check.ListOptions,
 ) -> tuple[jax.Array, ...]:
-    """All pairs of atoms and images closer than `cutoff` (strictly).
-
-    The pairs of `madelung.numpy.neighbor_list`, in the same order. Distances and vectors are differentiable twice in
-    positions and cell; which pairs there are is not.
-
-    Sizes of arrays may not depend on values under `jit` (and `vmap`, `scan`, `shard_map`). There `capacity` is the
-    number of pairs that the list has room for, and the arrays have that length, filled up with N (images and distances
-    with zero); `neighbor_ptr` and `num_pairs` say how many pairs there are. Where they are more than fit, `overflow` is
-    True and the list holds none: every function that is given it returns NaN. Make a larger one then.
-
-    Args:
-        positions: (N, 3), anywhere: they need not lie inside the cell.
-        cutoff: in the unit of the positions.
-        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
-        batch_idx: (N,), the system of each atom, sorted. `batch_ptr`, (B+1,): where each system begins. Under `jit`
-            with a cell for each system.
-        half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
-        format: which arrays are returned, see below; with a capacity "coo" or "csr".
-        max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has.
-        capacity: None: as many as there are pairs.
-        fill_value: the entry behind the neighbours of a row of a matrix. None: N.
-        return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
-        method: None chooses by the size of the system.
-
-    Returns:
-        For "coo": `neighbor_list` (2, P), `neighbor_ptr` (N+1,), `neighbor_shifts` (P, 3);
-        for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);
-        for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);
-        all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for; then, with a capacity
-        (which is P), `num_pairs` () int32 and `overflow` () bool.
-
-    Raises:
-        TypeError: For an argument that is no array, or of the wrong dtype.
-        ValueError: Among others, outside of `jit`, where the list does not fit `max_neighbors` or `capacity`: the
-            message has what is needed. A list is never cut short.
-    """
-    lengths, arrows = check.flag("return_distances", return_distances), check.flag("return_vectors", return_vectors)
+    """A list of exact size, or with a capacity and a flag of overflow; and lengths and vectors of its pairs."""
     r = given.reals("positions", positions, ("N", 3))
     h = None if cell is None else given.cells(cell, r)
-    room = check.count("capacity", capacity)
-    form = check.word("format", format, ("coo", "csr", "matrix"))
+    form, room, half = options.format, options.capacity, options.half_fill
     if room is not None and form == "matrix":
         check.refuse("format", "'coo' or 'csr' with a capacity (a matrix has `max_neighbors`)", "'matrix'")
     traced = given.is_traced(r, h, pbc, batch_idx, batch_ptr)
     if traced and room is None:
         check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
-    if traced and (max_neighbors is not None or method is not None or fill_value is not None):
+    if traced and (options.max_neighbors is not None or options.method is not None or options.fill_value is not None):
         check.refuse("max_neighbors", "no limit, method or fill value under `jit`", "one")
-    half, reach = check.flag("half_fill", half_fill), given.static("cutoff", cutoff)
+    reach = given.static("cutoff", cutoff)
     if traced:
         idx, systems = _systems(len(r), h, batch_idx, batch_ptr)
         found = _bounded(r, reach, h, pbc, idx, systems, half, room)
     else:
-        found = _numpy.neighbor_list(
-            given.value("positions", r),
-            reach,
-            given.value("cell", h),
-            given.value("pbc", pbc) if isinstance(pbc, jax.Array) else pbc,
-            given.value("batch_idx", batch_idx),
-            given.value("batch_ptr", batch_ptr),
-            half_fill=half,
-            format="coo" if form == "csr" else form,
-            max_neighbors=max_neighbors,
-            capacity=room,
-            fill_value=fill_value,
-            method=method,
-        )
+        arrays = (given.value("batch_idx", batch_idx), given.value("batch_ptr", batch_ptr))
+        axes = given.value("pbc", pbc) if isinstance(pbc, jax.Array) else pbc
+        plain = options._replace(format="coo" if form == "csr" else form, distances=False, vectors=False)
+        found = Numpy.neighbor_list(given.value("positions", r), reach, given.value("cell", h), axes, *arrays, plain)
         if room is not None:
             found = _padded(found, room, len(r))
-        if lengths or arrows:
+        if options.distances or options.vectors:
             ptr = given.value("batch_ptr", batch_ptr)
             idx = (
                 np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
@@ -175,8 +120,8 @@ def neighbor_list(
     if form == "csr":
         arrays = (found[1], found[0][1], found[2])
     measured: list[Any] = []
-    if lengths or arrows:
-        measured = _measured(r, h, idx, systems, found, form, half, lengths, arrows)
+    if options.distances or options.vectors:
+        measured = _measured(r, h, idx, systems, found, options)
     if room is None:
         return (*arrays, *measured)
     pairs = found[1][-1]
@@ -236,11 +181,9 @@ def _bounded(
     return _search.bind(*operands, cutoff=cutoff, half=half, systems=systems, capacity=capacity)
 
 
-def _measured(
-    positions: Any, cell: Any, idx: Any, systems: int, found: Any, form: str, half: bool, lengths: bool, arrows: bool
-) -> list[Any]:
+def _measured(positions: Any, cell: Any, idx: Any, systems: int, found: Any, options: check.ListOptions) -> list[Any]:
     """The lengths and vectors of the pairs of a list, in its shape."""
-    if form == "matrix":
+    if options.format == "matrix":
         matrix, counts, shifts = (np.asarray(x) for x in found)
         there = np.arange(matrix.shape[1]) < counts[:, None]
         ptr = jnp.asarray(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.int32))
@@ -253,12 +196,13 @@ def _measured(
         cell = jnp.eye(3, dtype=positions.dtype)
     if cell.ndim == 2 or len(cell) != systems:
         cell = jnp.broadcast_to(cell, (systems, 3, 3))
-    vectors, distances = _ops.OPS["pair_vectors"](positions, cell, idx, ptr, columns, shifts, _KINDS[half])
-    if form == "matrix":
+    kind = HALF if options.half_fill else FULL
+    vectors, distances = _ops.OPS["pair_vectors"](positions, cell, idx, ptr, columns, shifts, kind)
+    if options.format == "matrix":
         rows, slots = np.nonzero(there)
         distances = jnp.zeros(matrix.shape, distances.dtype).at[rows, slots].set(distances)
         vectors = jnp.zeros((*matrix.shape, 3), vectors.dtype).at[rows, slots].set(vectors)
-    return [x for x, asked in ((distances, lengths), (vectors, arrows)) if asked]
+    return [x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked]
 
 
 @jax.tree_util.register_dataclass

@@ -6,14 +6,14 @@ Importing this module registers them with the JAX that is loaded. Nothing here n
 from __future__ import annotations
 
 import ctypes
+import json
 
 import jax
 
 from madelung import _cuda, _native
-from madelung.jax._autodiff import Family
-from madelung.jax._schema import parse
+from madelung.jax._autodiff import Family, Op
 
-OPS: dict[str, Family] = {op.short: Family(op) for op in parse(_native.described_ops())}
+OPS: dict[str, Family] = {op.short: Family(op) for op in map(Op, json.loads(_native.described_ops()))}
 __all__ = list(OPS)
 
 

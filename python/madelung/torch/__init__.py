@@ -12,16 +12,16 @@ import importlib.util
 if importlib.util.find_spec("torch") is None:
     raise ImportError("madelung.torch needs PyTorch 2.7 or newer: pip install 'madelung[torch]'")
 
+from madelung._functions.results import EwaldParameters
 from madelung.torch import _ops as _ops
-from madelung.torch._ewald import (
-    EwaldParameters,
+from madelung.torch._functions import (
     estimate_ewald_parameters,
     ewald_real_space,
     ewald_reciprocal_space,
     ewald_summation,
     generate_miller_indices,
+    neighbor_list,
 )
-from madelung.torch._neighbors import neighbor_list
 
 __all__ = [
     "EwaldParameters",

@@ -3,6 +3,7 @@
 Each member of a family is called in one of three ways.
 
 * Eagerly through a `Function` of the old style, whose `forward` has the context: it costs a fourth of the other style.
+  That of the values is made from source (`_specialised`), for the sake of small systems.
 * Under a transform of `torch.func`, or with forward mode on, through a `Function` with `setup_context`, `jvp` and
   `vmap`.
 * In graphs (compile, export) through the op that autograd knows: functions would be inlined there, and on PyTorch
@@ -14,7 +15,6 @@ The private ops are called only below autograd.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -24,29 +24,18 @@ from torch.autograd import forward_ad as _forward_ad
 
 from madelung._derivative_rules import Call, bits
 from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
-from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._schema import Op
+from madelung.torch._specialised import ABSENT, specialised
+from madelung.torch._specialised import transforms_active as _transforms_active
 from madelung.torch._vmap import batched
 
 _is_compiling = torch.compiler.is_compiling
-# A private name of PyTorch, unchanged from 2.7 to 2.15, like `_current_level` below and the imports from `_library`.
-_transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
 _grad_enabled = torch.is_grad_enabled
-
-# Stands for a tensor that is zero. Never written to, and never part of a graph.
-_ABSENT = torch.empty(0)
 
 
 def kernel_of(op: Op, member: str) -> Callable[..., Any]:
     """The private op: the function that its overload calls, which saves half a microsecond."""
     return op.overload(member, private=True)._op
-
-
-def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """A function that picks some elements of a sequence."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda given: tuple(given[n] for n in places)
 
 
 class Member:
@@ -69,12 +58,12 @@ class Member:
             "`madelung.torch`, and take forward mode outside of `torch.compile` and exported graphs (or leave the call "
             "out of the graph: `torch.compiler.disable`)"
         )
-        self.eager = _eager_value(self) if member == VALUE else _eager(self)
+        self.eager = None if member == VALUE else _eager(self)
         self.functional = _functional(self)
 
     def run_private(self, args: Sequence[Any], want: int) -> Sequence[Any]:
         """Calls the kernel, with None for zero among the tensors that follow the inputs."""
-        return self._run(self.private, args, want, _ABSENT)
+        return self._run(self.private, args, want, ABSENT)
 
     def run_public(self, args: Sequence[Any], want: int) -> Sequence[Any]:
         """The op that autograd knows."""
@@ -102,10 +91,13 @@ class Member:
         """The call that is right here and now, outside graphs."""
         if _transforms_active() or _forward_ad._current_level >= 0:
             return self.functional.apply(*args, want)
+        if self.eager is None:
+            results = self.family.value(*args)
+            return (results,) if self.single else results
         if _grad_enabled():
             for n in self.carriers:
                 if args[n] is not None and args[n].requires_grad:
-                    return self.eager.apply(*args) if self.member == VALUE else self.eager.apply(*args, want)
+                    return self.eager.apply(*args, want)
         return self.run_private(args, want)
 
 
@@ -115,9 +107,14 @@ class Family:
     def __init__(self, op: Op) -> None:
         self.op = op
         self.gradient = kernel_of(op, GRADIENT) if GRADIENT in op.members else None
-        self.saving = kernel_of(op, SAVING) if SAVING in op.members else None
-        self.one_gradient = len(op.reals) == 1
+        # Whether the residuals are the gradients by all inputs, so that one pass with the energies has them.
+        self.together = op.saves == [f"gradient by {op.inputs[n].name}" for n in op.reals]
+        self.saving = None
+        if SAVING in op.members:
+            self.saving = kernel_of(op, DIRECT if self.together else SAVING)
         self.members = {name: Member(op, name, self) for name in op.members if name not in (SAVING, DIRECT)}
+        # The op outside of graphs, and whether a call of some inputs is part of one.
+        self.value, self.requires_graph = specialised(self)
 
     def run(self, member: str, flat: Sequence[Any], extra: Sequence[Any], want: int) -> Sequence[Any]:
         """A member, eagerly."""
@@ -164,73 +161,6 @@ def _cotangents(m: Member, v: Sequence[Any]) -> tuple[Any, ...]:
 def _function(name: str, **rules: Callable[..., Any]) -> type[Function]:
     """A function under a name that graphs show."""
     return type(name, (Function,), {rule: staticmethod(f) for rule, f in rules.items()})
-
-
-def _eager_value(m: Member) -> type[Function]:
-    """The function of ordinary eager calls of F₀, the one that small systems feel: nothing is computed twice."""
-    op, family = m.op, m.family
-    n, outputs, saving = len(op.inputs), len(op.outputs), family.saving
-    places = [(at, 1 << bit) for bit, at in enumerate(op.reals)]
-    count, zeros = len(op.tensors), (None,) * n
-    tensors_of, numbers_of = _picker(op.tensors), _picker(op.numbers)
-    # The inputs again, from the tensors and the numbers.
-    order = [0] * n
-    for k, at in enumerate([*op.tensors, *op.numbers]):
-        order[at] = k
-    inputs_of = _picker(order)
-    mark = len(op.smooth) != outputs
-    # Bits of the cotangents, and of everything that follows the inputs of the gradient.
-    there, whole = (1 << outputs) - 1, (1 << outputs + len(op.saves)) - 1
-    integers = [k for k in range(outputs) if k not in op.smooth]
-
-    def forward(ctx: Any, *args: Any) -> Any:
-        if saving is None:
-            results = m.private(*args)
-            results = (results,) if m.single else results
-            ctx.save_for_backward(*tensors_of(args))
-        else:
-            needs, want = ctx.needs_input_grad, 0
-            for at, bit in places:
-                if needs[at]:
-                    want |= bit
-            results = saving(*args, want)
-            ctx.save_for_backward(*tensors_of(args), *results[outputs:])
-            results = results[:outputs]
-        ctx.numbers = numbers_of(args)
-        ctx.set_materialize_grads(False)
-        if mark:
-            ctx.mark_non_differentiable(*[results[k] for k in integers])
-        return tuple(results)
-
-    def backward(ctx: Any, *v: Any) -> Any:
-        kept = ctx.saved_tensors
-        given = (*v, *kept[count:])
-        flat = inputs_of((*kept[:count], *ctx.numbers))
-        mask = want = 0
-        for k, x in enumerate(given):
-            if x is not None:
-                mask |= 1 << k
-        if not mask & there:
-            return zeros
-        needs = ctx.needs_input_grad
-        for at, bit in places:
-            if needs[at]:
-                want |= bit
-        if _grad_enabled() or _transforms_active() or _forward_ad._current_level >= 0:
-            gradients = family.run(GRADIENT, flat, given, want)
-        else:
-            if mask != whole:
-                given = [_ABSENT if x is None else x for x in given]
-            gradients = family.gradient(*flat, *given, mask, want)
-            if family.one_gradient:
-                gradients = (gradients,)
-        grads = list(zeros)
-        for (at, bit), g in zip(places, gradients):
-            if want & bit:
-                grads[at] = g
-        return tuple(grads)
-
-    return _function(op.name, forward=forward, backward=backward)
 
 
 def _eager(m: Member) -> type[Function]:
@@ -330,53 +260,13 @@ def _has_tangent(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and _forward_ad.unpack_dual(x).tangent is not None
 
 
-def eager_of(family: Family) -> Callable[..., Any]:
-    """The function that calls an op outside of graphs."""
-    op, value = family.op, family.members[VALUE]
-    single, functional = value.single, value.functional.apply
-    private = value.private
-    eager, reals = value.eager.apply, tuple(op.reals)
-    lists = Lists(op)
-    columns = tuple(n + 1 for n in lists.starts)
-
-    def call(*args: Any) -> Any:
-        if _transforms_active() or _forward_ad._current_level >= 0:
-            results = functional(*args, 0)
-            return results[0] if single else results
-        try:
-            pending = None
-            for n in columns:
-                if args[n].numel() >= MANY or args[n].is_cuda:
-                    args, pending = lists.mark(args)
-                    break
-            if _grad_enabled():
-                for n in reals:
-                    if args[n].requires_grad:
-                        results = eager(*args)
-                        if single:
-                            results = results[0]
-                        break
-                else:
-                    results = private(*args)
-            else:
-                results = private(*args)
-        except (AttributeError, IndexError, TypeError, RuntimeError):
-            op.check_kinds(args)
-            raise
-        if pending:
-            remember(pending)
-        return results
-
-    return call
-
-
 def callable_of(op: Op, library: torch.library.Library) -> Callable[..., Any]:
     """The function that calls an op, in eager calls, under transforms and in graphs."""
     family = Family(op)
     value = family.members[VALUE]
     for m in family.members.values():
         _register_public(m, library)
-    eager, public, no_tangents = eager_of(family), value.public, value.no_tangents
+    eager, public, no_tangents = family.value, value.public, value.no_tangents
 
     def call(*args: Any) -> Any:
         if not _is_compiling():

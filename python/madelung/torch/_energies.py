@@ -13,14 +13,12 @@ import torch
 from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
-from madelung._derivative_rules import HYBRID_CONSTANTS, NEGATIVE_GRADIENTS, Call, Tangents, bits
-from madelung._schema import DIRECT, GRADIENT, NEGATIVE, SAVING, VALUE
+from madelung._derivative_rules import Call, Tangents, bits
+from madelung._schema import DIRECT, GRADIENT, NEGATIVE, VALUE
 from madelung.torch import _ops
-from madelung.torch._autograd import Family, _function, _keep, _kept, _transforms_active, eager_of, kernel_of
+from madelung.torch._autograd import Family, _function, _keep, _kept, _transforms_active, kernel_of
 from madelung.torch._lists import MANY, Lists, remember
 from madelung.torch._vmap import batched
-
-_grad_enabled = torch.is_grad_enabled
 
 
 class Energies:
@@ -30,18 +28,16 @@ class Energies:
         self.op = op = _ops.OPS[name]
         self.family = family = Family(op)
         # The energies alone, outside of graphs and in them.
-        self.value, self.public = eager_of(family), getattr(_ops, name)
+        self.value, self.public = family.value, getattr(_ops, name)
         names = [op.inputs[n].name for n in op.reals]
-        self.bit = {name: 1 << k for k, name in enumerate(names)}
-        self.negative = [name in NEGATIVE_GRADIENTS for name in names]
+        # Bits of the gradients that functions return: forces, charge gradients and virial.
+        self.wanted_bits = tuple(op.bits(name) for name in ("positions", "charges", "strain"))
+        self.negative = [bool(op.negative >> k & 1) for k in range(len(names))]
         self.positive = bits([not sign for sign in self.negative])
-        self.geometry = bits([name in HYBRID_CONSTANTS for name in names])
+        self.geometry = op.hybrid_constants
         self.lists = Lists(op)
         self.columns = [n + 1 for n in self.lists.starts]
         self.kernel, self.direct = kernel_of(op, VALUE), kernel_of(op, DIRECT)
-        # The gradients come with the energies, where the op is declared so.
-        together = op.saves == [f"gradient by {name}" for name in names]
-        self.saving = kernel_of(op, SAVING) if together else None
         self.function = _eager(self, family)
         self.hybrid = _hybrid(self, family)
 
@@ -53,8 +49,8 @@ class Energies:
         for n in self.columns:
             if flat[n].numel() >= MANY or flat[n].is_cuda:
                 flat, pending = self.lists.mark(flat)
-        if _grad_enabled() and any([flat[n].requires_grad for n in self.op.reals]):
-            results = self.function.apply(*flat, want, hybrid)
+        if self.family.requires_graph(flat):
+            results = self.function.apply(*[flat[n] for n in self.op.reals], (flat, want, hybrid))
         else:
             results = self.results(flat, want)
         if pending:
@@ -67,21 +63,12 @@ class Energies:
         return (energies, *[g.neg_() if sign and not negated else g for g, sign in self.wanted(gradients, want)])
 
     def compute(self, flat: Sequence[Any], want: int) -> tuple[torch.Tensor, Sequence[torch.Tensor], bool]:
-        """Energies and gradients without a graph, and whether these have the other sign.
-
-        On a device in one pass, because launches dominate the time of small systems. On the CPU in one where the op has
-        it, so that energies per atom have equal bits with gradients and without.
-        """
-        if want and flat[self.op.reals[0]].is_cuda:
-            negated = not want & self.positive
-            energies, *gradients = self.direct(*flat, want | (NEGATIVE if negated else 0))
-            return energies, gradients, negated
-        if self.saving is not None:
-            energies, *gradients = self.saving(*flat, want)
-            return energies, gradients, False
-        energies = self.kernel(*flat)
-        gradients = self.family.gradient(*flat, torch.ones_like(energies), 1, want) if want else ()
-        return energies, gradients, False
+        """Energies and gradients in one pass without a graph, and whether the gradients have the other sign."""
+        if not want:
+            return self.kernel(*flat), (), False
+        negated = not want & self.positive
+        energies, *gradients = self.direct(*flat, want | (NEGATIVE if negated else 0))
+        return energies, gradients, negated
 
     def wanted(self, gradients: Sequence[Any], want: int) -> list[tuple[Any, bool]]:
         """The gradients that a call returns, and whether with the other sign."""
@@ -125,11 +112,11 @@ def _eager(e: Energies, family: Family) -> type[Function]:
     n, tensors, numbers = len(op.inputs), op.tensors, op.numbers
 
     def forward(ctx: Any, *args: Any) -> Any:
-        flat, want, hybrid = args[:n], args[n], args[n + 1]
-        needs = bits([ctx.needs_input_grad[at] for at in op.reals])
-        first = e.first_order(needs, hybrid) if e.saving is not None else 0
+        flat, want, hybrid = args[-1]
+        needs = bits(ctx.needs_input_grad[:-1])
+        first = e.first_order(needs, hybrid) if family.together else 0
         if first:
-            energies, *gradients = e.saving(*flat, want | first)
+            energies, *gradients = e.direct(*flat, want | first)
             results = (energies, *e._signed(gradients, want))
         else:
             results, gradients = e.results(flat, want), ()
@@ -145,7 +132,7 @@ def _eager(e: Energies, family: Family) -> type[Function]:
         flat: list[Any] = [None] * n
         for at, x in zip((*tensors, *numbers), (*kept[: len(tensors)], *ctx.numbers)):
             flat[at] = x
-        needs = bits([ctx.needs_input_grad[at] for at in op.reals])
+        needs = bits(ctx.needs_input_grad[:-1])
         sums: Tangents = (None,) * len(op.reals)
         if v is not None:
             left = iter(kept[len(tensors) :])
@@ -160,10 +147,7 @@ def _eager(e: Energies, family: Family) -> type[Function]:
             ones = flat[op.reals[0]].new_ones(ctx.shape)
             second = Call(op, flat, (direction,), (ones,), (), needs).run(family.run)
             sums = tuple(b if a is None else a if b is None else a + b for a, b in zip(sums, second))
-        grads: list[Any] = [None] * (n + 2)
-        for at, g in zip(op.reals, sums):
-            grads[at] = g
-        return tuple(grads)
+        return (*sums, None)
 
     return _function(f"{op.name}_with_gradients", forward=forward, backward=backward)
 

@@ -22,7 +22,7 @@ from madelung.torch._autograd import _transforms_active
 _is_compiling = torch.compiler.is_compiling
 
 _FLOATS = (torch.float32, torch.float64)
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Indices of larger systems are made anew: the cost does not matter there, and they are not kept.
 KEPT = 1 << 16
 # Values of larger tensors of a device are not kept on the host.
@@ -36,7 +36,7 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
     """
     if x is None:
         return None
-    if type(x) in _PLAIN and not _transforms_active():
+    if type(x) in PLAIN and not _transforms_active():
         try:
             return x.detach().numpy()
         except (TypeError, RuntimeError):
@@ -171,20 +171,6 @@ def plain() -> Iterator[None]:
         yield
 
 
-def splitting(mode: Any, alpha: Any, positions: torch.Tensor, systems: int) -> torch.Tensor:
-    """`alpha` (B,) in the dtype of the positions: in the graph where it is a tensor."""
-    if type(alpha) is float or type(alpha) is int:
-        return mode.constant(alpha, positions, systems)
-    if isinstance(alpha, torch.Tensor):
-        if not alpha.is_floating_point() or alpha.dim() > 1 or (alpha.dim() and alpha.shape[0] not in (1, systems)):
-            check.per_system("alpha", view("alpha", alpha), systems)
-        return alpha.to(positions.dtype).expand(systems)
-    values = check.per_system("alpha", alpha, systems)
-    if len(values) == 1:
-        return mode.constant(values[0], positions, systems)
-    return mode.constants(tuple(values), positions)
-
-
 def numbers(name: str, x: Any, systems: int) -> list[float] | None:
     """Numbers for each system that only set sizes."""
     if x is None:
@@ -219,11 +205,8 @@ def converted(
 
 def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any) -> tuple[torch.Tensor, ...]:
     """Offsets, columns and images of all pairs closer than a cutoff."""
-    system, cutoff = charged(positions, charges, cell, batch_idx), check.positive("cutoff", cutoff)
-    cell = np.require(system.cell.reshape(-1, 3, 3), np.float64, ["C", "A"])
-    options = check.ListOptions(False, "csr", None, None, None, None, False, False)
-    found = _native.neighbor_list(system.positions, cutoff, cell, None, system.groups, options)
-    return tuple(map(torch.from_numpy, found))
+    system = charged(positions, charges, cell, batch_idx)
+    return tuple(map(torch.from_numpy, check.searched(system, check.positive("cutoff", cutoff))))
 
 
 def cells_of(cell: Any, systems: int) -> Any:
@@ -242,8 +225,7 @@ def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Ten
 def waves_of(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, torch.Tensor]:
     """The wave vectors of cells, given by value."""
     lattice = np.frombuffer(cells).reshape(-1, 3, 3)
-    miller, ptr = _native.miller_indices(lattice.copy(), k_cutoff)
-    idx = np.repeat(np.arange(len(lattice), dtype=np.int32), np.diff(ptr))
+    miller, idx = check.miller_indices(lattice.copy(), k_cutoff, len(lattice))
     with plain():
         return torch.from_numpy(miller), torch.from_numpy(idx)
 

@@ -19,8 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import madelung.numpy as mn
 import madelung.torch as mt
 from madelung import _arguments as check
+from madelung.torch import _framework, _lists, _ops, _search
 from madelung.torch import _inputs as given
-from madelung.torch import _lists, _mode, _ops, _search
 
 pytestmark = pytest.mark.host("it stands in for a device")
 
@@ -80,7 +80,7 @@ def searched() -> Iterator[None]:
 @pytest.fixture
 def as_on_a_device(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls with tensors of the CPU go the way of those with CUDA tensors."""
-    monkeypatch.setattr(_mode, "Eager", _mode.Device)
+    monkeypatch.setattr(_framework, "Eager", _framework.Device)
 
 
 def listed(*arguments: Any, **options: Any) -> tuple[torch.Tensor, ...]:
@@ -150,7 +150,7 @@ def test_a_list_that_does_not_fit_is_no_list() -> None:
             matrix, counts, _ = listed(r, CUTOFF, h[0], format="matrix", fill_value=fill, **more)
             assert (matrix == bad).all() and torch.equal(counts, ptr.diff())
             of_matrix = (matrix, matrix.new_zeros(*matrix.shape, 3), fill, False)
-            full = _mode.Device.converted(r, None, None, None, *of_matrix)
+            full = _framework.Device.converted(r, None, None, None, *of_matrix)
             with pytest.raises(RuntimeError, match="`pairs: neighbor_(ptr|list)`: expected"):
                 _ops.pair_vectors(r, h, torch.zeros(len(r), dtype=torch.int32), *full, 0)
 
@@ -188,7 +188,7 @@ def test_every_form_becomes_a_full_list(form: str, half: bool, width: torch.dtyp
             given[0] = torch.cat([made[0], made[0].new_full((2, 5), atoms)], 1)
             given[2] = torch.cat([made[2], made[2].new_zeros(5, 3)])
     given = [x.to(width) if isinstance(x, torch.Tensor) else x for x in given]
-    ptr, columns, shifts = _mode.Device.converted(torch.from_numpy(r), *given, half)
+    ptr, columns, shifts = _framework.Device.converted(torch.from_numpy(r), *given, half)
     pairs, offsets, images = mn.neighbor_list(r, CUTOFF, h, batch_idx=idx)
     assert np.array_equal(ptr.numpy(), offsets)
     for i in range(atoms):
@@ -204,7 +204,7 @@ def test_forms_that_are_no_list() -> None:
     atoms = len(r)
 
     def offsets(pairs: torch.Tensor, ptr: torch.Tensor | None) -> torch.Tensor:
-        return _mode.Device.converted(r, pairs, ptr, shifts, None, None, None, True)[0]
+        return _framework.Device.converted(r, pairs, ptr, shifts, None, None, None, True)[0]
 
     assert offsets(pairs, ptr)[0] == 0
     for row, column in ((atoms, 0), (atoms + 1, 0), (-1, 0), (0, atoms), (0, -1)):
@@ -223,7 +223,7 @@ def test_forms_that_are_no_list() -> None:
     ):
         lists = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts, **wrong}
         with pytest.raises((TypeError, ValueError), match=message):
-            _mode.Device.converted(r, *lists.values(), None, None, None, False)
+            _framework.Device.converted(r, *lists.values(), None, None, None, False)
 
 
 @pytest.mark.usefixtures("as_on_a_device")
@@ -270,7 +270,7 @@ def test_lists_that_were_searched_there_are_checked(monkeypatch: pytest.MonkeyPa
     lists = _lists.Lists(op)
 
     def kind(pairs: torch.Tensor) -> int:
-        ptr_of, columns, shifts_of = _mode.Device.coo(pairs, ptr, shifts, r)
+        ptr_of, columns, shifts_of, _ = _framework.Device.coo(pairs, ptr, shifts, r)
         flat = (r, q, h, q, torch.empty(0), ptr, 1.0, ptr_of, columns, shifts_of, 0, CUTOFF)
         marked, _ = lists.mark(flat)
         return marked[10]
@@ -331,7 +331,7 @@ def test_what_a_captured_graph_has_to_be_given(
     with pytest.raises(ValueError, match="`capacity`: expected how many pairs there is room for while a CUDA graph"):
         listed(r, CUTOFF, h[0])
     with pytest.raises(ValueError, match="`alpha`: expected a number or a tensor while a CUDA graph .* got 2 numbers"):
-        given.splitting(_mode.Device, [ALPHA, 2 * ALPHA], r, 2)
+        _framework.Device.constants((ALPHA, 2 * ALPHA), r)
 
 
 @FAKE

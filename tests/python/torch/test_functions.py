@@ -256,17 +256,17 @@ def test_lists_may_change_in_place() -> None:
 
 @pytest.mark.host("on a device nothing is remembered of lists of others")
 def test_lists_are_forgotten() -> None:
-    from madelung.torch import _mode
+    from madelung.torch import _framework
 
     r, q, h, _ = charges_in_cells(1)
     x = tensors((r, q, h[0]))
-    before = len(_mode._known)
+    before = len(_framework._known)
     for _ in range(5):
         pairs, ptr, shifts = mt.neighbor_list(x[0], CUTOFF, x[2])
         mt.ewald_real_space(*x, ALPHA, neighbor_list=pairs, neighbor_ptr=ptr, neighbor_shifts=shifts)
-        assert len(_mode._known) == before + 1
+        assert len(_framework._known) == before + 1
         del pairs
-        assert len(_mode._known) == before
+        assert len(_framework._known) == before
 
 
 def test_inference_mode() -> None:

@@ -1,6 +1,6 @@
 //! Builder of ops.
 
-use super::declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OutputSpec, Step, Work};
+use super::declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OutputSpec, Step, Work, forward_order};
 use super::linear::Linear;
 use super::size::Size;
 use super::validate::{check_kind, check_order};
@@ -264,6 +264,7 @@ impl OpBuilder {
                 "one that another buffer has",
             ));
         }
+        op.forward = forward_order(&op.steps);
         op.check_stored()?;
         op.check_grids()?;
         op.check_saved_gradients()?;

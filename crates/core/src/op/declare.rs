@@ -208,8 +208,30 @@ pub struct Op {
     pub derivatives: [&'static str; 5],
     #[serde(skip)]
     pub(crate) steps: Vec<Step>,
+    /// Order of the steps in a forward pass: see [`forward_order`].
+    #[serde(skip)]
+    pub(super) forward: Vec<usize>,
     #[serde(skip)]
     pub(crate) explain: Option<Explain>,
+}
+
+/// Order of steps in which each follows those whose arrays it reads, and steps that do not depend on each other come last
+/// first. A backward pass that gives values too takes such steps in that order, so what several steps add to one array is
+/// added in one order by both passes, and has the same bits.
+pub(super) fn forward_order(steps: &[Step]) -> Vec<usize> {
+    let follows = |step: &Step, other: &Step| {
+        let mut shared = step.buffers.iter();
+        shared.any(|b| other.writes(*b) && step.reads(*b) || other.reads(*b) && step.writes(*b))
+    };
+    let mut order: Vec<usize> = Vec::with_capacity(steps.len());
+    while order.len() < steps.len() {
+        let ready = |s: &usize| {
+            !order.contains(s)
+                && (0..*s).all(|earlier| order.contains(&earlier) || !follows(&steps[*s], &steps[earlier]))
+        };
+        order.extend((0..steps.len()).rev().find(ready));
+    }
+    order
 }
 
 /// Explanation of a result that is not finite.
@@ -230,6 +252,7 @@ impl Op {
                 saved_gradients: vec![],
                 derivatives: ["F0", "F1", "F2", "G0", "G1"],
                 steps: vec![],
+                forward: vec![],
                 explain: None,
             },
             steps: vec![],

@@ -153,10 +153,10 @@ impl<'r, 'a> Run<'r, 'a> {
         self.call.op.args.len()..self.call.op.args.len() + self.call.op.outputs.len()
     }
 
-    /// F: every step in order.
+    /// F: every step, in the order of a forward pass.
     fn forward(&mut self, member: Member, wanted: Role) -> Result<Evaluated> {
         let op = self.call.op;
-        for s in 0..self.call.op.steps.len() {
+        for &s in &op.forward {
             // A step that no direction reaches has no derivatives: absent means zero.
             let member = if self.reaches(s, Role::FIRST.with(Role::SECOND)) { member } else { Member::Value };
             if member == Member::Value && self.call.written(s).all(|b| self.arrays.given(b, Role::VALUE)) {
@@ -233,13 +233,13 @@ impl<'r, 'a> Run<'r, 'a> {
         };
         let needed = self.call.needed(&self.arrays, gradient, value, active)?;
         let mut ran = vec![false; steps];
-        for (s, ran) in ran.iter_mut().enumerate() {
+        for &s in &op.forward {
             let member = if self.reaches(s, Role::FIRST) { value } else { Member::Value };
             let makes = |b: usize| member != Member::Value || !self.arrays.given(b, Role::VALUE);
             if self.call.written(s).any(|b| needed.contains(&b) && makes(b)) {
                 let values = request.values;
                 self.launch(s, member, &|b, r| !op.is_output(b) || (values && r == Role::VALUE))?;
-                *ran = true;
+                ran[s] = true;
             }
         }
         for s in (0..steps).rev() {
@@ -267,8 +267,8 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         let mut evaluated = Evaluated::default();
         if request.values {
-            for (s, _) in ran.iter().enumerate().filter(|(_, ran)| !**ran) {
-                self.launch(s, Member::Value, &|_, _| true)?;
+            for s in op.forward.iter().filter(|s| !ran[**s]) {
+                self.launch(*s, Member::Value, &|_, _| true)?;
             }
             evaluated.values = self.outputs().map(|b| self.take(b, Role::VALUE)).collect::<Result<_>>()?;
         }

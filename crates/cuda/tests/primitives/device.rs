@@ -142,9 +142,9 @@ pub(crate) fn same_each_time<C, R: PartialEq + Debug>(
     last.unwrap()
 }
 
-/// For calls that come to nothing.
+/// Calls while no other test counts its own, for those of which nothing is expected.
 #[track_caller]
-pub(crate) fn refusing(calls: impl Fn(&Queue)) {
+pub(crate) fn alone(calls: impl Fn(&Queue)) {
     let _turn = turn();
     calls(&queue());
 }

@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, bytes, refusing, same_each_time};
+use crate::device::{Buffer, StatusWord, alone, bytes, same_each_time};
 use crate::primitives::{eighths, mixed, reals};
 use crate::refused;
 use madelung_core::array::{Array, DType};
@@ -206,7 +206,7 @@ fn what_is_not_finite_is_raised() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    refusing(|queue| {
+    alone(|queue| {
         let n = Length::new(1);
         let to = |a, b| cast(queue, (a, 0), (b, 0), n, Status::IGNORED);
         refused(to(DType::F32, DType::I32), "to");

@@ -1,4 +1,4 @@
-use crate::device::{captured, queue, refusing, scratch};
+use crate::device::{alone, captured, scratch};
 use crate::refused;
 use madelung_core::array::DType;
 use madelung_core::backend::Waves;
@@ -6,7 +6,7 @@ use madelung_cuda::primitives::{Scratch, fft_scratch, real_fft};
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    refusing(|queue| {
+    alone(|queue| {
         let call = |dtype, mesh, values| {
             real_fft(queue, Waves::Kept, (dtype, values), mesh, 1, [0, 0], Scratch::EMPTY)
         };
@@ -25,6 +25,6 @@ fn plans_are_made_ahead_of_captures() {
     let call = |queue: &_| fft_scratch(queue, DType::F32, [9, 11, 2], 1).map(drop);
     let text = captured(call).unwrap_err().to_string();
     assert!(text.contains("[9, 11, 2]") && text.contains("before the capture"), "{text}");
-    call(&queue()).unwrap();
+    alone(|queue| call(queue).unwrap());
     captured(call).unwrap();
 }

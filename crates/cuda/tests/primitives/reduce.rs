@@ -1,4 +1,4 @@
-use crate::device::{Buffer, refusing, same_each_time, scratch};
+use crate::device::{Buffer, alone, same_each_time, scratch};
 use crate::primitives::{self, eighths, offsets, summed};
 use crate::refused;
 use madelung_core::array::DType;
@@ -84,7 +84,7 @@ fn partial_sums_go_to_their_places() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    refusing(|queue| {
+    alone(|queue| {
         let none = scratch(0).scratch();
         let all = |rows| Segments::All(Length::new(rows));
         let sum = |dtype, rows| segmented_sum(queue, dtype, 0, 1, all(rows), 0, none);

@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
+use crate::device::{Buffer, StatusWord, alone, same_each_time, scratch};
 use crate::primitives::{Number, Type, mixed};
 use crate::refused;
 use madelung_core::backend::Scan;
@@ -78,7 +78,7 @@ fn the_true_number_may_be_on_the_device() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    refusing(|queue| {
+    alone(|queue| {
         let status = StatusWord::new();
         let call = |counts, sums, n, room| {
             scan(queue, Scan::Inclusive, (counts, 0), (sums, 0), Length::new(n), status.status(), room)

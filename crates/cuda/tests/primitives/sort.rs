@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
+use crate::device::{Buffer, StatusWord, alone, same_each_time, scratch};
 use crate::primitives::{Number, Type, mixed};
 use crate::refused;
 use madelung_cuda::primitives::{Integer, Key, Length, segment_bounds, sort_by_key, sort_scratch};
@@ -58,7 +58,7 @@ pub(crate) fn bounds<K: Number, O: Copy + Default + PartialEq + std::fmt::Debug>
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    refusing(|queue| {
+    alone(|queue| {
         let none = scratch(0);
         let sort = |n, bits| sort_by_key(queue, Key::U32, 0, 0, Length::new(n), bits, none.scratch());
         refused(sort(5000, 8), "scratch");

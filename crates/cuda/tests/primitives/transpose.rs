@@ -1,4 +1,4 @@
-use crate::device::{Buffer, StatusWord, refusing, same_each_time, scratch};
+use crate::device::{Buffer, StatusWord, alone, same_each_time, scratch};
 use crate::primitives::mixed;
 use crate::refused;
 use madelung_core::runtime::Reason;
@@ -92,7 +92,7 @@ fn columns_out_of_range_are_raised() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    refusing(|queue| {
+    alone(|queue| {
         let list = |rows, columns, entries| List {
             starts: 0,
             ends: 0,

@@ -31,7 +31,7 @@ class Array:
     """An array in the memory of a CUDA device, in row-major order, whose elements never change.
 
     It goes to CuPy (`cupy.asarray`), Numba (`numba.cuda.as_cuda_array`), PyTorch (`torch.from_dlpack`), JAX
-    (`jax.dlpack.from_dlpack`) and other libraries that speak DLPack or reads `__cuda_array_interface__`, without a
+    (`jax.dlpack.from_dlpack`) and other libraries that speak DLPack or read `__cuda_array_interface__`, without a
     copy, and its memory stays as long as any of them has it. It was written in the order of a stream; both protocols
     let the taker's stream wait for that. Memory without an owner goes to later work of its stream, so a taker that
     works on another stream keeps the array until that stream is done with it.

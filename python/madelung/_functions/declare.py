@@ -1,0 +1,154 @@
+"""Declarations of public functions: parameters with their texts, and one body for all namespaces.
+
+A body takes a `Framework` and the arguments in the order of the declaration, those of a group as one tuple.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+Namespace = Literal["numpy", "torch", "jax", "cuda"]
+NAMESPACES: tuple[Namespace, ...] = ("numpy", "torch", "jax", "cuda")
+
+# Default of a parameter that every caller gives.
+REQUIRED: Any = inspect.Parameter.empty
+# Parameters behind it are given by keyword.
+KEYWORDS = "*"
+
+# Types of parameters: arrays of real numbers or integers, a number for each system, and so on.
+Kind = Literal["reals", "integers", "per_system", "number", "count", "flag", "axes", "word", "stream"]
+ARRAYS: tuple[Kind, ...] = ("reals", "integers", "per_system")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Documentation: sentences, and a supplement of some namespaces."""
+
+    common: str
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def of(self, namespace: Namespace) -> str:
+        """The text of a namespace."""
+        return f"{self.common} {self.notes.get(namespace, '')}".strip()
+
+
+def text(common: str, **notes: str) -> Text:
+    """A text, and what namespaces add to it."""
+    return Text(common, notes)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Parameter of public functions."""
+
+    name: str
+    kind: Kind
+    text: Text = Text("")
+    """Its line of the docstring. Empty: that of the parameter before."""
+    default: Any = REQUIRED
+    shape: tuple[int | str, ...] = ()
+    """Of an array of integers. Letters stand for any length."""
+    words: tuple[str, ...] = ()
+    without: tuple[Namespace, ...] = ()
+    """Namespaces that lack it: the body gets the default there."""
+
+    def but(self, **changes: Any) -> Parameter:
+        """The parameter with another default or text."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that a body takes as one tuple."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """Public function of every namespace."""
+
+    name: str
+    body: Callable[..., Any]
+    items: tuple[Parameter | Group | str, ...]
+    text: Text
+    returns: Text
+    raises: Text
+    result: str
+    """Type of the result; `Array` stands for the namespace's own."""
+    eager: bool
+    """Whether compiled graphs of PyTorch break at a call."""
+
+    def parameters(self, namespace: Namespace | None = None) -> Iterator[Parameter]:
+        """All parameters, or those that a namespace has."""
+        for item in self.items:
+            if not isinstance(item, str):
+                for p in item.parameters if isinstance(item, Group) else (item,):
+                    if namespace not in p.without:
+                        yield p
+
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return self.text.common.partition("\n")[0]
+
+    def docstring(self, namespace: Namespace, width: int) -> str:
+        """The docstring of a namespace, complete."""
+        parts = [self.text.common.strip()]
+        if namespace in self.text.notes:
+            parts.append(wrapped(self.text.notes[namespace], width))
+        parts.append("Args:\n" + "\n".join(self.described(namespace, width)))
+        for head, section in (("Returns", self.returns), ("Raises", self.raises)):
+            parts.append(f"{head}:\n" + wrapped(section.of(namespace), width, " " * 4))
+        return "\n\n".join(parts)
+
+    def described(self, namespace: Namespace, width: int) -> list[str]:
+        """A paragraph for each text; neighbours that share one share the paragraph."""
+        found: list[tuple[list[str], str]] = []
+        for p in self.parameters(namespace):
+            said = p.text.of(namespace)
+            if found and said in ("", found[-1][1]):
+                found[-1][0].append(p.name)
+            else:
+                found.append(([p.name], said))
+        return [wrapped(f"{', '.join(names)}: {said}", width, " " * 4, " " * 8) for names, said in found]
+
+
+def wrapped(said: str, width: int, first: str = "", then: str | None = None) -> str:
+    """Text in lines of at most `width` characters; its own ends of lines stay."""
+    fill = textwrap.TextWrapper(
+        width,
+        initial_indent=first,
+        subsequent_indent=first if then is None else then,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(map(fill.fill, said.split("\n")))
+
+
+# All public functions, by their names.
+FUNCTIONS: dict[str, Function] = {}
+
+Body = Callable[..., Any]
+
+
+def function(
+    *items: Parameter | Group | str,
+    returns: Text,
+    raises: Text,
+    notes: dict[str, str] | None = None,
+    result: str = "Any",
+    eager: bool = False,
+) -> Callable[[Body], Body]:
+    """Declares a function. The body's docstring is that of all namespaces; `notes` are supplements of some."""
+
+    def declared(body: Body) -> Body:
+        said = Text(inspect.cleandoc(body.__doc__ or ""), notes or {})
+        FUNCTIONS[body.__name__] = Function(body.__name__, body, items, said, returns, raises, result, eager)
+        return body
+
+    return declared

@@ -1,0 +1,281 @@
+"""Ewald sums: declarations and bodies of the public functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
+from madelung._functions.framework import Framework
+from madelung._functions.parameters import (
+    ACCURACY,
+    ALPHA,
+    BATCH_IDX,
+    CELL,
+    CHARGES,
+    CUTOFF,
+    ENERGIES,
+    ENERGY_ERRORS,
+    ERRORS,
+    K_CUTOFF,
+    LISTS,
+    MILLER,
+    OUTPUTS,
+    PBC,
+    POSITIONS,
+    STREAM,
+)
+from madelung._functions.results import EwaldParameters
+
+_SYSTEM = (POSITIONS, CHARGES, CELL)
+_DERIVATIVES = (
+    "Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials "
+    "once more"
+)
+
+
+@function(
+    *_SYSTEM,
+    ALPHA,
+    KEYWORDS,
+    LISTS,
+    CUTOFF,
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    returns=ENERGIES,
+    raises=ENERGY_ERRORS,
+)
+def ewald_real_space(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    lists: tuple[Any, ...],
+    cutoff: Any,
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
+    system = f.system(positions, charges, cell, batch_idx)
+    split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", cutoff)
+    pairs = _pairs(f, system, lists, reach)
+    return f.energies(
+        "ewald_real_space", system, (split,), (*pairs, check.UNBOUNDED if reach is None else reach), outputs
+    )
+
+
+@function(
+    *_SYSTEM,
+    ALPHA,
+    K_CUTOFF,
+    KEYWORDS,
+    MILLER,
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    returns=ENERGIES,
+    raises=ENERGY_ERRORS,
+)
+def ewald_reciprocal_space(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    k_cutoff: Any,
+    miller: tuple[Any, Any],
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
+
+    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
+    """
+    system = f.system(positions, charges, cell, batch_idx)
+    split, waves = f.per_system("alpha", alpha, system), _waves(f, system, cell, k_cutoff, miller)
+    return f.energies("ewald_reciprocal_space", system, (split,), waves, outputs)
+
+
+@function(
+    *_SYSTEM,
+    ALPHA.but(default=None),
+    KEYWORDS,
+    K_CUTOFF,
+    CUTOFF.but(text=text("radius of the real-space sum, in L; needed with a neighbour list.", jax="A Python number.")),
+    MILLER,
+    LISTS,
+    ACCURACY,
+    PBC,
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    notes={
+        "torch": _DERIVATIVES + '. With `energy_reduction="system"` the gradients are computed together with the '
+        "energies, so that a backward pass only scales them. In a compiled graph, lists, `alpha`, `cutoff` and Miller "
+        "indices are given: their sizes depend on values, and without them the graph breaks at this call.\n\nOf CUDA "
+        "tensors, arguments that are left out are made from values of the device: from the cell, and from charges for "
+        "`alpha` and the cutoffs, read once as long as they stay unchanged. While `torch.cuda.graph` captures, nothing "
+        "can be read, and a missing argument is an error.",
+        "jax": _DERIVATIVES + "; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` no size may depend "
+        "on a value: there the list (with its `neighbor_ptr`, see `neighbor_list` and `NeighborList`), `cutoff`, "
+        "`alpha` and `miller_indices` are given. Gradients outside of `jit` need none of that.",
+        "cuda": "With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is "
+        "waited for. Where `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads "
+        "them; without `miller_indices` it reads the cell.",
+    },
+    returns=ENERGIES,
+    raises=ENERGY_ERRORS,
+)
+def ewald_summation(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    k_cutoff: Any,
+    cutoff: Any,
+    miller: tuple[Any, Any],
+    lists: tuple[Any, ...],
+    accuracy: Any,
+    pbc: Any,
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
+
+    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
+    `accuracy` (see `estimate_ewald_parameters`).
+    """
+    if cutoff is None and (lists[0] is not None or lists[3] is not None):
+        check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
+    system = f.system(positions, charges, cell, batch_idx)
+    if pbc is not None:
+        f.untraced(_check_periodic, f, pbc, system)
+    open_waves = k_cutoff is None and miller[0] is None
+    if alpha is None or cutoff is None or open_waves:
+        rows = f.untraced(_parameters, f, system, alpha, cutoff, k_cutoff, accuracy)
+        cutoff = rows[0][1] if rows else 1.0
+        if alpha is None:
+            alpha = [row[0] for row in rows]
+        if open_waves:
+            k_cutoff = [row[2] for row in rows]
+    reach = f.distance("cutoff", cutoff)
+    pairs, waves = _pairs(f, system, lists, reach), _waves(f, system, cell, k_cutoff, miller)
+    split = f.per_system("alpha", alpha, system)
+    return f.energies("ewald_summation", system, (split,), (*pairs, reach, *waves), outputs)
+
+
+@function(
+    *_SYSTEM,
+    ACCURACY,
+    CUTOFF.but(text=text("radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.")),
+    KEYWORDS,
+    ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
+    K_CUTOFF.but(text=text("radius of the reciprocal sum, in radians per L, one for all systems or (B,).")),
+    BATCH_IDX,
+    notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
+    returns=text(
+        "Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the "
+        "cutoff, which all systems share.",
+        torch="They are tensors, on the positions' device.",
+        jax="They are arrays of NumPy.",
+        cuda="They are arrays of NumPy.",
+    ),
+    raises=ERRORS,
+    result="EwaldParameters",
+    eager=True,
+)
+def estimate_ewald_parameters(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    accuracy: Any,
+    cutoff: Any,
+    alpha: Any,
+    k_cutoff: Any,
+    batch_idx: Any,
+) -> EwaldParameters:
+    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
+    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
+    result, whatever is given.
+    """
+    system = f.system(positions, charges, cell, batch_idx)
+    rows = _parameters(f, system, alpha, cutoff, k_cutoff, accuracy)
+    if system.single:
+        return EwaldParameters(*rows[0])
+    split, reach, waves, error = np.array(rows).reshape(-1, 4).T.copy()
+    first = float(reach[0]) if len(reach) else float("nan")
+    return EwaldParameters(f.array(split, system), first, f.array(waves, system), f.array(error, system))
+
+
+@function(
+    CELL.but(text=text("(3, 3) or (B, 3, 3), rows are lattice vectors.", cuda="In the memory of a device; read.")),
+    K_CUTOFF.but(default=REQUIRED, text=text("in radians per L, one for all systems or (B,).")),
+    STREAM,
+    notes={"jax": "Not under `jit` itself."},
+    returns=text("`miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32."),
+    raises=text("TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero."),
+    result="tuple[Array, Array]",
+    eager=True,
+)
+def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any, Any]:
+    """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
+
+    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
+    little that the set may stay.
+    """
+    h = check.cells(f.value("cell", cell))
+    systems = len(h.reshape(-1, 3, 3))
+    indices, of = f.waves(cell, check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), systems), systems)
+    return f.copied(indices), f.copied(of)
+
+
+def _pairs(f: Framework, system: Any, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...]:
+    """The full list of a call: the caller's, or a new one."""
+    pairs = f.listed(system, lists)
+    if pairs is not None:
+        return pairs
+    if cutoff is None:
+        check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
+    return f.searched(system, cutoff)
+
+
+def _waves(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Miller indices and the system of each."""
+    indices, of = miller
+    if indices is None:
+        if of is not None:
+            check.refuse("miller_batch_idx", "it with `miller_indices`", "it without")
+        if k_cutoff is None:
+            check.refuse("k_cutoff", "the radius of the sum, as no `miller_indices` are given", "None")
+        each = check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), system.systems)
+        return f.waves(cell, each, system.systems)
+    if k_cutoff is not None:
+        check.refuse("k_cutoff", "it or `miller_indices`", "both")
+    indices = f.integers("miller_indices", indices, ("K", 3), system)
+    rows = indices.shape[0]
+    if of is not None:
+        return indices, f.integers("miller_batch_idx", of, (rows,), system)
+    if system.systems != 1:
+        check.refuse("miller_batch_idx", f"the system of each index, as there are {system.systems} systems", "None")
+    return indices, f.one_system(rows, system)
+
+
+def _check_periodic(f: Framework, pbc: Any, system: Any) -> None:
+    check.fully_periodic(f.value("pbc", pbc), system.systems)
+
+
+def _parameters(
+    f: Framework, system: Any, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
+) -> list[tuple[float, float, float, float]]:
+    """(alpha, cutoff, k_cutoff, predicted error) of each system."""
+    charges, split, waves = f.values(system), f.value("alpha", alpha), f.value("k_cutoff", k_cutoff)
+    return _native.ewald_parameters(charges, check.settings(charges.systems, split, cutoff, waves, accuracy))

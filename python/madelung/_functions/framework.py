@@ -1,0 +1,96 @@
+"""The part of a namespace that bodies of public functions call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from madelung import _arguments as check
+
+Result = TypeVar("Result")
+
+
+class System(Protocol):
+    """Charges, or uncharged atoms, of a call."""
+
+    @property
+    def systems(self) -> int:
+        """The number of systems."""
+        ...
+
+    @property
+    def single(self) -> bool:
+        """Whether the call is not batched: one cell (3, 3), and no `batch_idx`."""
+        ...
+
+
+class Framework(Protocol):
+    """Arrays of a framework as inputs of ops, and ops' results as results of functions."""
+
+    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> Any:
+        """A `System`."""
+        ...
+
+    def per_system(self, name: str, x: Any, system: Any) -> Any:
+        """A positive number for each system, (B,), of the positions' dtype: with derivatives where it has them."""
+        ...
+
+    def distance(self, name: str, x: Any) -> float | None:
+        """A positive number, or None."""
+        ...
+
+    def integers(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:
+        """An array of integers."""
+        ...
+
+    def one_system(self, rows: int, system: Any) -> Any:
+        """The batch index of so many rows of a single system: zeros."""
+        ...
+
+    def listed(self, system: Any, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Inputs of an op that make up the full list that the caller gives; None without one."""
+        ...
+
+    def searched(self, system: Any, cutoff: float) -> tuple[Any, ...]:
+        """Inputs of an op that make up a new full list of all pairs closer than a cutoff."""
+        ...
+
+    def waves(self, cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
+        """Miller indices up to a radius for each system, and the system of each."""
+        ...
+
+    def energies(
+        self, op: str, system: Any, reals: tuple[Any, ...], rest: tuple[Any, ...], outputs: tuple[Any, ...]
+    ) -> Any:
+        """The results of an op of energies, or of its twin `…_total` for those of systems.
+
+        Its inputs are those of the system (positions, charges, cell), `reals`, the strain, the batch, the prefactor and
+        `rest`.
+        """
+        ...
+
+    def neighbor_list(
+        self, positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: Any
+    ) -> tuple[Any, ...]:
+        """A neighbour list; `options` are those of `check.list_options`."""
+        ...
+
+    def values(self, system: Any) -> check.Charges:
+        """The charges as arrays of NumPy."""
+        ...
+
+    def value(self, name: str, x: Any) -> Any:
+        """An array as one of NumPy; anything else as it is."""
+        ...
+
+    def copied(self, x: Any) -> Any:
+        """An array that the caller may write to."""
+        ...
+
+    def array(self, values: Any, system: Any) -> Any:
+        """An array of float64 that is no input of an op, from one of NumPy."""
+        ...
+
+    def untraced(self, function: Callable[..., Result], *args: Any) -> Result:
+        """The result of a function that reads values, while a graph is traced too."""
+        ...

@@ -1,0 +1,147 @@
+"""Neighbour lists: declaration and body of the public function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from madelung import _arguments as check
+from madelung._functions.declare import KEYWORDS, Parameter, function, text
+from madelung._functions.framework import Framework
+from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, PBC, POSITIONS, STREAM
+
+
+@function(
+    POSITIONS.but(
+        text=text(
+            "(N, 3), float32 or float64, anywhere: they need not lie inside the cell.",
+            cuda="In the memory of a device.",
+        )
+    ),
+    Parameter("cutoff", "number", text("in the unit of the positions.", jax="A Python number.")),
+    CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.")),
+    PBC.but(
+        text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", cuda="An array of NumPy."),
+    ),
+    BATCH_IDX.but(
+        text=text(
+            "(N,), the system of each atom, sorted.",
+            jax="Under `jit` with a cell for each system.",
+            cuda="Without a cell for each system its last one is read.",
+        )
+    ),
+    Parameter("batch_ptr", "integers", text("(B+1,), where each system begins.", cuda="It is read."), None, ("B+1",)),
+    KEYWORDS,
+    Parameter(
+        "half_fill",
+        "flag",
+        text("every pair once (i < j, and of an atom's own images one of each two) instead of from both sides."),
+        False,
+    ),
+    Parameter(
+        "format",
+        "word",
+        text(
+            "which arrays are returned, see below.",
+            jax='With a capacity "coo" or "csr".',
+            cuda='A "matrix" is made on the host.',
+        ),
+        "coo",
+        words=("coo", "csr", "matrix"),
+    ),
+    Parameter(
+        "max_neighbors",
+        "count",
+        text(
+            "the most pairs that an atom may have, and the width of a matrix. None: as many as it has.",
+            torch="On a CUDA device it goes with `capacity` for a matrix alone, which has −1 everywhere (N + 1 where "
+            "that is the `fill_value`) if it does not fit.",
+            cuda="Makes the list on the host.",
+        ),
+        None,
+    ),
+    Parameter(
+        "capacity",
+        "count",
+        text(
+            "the most pairs that the list may have. None: as many as it has.",
+            jax="With one, arrays have that length.",
+            cuda="With one, arrays have that length, with N, and zero in images, behind the last pair, whose number is "
+            "the last of `neighbor_ptr`. A list of more has no pair at all; `madelung.check_device` raises that, and "
+            "every function that is given the list makes NaN of it.",
+        ),
+        None,
+    ),
+    Parameter("fill_value", "count", text("the entry behind the neighbours of a row of a matrix. None: N."), None),
+    Parameter(
+        "return_distances",
+        "flag",
+        text("whether |r_ij| and r_ij of each pair are returned, zero in the padding."),
+        False,
+    ),
+    Parameter("return_vectors", "flag", default=False),
+    Parameter(
+        "method",
+        "word",
+        text("None chooses by the size of the system.", cuda="There is one on a device, and the list is the same."),
+        None,
+        words=("cell_list", "brute_force"),
+    ),
+    STREAM,
+    notes={
+        "torch": "Distances and vectors are differentiable twice in positions and cell; which pairs there are is not. "
+        "The number of pairs depends on values, so a compiled graph breaks here (an error with `fullgraph=True` and "
+        "in exported graphs): make the list outside of it.\n\nCUDA tensors are searched on their device. Without "
+        "`capacity` the number of pairs is read from it. With one, nothing is read or waited for, and "
+        "`torch.cuda.graph` can capture the call: the tensors have room for `capacity` pairs, with N behind the last "
+        "one (and zero in shifts, distances and vectors) and true offsets, and a list that does not fit is an error "
+        "of `madelung.check_device` in the functions that read it.",
+        "jax": "Distances and vectors are differentiable twice in positions and cell; which pairs there are is "
+        "not.\n\nSizes of arrays may not depend on values under `jit` (and `vmap`, `scan`, `shard_map`). There "
+        "`capacity` is the number of pairs that the list has room for, and the arrays have that length, filled up "
+        "with N (images and distances with zero); `neighbor_ptr` and `num_pairs` say how many pairs there are. Where "
+        "they are more than fit, `overflow` is True and the list holds none: every function that is given it returns "
+        "NaN. Make a larger one then.",
+        "cuda": "The list is made on the device, for images up to 500 boxes away along the first axis and 1000 along "
+        "the others. Without a capacity the call waits once, for the number of pairs; with one it waits for nothing.",
+    },
+    returns=text(
+        'For "coo": `neighbor_list` (2, P), `neighbor_ptr` (N+1,), `neighbor_shifts` (P, 3);\n'
+        'for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);\n'
+        'for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);\n'
+        "all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.",
+        jax="Then, with a capacity (which is P), `num_pairs` () int32 and `overflow` () bool.",
+    ),
+    raises=text(
+        f"{ERRORS.common} ValueError also where the list does not fit `max_neighbors` or `capacity`: the message has "
+        "the size that is needed. A list is never cut short.",
+        **ERRORS.notes,
+    ),
+    result="tuple[Array, ...]",
+    eager=True,
+)
+def neighbor_list(
+    f: Framework,
+    positions: Any,
+    cutoff: Any,
+    cell: Any,
+    pbc: Any,
+    batch_idx: Any,
+    batch_ptr: Any,
+    half_fill: Any,
+    format: Any,
+    max_neighbors: Any,
+    capacity: Any,
+    fill_value: Any,
+    return_distances: Any,
+    return_vectors: Any,
+    method: Any,
+) -> tuple[Any, ...]:
+    """All pairs of atoms and images closer than `cutoff` (strictly).
+
+    The cell may have any shape and handedness and may be smaller than the cutoff. Rows are ordered by i, then j, then
+    S, and the list depends neither on the method nor on the number of threads.
+    """
+    options = check.list_options(
+        half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors
+    )
+    return f.neighbor_list(positions, cutoff, cell, pbc, batch_idx, batch_ptr, options)

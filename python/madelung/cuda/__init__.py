@@ -1,0 +1,97 @@
+"""Neighbour lists and Ewald sums of arrays in the memory of an NVIDIA GPU, from any library.
+
+The functions of `madelung.numpy` for CuPy, Numba, PyTorch, JAX, and other libraries that speak DLPack or have a
+`__cuda_array_interface__`, without PyTorch or JAX being there. Units, signs and words are those of `madelung.numpy`;
+results are `Array`s, which those libraries take without a copy.
+
+`positions` say on which device a call runs, whichever is current. Every other array lies there too, or is one that
+NumPy takes and is copied there, for which the host waits. Arrays are in row-major order, of float32 or float64 as the
+positions, and of int32 or int64.
+
+A call is put on `stream` and waits for nothing but where its documentation says so. The stream waits for those that the
+arrays were written on; what is written to them later has to be on one of these streams, or behind a synchronisation.
+Errors that only values show (two charges on one point, a list that has passed its capacity) make results NaN or
+infinite, and `madelung.check_device` raises them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._functions.results import EwaldParameters
+from madelung._schema import GRADIENT, VALUE
+from madelung.cuda._arrays import Array, arrays_of, asarray
+from madelung.cuda._functions import (
+    estimate_ewald_parameters,
+    ewald_real_space,
+    ewald_reciprocal_space,
+    ewald_summation,
+    generate_miller_indices,
+    neighbor_list,
+)
+from madelung.cuda._ops import OPS
+
+__all__ = [
+    "Array",
+    "EwaldParameters",
+    "asarray",
+    "call",
+    "estimate_ewald_parameters",
+    "ewald_real_space",
+    "ewald_reciprocal_space",
+    "ewald_summation",
+    "generate_miller_indices",
+    "neighbor_list",
+    "release_memory",
+]
+
+
+def call(name: str, *inputs: Any, cotangents: Any = None, stream: Any = None) -> tuple[Array | None, ...]:
+    """Any op of `madelung.ops()`, by its name, with arrays of a device and numbers as its inputs, in their order.
+
+    A structured argument is several inputs: a batch the system of each row; a list of pairs its offsets, columns,
+    images and kind (0 full, 1 half, 2 directed); numbers that no array says follow. Nothing is waited for.
+
+    Args:
+        name: such as "pair_vectors".
+        inputs: arrays are in the memory of one device.
+        cotangents: one array, or None for zero, for each output.
+        stream: as for `ewald_summation`.
+
+    Returns:
+        The outputs; with cotangents the gradients by all differentiable arguments in their place.
+
+    Raises:
+        TypeError, ValueError: For an op that there is not, and inputs that are not its own.
+    """
+    op = OPS.get(name) if isinstance(name, str) else None
+    if op is None:
+        check.refuse("name", "one of " + ", ".join(OPS), check.described(name))
+    if len(inputs) != len(op.inputs):
+        expected = ", ".join(i.name for i in op.inputs)
+        check.refuse("inputs", f"{len(op.inputs)} of them ({expected})", len(inputs))
+    extra = [] if cotangents is None else list(cotangents)
+    if cotangents is not None and len(extra) != len(op.outputs):
+        check.refuse("cotangents", f"{len(op.outputs)}, one for each output", len(extra))
+    given = {op.inputs[n].name: inputs[n] for n in op.tensors}
+    for output, x in zip(op.outputs, extra):
+        if x is not None:
+            given[f"cotangent of {output['name']}"] = x
+    arrays, on = arrays_of(given, stream)
+    flat = [arrays[i.name] if i.type == "tensor" else _number(i.name, i.type, x) for i, x in zip(op.inputs, inputs)]
+    if cotangents is None:
+        return tuple(op.run(VALUE, flat, on))
+    weights = [arrays.get(f"cotangent of {output['name']}") for output in op.outputs]
+    every = (1 << len(op.reals)) - 1
+    return tuple(op.run(GRADIENT, flat, on, [*weights, *[None] * len(op.saves)], every))
+
+
+def release_memory() -> None:
+    """Gives the memory that arrays and calls have left back to the driver, which waits for the devices."""
+    _native.release_device_memory()
+
+
+def _number(name: str, kind: str, x: Any) -> float | int:
+    return check.integer(name, x) if kind == "int" else check.number(name, x)

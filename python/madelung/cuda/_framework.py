@@ -1,0 +1,182 @@
+"""Arrays of CUDA devices behind the public functions: shapes and dtypes checked, arrays of the host copied there.
+
+Values are not read unless a docstring says so: the ops check them on the device, and errors wait for
+`madelung.check_device`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._schema import CHECKED, FULL
+from madelung.cuda import _neighbors
+from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given, part
+from madelung.cuda._ops import OPS
+from madelung.cuda._stream import Stream
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Charges of a call."""
+
+    positions: Array
+    charges: Array
+    cell: Array
+    """(B, 3, 3)"""
+    batch_idx: Array
+    systems: int
+    single: bool
+    given: tuple[Any, ...]
+    """Positions, charges, cell and batch index as they came."""
+
+
+class Cuda(Stream):
+    """The framework of a call of `madelung.cuda`: see `madelung._functions.framework.Framework`."""
+
+    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+        """See `Framework`."""
+        r = self.reals("positions", positions, ("N", 3))
+        q = self.reals("charges", charges, (len(r),), r)
+        h = self.cells(cell, r)
+        idx, systems = self.systems_of(batch_idx, len(r), len(h) if h.ndim == 3 else None)
+        if h.size != 9 * systems:
+            # One for all of them.
+            each = self.uploaded(np.repeat(h.numpy()[None], systems, axis=0))
+        else:
+            each = part(h, 0, (systems, 3, 3))
+        given = (positions, charges, cell, batch_idx)
+        return System(r, q, each, idx, systems, h.ndim == 2 and batch_idx is None, given)
+
+    @staticmethod
+    def per_system(name: str, x: Any, system: System) -> Any:
+        """See `Framework`; numbers of the host are copied to the device when the op is called."""
+        dtype = system.positions.dtype
+        if isinstance(x, Array):
+            if x.dtype != dtype:
+                check.refuse(name, f"{dtype}, as the positions", x.dtype, TypeError)
+            if x.shape != (system.systems,) and not (system.systems == 1 and x.shape == ()):
+                check.refuse(name, f"shape ({system.systems},), one for each system", x.shape)
+            return part(x, 0, (system.systems,))
+        return check.per_system(name, x, system.systems)
+
+    @staticmethod
+    def distance(name: str, x: Any) -> float | None:
+        """See `Framework`."""
+        return None if x is None else check.positive(name, x)
+
+    def one_system(self, rows: int, system: System) -> Array:
+        """See `Framework`."""
+        return self.filled((rows,), np.int32, 0.0)
+
+    def listed(self, system: System, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """See `Framework`; lists that are not full, or without offsets, are made so on the host."""
+        atoms = len(system.positions)
+        there = [x is not None for x in lists[:5]]
+        if there == [True, True, True, False, False] and lists[5] is None and lists[6] is False:
+            pairs = self.integers("neighbor_list", lists[0], (2, "P"))
+            count = pairs.shape[1]
+            shifts = self.integers("neighbor_shifts", lists[2], (count, 3))
+            ptr = self.integers("neighbor_ptr", lists[1], (atoms + 1,))
+            return ptr, part(pairs, count, (count,)), shifts, FULL
+        found = check.neighbors(atoms, *(self.value("", x) for x in lists[:5]), *lists[5:])
+        if found is None:
+            return None
+        return (*map(self.uploaded, _native.full_list(found, atoms)), FULL)
+
+    def searched(self, system: System, cutoff: float) -> tuple[Any, ...]:
+        """See `Framework`; waits for the number of pairs."""
+        frame = _neighbors.Frame(
+            system.positions, system.cell, (True, True, True), None, system.batch_idx, system.systems
+        )
+        pairs, ptr, shifts = frame.searched(cutoff, False, None, self.stream)
+        count = pairs.shape[1]
+        return ptr, part(pairs, count, (count,)), shifts, FULL + CHECKED
+
+    def waves(self, cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Array, Array]:
+        """See `Framework`; reads the cell."""
+        h = np.require(check.cells(self.value("cell", cell)), np.float64, ["C", "A"])
+        # The stream too, whose memory the arrays lie in.
+        key = (h.tobytes(), tuple(k_cutoff), systems, self.stream.device, self.stream.id)
+        with _LOCK:
+            found = _WAVES.get(key)
+        if found is None:
+            indices, of = check.miller_indices(h, k_cutoff, systems)
+            found = self.uploaded(indices), self.uploaded(of)
+            with _LOCK:
+                while len(_WAVES) >= _MOST_WAVES:
+                    del _WAVES[next(iter(_WAVES))]
+                _WAVES[key] = found
+        return found
+
+    def energies(self, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
+        """See `Framework`."""
+        wanted = check.outputs(outputs)
+        of = OPS[f"{op}_total" if wanted.per_system else op]
+        dtype, shape = system.positions.dtype, (system.systems,)
+
+        def real(x: Any) -> Array:
+            if isinstance(x, Array):
+                return x
+            return self.filled(shape, dtype, x[0]) if len(set(x)) == 1 else self.uploaded(np.array(x, dtype))
+
+        batch = (self.filled((0,), dtype, 0.0), system.batch_idx, wanted.prefactor)
+        flat = (system.positions, system.charges, system.cell, *map(real, reals), *batch, *rest)
+        results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, self.stream, (), *bits))
+        if wanted.virial and system.single:
+            results[-1] = part(results[-1], 0, (3, 3))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def neighbor_list(self, *given: Any) -> tuple[Array, ...]:
+        """See `Framework`."""
+        return _neighbors.neighbor_list(self, *given)
+
+    def values(self, system: System) -> check.Charges:
+        """See `Framework`; waits."""
+        return check.charged(*(self.value("", x) for x in system.given))
+
+    @staticmethod
+    def value(name: str, x: Any) -> Any:
+        """See `Framework`; waits for an array of the device."""
+        return x.numpy() if isinstance(x, Array) else x
+
+    @staticmethod
+    def copied(x: Array) -> Array:
+        """See `Framework`; elements of arrays never change."""
+        return x
+
+    @staticmethod
+    def array(values: Any, system: System) -> Any:
+        """See `Framework`; stays on the host."""
+        return values
+
+    @staticmethod
+    def untraced(function: Callable[..., Result], *args: Any) -> Result:
+        """See `Framework`."""
+        return function(*args)
+
+
+# Most runs ask for one cell again and again. The key has the cell's value.
+_WAVES: dict[Any, tuple[Array, Array]] = {}
+_MOST_WAVES = 8
+_LOCK = threading.Lock()
+
+
+def opened(stream: Any, **given: Any) -> tuple[Any, ...]:
+    """The framework of a call on a stream, and its arguments, those in the memory of a device as `Array`s.
+
+    The first of them lies on the device where the call runs.
+    """
+    name, first = next(iter(given.items()))
+    if not is_given(first):
+        check.refuse(name, ON_DEVICE, check.described(first), TypeError)
+    arrays, on = arrays_of({name: x for name, x in given.items() if is_given(x)}, stream)
+    return (Cuda(on), *(arrays.get(name, x) for name, x in given.items()))

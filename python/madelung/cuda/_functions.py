@@ -1,0 +1,564 @@
+"""Functions of arrays in the memory of CUDA devices: written by `tools/functions.py` from `madelung._functions`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from madelung._functions import ewald, neighbors
+from madelung._functions.results import EwaldParameters
+from madelung.cuda._arrays import Array
+from madelung.cuda._framework import opened
+
+__all__ = [
+    "estimate_ewald_parameters",
+    "ewald_real_space",
+    "ewald_reciprocal_space",
+    "ewald_summation",
+    "generate_miller_indices",
+    "neighbor_list",
+]
+
+
+def ewald_real_space(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    *,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    cutoff: float | None = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Any:
+    """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        alpha=alpha,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return ewald.ewald_real_space(
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        (
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        cutoff,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def ewald_reciprocal_space(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    k_cutoff: Any = None,
+    *,
+    miller_indices: Any = None,
+    miller_batch_idx: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Any:
+    """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
+
+    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). The cell is then read,
+            for which the call waits.
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        miller_indices,
+        miller_batch_idx,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        alpha=alpha,
+        k_cutoff=k_cutoff,
+        miller_indices=miller_indices,
+        miller_batch_idx=miller_batch_idx,
+        batch_idx=batch_idx,
+    )
+    return ewald.ewald_reciprocal_space(
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def ewald_summation(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any = None,
+    *,
+    k_cutoff: Any = None,
+    cutoff: float | None = None,
+    miller_indices: Any = None,
+    miller_batch_idx: Any = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    accuracy: float = 1e-6,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Any:
+    """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
+
+    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
+    `accuracy` (see `estimate_ewald_parameters`).
+
+    With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is waited for. Where
+    `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads them; without
+    `miller_indices` it reads the cell.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). The cell is then read,
+            for which the call waits.
+        cutoff: radius of the real-space sum, in L; needed with a neighbour list.
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        pbc: (3,) or (B, 3) of bool; must be True everywhere. An array of NumPy.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        miller_indices,
+        miller_batch_idx,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        alpha=alpha,
+        k_cutoff=k_cutoff,
+        miller_indices=miller_indices,
+        miller_batch_idx=miller_batch_idx,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return ewald.ewald_summation(
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        (
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        accuracy,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def estimate_ewald_parameters(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    accuracy: float = 1e-6,
+    cutoff: float | None = None,
+    *,
+    alpha: Any = None,
+    k_cutoff: Any = None,
+    batch_idx: Any = None,
+) -> EwaldParameters:
+    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
+    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
+    result, whatever is given.
+
+    Arrays on a device are read, for which the call waits.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        cutoff: radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.
+        alpha: splitting parameter in 1/L, one for all systems or (B,).
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+
+    Returns:
+        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the
+        cutoff, which all systems share. They are arrays of NumPy.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        batch_idx,
+    ) = opened(
+        None,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        alpha=alpha,
+        k_cutoff=k_cutoff,
+        batch_idx=batch_idx,
+    )
+    return ewald.estimate_ewald_parameters(
+        f,
+        positions,
+        charges,
+        cell,
+        accuracy,
+        cutoff,
+        alpha,
+        k_cutoff,
+        batch_idx,
+    )
+
+
+def generate_miller_indices(
+    cell: Any,
+    k_cutoff: Any,
+    stream: Any = None,
+) -> tuple[Array, Array]:
+    """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
+
+    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
+    little that the set may stay.
+
+    Args:
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. In the memory of a device; read.
+        k_cutoff: in radians per L, one for all systems or (B,).
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.
+
+    Raises:
+        TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero.
+    """
+    (
+        f,
+        cell,
+        k_cutoff,
+    ) = opened(
+        stream,
+        cell=cell,
+        k_cutoff=k_cutoff,
+    )
+    return ewald.generate_miller_indices(
+        f,
+        cell,
+        k_cutoff,
+    )
+
+
+def neighbor_list(
+    positions: Any,
+    cutoff: float,
+    cell: Any = None,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    batch_ptr: Any = None,
+    *,
+    half_fill: bool = False,
+    format: Literal["coo", "csr", "matrix"] = "coo",
+    max_neighbors: int | None = None,
+    capacity: int | None = None,
+    fill_value: int | None = None,
+    return_distances: bool = False,
+    return_vectors: bool = False,
+    method: Literal["cell_list", "brute_force"] | None = None,
+    stream: Any = None,
+) -> tuple[Array, ...]:
+    """All pairs of atoms and images closer than `cutoff` (strictly).
+
+    The cell may have any shape and handedness and may be smaller than the cutoff. Rows are ordered by i, then j, then
+    S, and the list depends neither on the method nor on the number of threads.
+
+    The list is made on the device, for images up to 500 boxes away along the first axis and 1000 along the others.
+    Without a capacity the call waits once, for the number of pairs; with one it waits for nothing.
+
+    Args:
+        positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell. In the memory of a device.
+        cutoff: in the unit of the positions.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. An array of NumPy.
+        batch_idx: (N,), the system of each atom, sorted. Without a cell for each system its last one is read.
+        batch_ptr: (B+1,), where each system begins. It is read.
+        half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
+        format: which arrays are returned, see below. A "matrix" is made on the host.
+        max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has. Makes
+            the list on the host.
+        capacity: the most pairs that the list may have. None: as many as it has. With one, arrays have that length,
+            with N, and zero in images, behind the last pair, whose number is the last of `neighbor_ptr`. A list of more
+            has no pair at all; `madelung.check_device` raises that, and every function that is given the list makes NaN
+            of it.
+        fill_value: the entry behind the neighbours of a row of a matrix. None: N.
+        return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
+        method: None chooses by the size of the system. There is one on a device, and the list is the same.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        For "coo": `neighbor_list` (2, P), `neighbor_ptr` (N+1,), `neighbor_shifts` (P, 3);
+        for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);
+        for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);
+        all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
+        the list does not fit `max_neighbors` or `capacity`: the message has the size that is needed. A list is never
+        cut short.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        cell,
+        batch_idx,
+        batch_ptr,
+    ) = opened(
+        stream,
+        positions=positions,
+        cell=cell,
+        batch_idx=batch_idx,
+        batch_ptr=batch_ptr,
+    )
+    return neighbors.neighbor_list(
+        f,
+        positions,
+        cutoff,
+        cell,
+        pbc,
+        batch_idx,
+        batch_ptr,
+        half_fill,
+        format,
+        max_neighbors,
+        capacity,
+        fill_value,
+        return_distances,
+        return_vectors,
+        method,
+    )

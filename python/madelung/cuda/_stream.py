@@ -1,0 +1,69 @@
+"""A stream, and arrays that are checked, made or copied on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung.cuda._arrays import Array, filled, part, uploaded
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
+
+
+class Stream:
+    """The stream of a call."""
+
+    def __init__(self, stream: _native.DeviceStream) -> None:
+        self.stream = stream
+
+    def uploaded(self, x: Any) -> Array:
+        """A copy of an array of NumPy."""
+        return uploaded(x, self.stream)
+
+    def filled(self, shape: tuple[int, ...], dtype: Any, value: float) -> Array:
+        """An array of one value."""
+        return filled(shape, dtype, value, self.stream)
+
+    def reals(self, name: str, x: Any, shape: tuple[int | str, ...], like: Array | None = None) -> Array:
+        """A float32 or float64 array, of the dtype of `like` where that is given."""
+        if not isinstance(x, Array):
+            return self.uploaded(check.reals(name, x, shape, like))
+        if x.dtype not in _FLOATS:
+            check.refuse(name, "float32 or float64", x.dtype, TypeError)
+        if like is not None and x.dtype != like.dtype:
+            check.refuse(name, f"{like.dtype}, as the positions", x.dtype, TypeError)
+        check.fits(name, x, shape)
+        return x
+
+    def integers(self, name: str, x: Any, shape: Sequence[int | str], system: Any = None) -> Array:
+        """An array of int32 or int64."""
+        if not isinstance(x, Array):
+            return self.uploaded(check.integers(name, x, shape))
+        if x.dtype not in _INTEGERS:
+            check.refuse(name, "integers", x.dtype, TypeError)
+        check.fits(name, x, shape)
+        return x
+
+    def cells(self, cell: Any, like: Array) -> Array:
+        """Lattice vectors (3, 3) or (B, 3, 3)."""
+        if not isinstance(cell, Array):
+            return self.uploaded(check.cells(cell, like))
+        if cell.ndim not in (2, 3):
+            check.refuse("cell", "shape (3, 3) or (B, 3, 3)", cell.shape)
+        return self.reals("cell", cell, (3, 3) if cell.ndim == 2 else ("B", 3, 3), like)
+
+    def systems_of(self, batch_idx: Any, atoms: int, systems: int | None) -> tuple[Array, int]:
+        """The system of each atom, and how many there are. Where nothing says how many, the last index is read."""
+        if batch_idx is None:
+            if systems not in (None, 1):
+                check.refuse("batch_idx", f"the system of each atom, as there are {systems} cells", "None")
+            return self.filled((atoms,), np.int32, 0.0), 1
+        idx = self.integers("batch_idx", batch_idx, (atoms,))
+        if systems is None:
+            systems = int(part(idx, atoms - 1, (1,)).numpy()[0]) + 1 if atoms else 0
+        return idx, systems

@@ -1,0 +1,174 @@
+"""Arrays of JAX behind the public functions: a traced array has no value, unless it is traced for derivatives alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._schema import FULL
+from madelung.jax import _inputs as given
+from madelung.jax import _neighbors
+from madelung.jax._energies import energies
+
+Result = TypeVar("Result")
+
+
+class System:
+    """Charges of a call: shapes and dtypes checked, and values where there are."""
+
+    def __init__(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> None:
+        self.positions = r = given.reals("positions", positions, ("N", 3))
+        self.charges = given.reals("charges", charges, (len(r),), r)
+        self.cell = h = given.cells(cell, r)
+        self.idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))
+        self.single = h.ndim == 2 and batch_idx is None
+        # On a device the op checks values, and records errors: `madelung.check_device`.
+        if not given.is_traced(r, charges, h, self.idx) and not given.is_remote(r, charges, h, self.idx):
+            self.values()
+        if h.ndim == 3:
+            self.systems = len(h)
+            if self.idx is None and self.systems != 1:
+                check.refuse("batch_idx", f"the system of each atom, as there are {self.systems} cells", "None")
+        elif self.idx is None:
+            self.systems = 1
+        elif given.is_traced(self.idx):
+            check.refuse("cell", "one for each system, (B, 3, 3), under `jit` with `batch_idx`", "one for all of them")
+        else:
+            last = given.value("batch_idx", self.idx[-1:])
+            self.systems = int(last[0]) + 1 if len(last) else 0
+
+    def values(self) -> check.Charges:
+        """The charges as NumPy arrays, values checked."""
+        arrays = {"positions": self.positions, "charges": self.charges, "cell": self.cell, "batch_idx": self.idx}
+        return check.charged(*(given.value(name, x) for name, x in arrays.items()))
+
+
+class Jax:
+    """The framework of `madelung.jax`: see `madelung._functions.framework.Framework`."""
+
+    system = System
+
+    @staticmethod
+    def per_system(name: str, x: Any, system: System) -> Any:
+        """See `Framework`."""
+        return given.per_system(name, x, system.positions, system.systems)
+
+    @staticmethod
+    def distance(name: str, x: Any) -> float | None:
+        """See `Framework`."""
+        return None if x is None else given.static(name, x)
+
+    @staticmethod
+    def integers(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
+        """See `Framework`."""
+        return given.integers(name, x, shape)
+
+    @staticmethod
+    def one_system(rows: int, system: System) -> Any:
+        """See `Framework`."""
+        return jnp.zeros(rows, jnp.int32)
+
+    @staticmethod
+    def listed(system: System, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """See `Framework`."""
+        atoms = len(system.positions)
+        pairs, ptr, shifts, matrix, matrix_shifts, fill, half = lists
+        plain = matrix is None and matrix_shifts is None and fill is None and half is False
+        if plain and all(x is not None for x in (pairs, ptr, shifts)):
+            pairs = given.integers("neighbor_list", pairs, (2, "P"))
+            ptr = given.integers("neighbor_ptr", ptr, (atoms + 1,))
+            shifts = given.integers("neighbor_shifts", shifts, (pairs.shape[1], 3))
+            if not given.is_traced(pairs, ptr) and not given.is_remote(pairs, ptr):
+                _check_rows(given.value("neighbor_list", pairs)[0], given.value("neighbor_ptr", ptr))
+            return ptr, pairs[1], shifts, FULL
+        if given.is_traced(*lists[:5]):
+            expected = (
+                "a full list with `neighbor_ptr` and `neighbor_shifts`, as `neighbor_list` returns it, under `jit`"
+            )
+            check.refuse("neighbor_list", expected, "another form")
+        found = check.neighbors(atoms, *(given.value("neighbor_list", x) for x in lists[:5]), fill, half)
+        return None if found is None else (*map(jnp.asarray, _native.full_list(found, atoms)), FULL)
+
+    @staticmethod
+    def searched(system: System, cutoff: float) -> tuple[Any, ...]:
+        """See `Framework`; not under `jit`."""
+        return (*map(jnp.asarray, check.searched(system.values(), cutoff)), FULL)
+
+    @staticmethod
+    def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
+        """See `Framework`; not under `jit`."""
+        h = check.cells(given.value("cell", given.cells(cell, None)))
+        # The cell is a part of the key by its value.
+        found = _waves(np.require(h, np.float64, ["C", "A"]).tobytes(), tuple(k_cutoff), systems)
+        return given.beside(cell, found)
+
+    @staticmethod
+    def energies(op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
+        """See `Framework`."""
+        if isinstance(outputs[0], jax.core.Tracer):
+            check.refuse("prefactor", "a number that is known when the function is traced", "a traced array")
+        wanted = check.outputs(outputs)
+        r = system.positions
+        idx = jnp.zeros(len(r), jnp.int32) if system.idx is None else system.idx
+        h = jnp.broadcast_to(system.cell, (system.systems, 3, 3))
+        batch = (jnp.zeros(0, r.dtype), idx, wanted.prefactor)
+        flat = (r, system.charges, h, *reals, *batch, *rest)
+        results = energies(f"{op}_total" if wanted.per_system else op, flat, wanted)
+        if wanted.virial and system.single:
+            results[-1] = results[-1][0]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    neighbor_list = staticmethod(_neighbors.neighbor_list)
+
+    @staticmethod
+    def values(system: System) -> check.Charges:
+        """See `Framework`."""
+        return system.values()
+
+    @staticmethod
+    def value(name: str, x: Any) -> Any:
+        """See `Framework`."""
+        return given.value(name, x) if isinstance(x, jax.Array) else x
+
+    @staticmethod
+    def copied(x: Any) -> Any:
+        """See `Framework`; arrays never change."""
+        return x
+
+    @staticmethod
+    def array(values: Any, system: System) -> Any:
+        """See `Framework`; stays one of NumPy, since float64 may be off."""
+        return values
+
+    @staticmethod
+    def untraced(function: Callable[..., Result], *args: Any) -> Result:
+        """See `Framework`."""
+        return function(*args)
+
+
+def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:
+    """Checks that the first row of a list agrees with its offsets; the op finds other errors of either."""
+    needed, counts = int(ptr[-1]), np.diff(ptr)
+    if needed > len(rows):
+        expected = f"room for {needed} pairs (`capacity`), which is what `neighbor_ptr` says"
+        check.refuse("neighbor_list", expected, len(rows))
+    if ptr[0] != 0 or (counts < 0).any():
+        return
+    wrong = np.flatnonzero(rows[:needed] != np.repeat(np.arange(len(counts)), counts))
+    if len(wrong):
+        at = int(wrong[0])
+        expected = f"atom {np.searchsorted(ptr, at, side='right') - 1} in pair {at}, as `neighbor_ptr` says"
+        check.refuse("neighbor_list", expected, f"atom {rows[at]}")
+
+
+# Most runs ask for one cell again and again.
+@lru_cache(maxsize=8)
+def _waves(cells: bytes, k_cutoff: tuple[float, ...], systems: int) -> tuple[np.ndarray, np.ndarray]:
+    return check.miller_indices(np.frombuffer(cells).copy(), k_cutoff, systems)

@@ -1,0 +1,117 @@
+"""Arrays of NumPy behind the public functions: checked when they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._schema import FULL
+from madelung.numpy._ops import OPS
+
+Result = TypeVar("Result")
+
+
+class Numpy:
+    """The framework of `madelung.numpy`: see `madelung._functions.framework.Framework`."""
+
+    system = staticmethod(check.charged)
+
+    @staticmethod
+    def per_system(name: str, x: Any, system: check.Charges) -> Any:
+        """See `Framework`."""
+        values = np.array(check.per_system(name, x, system.systems), system.positions.dtype)
+        return np.ascontiguousarray(np.broadcast_to(values, system.systems))
+
+    @staticmethod
+    def distance(name: str, x: Any) -> float | None:
+        """See `Framework`."""
+        return None if x is None else check.positive(name, x)
+
+    @staticmethod
+    def integers(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
+        """See `Framework`."""
+        return check.integers(name, x, shape)
+
+    @staticmethod
+    def one_system(rows: int, system: check.Charges) -> Any:
+        """See `Framework`."""
+        return np.zeros(rows, np.int32)
+
+    @staticmethod
+    def listed(system: check.Charges, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """See `Framework`."""
+        atoms = len(system.positions)
+        found = check.neighbors(atoms, *lists)
+        return None if found is None else (_native.given_pairs(found, atoms), None, None, FULL)
+
+    @staticmethod
+    def searched(system: check.Charges, cutoff: float) -> tuple[Any, ...]:
+        """See `Framework`."""
+        return _native.found_pairs(system, cutoff), None, None, FULL
+
+    @staticmethod
+    def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
+        """See `Framework`."""
+        return check.miller_indices(check.cells(cell), k_cutoff, systems)
+
+    @staticmethod
+    def energies(op: str, system: check.Charges, reals: Any, rest: Any, outputs: Any) -> Any:
+        """See `Framework`."""
+        wanted = check.outputs(outputs)
+        of = OPS[f"{op}_total" if wanted.per_system else op]
+        r, idx, systems = system.positions, system.groups.batch_idx, system.systems
+        h = np.ascontiguousarray(np.broadcast_to(system.cell, (systems, 3, 3)))
+        batch = (np.empty(0, r.dtype), np.zeros(len(r), np.int32) if idx is None else idx, wanted.prefactor)
+        flat = (r, system.charges, h, *reals, *batch, *rest)
+        try:
+            results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, (), *bits))
+        except ValueError as error:
+            raise check.renamed(error) from None
+        if wanted.virial and system.single:
+            results[-1] = results[-1][0]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    @staticmethod
+    def neighbor_list(
+        positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
+    ) -> tuple[Any, ...]:
+        """See `Framework`."""
+        r, reach = check.reals("positions", positions, ("N", 3)), check.positive("cutoff", cutoff)
+        axes = check.periodic(pbc)
+        h = None
+        if cell is not None:
+            h = np.require(check.cells(cell, r).reshape(-1, 3, 3), np.float64, ["C", "A"])
+        systems = check.lattices(None if h is None else len(h), axes)
+        if h is None and axes is not None and axes.any():
+            check.refuse("cell", "lattice vectors for the periodic axes", "None")
+        groups = check.groups(batch_idx, batch_ptr, len(r), systems)
+        return _native.neighbor_list(r, reach, h, None if axes is None else axes.tolist(), groups, options)
+
+    @staticmethod
+    def values(system: check.Charges) -> check.Charges:
+        """See `Framework`."""
+        return system
+
+    @staticmethod
+    def value(name: str, x: Any) -> Any:
+        """See `Framework`."""
+        return x
+
+    @staticmethod
+    def copied(x: Any) -> Any:
+        """See `Framework`; nothing else has the array."""
+        return x
+
+    @staticmethod
+    def array(values: Any, system: Any) -> Any:
+        """See `Framework`."""
+        return values
+
+    @staticmethod
+    def untraced(function: Callable[..., Result], *args: Any) -> Result:
+        """See `Framework`."""
+        return function(*args)

@@ -1,0 +1,580 @@
+"""PyTorch behind the public functions, in three modes: eager on the CPU, eager on a CUDA device, and in graphs."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import torch
+
+from madelung import _arguments as check
+from madelung._functions.declare import ARRAYS, FUNCTIONS, Group
+from madelung._schema import FULL
+from madelung.torch import _inputs as given
+from madelung.torch import _neighbors, _ops, _search
+from madelung.torch._autograd import _transforms_active
+from madelung.torch._energies import Energies
+
+Given, Result = ParamSpec("Given"), TypeVar("Result")
+
+is_compiling = torch.compiler.is_compiling
+
+# Errors that an op, the checks before it, or a tensor's method called on another object may raise.
+FAILURES = (AttributeError, IndexError, TypeError, ValueError, RuntimeError)
+
+# Ops of energies per atom, with their twins of energies per system.
+ENERGIES = {name: (Energies(name), Energies(f"{name}_total")) for name in _ops.OPS if f"{name}_total" in _ops.OPS}
+
+_NO_STRAIN = torch.empty(0, device="cpu")
+
+
+@lru_cache(maxsize=64)
+def _constant(value: float, dtype: torch.dtype, systems: int) -> torch.Tensor:
+    with given.plain():
+        return torch.full((systems,), value, dtype=dtype, device="cpu")
+
+
+@lru_cache(maxsize=64)
+def _zeros(n: int) -> torch.Tensor:
+    with given.plain():
+        return torch.zeros(n, dtype=torch.int32, device="cpu")
+
+
+def _is_fake(x: torch.Tensor) -> bool:
+    """Whether the tensor has no memory outside of graphs: tensors derived from it are not to be kept."""
+    return type(x) is not torch.Tensor and hasattr(x, "fake_mode")
+
+
+def _is_passing(like: torch.Tensor) -> bool:
+    """Whether tensors made beside one of a device belong to a graph that is captured, or have no memory."""
+    return _is_fake(like) or given.is_captured(like)
+
+
+# For each list in COO form that was checked: its state, and its columns, by identity. Tensors are held weakly, and
+# views are kept, so that a list on memory that others write to is read in its present state.
+_known: dict[int, tuple[Any, ...]] = {}
+
+
+class System(NamedTuple):
+    """Charges of a call."""
+
+    positions: Any
+    charges: Any
+    lattice: Any
+    """(B, 3, 3)"""
+    atoms: Any
+    """The system of each atom."""
+    systems: int
+    single: bool
+    cell: Any
+    """As it came, as is `batch_idx`."""
+    batch_idx: Any
+
+
+class _Mode:
+    """The part that modes share: see `madelung._functions.framework.Framework`."""
+
+    @classmethod
+    def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+        """See `Framework`."""
+        if batch_idx is None:
+            single = cell.dim() == 2
+            if not single and cell.shape[0] != 1:
+                check.refuse("batch_idx", f"the system of each atom, as there are {cell.shape[0]} cells", "None")
+            lattice, atoms = cell.unsqueeze(0) if single else cell, cls.one_system_of(positions, positions.shape[0])
+            return System(positions, charges, lattice, atoms, 1, single, cell, None)
+        if cell.dim() == 3:
+            return System(positions, charges, cell, batch_idx, cell.shape[0], False, cell, batch_idx)
+        systems = cls.systems(positions, charges, cell, batch_idx)
+        return System(positions, charges, cell.expand(systems, 3, 3), batch_idx, systems, False, cell, batch_idx)
+
+    @classmethod
+    def per_system(cls, name: str, x: Any, system: System) -> torch.Tensor:
+        """See `Framework`."""
+        positions, systems = system.positions, system.systems
+        if type(x) is float or type(x) is int:
+            return cls.constant(x, positions, systems)
+        if isinstance(x, torch.Tensor):
+            if not x.is_floating_point() or x.dim() > 1 or (x.dim() and x.shape[0] not in (1, systems)):
+                check.per_system(name, given.view(name, x), systems)
+            return x.to(positions.dtype).expand(systems)
+        values = check.per_system(name, x, systems)
+        if len(values) == 1:
+            return cls.constant(values[0], positions, systems)
+        return cls.constants(tuple(values), positions)
+
+    @staticmethod
+    def distance(name: str, x: Any) -> float | None:
+        """See `Framework`."""
+        return x if x is None or type(x) is float else check.positive(name, x)
+
+    @staticmethod
+    def integers(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
+        """See `Framework`; the op checks them."""
+        return x
+
+    @classmethod
+    def one_system(cls, rows: int, system: System) -> torch.Tensor:
+        """See `Framework`."""
+        return cls.one_system_of(system.positions, rows)
+
+    @classmethod
+    def listed(cls, system: System, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """See `Framework`."""
+        pairs, ptr, shifts, matrix, matrix_shifts, fill_value, half_fill = lists
+        whole = pairs is not None and ptr is not None and shifts is not None
+        if whole and matrix is matrix_shifts is fill_value is None and half_fill is False:
+            return cls.coo(pairs, ptr, shifts, system.positions)
+        full = cls.converted(system.positions, *lists)
+        return None if full is None else (*full, FULL)
+
+    @classmethod
+    def searched(cls, system: System, cutoff: float) -> tuple[Any, ...]:
+        """See `Framework`."""
+        return (*cls.full_list(system.positions, system.charges, system.cell, system.batch_idx, cutoff), FULL)
+
+    @classmethod
+    def energies(cls, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
+        """See `Framework`."""
+        prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
+        per_system = reduction == "system"
+        if not per_system and reduction != "atom":
+            check.outputs(outputs)
+        e = ENERGIES[op][per_system]
+        by_positions, by_charges, by_strain = e.wanted_bits
+        want = by_positions if _flag("compute_forces", forces) else 0
+        want |= by_charges if _flag("compute_charge_gradients", charge_gradients) else 0
+        want |= by_strain if _flag("compute_virial", virial) else 0
+        hybrid = _flag("hybrid_forces", hybrid)
+        unit = prefactor if type(prefactor) is float else check.number("prefactor", prefactor)
+        positions, charges, lattice, atoms, _, single, _, _ = system
+        flat = (positions, charges, lattice, *reals, cls.no_strain(positions), atoms, unit, *rest)
+        if not (want or hybrid):
+            return cls.plain(e, flat)
+        results = cls.with_gradients(e, flat, want, hybrid)
+        if single and virial:
+            results = (*results[:-1], results[-1][0])
+        return results[0] if len(results) == 1 else tuple(results)
+
+    @staticmethod
+    def plain(e: Energies, flat: Any) -> torch.Tensor:
+        """The energies alone."""
+        return e.value(*flat)
+
+    @staticmethod
+    def with_gradients(e: Energies, flat: Any, want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+        """The energies and the gradients of `want`."""
+        return e.eager(flat, want, hybrid)
+
+    @staticmethod
+    def values(system: System) -> check.Charges:
+        """See `Framework`."""
+        return given.charged(system.positions, system.charges, system.cell, system.batch_idx)
+
+    @staticmethod
+    def value(name: str, x: Any) -> Any:
+        """See `Framework`."""
+        return given.view(name, x) if isinstance(x, torch.Tensor) else x
+
+    @staticmethod
+    def copied(x: torch.Tensor) -> torch.Tensor:
+        """See `Framework`; others are kept for later calls."""
+        return x.clone()
+
+    @staticmethod
+    def array(values: Any, system: System) -> torch.Tensor:
+        """See `Framework`."""
+        return torch.from_numpy(values.copy()).to(system.positions.device)
+
+    @staticmethod
+    def untraced(function: Callable[..., Result], *args: Any) -> Result:
+        """See `Framework`."""
+        return function(*args)
+
+
+def _flag(name: str, x: Any) -> bool:
+    return x if x is True or x is False else check.flag(name, x)
+
+
+_any_system, _any_per_system, _any_energies = (
+    getattr(_Mode, name).__func__ for name in ("system", "per_system", "energies")
+)
+_PLAIN = {name: of_atoms.value for name, (of_atoms, _) in ENERGIES.items()}
+
+
+class Eager(_Mode):
+    """The mode of calls outside of graphs, on the CPU. Constants are made once."""
+
+    converted, full_list = staticmethod(given.converted), staticmethod(given.searched)
+    waves, systems = staticmethod(given.waves), staticmethod(given.systems_of)
+    neighbor_list = staticmethod(_neighbors.neighbor_list)
+
+    # What most calls of small systems are, without the questions that other calls need.
+
+    @staticmethod
+    def system(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+        """See `Framework`."""
+        if batch_idx is None and type(positions) in given.PLAIN and cell.dim() == 2:
+            n = positions.shape[0]
+            if n <= given.KEPT:
+                return System(positions, charges, cell.unsqueeze(0), _zeros(n), 1, True, cell, None)
+        return _any_system(Eager, positions, charges, cell, batch_idx)
+
+    @staticmethod
+    def per_system(name: str, x: Any, system: System) -> torch.Tensor:
+        """See `Framework`."""
+        if type(x) is float and type(system.positions) in given.PLAIN:
+            return _constant(x, system.positions.dtype, system.systems)
+        return _any_per_system(Eager, name, x, system)
+
+    @staticmethod
+    def energies(op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
+        """See `Framework`."""
+        prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
+        if forces is charge_gradients is virial is hybrid is False and reduction == "atom" and type(prefactor) is float:
+            positions, charges, lattice, atoms = system[:4]
+            return _PLAIN[op](positions, charges, lattice, *reals, _NO_STRAIN, atoms, prefactor, *rest)
+        return _any_energies(Eager, op, system, reals, rest, outputs)
+
+    # Constants.
+
+    @staticmethod
+    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
+        """The batch index of `n` rows that all belong to one system."""
+        return like.new_zeros(n, dtype=torch.int32) if n > given.KEPT or _is_fake(like) else _zeros(n)
+
+    @staticmethod
+    def no_strain(like: torch.Tensor) -> torch.Tensor:
+        """The strain of a call: zero."""
+        return _NO_STRAIN
+
+    @staticmethod
+    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
+        """A number for each system."""
+        return like.new_full((systems,), value) if _is_fake(like) else _constant(value, like.dtype, systems)
+
+    @staticmethod
+    def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
+        """A number of its own for each system."""
+        return like.new_tensor(values)
+
+    @staticmethod
+    def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
+        """Offsets, columns and images of a full list that has all of them."""
+        atoms = positions.shape[0]
+        key = id(neighbor_list)
+        known = _known.get(key)
+        if known is not None:
+            pairs, ptr, columns, rows, pairs_version, ptr_version, pairs_at, ptr_at = known
+            if (
+                pairs() is neighbor_list
+                and ptr() is neighbor_ptr
+                and rows == atoms
+                and pairs_version == neighbor_list._version
+                and ptr_version == neighbor_ptr._version
+                and pairs_at == neighbor_list.data_ptr()
+                and ptr_at == neighbor_ptr.data_ptr()
+            ):
+                return neighbor_ptr, columns, neighbor_shifts, FULL
+        given.converted(positions, neighbor_list, neighbor_ptr, neighbor_shifts, None, None, None, False)
+        # Of an alias: a view would keep its base, and with it this entry, alive.
+        columns = neighbor_list.detach()[1]
+        # Neither tensors that do not tell when they are changed, nor views that belong to a transform.
+        if not (neighbor_list.is_inference() or neighbor_ptr.is_inference() or _transforms_active()):
+            pairs, ptr = weakref.ref(neighbor_list, lambda _: _known.pop(key, None)), weakref.ref(neighbor_ptr)
+            versions = (neighbor_list._version, neighbor_ptr._version)
+            places = (neighbor_list.data_ptr(), neighbor_ptr.data_ptr())
+            _known[key] = (pairs, ptr, columns, atoms, *versions, *places)
+        return neighbor_ptr, columns, neighbor_shifts, FULL
+
+
+class _Made(_Mode):
+    """Constants that are made in every call, as they belong to the graph that is compiled or captured."""
+
+    @staticmethod
+    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
+        """See `Eager.one_system_of`."""
+        return like.new_zeros(n, dtype=torch.int32)
+
+    @staticmethod
+    def no_strain(like: torch.Tensor) -> torch.Tensor:
+        """See `Eager.no_strain`."""
+        return like.new_empty(0)
+
+    @staticmethod
+    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
+        """See `Eager.constant`."""
+        return like.new_full((systems,), value)
+
+
+class Device(_Made):
+    """The mode of calls on a CUDA device, where only `given.view` reads values: once of a tensor that does not change.
+
+    Constants are made once for each stream, except during the capture of a graph, which then owns them.
+    """
+
+    neighbor_list = staticmethod(_search.neighbor_list)
+
+    @staticmethod
+    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
+        """See `Eager.one_system_of`."""
+        if n > given.KEPT or _is_passing(like):
+            return _Made.one_system_of(like, n)
+        return _zeros_on(n, like.device, _stream(like))
+
+    @staticmethod
+    def no_strain(like: torch.Tensor) -> torch.Tensor:
+        """See `Eager.no_strain`."""
+        return _Made.no_strain(like) if _is_fake(like) else _empty_on(like.device)
+
+    @staticmethod
+    def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
+        """See `Eager.constant`."""
+        if _is_passing(like):
+            return _Made.constant(value, like, systems)
+        return _constant_on(value, like.dtype, systems, like.device, _stream(like))
+
+    @staticmethod
+    def systems(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> int:
+        """See `Eager.systems`; neither charges nor cells are read."""
+        of = check.integers("batch_idx", given.view("batch_idx", batch_idx, positions), (positions.shape[0],))
+        return int(of[-1]) + 1 if len(of) else 0
+
+    @staticmethod
+    def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
+        """See `Eager.constants`; they are copied to the device once."""
+        given.refuse_in_capture("alpha", "a number or a tensor", like, f"{len(values)} numbers")
+        if _is_fake(like):
+            return like.new_tensor(values)
+        return _numbers_on(values, like.dtype, like.device, _stream(like))
+
+    @staticmethod
+    def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `Eager.waves`; the cell is read."""
+        given.refuse_in_capture("miller_indices", "what `generate_miller_indices` returns", cell)
+        cells = given.cells_of(cell, systems).tobytes()
+        return _waves_on(cells, tuple(k_cutoff), cell.device, _stream(cell))
+
+    @staticmethod
+    def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
+        """See `Eager.coo`; rows are not compared with the offsets."""
+        return neighbor_ptr, _search.columns_of(neighbor_list), neighbor_shifts, FULL
+
+    @staticmethod
+    def full_list(
+        positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See `Eager.full_list`; the number of pairs is read."""
+        given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
+        found = _search.search(positions, check.positive("cutoff", cutoff), cell, None, batch_idx, None, False, None)
+        return found.ptr, _search.columns_of(found.pairs), found.shifts
+
+    @staticmethod
+    def converted(
+        positions: Any,
+        neighbor_list: Any,
+        neighbor_ptr: Any,
+        neighbor_shifts: Any,
+        neighbor_matrix: Any,
+        neighbor_matrix_shifts: Any,
+        fill_value: Any,
+        half_fill: Any,
+    ) -> tuple[torch.Tensor, ...] | None:
+        """See `Eager.converted`, by a sort on the device: no value is read.
+
+        Entries that are out of range come first, where no list begins, so that the op finds them.
+        """
+        atoms, device = positions.shape[0], positions.device
+
+        def integers(name: str, x: Any, shape: Sequence[int | str]) -> torch.Tensor:
+            return given.integers(name, x, shape, positions)
+
+        lists = (neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts)
+        found = check.neighbors(atoms, *lists, fill_value, half_fill, integers)
+        if found is None:
+            return None
+        if found.neighbor_matrix is not None:
+            columns = found.neighbor_matrix
+            there = columns != found.fill_value
+            rows = torch.arange(atoms, dtype=columns.dtype, device=device).unsqueeze(1)
+            rows = torch.where(there, rows, atoms).reshape(-1)
+            columns = torch.where(there, columns, atoms).reshape(-1)
+        else:
+            rows, columns = found.neighbor_list
+        shifts = found.shifts
+        # Behind the last pair stands the number of atoms, in both.
+        wrong = (rows == atoms) != (columns == atoms)
+        if found.neighbor_ptr is not None:
+            ends = found.neighbor_ptr[1:].to(rows.dtype)
+            entries = torch.arange(len(rows), dtype=rows.dtype, device=device)
+            wrong |= torch.searchsorted(ends, entries, right=True) != rows
+        rows = torch.where(wrong, -1, rows)
+        if found.half_fill:
+            rows, columns = torch.cat([rows, columns]), torch.cat([columns, rows])
+            shifts = torch.cat([shifts, -shifts])
+        rows = torch.where(rows > atoms, -1, rows)
+        rows, order = torch.sort(rows, stable=True)
+        starts = torch.arange(atoms + 1, dtype=rows.dtype, device=device)
+        return torch.searchsorted(rows, starts), columns[order], shifts[order]
+
+
+def _stream(like: torch.Tensor) -> int:
+    """The stream that PyTorch puts work on, where a tensor lies."""
+    return torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
+
+
+# The copies on a device of tensors that are kept on the host. Those of each stream are its own: PyTorch's allocator
+# reuses freed memory in the order of the stream that allocated it.
+@lru_cache(maxsize=8)
+def _numbers_on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device, stream: int) -> torch.Tensor:
+    with given.plain():
+        return torch.tensor(values, dtype=dtype, device=device)
+
+
+@lru_cache(maxsize=64)
+def _zeros_on(n: int, device: torch.device, stream: int) -> torch.Tensor:
+    with given.plain():
+        return torch.zeros(n, dtype=torch.int32, device=device)
+
+
+@lru_cache(maxsize=64)
+def _constant_on(value: float, dtype: torch.dtype, systems: int, device: torch.device, stream: int) -> torch.Tensor:
+    with given.plain():
+        return torch.full((systems,), value, dtype=dtype, device=device)
+
+
+@lru_cache(maxsize=64)
+def _empty_on(device: torch.device) -> torch.Tensor:
+    with given.plain():
+        return torch.empty(0, device=device)
+
+
+@lru_cache(maxsize=8)
+def _waves_on(
+    cells: bytes, k_cutoff: tuple[float, ...], device: torch.device, stream: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    indices, of = given.waves_of(cells, k_cutoff)
+    with given.plain():
+        return indices.to(device), of.to(device)
+
+
+def mode_of(like: Any) -> type[Eager] | type[Device]:
+    """The mode of a call outside of graphs, by the place of its first tensor."""
+    return Eager if like.is_cpu else Device
+
+
+def outside_graphs(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A function that breaks graphs. The wrapper that PyTorch makes for that costs calls outside of graphs 4 µs."""
+    disabled = torch.compiler.disable(function)
+
+    @functools.wraps(function)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return (disabled if is_compiling() else function)(*args, **kwargs)
+
+    return call
+
+
+class Graph(_Made):
+    """The mode of calls in graphs, where constants are part of the graph, and lists are not checked.
+
+    Steps that depend on values break the graph.
+    """
+
+    @staticmethod
+    @torch.compiler.disable
+    def converted(positions: Any, *lists: Any) -> tuple[torch.Tensor, ...] | None:
+        """See `Eager.converted`."""
+        return mode_of(positions).converted(positions, *lists)
+
+    @staticmethod
+    @torch.compiler.disable
+    def full_list(positions: Any, *others: Any) -> tuple[torch.Tensor, ...]:
+        """See `Eager.full_list`."""
+        return mode_of(positions).full_list(positions, *others)
+
+    @staticmethod
+    @torch.compiler.disable
+    def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `Eager.waves`."""
+        return mode_of(cell).waves(cell, k_cutoff, systems)
+
+    @staticmethod
+    @torch.compiler.disable
+    def untraced(function: Callable[..., Result], *args: Any) -> Result:
+        """See `Framework`."""
+        return function(*args)
+
+    @staticmethod
+    def plain(e: Energies, flat: Any) -> torch.Tensor:
+        """See `_Mode.plain`."""
+        return e.public(*flat)
+
+    @staticmethod
+    def with_gradients(e: Energies, flat: Any, want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
+        """See `_Mode.with_gradients`."""
+        return e.in_graph(flat, want, hybrid)
+
+    @staticmethod
+    def systems(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> int:
+        """Refuses arguments whose values would give the number of systems."""
+        expected = "one for each system, (B, 3, 3), in a compiled graph with `batch_idx` (`cell.expand(B, 3, 3)`)"
+        check.refuse("cell", expected, "one for all of them")
+
+    @staticmethod
+    def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
+        """See `Eager.constants`."""
+        return like.new_tensor(values)
+
+    @staticmethod
+    def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
+        """See `Eager.coo`."""
+        return neighbor_ptr, neighbor_list[1], neighbor_shifts, FULL
+
+
+def explained(name: str, error: Exception, passed: dict[str, Any]) -> Exception:
+    """The error of a function's call that failed, in the words of this library: raised, or returned."""
+    declared = FUNCTIONS[name]
+    parameters = list(declared.parameters("torch"))
+    if any(isinstance(x, torch.Tensor) and given.is_transformed(x) for x in _of_kind(parameters, passed, "reals")):
+        return error
+    first = passed[parameters[0].name]
+    for p in parameters[1:]:
+        if p.kind in ARRAYS and isinstance(passed[p.name], torch.Tensor):
+            given.expect(p.name, passed[p.name], first)
+    if isinstance(first, torch.Tensor) and (given.is_traced(first) or given.is_captured(first)):
+        return _renamed(error)
+    if "charges" in passed:
+        system = given.charged(first, passed["charges"], passed["cell"], passed["batch_idx"])
+        for p in parameters:
+            if p.kind == "per_system":
+                given.numbers(p.name, passed[p.name], system.systems)
+    elif not isinstance(first, torch.Tensor):
+        expected = "a tensor" if first is None else "a tensor (`torch.as_tensor` makes one)"
+        check.refuse(parameters[0].name, expected, check.described(first), TypeError)
+    for p in parameters:
+        if p.kind == "number" and passed[p.name] is not None:
+            (check.number if p.name == "prefactor" else check.positive)(p.name, passed[p.name])
+    for group in declared.items:
+        if isinstance(group, Group):
+            values = [passed[p.name] for p in group.parameters]
+            if group.name == "lists":
+                given.converted(first, *values)
+            elif group.name == "outputs":
+                check.outputs(tuple(values))
+            else:
+                for p, x in zip(group.parameters, values):
+                    if x is not None:
+                        check.integers(p.name, given.view(p.name, x, first), p.shape)
+    return _renamed(error)
+
+
+def _of_kind(parameters: Sequence[Any], passed: dict[str, Any], kind: str) -> list[Any]:
+    return [passed[p.name] for p in parameters if p.kind == kind]
+
+
+def _renamed(error: Exception) -> Exception:
+    """An op's error in the names of the functions' arguments."""
+    return check.renamed(error) if isinstance(error, RuntimeError) and str(error).startswith("`") else error

@@ -1,0 +1,470 @@
+"""Functions of PyTorch tensors: written by `tools/functions.py` from `madelung._functions`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import Tensor
+
+from madelung._functions import ewald, neighbors
+from madelung._functions.results import EwaldParameters
+from madelung.torch._framework import (
+    FAILURES,
+    Graph,
+    explained,
+    is_compiling,
+    mode_of,
+    outside_graphs,
+)
+
+__all__ = [
+    "estimate_ewald_parameters",
+    "ewald_real_space",
+    "ewald_reciprocal_space",
+    "ewald_summation",
+    "generate_miller_indices",
+    "neighbor_list",
+]
+
+
+def ewald_real_space(
+    positions: Tensor,
+    charges: Tensor,
+    cell: Tensor,
+    alpha: float | Tensor,
+    *,
+    neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    cutoff: float | None = None,
+    batch_idx: Tensor | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Any:
+    """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
+        half_fill: whether the list that is given has every pair once.
+        cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives are those of the true function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+    """
+    given = (
+        positions,
+        charges,
+        cell,
+        alpha,
+        (
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        cutoff,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+    if is_compiling():
+        return ewald.ewald_real_space(Graph, *given)
+    try:
+        return ewald.ewald_real_space(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    raise explained("ewald_real_space", failure, locals())
+
+
+def ewald_reciprocal_space(
+    positions: Tensor,
+    charges: Tensor,
+    cell: Tensor,
+    alpha: float | Tensor,
+    k_cutoff: float | Tensor | None = None,
+    *,
+    miller_indices: Tensor | None = None,
+    miller_batch_idx: Tensor | None = None,
+    batch_idx: Tensor | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Any:
+    """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
+
+    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives are those of the true function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+    """
+    given = (
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+    if is_compiling():
+        return ewald.ewald_reciprocal_space(Graph, *given)
+    try:
+        return ewald.ewald_reciprocal_space(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    raise explained("ewald_reciprocal_space", failure, locals())
+
+
+def ewald_summation(
+    positions: Tensor,
+    charges: Tensor,
+    cell: Tensor,
+    alpha: float | Tensor | None = None,
+    *,
+    k_cutoff: float | Tensor | None = None,
+    cutoff: float | None = None,
+    miller_indices: Tensor | None = None,
+    miller_batch_idx: Tensor | None = None,
+    neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    accuracy: float = 1e-6,
+    pbc: Any = None,
+    batch_idx: Tensor | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Any:
+    """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
+
+    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
+    `accuracy` (see `estimate_ewald_parameters`).
+
+    Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
+    more. With `energy_reduction="system"` the gradients are computed together with the energies, so that a backward
+    pass only scales them. In a compiled graph, lists, `alpha`, `cutoff` and Miller indices are given: their sizes
+    depend on values, and without them the graph breaks at this call.
+
+    Of CUDA tensors, arguments that are left out are made from values of the device: from the cell, and from charges for
+    `alpha` and the cutoffs, read once as long as they stay unchanged. While `torch.cuda.graph` captures, nothing can be
+    read, and a missing argument is an error.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        cutoff: radius of the real-space sum, in L; needed with a neighbour list.
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
+        half_fill: whether the list that is given has every pair once.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        pbc: (3,) or (B, 3) of bool; must be True everywhere.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives are those of the true function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+    """
+    given = (
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        (
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        accuracy,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+    if is_compiling():
+        return ewald.ewald_summation(Graph, *given)
+    try:
+        return ewald.ewald_summation(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    raise explained("ewald_summation", failure, locals())
+
+
+@outside_graphs
+def estimate_ewald_parameters(
+    positions: Tensor,
+    charges: Tensor,
+    cell: Tensor,
+    accuracy: float = 1e-6,
+    cutoff: float | None = None,
+    *,
+    alpha: float | Tensor | None = None,
+    k_cutoff: float | Tensor | None = None,
+    batch_idx: Tensor | None = None,
+) -> EwaldParameters:
+    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
+    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
+    result, whatever is given.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        cutoff: radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.
+        alpha: splitting parameter in 1/L, one for all systems or (B,).
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+
+    Returns:
+        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the
+        cutoff, which all systems share. They are tensors, on the positions' device.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    given = (
+        positions,
+        charges,
+        cell,
+        accuracy,
+        cutoff,
+        alpha,
+        k_cutoff,
+        batch_idx,
+    )
+    try:
+        return ewald.estimate_ewald_parameters(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    raise explained("estimate_ewald_parameters", failure, locals())
+
+
+@outside_graphs
+def generate_miller_indices(
+    cell: Tensor,
+    k_cutoff: float | Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
+
+    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
+    little that the set may stay.
+
+    Args:
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors.
+        k_cutoff: in radians per L, one for all systems or (B,).
+
+    Returns:
+        `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.
+
+    Raises:
+        TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero.
+    """
+    given = (
+        cell,
+        k_cutoff,
+    )
+    try:
+        return ewald.generate_miller_indices(mode_of(cell), *given)
+    except FAILURES as error:
+        failure = error
+    raise explained("generate_miller_indices", failure, locals())
+
+
+@outside_graphs
+def neighbor_list(
+    positions: Tensor,
+    cutoff: float,
+    cell: Tensor | None = None,
+    pbc: Any = None,
+    batch_idx: Tensor | None = None,
+    batch_ptr: Tensor | None = None,
+    *,
+    half_fill: bool = False,
+    format: Literal["coo", "csr", "matrix"] = "coo",
+    max_neighbors: int | None = None,
+    capacity: int | None = None,
+    fill_value: int | None = None,
+    return_distances: bool = False,
+    return_vectors: bool = False,
+    method: Literal["cell_list", "brute_force"] | None = None,
+) -> tuple[Tensor, ...]:
+    """All pairs of atoms and images closer than `cutoff` (strictly).
+
+    The cell may have any shape and handedness and may be smaller than the cutoff. Rows are ordered by i, then j, then
+    S, and the list depends neither on the method nor on the number of threads.
+
+    Distances and vectors are differentiable twice in positions and cell; which pairs there are is not. The number of
+    pairs depends on values, so a compiled graph breaks here (an error with `fullgraph=True` and in exported graphs):
+    make the list outside of it.
+
+    CUDA tensors are searched on their device. Without `capacity` the number of pairs is read from it. With one, nothing
+    is read or waited for, and `torch.cuda.graph` can capture the call: the tensors have room for `capacity` pairs, with
+    N behind the last one (and zero in shifts, distances and vectors) and true offsets, and a list that does not fit is
+    an error of `madelung.check_device` in the functions that read it.
+
+    Args:
+        positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
+        cutoff: in the unit of the positions.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted.
+        batch_ptr: (B+1,), where each system begins.
+        half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
+        format: which arrays are returned, see below.
+        max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has. On a
+            CUDA device it goes with `capacity` for a matrix alone, which has −1 everywhere (N + 1 where that is the
+            `fill_value`) if it does not fit.
+        capacity: the most pairs that the list may have. None: as many as it has.
+        fill_value: the entry behind the neighbours of a row of a matrix. None: N.
+        return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
+        method: None chooses by the size of the system.
+
+    Returns:
+        For "coo": `neighbor_list` (2, P), `neighbor_ptr` (N+1,), `neighbor_shifts` (P, 3);
+        for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);
+        for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);
+        all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
+        the list does not fit `max_neighbors` or `capacity`: the message has the size that is needed. A list is never
+        cut short.
+    """
+    given = (
+        positions,
+        cutoff,
+        cell,
+        pbc,
+        batch_idx,
+        batch_ptr,
+        half_fill,
+        format,
+        max_neighbors,
+        capacity,
+        fill_value,
+        return_distances,
+        return_vectors,
+        method,
+    )
+    try:
+        return neighbors.neighbor_list(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    raise explained("neighbor_list", failure, locals())

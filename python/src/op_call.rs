@@ -1,0 +1,135 @@
+//! Ops by name, on NumPy arrays and on arrays of CUDA devices.
+
+use madelung::array::{Array, View};
+use madelung::backend::Context;
+use madelung::op::Evaluated;
+use madelung::{Error, Result};
+use madelung_bridge::layout::Type;
+use madelung_bridge::{Entry, Member, describe, find};
+use madelung_core::backend::Weights;
+use pyo3::prelude::*;
+
+use crate::call::{compute, exception};
+use crate::convert::{Numbers, given_any};
+use crate::device::{DeviceArray, DeviceStream, with_arrays};
+use crate::lists::Pairs;
+
+/// The descriptions of all ops, as JSON, for calls by name.
+#[pyfunction]
+pub(crate) fn described_ops() -> PyResult<String> {
+    let described = describe(&madelung::registries()).map_err(exception)?;
+    Ok(serde_json::to_string(&described).unwrap_or_default())
+}
+
+/// Evaluates a member of an op on NumPy arrays. Bit `n` of `want` requests the gradient by the n-th differentiable
+/// argument, bit `n` of `negate` negates result `n`. Results that are not requested are None.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a call")]
+pub(crate) fn host_call<'py>(
+    py: Python<'py>,
+    target: &str,
+    tensors: Vec<Numbers<'py>>,
+    numbers: Vec<Bound<'py, PyAny>>,
+    pairs: Option<Bound<'py, Pairs>>,
+    extra: Vec<Option<Numbers<'py>>>,
+    want: u64,
+    negate: u64,
+) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+    let entry = entry(target, [tensors.len(), numbers.len(), extra.len()])?;
+    let numbers = bits(entry, &numbers)?;
+    let views = tensors.iter().map(Numbers::view).collect::<PyResult<Vec<_>>>()?;
+    let more = extra.iter().map(|x| x.as_ref().map(Numbers::view).transpose());
+    let more = more.collect::<PyResult<Vec<_>>>()?;
+    let pairs = pairs.as_ref().map(|pairs| &pairs.get().0);
+    let arrays = compute(py, || {
+        let context = madelung::cpu::context();
+        let evaluated = entry.evaluate(&context, &views, &numbers, pairs, &more, want)?;
+        signed(&context, results(entry, evaluated, want), negate)
+    })?;
+    arrays.into_iter().map(|array| array.map(|array| given_any(py, array)).transpose()).collect()
+}
+
+/// Enqueues a member of an op on a stream: see [`host_call`].
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a call")]
+pub(crate) fn device_call(
+    py: Python<'_>,
+    target: &str,
+    stream: &DeviceStream,
+    tensors: Vec<Bound<'_, DeviceArray>>,
+    numbers: Vec<Bound<'_, PyAny>>,
+    extra: Vec<Option<Bound<'_, DeviceArray>>>,
+    want: u64,
+    negate: u64,
+) -> PyResult<Vec<Option<DeviceArray>>> {
+    let entry = entry(target, [tensors.len(), numbers.len(), extra.len()])?;
+    let numbers = bits(entry, &numbers)?;
+    let tensors: Vec<&DeviceArray> = tensors.iter().map(Bound::get).collect();
+    let extra: Vec<Option<&DeviceArray>> = extra.iter().map(|array| array.as_ref().map(Bound::get)).collect();
+    let lane = &stream.0;
+    compute(py, || {
+        let all = tensors.iter().copied().map(Some).chain(extra.iter().copied()).enumerate();
+        let named: Vec<_> = all.filter_map(|(n, array)| Some((array?, entry.name(n)))).collect();
+        with_arrays(lane, &named, || {
+            let cuda = lane.cuda();
+            let context = lane.context(&cuda);
+            let views: Vec<View<'_>> = tensors.iter().map(|array| array.view()).collect();
+            let more: Vec<_> = extra.iter().map(|array| array.map(DeviceArray::view)).collect();
+            let evaluated = entry.evaluate(&context, &views, &numbers, None, &more, want)?;
+            let arrays = signed(&context, results(entry, evaluated, want), negate)?.into_iter();
+            Ok(arrays.map(|array| array.map(|array| DeviceArray::made(lane, array))).collect())
+        })
+    })
+}
+
+/// The member of a name, for a call with so many arrays, numbers and further arrays.
+fn entry(target: &str, counts: [usize; 3]) -> PyResult<&'static Entry> {
+    let entry = find(target).map_err(exception)?;
+    let expected =
+        [entry.tensors(), entry.inputs.len() - entry.tensors(), entry.member.extra_tensors(entry.counts)];
+    if counts != expected {
+        let [arrays, scalars, more] = expected;
+        let expected = format!("{arrays} arrays and {scalars} numbers, and {more} arrays after them");
+        let got = format!("{}, {} and {}", counts[0], counts[1], counts[2]);
+        return Err(exception(Error::argument(target, expected, got)));
+    }
+    Ok(entry)
+}
+
+/// The numbers of a call: integers, and the bits of floats.
+fn bits(entry: &Entry, numbers: &[Bound<'_, PyAny>]) -> PyResult<Vec<u64>> {
+    let kinds = entry.inputs.iter().filter(|input| input.kind != Type::Tensor);
+    let bits = kinds.zip(numbers).map(|(input, number)| match input.kind {
+        Type::Float => number.extract::<f64>().map(f64::to_bits),
+        _ => number.extract::<i64>().map(|n| n as u64),
+    });
+    bits.collect()
+}
+
+fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Option<Array>> {
+    let mut gradients = evaluated.gradients.into_iter();
+    let by = (0..entry.reals.len()).map(|n| if want >> n & 1 != 0 { gradients.next() } else { None });
+    let values = evaluated.values.into_iter().map(Some);
+    match entry.member {
+        Member::Gradient | Member::GradientTangent => by.collect(),
+        Member::Direct => values.chain(by).collect(),
+        _ => values.chain(evaluated.saved).collect(),
+    }
+}
+
+/// The results, with the other sign where `negate` has a bit.
+fn signed(context: &Context<'_>, results: Vec<Option<Array>>, negate: u64) -> Result<Vec<Option<Array>>> {
+    let signed = results.into_iter().enumerate().map(|(n, array)| match array {
+        Some(array) if negate >> n & 1 != 0 => negated(context, array).map(Some),
+        array => Ok(array),
+    });
+    signed.collect()
+}
+
+/// The negative of an array, which is recycled.
+fn negated(context: &Context<'_>, array: Array) -> Result<Array> {
+    let mut other = context.allocator.room(array.dtype(), array.shape())?;
+    context.backend.scale_rows(context, &array.view(), &Weights::Uniform(-1.0), &mut other)?;
+    context.allocator.recycle(array);
+    Ok(other)
+}
