@@ -2,7 +2,7 @@
 
 use madelung::backend::pool::Threads;
 use madelung::batch::Batch;
-use madelung::neighbors::{Coordinate, Method, Options};
+use madelung::neighbors::{CooArrays, Coordinate, Method, NeighborSearch, Options};
 use madelung::pairs::Matrix;
 use madelung::pairs::PairList;
 use madelung::{Error, Result};
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::compute;
-use crate::convert::{Groups, elements, given, triples};
+use crate::convert::{Groups, elements, given, given_any, triples};
 
 /// Positions (N, 3), f64 or f32.
 #[derive(FromPyObject)]
@@ -100,6 +100,16 @@ fn search<'py, T: Coordinate + Element>(
     options: &ListOptions,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let (batch, search) = (groups.batch(positions.len())?, options.search()?);
+    if options.format != "matrix" && !(options.distances || options.vectors) {
+        let CooArrays { list, ptr, shifts } = compute(py, || {
+            let context = madelung::cpu::context();
+            NeighborSearch::new().coo(positions, cutoff, cells, pbc, &batch, &search, &context)
+        })?;
+        let [list, ptr, shifts] = [given_any(py, list)?, given_any(py, ptr)?, given_any(py, shifts)?];
+        let arrays =
+            if options.format == "coo" { [list, ptr, shifts] } else { [ptr, list.get_item(1)?, shifts] };
+        return PyTuple::new(py, arrays);
+    }
     let (arrays, measured) = compute(py, || {
         let pool = Threads::shared();
         let pairs = madelung::neighbor_list(positions, cutoff, cells, pbc, &batch, &search, pool)?;

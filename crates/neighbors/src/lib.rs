@@ -5,6 +5,7 @@
 //! [`DeviceGrid`] answers around other points, and [`brute_force`] is the slow, readable answer that the tests hold every
 //! method against.
 
+mod coo;
 pub mod device;
 pub mod grid;
 mod kernels;
@@ -12,9 +13,10 @@ mod lattice;
 mod list;
 mod ops;
 
+pub use coo::CooArrays;
 pub use device::{
-    CooArrays, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, GridWithCapacity,
-    NearestArrays, Periodic, QueryPairs, neighbor_coo,
+    DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, GridWithCapacity, NearestArrays,
+    Periodic, QueryPairs, neighbor_coo,
 };
 pub use grid::{HashGrid, Nearest};
 pub use list::{

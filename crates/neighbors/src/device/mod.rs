@@ -9,7 +9,7 @@ mod coo;
 mod grid;
 mod passes;
 
-pub use coo::{CooArrays, DeviceCoo, neighbor_coo};
+pub use coo::{DeviceCoo, neighbor_coo};
 pub use grid::{DeviceGrid, GridWithCapacity, NearestArrays, QueryPairs};
 pub use passes::DeviceFrame;
 pub use passes::programs;

@@ -2,6 +2,7 @@
 
 use madelung_core::array::Rows;
 use madelung_core::array::{Buffer, Plain};
+use madelung_core::backend::Context;
 use madelung_core::backend::pool::Pool;
 use madelung_core::runtime::lanes::packed;
 use madelung_core::structure::pairs::{Buffers, Kind, PairList, Shifts};
@@ -10,6 +11,7 @@ use madelung_cpu::points::{WORD, pick};
 
 use super::candidates::{Found, Search, System};
 use super::search::{MOST_PAIRS, Options};
+use crate::CooArrays;
 
 /// The list of all rows, in CSR, in the memory of another one.
 pub(crate) fn assemble(
@@ -20,8 +22,67 @@ pub(crate) fn assemble(
     pool: &dyn Pool,
     memory: Buffers,
 ) -> Result<PairList<'static>> {
-    let atoms = search.placed.len();
-    let Buffers { neighbor_ptr: mut ptr, others, packed: codes, triples } = memory;
+    let Buffers { neighbor_ptr, others, packed: codes, triples } = memory;
+    let ptr = offsets(found, search.placed.len(), options, neighbor_ptr)?;
+    let (mut others, _) = room(others, ptr[ptr.len() - 1] as usize);
+    let shifts = if are_packed(search, systems) {
+        let (mut codes, zero) = room(codes, others.len());
+        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut codes, &ptr));
+        pool.run(found.len(), &|task| {
+            let into = Packed { rows: &images, zero };
+            write(&found[task], search, systems, &columns, &mut PackedRows::new(search, into));
+        });
+        Shifts::Packed(codes.into())
+    } else {
+        let (mut triples, _) = room(triples, others.len());
+        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut triples, &ptr));
+        pool.run(found.len(), &|task| {
+            write(&found[task], search, systems, &columns, &mut TripleRows::new(search, &images));
+        });
+        Shifts::Triples(triples.into())
+    };
+    PairList::from_search(ptr, others, shifts, search.placed.len(), options.kind)
+}
+
+/// The list of all rows in coordinate form, each element written once.
+pub(crate) fn assemble_coo(
+    found: &[Found],
+    search: &Search<'_>,
+    systems: &[System<'_>],
+    options: &Options,
+    context: &Context<'_>,
+) -> Result<CooArrays> {
+    let wide = offsets(found, search.placed.len(), options, Buffer::default())?;
+    let pairs = wide[wide.len() - 1];
+    if i32::try_from(pairs).is_err() {
+        let most = i32::MAX;
+        let expected =
+            format!("at most {most} pairs, which is what the int32 offsets of the result can address");
+        return Err(Error::argument("cutoff", expected, format!("{pairs} pairs")));
+    }
+    let mut arrays = CooArrays::room(context, search.placed.len(), pairs as usize)?;
+    let Some((rows, columns, ptr, images)) = arrays.elements() else {
+        return Err(context.backend.place().elsewhere("positions"));
+    };
+    ptr.iter_mut().zip(&*wide).for_each(|(narrow, wide)| *narrow = *wide as i32);
+    let (rows, columns, images) =
+        (Rows::new(rows, &wide), Rows::new(columns, &wide), Rows::new(images, &wide));
+    let packed = are_packed(search, systems);
+    context.threads().run(found.len(), &|task| {
+        let found = &found[task];
+        found.rows.iter().for_each(|&[i, _]| rows.take(i as usize).fill(i as i32));
+        if packed {
+            let into = Unpacked { rows: &images, row: vec![] };
+            write(found, search, systems, &columns, &mut PackedRows::new(search, into));
+        } else {
+            write(found, search, systems, &columns, &mut TripleRows::new(search, &images));
+        }
+    });
+    Ok(arrays)
+}
+
+/// Offsets of the rows that were found, in the memory of others.
+fn offsets(found: &[Found], atoms: usize, options: &Options, mut ptr: Buffer<i64>) -> Result<Buffer<i64>> {
     // Counts first, each behind its place; then sums.
     ptr.clear();
     ptr.resize(atoms + 1, 0);
@@ -32,29 +93,11 @@ pub(crate) fn assemble(
     for i in 0..atoms {
         ptr[i + 1] += ptr[i];
     }
-    let (mut others, _) = room(others, ptr[atoms] as usize);
-    let shifts = if systems.iter().all(|system| packed::fits(search.farthest(system))) {
-        let (mut codes, zero) = room(codes, others.len());
-        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut codes, &ptr));
-        pool.run(found.len(), &|task| {
-            write(&found[task], search, systems, &columns, &mut PackedRows::new(search, &images, zero));
-        });
-        Shifts::Packed(codes.into())
-    } else {
-        let (mut triples, _) = room(triples, others.len());
-        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut triples, &ptr));
-        pool.run(found.len(), &|task| {
-            write(
-                &found[task],
-                search,
-                systems,
-                &columns,
-                &mut TripleRows { search, rows: &images, codes: vec![] },
-            );
-        });
-        Shifts::Triples(triples.into())
-    };
-    PairList::from_search(ptr, others, shifts, atoms, options.kind)
+    Ok(ptr)
+}
+
+fn are_packed(search: &Search<'_>, systems: &[System<'_>]) -> bool {
+    systems.iter().all(|system| packed::fits(search.farthest(system)))
 }
 
 /// `len` elements, and whether they are untouched zeros, which the system gives for free until they are touched.
@@ -114,24 +157,69 @@ fn write(
     }
 }
 
-/// Shifts packed into one integer, in which they add.
-struct PackedRows<'a> {
-    search: &'a Search<'a>,
+/// The place of shifts that are packed into one integer.
+trait PackedShifts {
+    /// Writes the row of atom `i` by `fill`.
+    fn put(&mut self, i: usize, len: usize, fill: impl FnOnce(&mut [i32]));
+    /// Writes zeros as the row of atom `i`.
+    fn put_zeros(&mut self, i: usize);
+}
+
+/// Shifts that stay packed.
+struct Packed<'a> {
     rows: &'a Rows<'a, i32>,
     /// Whether rows are zeros before they are written.
     zero: bool,
+}
+
+impl PackedShifts for Packed<'_> {
+    fn put(&mut self, i: usize, _: usize, fill: impl FnOnce(&mut [i32])) {
+        fill(self.rows.take(i));
+    }
+
+    fn put_zeros(&mut self, i: usize) {
+        if !self.zero {
+            self.rows.take(i).fill(0);
+        }
+    }
+}
+
+/// Shifts that are unpacked into three integers.
+struct Unpacked<'a> {
+    rows: &'a Rows<'a, [i32; 3]>,
+    row: Vec<i32>,
+}
+
+impl PackedShifts for Unpacked<'_> {
+    fn put(&mut self, i: usize, len: usize, fill: impl FnOnce(&mut [i32])) {
+        self.row.resize(len, 0);
+        fill(&mut self.row);
+        for (image, &code) in self.rows.take(i).iter_mut().zip(&self.row) {
+            *image = packed::unpack(code);
+        }
+    }
+
+    fn put_zeros(&mut self, i: usize) {
+        self.rows.take(i).as_flattened_mut().fill(0);
+    }
+}
+
+/// Shifts packed into one integer, in which they add.
+struct PackedRows<'a, P> {
+    search: &'a Search<'a>,
+    into: P,
     /// The shift of each candidate of the cell, and the bits of those with a nonzero one.
     images: Vec<i32>,
     moved: Vec<u64>,
 }
 
-impl<'a> PackedRows<'a> {
-    fn new(search: &'a Search<'a>, rows: &'a Rows<'a, i32>, zero: bool) -> Self {
-        Self { search, rows, zero, images: vec![], moved: vec![] }
+impl<'a, P> PackedRows<'a, P> {
+    fn new(search: &'a Search<'a>, into: P) -> Self {
+        Self { search, into, images: vec![], moved: vec![] }
     }
 }
 
-impl ShiftRows for PackedRows<'_> {
+impl<P: PackedShifts> ShiftRows for PackedRows<'_, P> {
     fn cell(&mut self, system: &System<'_>, atoms: &[i32], codes: &[i32], near: usize) {
         let home = system.images.code([0; 3]);
         self.images.clear();
@@ -151,17 +239,19 @@ impl ShiftRows for PackedRows<'_> {
         }
     }
 
-    fn row(&mut self, i: usize, _: &System<'_>, bits: &[u64], _: &[i32]) {
+    fn row(&mut self, i: usize, _: &System<'_>, bits: &[u64], others: &[i32]) {
         let wrapped = self.search.wraps != [0; 3];
         let wrap = if wrapped { packed::pack(self.search.placed[i].wrap) } else { 0 };
         if wrap != 0 || bits.iter().zip(&self.moved).any(|(bits, moved)| bits & moved != 0) {
-            let row = self.rows.take(i);
-            pick(&self.search.cpu, bits, &self.images, row);
-            if wrap != 0 {
-                row.iter_mut().for_each(|shift| *shift += wrap);
-            }
-        } else if !self.zero {
-            self.rows.take(i).fill(0);
+            let (search, images) = (self.search, &self.images);
+            self.into.put(i, others.len(), |row| {
+                pick(&search.cpu, bits, images, row);
+                if wrap != 0 {
+                    row.iter_mut().for_each(|shift| *shift += wrap);
+                }
+            });
+        } else {
+            self.into.put_zeros(i);
         }
     }
 }
@@ -172,6 +262,12 @@ struct TripleRows<'a> {
     rows: &'a Rows<'a, [i32; 3]>,
     /// Image codes of the cell's candidates and, behind these, of a row.
     codes: Vec<i32>,
+}
+
+impl<'a> TripleRows<'a> {
+    fn new(search: &'a Search<'a>, rows: &'a Rows<'a, [i32; 3]>) -> Self {
+        Self { search, rows, codes: vec![] }
+    }
 }
 
 impl ShiftRows for TripleRows<'_> {

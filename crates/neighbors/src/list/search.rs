@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::CooArrays;
+use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Pool, Serial, split_tasks};
 use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Buffers, Kind, PairList};
@@ -11,7 +13,7 @@ use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 
 use super::all_pairs;
-use super::assemble::{assemble, too_many};
+use super::assemble::{assemble, assemble_coo, too_many};
 use super::candidates::{Candidates, Found, Images, Search, System, WrappedAtom};
 use super::coordinate::Coordinate;
 use super::grid::{Grid, Scratch};
@@ -171,6 +173,47 @@ impl NeighborSearch {
         options: &Options,
         pool: &dyn Pool,
     ) -> Result<PairList<'static>> {
+        let memory = std::mem::take(&mut self.list);
+        self.run(positions, cutoff, cell, pbc, batch, options, pool, |found, search, systems| {
+            assemble(found, search, systems, options, pool, memory)
+        })
+    }
+
+    /// The list of [`neighbor_list`] in coordinate form, in memory of the context's allocator; each element is written
+    /// once.
+    ///
+    /// # Errors
+    /// As [`neighbor_list`]; `cutoff` too where there are more pairs than an int32 can count.
+    #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
+    pub fn coo<T: Coordinate>(
+        &mut self,
+        positions: &[[T; 3]],
+        cutoff: f64,
+        cell: Option<&[[[f64; 3]; 3]]>,
+        pbc: Option<&[[bool; 3]]>,
+        batch: &Batch<'_>,
+        options: &Options,
+        context: &Context<'_>,
+    ) -> Result<CooArrays> {
+        let pool = context.threads();
+        self.run(positions, cutoff, cell, pbc, batch, options, &pool, |found, search, systems| {
+            assemble_coo(found, search, systems, options, context)
+        })
+    }
+
+    /// Finds the neighbours of all atoms, and gives them to `list`.
+    #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
+    fn run<T: Coordinate, R>(
+        &mut self,
+        positions: &[[T; 3]],
+        cutoff: f64,
+        cell: Option<&[[[f64; 3]; 3]]>,
+        pbc: Option<&[[bool; 3]]>,
+        batch: &Batch<'_>,
+        options: &Options,
+        pool: &dyn Pool,
+        list: impl FnOnce(&[Found], &Search<'_>, &[System<'_>]) -> Result<R>,
+    ) -> Result<R> {
         if !(cutoff > 0.0 && cutoff.is_finite()) {
             return Err(Error::argument("cutoff", "a positive number", cutoff.to_string()));
         }
@@ -204,7 +247,7 @@ impl NeighborSearch {
         let half = options.kind == Kind::Half;
         let search = Search { positions, placed: &self.placed, wraps, cutoff, half, cpu: options.cpu };
         let tasks = find(&search, &systems, options, pool, &mut self.grids, &mut self.found, &self.workers)?;
-        assemble(&self.found[..tasks], &search, &systems, options, pool, std::mem::take(&mut self.list))
+        list(&self.found[..tasks], &search, &systems)
     }
 }
 

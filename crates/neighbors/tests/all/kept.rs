@@ -3,7 +3,7 @@
 use crate::systems::{Cell, place, random};
 use madelung_core::backend::pool::Threads;
 use madelung_core::structure::Batch;
-use madelung_neighbors::{Method, NeighborSearch, Options, PairList, neighbor_list};
+use madelung_neighbors::{CooArrays, Method, NeighborSearch, Options, PairList, neighbor_list};
 
 /// Random atoms in and around a sheared cell, up to `boxes` boxes away.
 fn atoms(count: usize, length: f64, boxes: i64, seed: u64) -> (Vec<[f64; 3]>, Cell) {
@@ -20,6 +20,18 @@ fn same(a: &PairList<'_>, b: &PairList<'_>) {
     assert_eq!((a.starts(), a.others(), a.kind()), (b.starts(), b.others(), b.kind()));
     assert_eq!(a.shifts(), b.shifts());
     assert_eq!(a.entry_bytes(), b.entry_bytes());
+}
+
+fn same_in_coordinate_form(found: &CooArrays, list: &PairList<'_>) {
+    let coo = list.to_coo();
+    let integers = |numbers: &[i32]| numbers.iter().map(|&i| f64::from(i)).collect::<Vec<_>>();
+    assert_eq!(found.list.to_f64().unwrap(), integers(&[&coo.i[..], &*coo.j].concat()));
+    assert_eq!(found.shifts.to_f64().unwrap(), integers(coo.shifts.as_flattened()));
+    let ptr: Vec<i32> = list.to_csr().neighbor_ptr.iter().map(|&p| p as i32).collect();
+    assert_eq!(found.ptr.to_f64().unwrap(), integers(&ptr));
+    let (atoms, pairs) = (list.rows(), list.len());
+    let shapes = [&found.list, &found.ptr, &found.shifts].map(|array| array.shape().to_vec());
+    assert_eq!(shapes, [vec![2, pairs], vec![atoms + 1], vec![pairs, 3]]);
 }
 
 #[test]
@@ -54,6 +66,9 @@ fn lists_do_not_depend_on_the_memory() {
                 search.recycle(kept);
             }
             bytes.push(fresh.entry_bytes());
+            let context = madelung_cpu::context().with_pool(&pool);
+            let found = search.coo(&positions, 4.0, cell, None, &batch, &options, &context).unwrap();
+            same_in_coordinate_form(&found, &fresh);
         }
         // An error leaves a search that still works.
         let none = Options::full().with_capacity(0);
