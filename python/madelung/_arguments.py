@@ -24,6 +24,7 @@ UNBOUNDED = 1e30
 
 _INT32 = np.iinfo(np.int32)
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_NUMBERS = (_F32, _F64, np.dtype(np.int32), np.dtype(np.int64))
 
 # An index stands for as many systems below it: a stray large one would be answered with all memory there is.
 _SPARE_SYSTEMS = 1 << 20
@@ -184,6 +185,14 @@ def integers(name: str, x: Any, shape: Sequence[int | str]) -> Ints:
             if not _INT32.min <= extreme <= _INT32.max:
                 refuse(name, "integers that 32 bits can hold", extreme)
     return np.require(array, np.int32, ["C", "A"])
+
+
+def numbers(name: str, x: Any) -> npt.NDArray:
+    """An array of float32, float64, int32 or int64."""
+    array = _array(name, x)
+    if array.dtype.newbyteorder("=") not in _NUMBERS:
+        refuse(name, "float32, float64, int32 or int64", array.dtype, TypeError)
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
 def fits(name: str, array: Any, shape: Sequence[int | str]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from madelung._arguments import Outputs
+from madelung import _arguments as check
 
 # The members of an op's family, by the suffix of their names: values, values and residuals for the gradient, values and
 # the gradients of their sum, derivatives along one and two directions, the gradient, and its derivative along a
@@ -19,11 +19,6 @@ GRADIENT, GRADIENT_TANGENT = "_vjp", "_vjp_jvp"
 
 # Among the gradients that are wanted of DIRECT: that all of them have the other sign.
 NEGATIVE = 1 << 32
-
-# Forces and virials are negative gradients.
-NEGATIVE_GRADIENTS = ("positions", "strain")
-# Inputs by which hybrid energies have no first derivative: the forces and the virial beside them have it.
-HYBRID_CONSTANTS = ("positions", "cell", "strain")
 
 # The kinds of pair lists, by their numbers in a call; and the bit of a list that needs no check.
 FULL, HALF, CHECKED = 0, 1, 4
@@ -81,8 +76,9 @@ class Op:
         # those by which hybrid energies have no first derivative.
         names = [self.inputs[n].name for n in self.reals]
         self.bit = {name: 1 << k for k, name in enumerate(names)}
-        self.negative = self.bits(*NEGATIVE_GRADIENTS)
-        self.hybrid_constants = self.bits(*HYBRID_CONSTANTS)
+        reals = [self.args[self.inputs[n].arg] for n in self.reals]
+        self.negative = self.bits(*(a["name"] for a in reals if a["negated"]))
+        self.hybrid_constants = self.bits(*(a["name"] for a in reals if a["geometry"]))
         # Positions among the outputs of those that have derivatives.
         self.smooth = [n for n, o in enumerate(self.outputs) if o["dtype"] is None]
 
@@ -93,7 +89,7 @@ class Op:
         """The bits of differentiable inputs."""
         return sum(self.bit.get(name, 0) for name in names)
 
-    def wanted(self, outputs: Outputs) -> int:
+    def wanted(self, outputs: check.Outputs) -> int:
         """The bits of the gradients that a call returns."""
         flags = {"positions": outputs.forces, "charges": outputs.charge_gradients, "strain": outputs.virial}
         return self.bits(*(name for name, wanted in flags.items() if wanted))
@@ -231,3 +227,37 @@ class NamedOp(Op):
         else:
             energies, *gradients = run(DIRECT, want | NEGATIVE, 0)
         return [energies, *(g for k, g in enumerate(gradients) if want >> k & 1)]
+
+    def arrays(self, inputs: Sequence[Any], cotangents: Any) -> dict[str, Any]:
+        """The arrays of a call by their names: those of the inputs, and cotangents that are not None."""
+        if len(inputs) != len(self.inputs):
+            expected = ", ".join(i.name for i in self.inputs)
+            check.refuse("inputs", f"{len(self.inputs)} of them ({expected})", len(inputs))
+        extra = [] if cotangents is None else list(cotangents)
+        if cotangents is not None and len(extra) != len(self.outputs):
+            check.refuse("cotangents", f"{len(self.outputs)}, one for each output", len(extra))
+        given = {self.inputs[n].name: inputs[n] for n in self.tensors}
+        named = {f"cotangent of {output['name']}": x for output, x in zip(self.outputs, extra)}
+        return given | {name: x for name, x in named.items() if x is not None}
+
+    def call(
+        self, inputs: Sequence[Any], arrays: dict[str, Any], cotangents: Any, run: Callable[..., list[Any]]
+    ) -> Any:
+        """The outputs, or with cotangents the gradients by all differentiable inputs; `run` calls a member."""
+        flat = [arrays[i.name] if i.type == "tensor" else _number(i, x) for i, x in zip(self.inputs, inputs)]
+        if cotangents is None:
+            return tuple(run(VALUE, flat))
+        weights = [arrays.get(f"cotangent of {output['name']}") for output in self.outputs]
+        return tuple(run(GRADIENT, flat, [*weights, *[None] * len(self.saves)], (1 << len(self.reals)) - 1))
+
+
+def _number(i: Input, x: Any) -> float | int:
+    return check.integer(i.name, x) if i.type == "int" else check.number(i.name, x)
+
+
+def named(ops: Mapping[str, Any], name: Any) -> Any:
+    """The op of a name."""
+    op = ops.get(name) if isinstance(name, str) else None
+    if op is None:
+        check.refuse("name", "one of " + ", ".join(ops), check.described(name))
+    return op

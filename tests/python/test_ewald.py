@@ -6,6 +6,7 @@ import pytest
 from conftest import CASES, Case, assert_close, rms
 from madelung.numpy import (
     EwaldParameters,
+    call,
     estimate_ewald_parameters,
     ewald_real_space,
     ewald_reciprocal_space,
@@ -91,6 +92,36 @@ def test_wave_vectors_that_are_given(triclinic: Case):
     assert np.linalg.norm(k, axis=1).max() <= 3.0
     with pytest.raises(ValueError, match="`k_cutoff`: expected it or `miller_indices`"):
         ewald_reciprocal_space(r, q, h, 0.4, 3.0, miller_indices=indices)
+
+
+def test_ops_by_name(triclinic: Case):
+    """The op of the distances of pairs: its values by hand, and its gradient by finite differences."""
+    r, _, h = triclinic.system
+    (i, j), ptr, shifts = neighbor_list(r, 4.0, h)
+    weights = np.random.default_rng(1).normal(size=len(i))
+
+    def lengths(r):
+        _, d = call("pair_vectors", r, h[None], np.zeros(len(r), np.int32), ptr, j, shifts, 0)
+        return d
+
+    expected = np.linalg.norm(r[j] - r[i] + shifts @ h, axis=1)
+    assert_close(lengths(r), expected, 1e-14)
+    inputs = (r, h[None], np.zeros(len(r), np.int64), ptr, j, shifts, 0)
+    by_positions, by_cell = call("pair_vectors", *inputs, cotangents=(None, weights))
+    direction, step = np.random.default_rng(2).normal(size=r.shape), 1e-4
+    difference = weights @ (lengths(r + step * direction) - lengths(r - step * direction)) / (2 * step)
+    assert (by_positions * direction).sum() == pytest.approx(difference, rel=1e-7)
+    assert by_cell.shape == (1, 3, 3)
+    for message, arguments, options in [
+        ("`name`: expected one of pair_vectors, ", ("pair_vector",), {}),
+        ("`inputs`: expected 7 of them", ("pair_vectors", r), {}),
+        ("`cotangents`: expected 2", ("pair_vectors", *inputs), {"cotangents": [weights]}),
+        ("`pairs_kind`: expected an integer", ("pair_vectors", *inputs[:-1], 0.5), {}),
+        ("`cell`: expected float32, float64", ("pair_vectors", r, h[None].astype(complex), *inputs[2:]), {}),
+        ("pairs", ("pair_vectors", *inputs[:4], j + 99, *inputs[5:]), {}),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            call(*arguments, **options)
 
 
 def test_prefactor_scales_everything(triclinic: Case):

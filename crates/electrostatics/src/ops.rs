@@ -105,8 +105,10 @@ impl ChargeSum {
     fn arguments(&self, op: OpBuilder) -> OpBuilder {
         let op = op
             .real("positions", &["Atom", "3"])
+            .force()
             .real("charges", &["Atom"])
             .real("cell", &["System", "3", "3"])
+            .geometry()
             .must_be(Constraint::Cell)
             .real("alpha", &["System"])
             .must_be(Constraint::Positive);
@@ -114,6 +116,7 @@ impl ChargeSum {
             .iter()
             .fold(op, |op, parameter| op.real(parameter, &["System"]))
             .zero("strain", &["System", "3", "3"])
+            .force()
             .batch("atoms", "Atom", "System")
             .scalar("prefactor")
             .must_be(Constraint::Finite)

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from madelung import _arguments as check
 from madelung import _native
 from madelung._functions.results import EwaldParameters
-from madelung._schema import GRADIENT, VALUE
+from madelung._schema import named
 from madelung.cuda._arrays import Array, arrays_of, asarray
 from madelung.cuda._functions import (
     estimate_ewald_parameters,
@@ -66,32 +65,15 @@ def call(name: str, *inputs: Any, cotangents: Any = None, stream: Any = None) ->
     Raises:
         TypeError, ValueError: For an op that there is not, and inputs that are not its own.
     """
-    op = OPS.get(name) if isinstance(name, str) else None
-    if op is None:
-        check.refuse("name", "one of " + ", ".join(OPS), check.described(name))
-    if len(inputs) != len(op.inputs):
-        expected = ", ".join(i.name for i in op.inputs)
-        check.refuse("inputs", f"{len(op.inputs)} of them ({expected})", len(inputs))
-    extra = [] if cotangents is None else list(cotangents)
-    if cotangents is not None and len(extra) != len(op.outputs):
-        check.refuse("cotangents", f"{len(op.outputs)}, one for each output", len(extra))
-    given = {op.inputs[n].name: inputs[n] for n in op.tensors}
-    for output, x in zip(op.outputs, extra):
-        if x is not None:
-            given[f"cotangent of {output['name']}"] = x
-    arrays, on = arrays_of(given, stream)
-    flat = [arrays[i.name] if i.type == "tensor" else _number(i.name, i.type, x) for i, x in zip(op.inputs, inputs)]
-    if cotangents is None:
-        return tuple(op.run(VALUE, flat, on))
-    weights = [arrays.get(f"cotangent of {output['name']}") for output in op.outputs]
-    every = (1 << len(op.reals)) - 1
-    return tuple(op.run(GRADIENT, flat, on, [*weights, *[None] * len(op.saves)], every))
+    op = named(OPS, name)
+    arrays, on = arrays_of(op.arrays(inputs, cotangents), stream)
+
+    def run(member: str, flat: Any, *rest: Any) -> list[Any]:
+        return op.run(member, flat, on, *rest)
+
+    return op.call(inputs, arrays, cotangents, run)
 
 
 def release_memory() -> None:
     """Gives the memory that arrays and calls have left back to the driver, which waits for the devices."""
     _native.release_device_memory()
-
-
-def _number(name: str, kind: str, x: Any) -> float | int:
-    return check.integer(name, x) if kind == "int" else check.number(name, x)

@@ -14,7 +14,11 @@ Other Python threads run during a call. They must not write to its arrays meanwh
 
 from __future__ import annotations
 
+from typing import Any
+
+from madelung import _arguments as check
 from madelung._functions.results import EwaldParameters
+from madelung._schema import named
 from madelung.numpy._functions import (
     estimate_ewald_parameters,
     ewald_real_space,
@@ -23,9 +27,11 @@ from madelung.numpy._functions import (
     generate_miller_indices,
     neighbor_list,
 )
+from madelung.numpy._ops import OPS
 
 __all__ = [
     "EwaldParameters",
+    "call",
     "estimate_ewald_parameters",
     "ewald_real_space",
     "ewald_reciprocal_space",
@@ -33,3 +39,25 @@ __all__ = [
     "generate_miller_indices",
     "neighbor_list",
 ]
+
+
+def call(name: str, *inputs: Any, cotangents: Any = None) -> tuple[Any, ...]:
+    """Any op of `madelung.ops()`, by its name, with arrays and numbers as its inputs, in their order.
+
+    A structured argument is several inputs: a batch the system of each row; a list of pairs its offsets, columns,
+    images and kind (0 full, 1 half, 2 directed); numbers that no array says follow.
+
+    Args:
+        name: such as "pair_vectors".
+        inputs: arrays of float32 or float64, and of int32 or int64.
+        cotangents: one array, or None for zero, for each output.
+
+    Returns:
+        The outputs; with cotangents the gradients by all differentiable arguments in their place.
+
+    Raises:
+        TypeError, ValueError: For an op that there is not, and inputs that are not its own.
+    """
+    op = named(OPS, name)
+    arrays = {name: check.numbers(name, x) for name, x in op.arrays(inputs, cotangents).items()}
+    return op.call(inputs, arrays, cotangents, op.run)

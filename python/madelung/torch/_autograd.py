@@ -25,7 +25,7 @@ from torch.autograd import forward_ad as _forward_ad
 from madelung._derivative_rules import Call, bits
 from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
 from madelung.torch._schema import Op
-from madelung.torch._specialised import ABSENT, specialised
+from madelung.torch._specialised import ABSENT, not_compiled, specialised
 from madelung.torch._specialised import transforms_active as _transforms_active
 from madelung.torch._vmap import batched
 
@@ -191,20 +191,20 @@ def _functional(m: Member) -> type[Function]:
         ctx.save_for_forward(*[inputs[n] for n in m.tensors])
         _mark(m, ctx, output)
 
-    @torch.compiler.disable
+    @not_compiled
     def backward(ctx: Any, *v: Any) -> Any:
         args = _kept(m, ctx, ctx.saved_tensors)
         call = Call.parse(m.op, m.member, args, ctx.want)
         needs = _needed(ctx.needs_input_grad, args)
         return (*call.backward(m.family.run, _cotangents(m, v), needs), None)
 
-    @torch.compiler.disable
+    @not_compiled
     def jvp(ctx: Any, *tangents: Any) -> Any:
         args = _kept(m, ctx, ctx.saved_tensors)
         call = Call.parse(m.op, m.member, args, ctx.want)
         return tuple(call.tangent(m.family.run, tangents))
 
-    @torch.compiler.disable
+    @not_compiled
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         return batched(m.op, lambda *a: m(a[:-1], a[-1]), info.batch_size, in_dims, args)
 

@@ -17,6 +17,7 @@ from madelung.torch import _inputs as given
 from madelung.torch import _neighbors, _ops, _search
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._energies import Energies
+from madelung.torch._specialised import not_compiled
 
 Given, Result = ParamSpec("Given"), TypeVar("Result")
 
@@ -468,7 +469,7 @@ def mode_of(like: Any) -> type[Eager] | type[Device]:
 
 def outside_graphs(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """A function that breaks graphs. The wrapper that PyTorch makes for that costs calls outside of graphs 4 µs."""
-    disabled = torch.compiler.disable(function)
+    disabled = not_compiled(function)
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -484,25 +485,25 @@ class Graph(_Made):
     """
 
     @staticmethod
-    @torch.compiler.disable
+    @not_compiled
     def converted(positions: Any, *lists: Any) -> tuple[torch.Tensor, ...] | None:
         """See `Eager.converted`."""
         return mode_of(positions).converted(positions, *lists)
 
     @staticmethod
-    @torch.compiler.disable
+    @not_compiled
     def full_list(positions: Any, *others: Any) -> tuple[torch.Tensor, ...]:
         """See `Eager.full_list`."""
         return mode_of(positions).full_list(positions, *others)
 
     @staticmethod
-    @torch.compiler.disable
+    @not_compiled
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
         """See `Eager.waves`."""
         return mode_of(cell).waves(cell, k_cutoff, systems)
 
     @staticmethod
-    @torch.compiler.disable
+    @not_compiled
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
         """See `Framework`."""
         return function(*args)

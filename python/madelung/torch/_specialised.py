@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
 from torch.autograd import Function
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 # A private name of PyTorch, unchanged from 2.7 to 2.15, like `_current_level`.
 transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
+
+Given, Result = ParamSpec("Given"), TypeVar("Result")
+
+_WHY = "sizes depend on values here: make lists, cutoffs, alpha and Miller indices outside of the graph, and give them"
+
+
+def not_compiled(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """`torch.compiler.disable`, but importing the compiler (1.5 s) when the function is called, not when it is made."""
+    disabled = torch._disable_dynamo(function)
+    # By these names, unchanged from 2.7 to 2.15, a graph that may not break says why it would.
+    disabled._torchdynamo_disable, disabled._torchdynamo_disable_msg = True, _WHY
+    return disabled
+
 
 # Stands for a tensor that is zero. Never written to, and never part of a graph.
 ABSENT = torch.empty(0)

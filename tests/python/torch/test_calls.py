@@ -172,7 +172,10 @@ def test_the_process_stays_as_it_is() -> None:
         "assert (torch.get_num_threads(), torch.get_num_interop_threads()) == before\n"
         "assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()\n"
         "from madelung.torch import _ops; import importlib; importlib.reload(madelung.torch)\n"
-        "assert 'jax' not in __import__('sys').modules"
+        "import sys; assert 'jax' not in sys.modules\n"
+        "r = torch.eye(3, requires_grad=True)\n"
+        "madelung.torch.neighbor_list(r, 2.0, return_distances=True)[3].sum().backward()\n"
+        "assert 'torch._dynamo' not in sys.modules, 'it takes a second and a half to import'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

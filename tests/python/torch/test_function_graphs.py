@@ -108,7 +108,9 @@ def test_whole_graphs_say_what_cannot_be_in_them(call: str) -> None:
             return mt.ewald_real_space(r, q, h, ALPHA, neighbor_matrix=matrix, neighbor_matrix_shifts=shifts)
         return mt.ewald_summation(r, q, h)
 
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="torch.compiler.disable"):
+    # PyTorch 2.7 does not say for what reason.
+    said = "torch.compiler.disable" if torch.__version__.startswith("2.7") else "sizes depend on values"
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=said):
         torch.compile(f, fullgraph=True, backend="aot_eager")(r)
 
 

@@ -19,7 +19,8 @@ pub struct OpBuilder {
 
 impl OpBuilder {
     fn add(mut self, name: &str, kind: ArgKind) -> Self {
-        self.op.args.push(ArgSpec { name: name.into(), kind, constraint: None, stored: false });
+        let (constraint, stored, negated, geometry) = (None, false, false, false);
+        self.op.args.push(ArgSpec { name: name.into(), kind, constraint, stored, negated, geometry });
         self
     }
 
@@ -114,6 +115,24 @@ impl OpBuilder {
             last.constraint = Some(constraint);
         }
         self
+    }
+
+    /// The last argument is geometry: see [`ArgSpec::geometry`].
+    #[must_use]
+    pub fn geometry(mut self) -> Self {
+        if let Some(last) = self.op.args.last_mut() {
+            last.geometry = true;
+        }
+        self
+    }
+
+    /// The last argument is geometry whose negative gradient is a force or a virial: see [`ArgSpec::negated`].
+    #[must_use]
+    pub fn force(mut self) -> Self {
+        if let Some(last) = self.op.args.last_mut() {
+            last.negated = true;
+        }
+        self.geometry()
     }
 
     /// The last argument may be stored in another dtype than the others: see [`ArgSpec::stored`].

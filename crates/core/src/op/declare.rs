@@ -144,6 +144,11 @@ pub struct ArgSpec {
     /// A real array of any real dtype (f16, bf16, f32 or f64), whatever that of the other arrays, in which kernels compute.
     /// Directions and gradients of the argument have its own dtype.
     pub stored: bool,
+    /// Whether functions return the gradient with the other sign: forces and virials are negative gradients.
+    pub negated: bool,
+    /// Whether the argument is geometry, by which hybrid energies have no first derivative: the forces and the virial beside
+    /// them have it.
+    pub geometry: bool,
 }
 
 /// Declaration of an output, or of an array that lives during a call.
