@@ -197,10 +197,12 @@ def numbers(name: str, x: Any) -> npt.NDArray:
 
 def fits(name: str, array: Any, shape: Sequence[int | str]) -> None:
     """Checks the shape of an array, or a tensor, against one whose letters stand for any length."""
-    if array.ndim == len(shape) and all(
-        isinstance(want, str) or want == have for want, have in zip(shape, array.shape)
-    ):
-        return
+    if array.ndim == len(shape):
+        for want, have in zip(shape, array.shape):
+            if want != have and not isinstance(want, str):
+                break
+        else:
+            return
     wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
     refuse(name, f"shape ({wanted})", tuple(array.shape))
 
@@ -345,6 +347,13 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
     )
 
 
+def lattice(cells: Floats) -> Floats:
+    """Lattice vectors (B, 3, 3) of float64, as the compiled part takes them."""
+    if cells.dtype is not _F64 or not cells.flags.carray:
+        cells = np.require(cells, np.float64, ["C", "A"])
+    return cells.reshape(-1, 3, 3)
+
+
 def outputs(given: tuple[Any, ...]) -> Outputs:
     """The results that a call returns, from the arguments of their group."""
     prefactor, reduction, forces, charge_gradients, virial, hybrid = given
@@ -368,14 +377,14 @@ def cells(cell: Any, like: npt.NDArray | None = None) -> Floats:
 
 def searched(system: Charges, cutoff: float) -> tuple[Ints, Ints, Ints]:
     """Offsets, columns and images of all pairs closer than a cutoff."""
-    h = np.require(system.cell.reshape(-1, 3, 3), np.float64, ["C", "A"])
+    h = lattice(system.cell)
     options = ListOptions(False, "csr", None, None, None, None, False, False)
     return _native.neighbor_list(system.positions, cutoff, h, None, system.groups, options)
 
 
 def miller_indices(cells: Floats, k_cutoff: Sequence[float], systems: int) -> tuple[Ints, Ints]:
     """Miller indices up to a radius for each system, and the system of each; one cell serves all systems."""
-    h = np.require(cells.reshape(-1, 3, 3), np.float64, ["C", "A"])
+    h = lattice(cells)
     if len(h) != systems:
         h = np.repeat(h, systems, axis=0)
     indices, ptr = _native.miller_indices(h, k_cutoff)

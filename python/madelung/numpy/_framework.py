@@ -84,7 +84,7 @@ class Numpy:
         axes = check.periodic(pbc)
         h = None
         if cell is not None:
-            h = np.require(check.cells(cell, r).reshape(-1, 3, 3), np.float64, ["C", "A"])
+            h = check.lattice(check.cells(cell, r))
         systems = check.lattices(None if h is None else len(h), axes)
         if h is None and axes is not None and axes.any():
             check.refuse("cell", "lattice vectors for the periodic axes", "None")
