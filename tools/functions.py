@@ -7,11 +7,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from madelung._functions import ewald, neighbors
+from madelung import _functions
 from madelung._functions.declare import (
     ARRAYS,
     FUNCTIONS,
@@ -27,7 +29,10 @@ from madelung._functions.declare import (
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 120
-MODULES = [module.__name__.rpartition(".")[2] for module in (ewald, neighbors)]
+# Importing them declares their functions.
+for module_of in pkgutil.iter_modules(_functions.__path__):
+    importlib.import_module(f"madelung._functions.{module_of.name}")
+MODULES = sorted({declared.body.__module__.rpartition(".")[2] for declared in FUNCTIONS.values()})
 
 TITLES = {
     "numpy": "NumPy arrays",

@@ -28,14 +28,4 @@ impl CooArrays {
         let room = |shape: &[usize]| context.allocator.room(DType::I32, shape);
         Ok(Self { list: room(&[2, capacity])?, ptr: room(&[atoms + 1])?, shifts: room(&[capacity, 3])? })
     }
-
-    /// The elements of arrays of the host: rows, columns, offsets and images.
-    pub(crate) fn elements(&mut self) -> Option<(&mut [i32], &mut [i32], &mut [i32], &mut [[i32; 3]])> {
-        let Self { list: Array::I32(list), ptr: Array::I32(ptr), shifts: Array::I32(shifts) } = self else {
-            return None;
-        };
-        let pairs = list.len() / 2;
-        let (rows, columns) = list.split_at_mut(pairs);
-        Some((rows, columns, ptr, shifts.as_chunks_mut().0))
-    }
 }

@@ -94,3 +94,22 @@ class Framework(Protocol):
     def untraced(self, function: Callable[..., Result], *args: Any) -> Result:
         """The result of a function that reads values, while a graph is traced too."""
         ...
+
+
+class Immediate:
+    """Methods of frameworks that trace no graph, for results that never change or that no later call shares."""
+
+    @staticmethod
+    def copied(x: Any) -> Any:
+        """See `Framework`."""
+        return x
+
+    @staticmethod
+    def array(values: Any, system: Any) -> Any:
+        """See `Framework`; stays an array of NumPy."""
+        return values
+
+    @staticmethod
+    def untraced(function: Callable[..., Result], *args: Any) -> Result:
+        """See `Framework`."""
+        return function(*args)

@@ -21,30 +21,13 @@ from typing import Any
 from madelung import _native
 from madelung._functions.results import EwaldParameters
 from madelung._schema import named
+from madelung.cuda import _functions
 from madelung.cuda._arrays import Array, arrays_of, asarray
-from madelung.cuda._functions import (
-    estimate_ewald_parameters,
-    ewald_real_space,
-    ewald_reciprocal_space,
-    ewald_summation,
-    generate_miller_indices,
-    neighbor_list,
-)
+from madelung.cuda._functions import *  # noqa: F403
 from madelung.cuda._ops import OPS
 
-__all__ = [
-    "Array",
-    "EwaldParameters",
-    "asarray",
-    "call",
-    "estimate_ewald_parameters",
-    "ewald_real_space",
-    "ewald_reciprocal_space",
-    "ewald_summation",
-    "generate_miller_indices",
-    "neighbor_list",
-    "release_memory",
-]
+__all__ = ["Array", "EwaldParameters", "asarray", "call", "release_memory"]
+__all__ += _functions.__all__
 
 
 def call(name: str, *inputs: Any, cotangents: Any = None, stream: Any = None) -> tuple[Array | None, ...]:

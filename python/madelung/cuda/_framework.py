@@ -7,21 +7,20 @@ Values are not read unless a docstring says so: the ops check them on the device
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._functions.framework import Immediate
 from madelung._schema import CHECKED, FULL
 from madelung.cuda import _neighbors
 from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given, part
 from madelung.cuda._ops import OPS
 from madelung.cuda._stream import Stream
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class System:
     """Positions, charges, cell and batch index as they came."""
 
 
-class Cuda(Stream):
+class Cuda(Stream, Immediate):
     """The framework of a call of `madelung.cuda`: see `madelung._functions.framework.Framework`."""
 
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
@@ -147,21 +146,6 @@ class Cuda(Stream):
     def value(name: str, x: Any) -> Any:
         """See `Framework`; waits for an array of the device."""
         return x.numpy() if isinstance(x, Array) else x
-
-    @staticmethod
-    def copied(x: Array) -> Array:
-        """See `Framework`; elements of arrays never change."""
-        return x
-
-    @staticmethod
-    def array(values: Any, system: System) -> Any:
-        """See `Framework`; stays on the host."""
-        return values
-
-    @staticmethod
-    def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
-        return function(*args)
 
 
 # Most runs ask for one cell again and again. The key has the cell's value.

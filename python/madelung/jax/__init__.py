@@ -19,14 +19,8 @@ if tuple(int(part) for part in jax.__version__.split(".")[:2]) < (0, 6):
     raise ImportError(f"madelung.jax needs JAX 0.6 or newer, and this is {jax.__version__}")
 
 from madelung._functions.results import EwaldParameters
-from madelung.jax._functions import (
-    estimate_ewald_parameters,
-    ewald_real_space,
-    ewald_reciprocal_space,
-    ewald_summation,
-    generate_miller_indices,
-    neighbor_list,
-)
+from madelung.jax import _functions
+from madelung.jax._functions import *  # noqa: F403
 from madelung.jax._neighbors import NeighborList, Neighbors
 
 if TYPE_CHECKING:
@@ -35,17 +29,8 @@ if TYPE_CHECKING:
     from madelung.jax._torch_module import TorchModule as TorchModule
 
 # Without names that need PyTorch, so that `import *` works without it.
-__all__ = [
-    "EwaldParameters",
-    "NeighborList",
-    "Neighbors",
-    "estimate_ewald_parameters",
-    "ewald_real_space",
-    "ewald_reciprocal_space",
-    "ewald_summation",
-    "generate_miller_indices",
-    "neighbor_list",
-]
+__all__ = ["EwaldParameters", "NeighborList", "Neighbors"]
+__all__ += _functions.__all__
 
 
 def __getattr__(name: str) -> Any:

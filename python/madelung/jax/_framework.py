@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,11 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
 from madelung.jax._energies import energies
-
-Result = TypeVar("Result")
 
 
 class System:
@@ -50,7 +49,7 @@ class System:
         return check.charged(*(given.value(name, x) for name, x in arrays.items()))
 
 
-class Jax:
+class Jax(Immediate):
     """The framework of `madelung.jax`: see `madelung._functions.framework.Framework`."""
 
     system = System
@@ -136,21 +135,6 @@ class Jax:
     def value(name: str, x: Any) -> Any:
         """See `Framework`."""
         return given.value(name, x) if isinstance(x, jax.Array) else x
-
-    @staticmethod
-    def copied(x: Any) -> Any:
-        """See `Framework`; arrays never change."""
-        return x
-
-    @staticmethod
-    def array(values: Any, system: System) -> Any:
-        """See `Framework`; stays one of NumPy, since float64 may be off."""
-        return values
-
-    @staticmethod
-    def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
-        return function(*args)
 
 
 def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:

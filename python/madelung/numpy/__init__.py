@@ -19,26 +19,12 @@ from typing import Any
 from madelung import _arguments as check
 from madelung._functions.results import EwaldParameters
 from madelung._schema import named
-from madelung.numpy._functions import (
-    estimate_ewald_parameters,
-    ewald_real_space,
-    ewald_reciprocal_space,
-    ewald_summation,
-    generate_miller_indices,
-    neighbor_list,
-)
+from madelung.numpy import _functions
+from madelung.numpy._functions import *  # noqa: F403
 from madelung.numpy._ops import OPS
 
-__all__ = [
-    "EwaldParameters",
-    "call",
-    "estimate_ewald_parameters",
-    "ewald_real_space",
-    "ewald_reciprocal_space",
-    "ewald_summation",
-    "generate_miller_indices",
-    "neighbor_list",
-]
+__all__ = ["EwaldParameters", "call"]
+__all__ += _functions.__all__
 
 
 def call(name: str, *inputs: Any, cotangents: Any = None) -> tuple[Any, ...]:

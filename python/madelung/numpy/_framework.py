@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.numpy._ops import OPS
 
-Result = TypeVar("Result")
 
-
-class Numpy:
+class Numpy(Immediate):
     """The framework of `madelung.numpy`: see `madelung._functions.framework.Framework`."""
 
     system = staticmethod(check.charged)
@@ -100,18 +99,3 @@ class Numpy:
     def value(name: str, x: Any) -> Any:
         """See `Framework`."""
         return x
-
-    @staticmethod
-    def copied(x: Any) -> Any:
-        """See `Framework`; nothing else has the array."""
-        return x
-
-    @staticmethod
-    def array(values: Any, system: Any) -> Any:
-        """See `Framework`."""
-        return values
-
-    @staticmethod
-    def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
-        return function(*args)

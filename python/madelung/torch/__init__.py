@@ -13,22 +13,9 @@ if importlib.util.find_spec("torch") is None:
     raise ImportError("madelung.torch needs PyTorch 2.7 or newer: pip install 'madelung[torch]'")
 
 from madelung._functions.results import EwaldParameters
+from madelung.torch import _functions
 from madelung.torch import _ops as _ops
-from madelung.torch._functions import (
-    estimate_ewald_parameters,
-    ewald_real_space,
-    ewald_reciprocal_space,
-    ewald_summation,
-    generate_miller_indices,
-    neighbor_list,
-)
+from madelung.torch._functions import *  # noqa: F403
 
-__all__ = [
-    "EwaldParameters",
-    "estimate_ewald_parameters",
-    "ewald_real_space",
-    "ewald_reciprocal_space",
-    "ewald_summation",
-    "generate_miller_indices",
-    "neighbor_list",
-]
+__all__ = ["EwaldParameters"]
+__all__ += _functions.__all__

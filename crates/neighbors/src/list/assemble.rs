@@ -1,7 +1,6 @@
 //! Assembly of the list from the rows that tasks found, in any order.
 
-use madelung_core::array::Rows;
-use madelung_core::array::{Buffer, Plain};
+use madelung_core::array::{Array, Buffer, Plain, Rows};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::Pool;
 use madelung_core::runtime::lanes::packed;
@@ -61,9 +60,11 @@ pub(crate) fn assemble_coo(
         return Err(Error::argument("cutoff", expected, format!("{pairs} pairs")));
     }
     let mut arrays = CooArrays::room(context, search.placed.len(), pairs as usize)?;
-    let Some((rows, columns, ptr, images)) = arrays.elements() else {
+    let CooArrays { list: Array::I32(list), ptr: Array::I32(ptr), shifts: Array::I32(shifts) } = &mut arrays
+    else {
         return Err(context.backend.place().elsewhere("positions"));
     };
+    let ((rows, columns), (images, _)) = (list.split_at_mut(pairs as usize), shifts.as_chunks_mut());
     ptr.iter_mut().zip(&*wide).for_each(|(narrow, wide)| *narrow = *wide as i32);
     let (rows, columns, images) =
         (Rows::new(rows, &wide), Rows::new(columns, &wide), Rows::new(images, &wide));
