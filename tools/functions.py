@@ -89,6 +89,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
         "reals": array,
         "integers": array,
         "per_system": array if array == "Any" else f"float | {array}",
+        "sizes": array if array == "Any" else f"float | {array}",
         "axes": "Any",
         "number": "float",
         "count": "int",
@@ -101,9 +102,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
 
 def default(p: Parameter) -> str:
     """The default of a parameter, as source."""
-    if isinstance(p.default, float) and 0.0 < p.default < 1e-4:
-        return f"{p.default:.0e}".replace("e-0", "e-")
-    return f'"{p.default}"' if isinstance(p.default, str) else repr(p.default)
+    return f'"{p.default}"' if isinstance(p.default, str) else repr(p.default).replace("e-0", "e-")
 
 
 def signature(declared: Function, namespace: Namespace) -> Iterator[str]:
@@ -124,10 +123,10 @@ def given(declared: Function, namespace: Namespace) -> Iterator[str]:
     def passed(p: Parameter) -> str:
         return default(p) if namespace in p.without else p.name
 
-    for item in declared.items:
+    for item in declared.arguments():
         if isinstance(item, Group):
             yield from ("(", *(f"    {passed(p)}," for p in item.parameters), "),")
-        elif isinstance(item, Parameter) and item.kind != "stream":
+        else:
             yield f"{passed(item)},"
 
 
@@ -149,7 +148,9 @@ def body(declared: Function, namespace: Namespace) -> Iterator[str]:
         if not declared.eager:
             yield from ("if is_compiling():", f"    return {call}(Graph, *given)")
         yield from ("try:", f"    return {call}(mode_of({first}), *given)", "except FAILURES as error:")
-        yield from ("    failure = error", f'raise explained("{declared.name}", failure, locals())')
+        # Without the name the traceback and its frame would keep each other, and the tensors of the call.
+        yield from ("    failure = error", "try:", f'    raise explained("{declared.name}", failure, given)')
+        yield from ("finally:", "    del failure")
 
 
 def function(declared: Function, namespace: Namespace) -> str:

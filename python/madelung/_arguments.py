@@ -407,8 +407,9 @@ def groups(batch_idx: Any, batch_ptr: Any, atoms: int, systems: int | None) -> G
         systems = len(ptr) - 1
     if batch_idx is not None:
         idx = integers("batch_idx", batch_idx, (atoms,))
-        if systems is None and len(idx) and idx.max() >= atoms + _SPARE_SYSTEMS:
-            refuse("batch_idx", f"systems numbered from 0, for {atoms} atoms", idx.max())
+        if systems is None and len(idx) and not 0 <= idx.min() <= idx.max() < atoms + _SPARE_SYSTEMS:
+            wrong = idx.min() if idx.min() < 0 else idx.max()
+            refuse("batch_idx", f"systems numbered from 0, for {atoms} atoms", wrong)
         if ptr is not None and not np.array_equal(idx, np.repeat(np.arange(systems), np.diff(ptr))):
             refuse("batch_idx", "the systems that `batch_ptr` says", _short(idx))
     return Groups(idx, ptr, systems)

@@ -80,6 +80,20 @@ def test_results_come_in_order_and_a_single_one_unwrapped(triclinic: Case):
     assert_close(again, forces, 1e-13)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"accuracy": -1.0}, "`accuracy`: expected a number above zero, got -1.0"),
+        ({"compute_forces": "yes"}, "`compute_forces`: expected True or False, got 'yes'"),
+        ({"batch_idx": [-5, -4, -4, -3] * 2}, "`batch_idx`: expected systems numbered from 0"),
+    ],
+)
+def test_arguments_that_play_no_part_are_checked(triclinic: Case, changed: dict, message: str):
+    r, q, h = (x[:8] if len(x) > 3 else x for x in triclinic.system)
+    with pytest.raises((TypeError, ValueError), match=message):
+        ewald_summation(r, q, h, 0.4, cutoff=4.0, k_cutoff=3.0, **changed)
+
+
 def test_wave_vectors_that_are_given(triclinic: Case):
     r, q, h = triclinic.system
     indices, of = generate_miller_indices(h, 3.0)

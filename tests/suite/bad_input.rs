@@ -6,7 +6,7 @@ use madelung::array::{Array, DType, Data, View};
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::registry;
-use madelung::op::{Arg, Constraint, Cotangent, Op, Registry, Request};
+use madelung::op::{Arg, Constraint, Cotangent, Linear, Op, Registry, Request};
 use madelung::pairs::{Kind, PairList};
 use madelung::tape::Tape;
 use madelung::{
@@ -279,10 +279,9 @@ fn declarations() {
     );
     // Written by nobody, read by a later step, or read before it was whole.
     names(op(good().output("total_charge", &["System"]).scratch("idle", &["Atom"]).step(sum)), "idle");
-    let add = kernels.iter().find(|k| k.name == "sum_energies").expect("a kernel");
     let with =
         || good().output("energy", &["System"]).scratch("e", &["Atom"]).output("total_charge", &["System"]);
-    names(op(with().step(sum).step_as(add, &[("atom_energy", "e")])), "e");
+    names(op(with().step(sum).linear(Linear::SegmentedSum, &["atoms", "e", "energy"])), "e");
     let op = good().output("total_charge", &["System"]).step(sum).build().expect("an op");
     names(Registry::new([op.clone(), op]).map(|_| ()), "op");
     // What bridges read is there.

@@ -192,15 +192,4 @@ madelung_core::kernels! {
     ) {
         total_charge[atoms.of(i)] += charges[i];
     }
-
-    /// Energy of each system from those of its atoms.
-    #[kernel]
-    pub(crate) fn sum_energies(
-        i: Atom,
-        atom_energy: &[Real; Atom],
-        atoms: &Batch<Atom, System>,
-        energy: &mut [Real; System],
-    ) {
-        energy[atoms.of(i)] += atom_energy[i];
-    }
 }

@@ -1,7 +1,7 @@
 //! The declarations of the ops.
 
 use crate::kernels as k;
-use madelung_core::op::{Arg, Constraint, Op, OpBuilder, Registry};
+use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
@@ -14,7 +14,7 @@ crate::charge_sum! {
 }
 
 /// All kernels of this crate, for callers that compile or check their source text.
-pub fn kernels() -> [&'static Kernel; 8] {
+pub fn kernels() -> [&'static Kernel; 7] {
     [
         COULOMB.real_space,
         &k::LATTICE,
@@ -23,7 +23,6 @@ pub fn kernels() -> [&'static Kernel; 8] {
         &k::STRUCTURE_FACTOR,
         &k::SUM_CHARGES,
         COULOMB.reciprocal_space,
-        &k::SUM_ENERGIES,
     ]
 }
 
@@ -99,7 +98,7 @@ impl ChargeSum {
         }
         // Forces are saved with the energies; the backward pass scales them by the weights of the systems.
         let by = [&["positions", "charges", "cell", "alpha"][..], self.parameters, &["strain"]].concat();
-        op.step(&k::SUM_ENERGIES).saved_gradients(&by).build()
+        op.linear(Linear::SegmentedSum, &["atoms", into, "energy"]).saved_gradients(&by).build()
     }
 
     fn arguments(&self, op: OpBuilder) -> OpBuilder {

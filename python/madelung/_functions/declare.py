@@ -19,9 +19,11 @@ REQUIRED: Any = inspect.Parameter.empty
 # Parameters behind it are given by keyword.
 KEYWORDS = "*"
 
-# Types of parameters: arrays of real numbers or integers, a number for each system, and so on.
-Kind = Literal["reals", "integers", "per_system", "number", "count", "flag", "axes", "word", "stream"]
-ARRAYS: tuple[Kind, ...] = ("reals", "integers", "per_system")
+# Types of parameters: arrays of real numbers or integers, a number for each system that is an input of the op or only
+# sets sizes, and so on.
+Kind = Literal["reals", "integers", "per_system", "sizes", "number", "count", "flag", "axes", "word", "stream"]
+ON_DEVICE: tuple[Kind, ...] = ("reals", "integers", "per_system")
+ARRAYS: tuple[Kind, ...] = (*ON_DEVICE, "sizes")
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,12 @@ class Function:
     """Type of the result; `Array` stands for the namespace's own."""
     eager: bool
     """Whether compiled graphs of PyTorch break at a call."""
+
+    def arguments(self) -> Iterator[Parameter | Group]:
+        """The arguments of the body, behind the framework."""
+        for item in self.items:
+            if not isinstance(item, str) and getattr(item, "kind", None) != "stream":
+                yield item
 
     def parameters(self, namespace: Namespace | None = None) -> Iterator[Parameter]:
         """All parameters, or those that a namespace has."""

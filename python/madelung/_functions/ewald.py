@@ -61,11 +61,11 @@ def ewald_real_space(
     outputs: tuple[Any, ...],
 ) -> Any:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
-    system = f.system(positions, charges, cell, batch_idx)
+    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", cutoff)
     pairs = _pairs(f, system, lists, reach)
     return f.energies(
-        "ewald_real_space", system, (split,), (*pairs, check.UNBOUNDED if reach is None else reach), outputs
+        "ewald_real_space", system, (split,), (*pairs, check.UNBOUNDED if reach is None else reach), wanted
     )
 
 
@@ -96,9 +96,9 @@ def ewald_reciprocal_space(
 
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
     """
-    system = f.system(positions, charges, cell, batch_idx)
+    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, waves = f.per_system("alpha", alpha, system), _waves(f, system, cell, k_cutoff, miller)
-    return f.energies("ewald_reciprocal_space", system, (split,), waves, outputs)
+    return f.energies("ewald_reciprocal_space", system, (split,), waves, wanted)
 
 
 @function(
@@ -153,12 +153,14 @@ def ewald_summation(
     """
     if cutoff is None and (lists[0] is not None or lists[3] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    system = f.system(positions, charges, cell, batch_idx)
+    check.positive("accuracy", accuracy)
+    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     if pbc is not None:
         f.untraced(_check_periodic, f, pbc, system)
     open_waves = k_cutoff is None and miller[0] is None
     if alpha is None or cutoff is None or open_waves:
-        rows = f.untraced(_parameters, f, system, alpha, cutoff, k_cutoff, accuracy)
+        of = (positions, charges, cell, batch_idx)
+        _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy)
         cutoff = rows[0][1] if rows else 1.0
         if alpha is None:
             alpha = [row[0] for row in rows]
@@ -167,7 +169,7 @@ def ewald_summation(
     reach = f.distance("cutoff", cutoff)
     pairs, waves = _pairs(f, system, lists, reach), _waves(f, system, cell, k_cutoff, miller)
     split = f.per_system("alpha", alpha, system)
-    return f.energies("ewald_summation", system, (split,), (*pairs, reach, *waves), outputs)
+    return f.energies("ewald_summation", system, (split,), (*pairs, reach, *waves), wanted)
 
 
 @function(
@@ -177,7 +179,7 @@ def ewald_summation(
     KEYWORDS,
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
     K_CUTOFF.but(text=text("radius of the reciprocal sum, in radians per L, one for all systems or (B,).")),
-    BATCH_IDX,
+    BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
     notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
     returns=text(
         "Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the "
@@ -207,20 +209,24 @@ def estimate_ewald_parameters(
     the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
     result, whatever is given.
     """
-    system = f.system(positions, charges, cell, batch_idx)
-    rows = _parameters(f, system, alpha, cutoff, k_cutoff, accuracy)
+    system, rows = _parameters(f, (positions, charges, cell, batch_idx), alpha, cutoff, k_cutoff, accuracy)
     if system.single:
         return EwaldParameters(*rows[0])
     split, reach, waves, error = np.array(rows).reshape(-1, 4).T.copy()
     first = float(reach[0]) if len(reach) else float("nan")
-    return EwaldParameters(f.array(split, system), first, f.array(waves, system), f.array(error, system))
+    split, waves, error = (f.array(x, positions) for x in (split, waves, error))
+    return EwaldParameters(split, first, waves, error)
 
 
 @function(
     CELL.but(text=text("(3, 3) or (B, 3, 3), rows are lattice vectors.", cuda="In the memory of a device; read.")),
     K_CUTOFF.but(default=REQUIRED, text=text("in radians per L, one for all systems or (B,).")),
-    STREAM,
-    notes={"jax": "Not under `jit` itself."},
+    STREAM.but(text=text("where the work is put, as for `ewald_summation`.")),
+    notes={
+        "torch": "Compiled graphs need them, as sizes there may not depend on values.",
+        "jax": "Calls under `jit` need them, as sizes there may not depend on values. Not under `jit` itself.",
+        "cuda": "Calls that shall wait for nothing, and captures, need them.",
+    },
     returns=text("`miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32."),
     raises=text("TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero."),
     result="tuple[Array, Array]",
@@ -229,8 +235,7 @@ def estimate_ewald_parameters(
 def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any, Any]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
 
-    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
-    little that the set may stay.
+    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
     """
     h = check.cells(f.value("cell", cell))
     systems = len(h.reshape(-1, 3, 3))
@@ -274,8 +279,9 @@ def _check_periodic(f: Framework, pbc: Any, system: Any) -> None:
 
 
 def _parameters(
-    f: Framework, system: Any, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
-) -> list[tuple[float, float, float, float]]:
-    """(alpha, cutoff, k_cutoff, predicted error) of each system."""
-    charges, split, waves = f.values(system), f.value("alpha", alpha), f.value("k_cutoff", k_cutoff)
-    return _native.ewald_parameters(charges, check.settings(charges.systems, split, cutoff, waves, accuracy))
+    f: Framework, of: tuple[Any, ...], alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
+) -> tuple[check.Charges, list[tuple[float, float, float, float]]]:
+    """Charges as arrays of NumPy, and (alpha, cutoff, k_cutoff, predicted error) of each system."""
+    charges, split, waves = f.values(*of), f.value("alpha", alpha), f.value("k_cutoff", k_cutoff)
+    settings = check.settings(charges.systems, split, cutoff, waves, accuracy)
+    return charges, _native.ewald_parameters(charges, settings)

@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class System(Protocol):
-    """Charges, or uncharged atoms, of a call."""
+    """Charges of a call."""
 
     @property
     def systems(self) -> int:
@@ -27,8 +27,12 @@ class System(Protocol):
 class Framework(Protocol):
     """Arrays of a framework as inputs of ops, and ops' results as results of functions."""
 
-    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> Any:
-        """A `System`."""
+    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+        """The charges of a call, as the framework's other methods take them."""
+        ...
+
+    def outputs(self, given: tuple[Any, ...]) -> Any:
+        """The arguments that say which results a call returns, checked, as `energies` takes them."""
         ...
 
     def per_system(self, name: str, x: Any, system: Any) -> Any:
@@ -59,9 +63,7 @@ class Framework(Protocol):
         """Miller indices up to a radius for each system, and the system of each."""
         ...
 
-    def energies(
-        self, op: str, system: Any, reals: tuple[Any, ...], rest: tuple[Any, ...], outputs: tuple[Any, ...]
-    ) -> Any:
+    def energies(self, op: str, system: Any, reals: tuple[Any, ...], rest: tuple[Any, ...], wanted: Any) -> Any:
         """The results of an op of energies, or of its twin `…_total` for those of systems.
 
         Its inputs are those of the system (positions, charges, cell), `reals`, the strain, the batch, the prefactor and
@@ -75,8 +77,8 @@ class Framework(Protocol):
         """A neighbour list; `options` are those of `check.list_options`."""
         ...
 
-    def values(self, system: Any) -> check.Charges:
-        """The charges as arrays of NumPy."""
+    def values(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Charges:
+        """Charges as arrays of NumPy."""
         ...
 
     def value(self, name: str, x: Any) -> Any:
@@ -87,8 +89,8 @@ class Framework(Protocol):
         """An array that the caller may write to."""
         ...
 
-    def array(self, values: Any, system: Any) -> Any:
-        """An array of float64 that is no input of an op, from one of NumPy."""
+    def array(self, values: Any, like: Any) -> Any:
+        """An array of float64 that is no input of an op, beside another one, from one of NumPy."""
         ...
 
     def untraced(self, function: Callable[..., Result], *args: Any) -> Result:
@@ -105,7 +107,7 @@ class Immediate:
         return x
 
     @staticmethod
-    def array(values: Any, system: Any) -> Any:
+    def array(values: Any, like: Any) -> Any:
         """See `Framework`; stays an array of NumPy."""
         return values
 

@@ -34,7 +34,7 @@ ALPHA = Parameter(
 )
 K_CUTOFF = Parameter(
     "k_cutoff",
-    "per_system",
+    "sizes",
     text(
         "radius of the reciprocal sum, in radians per L, one for all systems or (B,).",
         cuda="The cell is then read, for which the call waits.",

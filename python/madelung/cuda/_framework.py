@@ -34,8 +34,6 @@ class System:
     batch_idx: Array
     systems: int
     single: bool
-    given: tuple[Any, ...]
-    """Positions, charges, cell and batch index as they came."""
 
 
 class Cuda(Stream, Immediate):
@@ -52,8 +50,7 @@ class Cuda(Stream, Immediate):
             each = self.uploaded(np.repeat(h.numpy()[None], systems, axis=0))
         else:
             each = part(h, 0, (systems, 3, 3))
-        given = (positions, charges, cell, batch_idx)
-        return System(r, q, each, idx, systems, h.ndim == 2 and batch_idx is None, given)
+        return System(r, q, each, idx, systems, h.ndim == 2 and batch_idx is None)
 
     @staticmethod
     def per_system(name: str, x: Any, system: System) -> Any:
@@ -116,9 +113,10 @@ class Cuda(Stream, Immediate):
                 _WAVES[key] = found
         return found
 
-    def energies(self, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
+    outputs = staticmethod(check.outputs)
+
+    def energies(self, op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         """See `Framework`."""
-        wanted = check.outputs(outputs)
         of = OPS[f"{op}_total" if wanted.per_system else op]
         dtype, shape = system.positions.dtype, (system.systems,)
 
@@ -138,9 +136,9 @@ class Cuda(Stream, Immediate):
         """See `Framework`."""
         return _neighbors.neighbor_list(self, *given)
 
-    def values(self, system: System) -> check.Charges:
+    def values(self, *charges: Any) -> check.Charges:
         """See `Framework`; waits."""
-        return check.charged(*(self.value("", x) for x in system.given))
+        return check.charged(*(self.value("", x) for x in charges))
 
     @staticmethod
     def value(name: str, x: Any) -> Any:

@@ -439,15 +439,14 @@ def generate_miller_indices(
 ) -> tuple[Array, Array]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
 
-    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
-    little that the set may stay.
+    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
+
+    Calls that shall wait for nothing, and captures, need them.
 
     Args:
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. In the memory of a device; read.
         k_cutoff: in radians per L, one for all systems or (B,).
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
+        stream: where the work is put, as for `ewald_summation`.
 
     Returns:
         `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.

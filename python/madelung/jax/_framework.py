@@ -55,6 +55,13 @@ class Jax(Immediate):
     system = System
 
     @staticmethod
+    def outputs(given: tuple[Any, ...]) -> check.Outputs:
+        """See `Framework`."""
+        if isinstance(given[0], jax.core.Tracer):
+            check.refuse("prefactor", "a number that is known when the function is traced", "a traced array")
+        return check.outputs(given)
+
+    @staticmethod
     def per_system(name: str, x: Any, system: System) -> Any:
         """See `Framework`."""
         return given.per_system(name, x, system.positions, system.systems)
@@ -109,11 +116,8 @@ class Jax(Immediate):
         return given.beside(cell, found)
 
     @staticmethod
-    def energies(op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
+    def energies(op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         """See `Framework`."""
-        if isinstance(outputs[0], jax.core.Tracer):
-            check.refuse("prefactor", "a number that is known when the function is traced", "a traced array")
-        wanted = check.outputs(outputs)
         r = system.positions
         idx = jnp.zeros(len(r), jnp.int32) if system.idx is None else system.idx
         h = jnp.broadcast_to(system.cell, (system.systems, 3, 3))
@@ -127,9 +131,9 @@ class Jax(Immediate):
     neighbor_list = staticmethod(_neighbors.neighbor_list)
 
     @staticmethod
-    def values(system: System) -> check.Charges:
+    def values(*charges: Any) -> check.Charges:
         """See `Framework`."""
-        return system.values()
+        return System(*charges).values()
 
     @staticmethod
     def value(name: str, x: Any) -> Any:

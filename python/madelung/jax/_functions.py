@@ -309,7 +309,7 @@ def estimate_ewald_parameters(
         cutoff: radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
-        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
         Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the
@@ -337,10 +337,9 @@ def generate_miller_indices(
 ) -> tuple[Array, Array]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
 
-    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
-    little that the set may stay.
+    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
 
-    Not under `jit` itself.
+    Calls under `jit` need them, as sizes there may not depend on values. Not under `jit` itself.
 
     Args:
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors.

@@ -94,8 +94,8 @@ def neighbor_list(
     traced = given.is_traced(r, h, pbc, batch_idx, batch_ptr)
     if traced and room is None:
         check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
-    if traced and (options.max_neighbors is not None or options.method is not None or options.fill_value is not None):
-        check.refuse("max_neighbors", "no limit, method or fill value under `jit`", "one")
+    if traced and (options.max_neighbors is not None or options.method is not None):
+        check.refuse("max_neighbors", "no limit and no method under `jit`", "one")
     reach = given.static("cutoff", cutoff)
     if traced:
         idx, systems = _systems(len(r), h, batch_idx, batch_ptr)

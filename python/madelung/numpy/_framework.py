@@ -17,12 +17,14 @@ from madelung.numpy._ops import OPS
 class Numpy(Immediate):
     """The framework of `madelung.numpy`: see `madelung._functions.framework.Framework`."""
 
-    system = staticmethod(check.charged)
+    system, outputs = staticmethod(check.charged), staticmethod(check.outputs)
 
     @staticmethod
     def per_system(name: str, x: Any, system: check.Charges) -> Any:
         """See `Framework`."""
-        values = np.array(check.per_system(name, x, system.systems), system.positions.dtype)
+        # A number that float32 does not hold is refused by the op.
+        with np.errstate(over="ignore"):
+            values = np.array(check.per_system(name, x, system.systems)).astype(system.positions.dtype)
         return np.ascontiguousarray(np.broadcast_to(values, system.systems))
 
     @staticmethod
@@ -58,9 +60,8 @@ class Numpy(Immediate):
         return check.miller_indices(check.cells(cell), k_cutoff, systems)
 
     @staticmethod
-    def energies(op: str, system: check.Charges, reals: Any, rest: Any, outputs: Any) -> Any:
+    def energies(op: str, system: check.Charges, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         """See `Framework`."""
-        wanted = check.outputs(outputs)
         of = OPS[f"{op}_total" if wanted.per_system else op]
         r, idx, systems = system.positions, system.groups.batch_idx, system.systems
         h = np.ascontiguousarray(np.broadcast_to(system.cell, (systems, 3, 3)))
@@ -91,9 +92,9 @@ class Numpy(Immediate):
         return _native.neighbor_list(r, reach, h, None if axes is None else axes.tolist(), groups, options)
 
     @staticmethod
-    def values(system: check.Charges) -> check.Charges:
+    def values(*charges: Any) -> check.Charges:
         """See `Framework`."""
-        return system
+        return check.charged(*charges)
 
     @staticmethod
     def value(name: str, x: Any) -> Any:

@@ -311,8 +311,7 @@ def generate_miller_indices(
 ) -> tuple[npt.NDArray, npt.NDArray]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
 
-    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
-    little that the set may stay.
+    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
 
     Args:
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import torch
 
 from madelung import _arguments as check
-from madelung._functions.declare import ARRAYS, FUNCTIONS, Group
+from madelung._functions.declare import FUNCTIONS, ON_DEVICE, Group
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
 from madelung.torch import _neighbors, _ops, _search
@@ -170,10 +170,12 @@ class _Mode:
         """The energies and the gradients of `want`."""
         return e.eager(flat, want, hybrid)
 
+    values = staticmethod(given.charged)
+
     @staticmethod
-    def values(system: System) -> check.Charges:
-        """See `Framework`."""
-        return given.charged(system.positions, system.charges, system.cell, system.batch_idx)
+    def outputs(given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See `Framework`; checked when they are read."""
+        return given
 
     @staticmethod
     def value(name: str, x: Any) -> Any:
@@ -186,9 +188,9 @@ class _Mode:
         return x.clone()
 
     @staticmethod
-    def array(values: Any, system: System) -> torch.Tensor:
+    def array(values: Any, like: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
-        return torch.from_numpy(values.copy()).to(system.positions.device)
+        return torch.from_numpy(values.copy()).to(like.device)
 
     @staticmethod
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
@@ -535,22 +537,28 @@ class Graph(_Made):
         return neighbor_ptr, neighbor_list[1], neighbor_shifts, FULL
 
 
-def explained(name: str, error: Exception, passed: dict[str, Any]) -> Exception:
-    """The error of a function's call that failed, in the words of this library: raised, or returned."""
+def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Exception:
+    """The error of a call that failed, in the words of this library, raised or returned; `passed_on` went to the body."""
     declared = FUNCTIONS[name]
-    parameters = list(declared.parameters("torch"))
+    parameters, groups, passed = list(declared.parameters("torch")), {}, {}
+    for item, x in zip(declared.arguments(), passed_on):
+        if isinstance(item, Group):
+            groups[item.name] = item, x
+            passed |= {p.name: each for p, each in zip(item.parameters, x)}
+        else:
+            passed[item.name] = x
     if any(isinstance(x, torch.Tensor) and given.is_transformed(x) for x in _of_kind(parameters, passed, "reals")):
         return error
     first = passed[parameters[0].name]
     for p in parameters[1:]:
-        if p.kind in ARRAYS and isinstance(passed[p.name], torch.Tensor):
+        if p.kind in ON_DEVICE and isinstance(passed[p.name], torch.Tensor):
             given.expect(p.name, passed[p.name], first)
     if isinstance(first, torch.Tensor) and (given.is_traced(first) or given.is_captured(first)):
         return _renamed(error)
     if "charges" in passed:
         system = given.charged(first, passed["charges"], passed["cell"], passed["batch_idx"])
         for p in parameters:
-            if p.kind == "per_system":
+            if p.kind in ("per_system", "sizes"):
                 given.numbers(p.name, passed[p.name], system.systems)
     elif not isinstance(first, torch.Tensor):
         expected = "a tensor" if first is None else "a tensor (`torch.as_tensor` makes one)"
@@ -558,17 +566,15 @@ def explained(name: str, error: Exception, passed: dict[str, Any]) -> Exception:
     for p in parameters:
         if p.kind == "number" and passed[p.name] is not None:
             (check.number if p.name == "prefactor" else check.positive)(p.name, passed[p.name])
-    for group in declared.items:
-        if isinstance(group, Group):
-            values = [passed[p.name] for p in group.parameters]
-            if group.name == "lists":
-                given.converted(first, *values)
-            elif group.name == "outputs":
-                check.outputs(tuple(values))
-            else:
-                for p, x in zip(group.parameters, values):
-                    if x is not None:
-                        check.integers(p.name, given.view(p.name, x, first), p.shape)
+    for group, values in groups.values():
+        if group.name == "lists":
+            given.converted(first, *values)
+        elif group.name == "outputs":
+            check.outputs(values)
+        else:
+            for p, x in zip(group.parameters, values):
+                if x is not None:
+                    check.integers(p.name, given.view(p.name, x, first), p.shape)
     return _renamed(error)
 
 

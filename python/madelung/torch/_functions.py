@@ -110,7 +110,10 @@ def ewald_real_space(
         return ewald.ewald_real_space(mode_of(positions), *given)
     except FAILURES as error:
         failure = error
-    raise explained("ewald_real_space", failure, locals())
+    try:
+        raise explained("ewald_real_space", failure, given)
+    finally:
+        del failure
 
 
 def ewald_reciprocal_space(
@@ -186,7 +189,10 @@ def ewald_reciprocal_space(
         return ewald.ewald_reciprocal_space(mode_of(positions), *given)
     except FAILURES as error:
         failure = error
-    raise explained("ewald_reciprocal_space", failure, locals())
+    try:
+        raise explained("ewald_reciprocal_space", failure, given)
+    finally:
+        del failure
 
 
 def ewald_summation(
@@ -301,7 +307,10 @@ def ewald_summation(
         return ewald.ewald_summation(mode_of(positions), *given)
     except FAILURES as error:
         failure = error
-    raise explained("ewald_summation", failure, locals())
+    try:
+        raise explained("ewald_summation", failure, given)
+    finally:
+        del failure
 
 
 @outside_graphs
@@ -353,7 +362,10 @@ def estimate_ewald_parameters(
         return ewald.estimate_ewald_parameters(mode_of(positions), *given)
     except FAILURES as error:
         failure = error
-    raise explained("estimate_ewald_parameters", failure, locals())
+    try:
+        raise explained("estimate_ewald_parameters", failure, given)
+    finally:
+        del failure
 
 
 @outside_graphs
@@ -363,8 +375,9 @@ def generate_miller_indices(
 ) -> tuple[Tensor, Tensor]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
 
-    For calls whose sizes may not depend on values (compiled graphs, `jit`, captures), and for cells that change so
-    little that the set may stay.
+    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
+
+    Compiled graphs need them, as sizes there may not depend on values.
 
     Args:
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors.
@@ -384,7 +397,10 @@ def generate_miller_indices(
         return ewald.generate_miller_indices(mode_of(cell), *given)
     except FAILURES as error:
         failure = error
-    raise explained("generate_miller_indices", failure, locals())
+    try:
+        raise explained("generate_miller_indices", failure, given)
+    finally:
+        del failure
 
 
 @outside_graphs
@@ -467,4 +483,7 @@ def neighbor_list(
         return neighbors.neighbor_list(mode_of(positions), *given)
     except FAILURES as error:
         failure = error
-    raise explained("neighbor_list", failure, locals())
+    try:
+        raise explained("neighbor_list", failure, given)
+    finally:
+        del failure

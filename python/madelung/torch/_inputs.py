@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from madelung import _arguments as check
 from madelung import _native
@@ -166,8 +167,8 @@ def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Ch
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """A scope in which tensors for later calls are made: belonging to no transform, and usable in any graph."""
-    with torch.inference_mode(False), torch._C._DisableFuncTorch():
+    """A scope in which tensors for later calls are made: of no transform or mode, and usable in any graph."""
+    with torch.inference_mode(False), torch._C._DisableFuncTorch(), _disable_current_modes():
         yield
 
 

@@ -80,7 +80,7 @@ def search(
     """All pairs closer than a cutoff, from both sides or half of them, without gradients."""
     given.reals_like("positions", positions, ("N", 3), positions)
     for name, x in (("positions", positions), ("cell", cell)):
-        if isinstance(x, Tensor) and given.is_transformed(x):
+        if isinstance(x, Tensor) and (given.is_transformed(x) or x.device.type == "meta"):
             given.refuse_without_values(name, x)
     if capacity is None:
         given.refuse_in_capture("capacity", "how many pairs there is room for", positions)

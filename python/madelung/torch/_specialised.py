@@ -46,7 +46,7 @@ def requires_graph(flat):
     return grad_enabled() and ({required})
 
 
-def forward(ctx, {reals}, flat):
+def forward(ctx, {reals}flat):
     {compute}
     ctx.save_for_backward({kept_tensors})
     ctx.numbers = {kept_numbers}
@@ -65,9 +65,9 @@ def backward(ctx, {cotangents}):
     {scaled}
     want = {want}
     if follows:
-        {gradients} = run(GRADIENT, ({inputs}), ({extra}), want)
+        {gradients} = run(GRADIENT, ({inputs},), ({extra}), want)
     else:
-        {gradients} = gradient({inputs}, {present}, {mask}, want)
+        {computed} = gradient({inputs}, {present}, {mask}, want)
     return {results}
 
 
@@ -79,7 +79,7 @@ def call(*flat):
         if {long_list}:
             flat, pending = mark(flat)
         if requires_graph(flat):
-            results = apply({applied}, flat)
+            results = apply({applied}flat)
         else:
             results = kernel(*flat)
     except (AttributeError, IndexError, TypeError, RuntimeError):
@@ -110,7 +110,7 @@ def specialised(family: Family) -> tuple[Callable[..., Any], Callable[[Sequence[
         compute = f"needs = ctx.needs_input_grad\n    {', '.join([*results, *kept])} = saving(*flat, {want})"
         returned = results[0] if count == 1 else _tuple(results)
     elif len(op.smooth) != count:
-        compute = f"{_tuple(results)} = results = kernel(*flat)"
+        compute = f"{results[0] if count == 1 else _tuple(results)} = results = kernel(*flat)"
     if family.together:
         # The gradients of the energy of one system.
         products = _tuple([f"{s} * v0 if needs[{k}] else None" for k, s in enumerate(kept)] + ["None"])
@@ -120,7 +120,7 @@ def specialised(family: Family) -> tuple[Callable[..., Any], Callable[[Sequence[
     columns = [f"flat[{n + 1}]" for n in lists.starts]
     text = _TEMPLATE.format(
         required=" or ".join(f"flat[{n}].requires_grad" for n in op.reals) or "False",
-        reals=", ".join(f"r{n}" for n in op.reals),
+        reals="".join(f"r{n}, " for n in op.reals),
         compute=compute,
         kept_tensors=", ".join([f"flat[{n}]" for n in op.tensors] + kept),
         kept_numbers=_tuple([f"flat[{n}]" for n in op.numbers]),
@@ -132,8 +132,9 @@ def specialised(family: Family) -> tuple[Callable[..., Any], Callable[[Sequence[
         tensors=_tuple([names[n] for n in op.tensors] + kept),
         numbers=_tuple([names[n] for n in op.numbers]),
         scaled=scaled,
-        want=want,
-        gradients=_tuple(gradients) if len(gradients) > 1 else gradients[0],
+        want=want or "0",
+        gradients=_tuple(gradients),
+        computed=gradients[0] if len(gradients) == 1 else _tuple(gradients),
         inputs=", ".join(names),
         extra="".join(f"{x}, " for x in extra),
         present=", ".join(f"ABSENT if {x} is None else {x}" for x in extra),
@@ -141,7 +142,7 @@ def specialised(family: Family) -> tuple[Callable[..., Any], Callable[[Sequence[
         results=_tuple([f"{g} if needs[{k}] else None" for k, g in enumerate(gradients)] + ["None"]),
         single="[0]" if count == 1 else "",
         long_list=" or ".join(f"{c}.numel() >= MANY or {c}.is_cuda" for c in columns) or "False",
-        applied=", ".join(f"flat[{n}]" for n in op.reals),
+        applied="".join(f"flat[{n}], " for n in op.reals),
     )
     where = f"<{op!r}, specialised>"
     linecache.cache[where] = (len(text), None, text.splitlines(True), where)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ import torch
 from cases import Case, make
 
 from conftest import DEVICE
+from madelung._schema import VALUE
 from madelung.torch import _ops
+from madelung.torch._specialised import specialised
 
 
 def replaced(case: Case, part: str, new: Any) -> list[Any]:
@@ -327,3 +330,26 @@ def test_workers(method: str) -> None:
     code = f"import sys; sys.path[:0] = {paths!r}; import test_calls; test_calls.check_workers({method!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def stub(reals: list[int], kernel: Any, **rules: Any) -> Any:
+    """An op of one tensor and one output, as `specialised` looks at it."""
+    op = SimpleNamespace(inputs=[SimpleNamespace(part="real", arg=0)], outputs=[{}], saves=[], tensors=[0], numbers=[])
+    op.reals, op.smooth, op.args, op.name, op.check_kinds = reals, reals, [], "stub", lambda _: None
+    members = {VALUE: SimpleNamespace(private=kernel, functional=torch.autograd.Function)}
+    return SimpleNamespace(op=op, saving=None, together=False, members=members, gradient=None, run=None, **rules)
+
+
+def test_ops_of_one_input_and_of_integers() -> None:
+    """No op of the library has these shapes, so far: x² by one input, and a sum of integers."""
+    square = stub([0], lambda x: x**2)
+    square.gradient = lambda x, v, mask, want: 2 * x * v
+    square.run = lambda member, flat, extra, want: [2 * flat[0] * extra[0]]
+    call, _ = specialised(square)
+    x = torch.tensor([1.0, 3.0], requires_grad=True)
+    assert torch.autograd.grad(call(x).sum(), x)[0].tolist() == [2.0, 6.0]
+    (first,) = torch.autograd.grad(call(x).sum(), x, create_graph=True)
+    assert torch.autograd.grad(first.sum(), x)[0].tolist() == [2.0, 2.0]
+    call, requires_graph = specialised(stub([], lambda n: n.sum()))
+    n = torch.tensor([1, 2, 3])
+    assert call(n) == 6 and not requires_graph((n,))

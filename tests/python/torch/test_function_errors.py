@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import re
+import weakref
 from typing import Any
 
 import numpy as np
@@ -249,3 +252,27 @@ def test_batches_that_do_not_fit() -> None:
         mt.ewald_real_space(
             *(R, Q, cells, 0.9), neighbor_list=PAIRS, neighbor_ptr=PTR, neighbor_shifts=SHIFTS, batch_idx=idx
         )
+
+
+def test_a_failed_call_keeps_no_tensor() -> None:
+    """As after running out of memory, where the next call needs theirs."""
+    positions = R.clone()
+    reference = weakref.ref(positions)
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            mt.ewald_summation(positions, Q[:3], CELL)
+        del positions
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+def test_tensors_that_are_only_read_are_not_blamed_for_their_place() -> None:
+    with pytest.raises(ValueError, match="`charges`: expected shape"):
+        mt.ewald_reciprocal_space(R, Q[:3], CELL, 0.9, torch.tensor(5.0, device="meta"))
+
+
+def test_lists_of_tensors_without_values() -> None:
+    with pytest.raises(ValueError, match="`positions`: expected a tensor with values"):
+        mt.neighbor_list(R.to("meta"), 2.5, CELL.to("meta"))
