@@ -538,7 +538,7 @@ class Graph(_Made):
 
 
 def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Exception:
-    """The error of a call that failed, in the words of this library, raised or returned; `passed_on` went to the body."""
+    """The error of a call that failed, in the words of this library: raised, or returned. `passed_on`: the body's."""
     declared = FUNCTIONS[name]
     parameters, groups, passed = list(declared.parameters("torch")), {}, {}
     for item, x in zip(declared.arguments(), passed_on):
