@@ -153,7 +153,7 @@ def ewald_summation(
     """
     if cutoff is None and (lists[0] is not None or lists[3] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    check.positive("accuracy", accuracy)
+    f.distance("accuracy", accuracy)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     if pbc is not None:
         f.untraced(_check_periodic, f, pbc, system)

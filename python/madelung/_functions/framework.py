@@ -40,7 +40,7 @@ class Framework(Protocol):
         ...
 
     def distance(self, name: str, x: Any) -> float | None:
-        """A positive number, or None."""
+        """A positive number of the host, such as a distance, or None."""
         ...
 
     def integers(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:

@@ -178,7 +178,10 @@ impl Linear {
             for b in from {
                 arrays.make_readable(call, *b, *r, false)?;
             }
-            let mut made = to.iter().map(|b| call.room(*b)).collect::<Result<Vec<_>>>()?;
+            // The first addend of a result lies where the result is wanted.
+            let first = |b: usize| wanted(b, *r) && !arrays.has(b, *r);
+            let place = |b: &usize| if first(*b) { call.made(*b, *r, false) } else { call.room(*b) };
+            let mut made = to.iter().map(place).collect::<Result<Vec<_>>>()?;
             let views: Vec<View<'_>> = from.iter().map(|b| arrays.readable(*b, *r, false)).collect();
             self.map(call, transposed, buffers[0], &views, &mut made)?;
             for (b, array) in to.iter().zip(made) {
