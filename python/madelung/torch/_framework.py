@@ -71,7 +71,7 @@ class System(NamedTuple):
     systems: int
     single: bool
     cell: Any
-    """As it came, as is `batch_idx`."""
+    """Cell of the caller, beside the `batch_idx` of the caller."""
     batch_idx: Any
 
 

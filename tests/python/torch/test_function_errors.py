@@ -255,7 +255,7 @@ def test_batches_that_do_not_fit() -> None:
 
 
 def test_a_failed_call_keeps_no_tensor() -> None:
-    """As after running out of memory, where the next call needs theirs."""
+    """Memory of a call that failed is free for the next one, after running out of memory say."""
     positions = R.clone()
     reference = weakref.ref(positions)
     gc.disable()
