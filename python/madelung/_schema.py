@@ -233,6 +233,9 @@ class NamedOp(Op):
         if len(inputs) != len(self.inputs):
             expected = ", ".join(i.name for i in self.inputs)
             check.refuse("inputs", f"{len(self.inputs)} of them ({expected})", len(inputs))
+        if not isinstance(cotangents, (list, tuple, type(None))):
+            expected = "a tuple with an array, or None for zero, for each output"
+            check.refuse("cotangents", expected, check.described(cotangents), TypeError)
         extra = [] if cotangents is None else list(cotangents)
         if cotangents is not None and len(extra) != len(self.outputs):
             check.refuse("cotangents", f"{len(self.outputs)}, one for each output", len(extra))

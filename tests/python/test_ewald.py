@@ -130,6 +130,7 @@ def test_ops_by_name(triclinic: Case):
         ("`name`: expected one of pair_vectors, ", ("pair_vector",), {}),
         ("`inputs`: expected 7 of them", ("pair_vectors", r), {}),
         ("`cotangents`: expected 2", ("pair_vectors", *inputs), {"cotangents": [weights]}),
+        ("`cotangents`: expected a tuple", ("pair_vectors", *inputs), {"cotangents": weights}),
         ("`pairs_kind`: expected an integer", ("pair_vectors", *inputs[:-1], 0.5), {}),
         ("`cell`: expected float32, float64", ("pair_vectors", r, h[None].astype(complex), *inputs[2:]), {}),
         ("pairs", ("pair_vectors", *inputs[:4], j + 99, *inputs[5:]), {}),
