@@ -4,7 +4,7 @@
 //! list, and the whole Ewald sum with its list.
 #![expect(unsafe_code, reason = "the system's count of page faults")]
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use madelung::array::{Array, DType};
 use madelung::backend::pool::{Pool, Serial, Threads};
 use madelung::backend::{Context, PairLoops};
@@ -76,18 +76,18 @@ fn real_space(c: &mut Criterion) {
                 });
             });
         }
-        let order = pairs.order().expect("the list has an order");
         let context = Context { pool: &Serial, ..madelung::cpu::context() };
-        group.bench_function("made anew/energies, forces/Clusters", |b| {
-            b.iter_batched(
-                || pairs.clone().with_order(order.clone()).expect("the list is full"),
-                |pairs| {
-                    ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces())
-                        .expect("a sum")
-                },
-                BatchSize::LargeInput,
-            );
+        group.bench_function("list and sum/energies, forces/Clusters", |b| {
+            b.iter(|| {
+                let pairs = system.neighbor_list(10.0, &Serial).expect("a list");
+                ewald_real_space(&context, &system, &[0.3], &pairs, 10.0, &Options::forces()).expect("a sum")
+            });
         });
+        for (pool, name) in [(&Serial as &dyn Pool, "one thread"), (&threads, "two threads")] {
+            group.bench_function(format!("list/{name}"), |b| {
+                b.iter(|| system.neighbor_list(10.0, pool).expect("a list"));
+            });
+        }
     }
 }
 

@@ -10,7 +10,7 @@ pub use madelung_electrostatics::{
     Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters,
     ewald_real_space, ewald_reciprocal_space, ewald_summation,
 };
-pub use madelung_neighbors::neighbor_list;
+pub use madelung_neighbors::{find_neighbors, neighbor_list};
 
 /// Arrays, owned and borrowed, in the memory of the process or of a device.
 pub mod array {
@@ -68,7 +68,10 @@ pub mod memory {
 
 /// Pair lists and their formats.
 pub mod pairs {
-    pub use madelung_core::structure::pairs::{Coo, Csr, Kind, Matrix, PairList, Shifts};
+    pub use madelung_core::structure::pairs::order::SpatialOrder;
+    pub use madelung_core::structure::pairs::{
+        Clusters, Coo, Csr, Kind, Matrix, Neighbors, PairList, Shifts,
+    };
 }
 
 /// Reverse-mode differentiation of sequences of op calls, to any order.
@@ -92,8 +95,8 @@ pub mod cuda {
 /// Neighbour lists and searches around any points, on the host and on a device.
 pub mod neighbors {
     pub use madelung_neighbors::{
-        CooArrays, Coordinate, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, HashGrid,
-        Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic, QueryPairs, distances,
+        CooArrays, Coordinate, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, Form,
+        HashGrid, Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic, QueryPairs, distances,
         neighbor_coo, registry,
     };
 }

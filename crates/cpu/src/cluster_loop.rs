@@ -5,7 +5,7 @@
 //! the batch.
 #![expect(unsafe_code, reason = "generated code is called here, and its arrays are made for it")]
 
-use crate::cluster_list::{BLOCK, ClusterList, Piece, clusters};
+use crate::cluster_list::{BLOCK, ClusterList};
 use crate::launch::Shared;
 use madelung_core::array::{Buffer, DType, Data, Plain};
 use madelung_core::backend::PairLoops;
@@ -15,10 +15,8 @@ use madelung_core::runtime::lanes::{Elem, Isa};
 use madelung_core::runtime::{ClusterForm, ClusterPiece, RunClusters};
 use madelung_core::runtime::{ParamKind, Role};
 use madelung_core::structure::pairs::Kind;
-use madelung_core::structure::pairs::order::{Ordered, SpatialOrder, wrapped};
-
-/// Atoms and pairs for each atom from which a system is faster in clusters.
-const WORTH: [usize; 2] = [512, 64];
+use madelung_core::structure::pairs::order::{SpatialOrder, wrapped};
+use madelung_core::structure::{Batch, Clusters};
 
 /// A first phase that has run.
 pub(crate) struct Sums {
@@ -46,49 +44,46 @@ fn zeros(n: usize, size: usize) -> Buffer<Line> {
     Buffer::zeros(lines(n, size))
 }
 
-/// Runs the first phase where the part has a cluster form and some system's pairs are to be taken so.
+/// The systems of a list in clusters whose pairs a launch takes so; none where its part takes rows.
+pub(crate) fn systems(loops: PairLoops, launch: &Launch<'_>) -> Option<Vec<bool>> {
+    let form = launch.part.clusters.as_ref().filter(|_| launch.part.scattered.is_empty())?;
+    let list = launch.structure(form.list)?.as_clusters()?;
+    let systems: Vec<bool> = match loops {
+        PairLoops::Rows => return None,
+        PairLoops::Auto => list.in_clusters().collect(),
+        PairLoops::Clusters => list.in_clusters().map(|_| true).collect(),
+    };
+    let alone = launch.part.batch.is_some() || systems.len() == 1;
+    (alone && systems.contains(&true)).then_some(systems)
+}
+
+/// Runs the first phase for the pairs of `systems` (see [`systems`]), or, if clusters are asked for, of any full list.
 pub(crate) fn sums(
     loops: PairLoops,
+    systems: Option<Vec<bool>>,
     pool: &dyn Pool,
     launch: &Launch<'_>,
     shared: &Shared,
     isa: Isa,
 ) -> Option<Sums> {
     let form = launch.part.clusters.as_ref()?;
-    let list = launch.pair_list(form.list)?;
-    if loops == PairLoops::Rows || list.kind() != Kind::Full || list.is_empty() {
-        return None;
-    }
+    let structure = launch.structure(form.list)?;
     let made;
-    let ordered = match (list.ordered(), loops) {
-        (Some(ordered), _) => ordered,
-        (None, PairLoops::Clusters) => {
-            made = Ordered::new(order(launch, form)?);
-            &made
+    let (list, systems) = match (structure.as_clusters(), systems) {
+        (Some(list), Some(systems)) => (list, systems),
+        (None, _) if loops == PairLoops::Clusters => {
+            let rows = structure.as_pairs().filter(|list| list.kind() == Kind::Full && !list.is_empty())?;
+            made = Clusters::from_list(rows, &order(launch, form)?, true, pool).ok()?;
+            let systems = vec![true; made.ptr().len() - 1];
+            (&made, Some(systems).filter(|s| launch.part.batch.is_some() || s.len() == 1)?)
         }
         _ => return None,
     };
-    let ptr = ordered.order().ptr();
-    match launch.part.batch.and_then(|p| launch.batch(p)) {
-        Some(batch) if batch.ptr() != ptr => return None,
-        None if ptr.len() != 2 => return None,
-        _ => {}
-    }
-    let worth = |b: &[i32]| {
-        let members = b[0] as usize..b[1] as usize;
-        let (atoms, pairs) = (members.len(), members.map(|i| list.range(i).len()).sum::<usize>());
-        loops == PairLoops::Clusters || (atoms >= WORTH[0] && pairs >= WORTH[1] * atoms)
-    };
-    let systems: Vec<bool> = ptr.windows(2).map(worth).collect();
-    if !systems.contains(&true) {
-        return None;
-    }
     let (entry, width) = match launch.dtype {
         DType::F32 => form.pairs.f32[isa as usize],
         _ => form.pairs.f64[isa as usize],
     };
-    let clusters = clusters(ordered, list, width, pool)?;
-    let work = Work { launch, form, shared, entry, isa, list: clusters, order: ordered.order(), pool };
+    let work = Work { launch, form, shared, entry, isa, list: &ClusterList::new(list, width), pool };
     let sums = match launch.dtype {
         DType::F32 => work.run::<f32>(&systems),
         _ => work.run::<f64>(&systems),
@@ -103,7 +98,7 @@ fn order(launch: &Launch<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
     let batch = match launch.part.batch.and_then(|p| launch.batch(p)) {
         Some(batch) => batch,
         None => {
-            one = madelung_core::structure::Batch::single(launch.rows()).ok()?;
+            one = Batch::single(launch.rows()).ok()?;
             &one
         }
     };
@@ -127,17 +122,16 @@ struct Work<'a> {
     shared: &'a Shared,
     entry: RunClusters,
     isa: Isa,
-    list: &'a ClusterList,
-    order: &'a SpatialOrder,
+    list: &'a ClusterList<'a>,
     pool: &'a dyn Pool,
 }
 
 impl Work<'_> {
     fn run<E: Elem>(&self, systems: &[bool]) -> Buffer<f64> {
         let packed = self.pack::<E>();
-        let pieces = &self.list.pieces;
-        let sums = map_tasks(self.pool, pieces.len(), |p| {
-            if systems[pieces[p].system] { self.piece::<E>(&pieces[p], &packed) } else { Buffer::new() }
+        let given = self.list.given;
+        let sums = map_tasks(self.pool, given.pieces(), |p| {
+            if systems[given.piece(p).system] { self.piece::<E>(p, &packed) } else { Buffer::new() }
         });
         self.collect(&sums)
     }
@@ -146,8 +140,7 @@ impl Work<'_> {
     fn pack<E: Elem>(&self) -> Buffer<Line> {
         let (list, form, width) = (self.list, self.form, self.list.width);
         let columns = form.packed.len();
-        let cells = cells(self.launch, form, self.order.ptr().len() - 1);
-        let wraps = self.order.wraps();
+        let cells = cells(self.launch, form, list.given.ptr().len() - 1);
         let clusters = list.systems.len();
         let block = columns * width;
         let (mut packed, _) = Buffer::<Line>::room(lines(clusters * block, size_of::<E>()));
@@ -164,15 +157,15 @@ impl Work<'_> {
                 for (c, out) in part.chunks_exact_mut(block).enumerate() {
                     let cluster = first + c;
                     let cell = cells.get(list.systems[cluster] as usize).filter(|_| positions);
-                    let atoms = &list.atoms[cluster * width..(cluster + 1) * width];
+                    let atoms = &list.given.slots()[cluster * width..(cluster + 1) * width];
                     for (out, atom) in out[n * width..].iter_mut().zip(atoms) {
                         let i = *atom as usize;
                         let x = data.at(stride * i + column.component).unwrap_or(f64::NAN);
-                        *out = E::of_f64(match cell {
-                            Some(cell) if wraps[i] != [0; 3] => {
+                        *out = E::of_f64(match (cell, cell.map(|_| list.given.wrap(i))) {
+                            (Some(cell), Some(wrap)) if wrap != [0; 3] => {
                                 let mut r = [0.0; 3];
                                 r[column.component] = x;
-                                wrapped(r, wraps[i], cell)[column.component]
+                                wrapped(r, wrap, cell)[column.component]
                             }
                             _ => x,
                         });
@@ -196,13 +189,13 @@ impl Work<'_> {
         }
     }
 
-    /// The sums that a piece leaves, for the clusters that it touches.
-    fn piece<E: Elem>(&self, piece: &Piece, packed: &[Line]) -> Buffer<Line> {
-        let width = self.list.width;
+    /// The sums that piece `p` leaves, for the clusters that it touches.
+    fn piece<E: Elem>(&self, p: usize, packed: &[Line]) -> Buffer<Line> {
+        let (piece, members, width) = (self.list.runs(p), &self.list.members[p], self.list.width);
         let (block, sums) = (self.form.packed.len() * width, self.form.sums * width);
-        let here = piece.clusters.len();
+        let here = members.len();
         let (mut mine, _) = Buffer::<Line>::room(lines(here * block, size_of::<E>()));
-        for (n, cluster) in piece.clusters.iter().enumerate() {
+        for (n, cluster) in members.iter().enumerate() {
             // SAFETY: both hold `block` elements for each of their clusters.
             unsafe {
                 let from = packed.as_ptr().cast::<E>().add(*cluster as usize * block);
@@ -251,7 +244,7 @@ impl Work<'_> {
     fn collect(&self, pieces: &[Buffer<Line>]) -> Buffer<f64> {
         let (list, sums, width) = (self.list, self.form.sums, self.list.width);
         let mut rows = Buffer::zeros(self.launch.rows() * sums);
-        let out = Rows(rows.as_mut_ptr());
+        let (out, slots) = (Rows(rows.as_mut_ptr()), list.given.slots());
         let clusters = list.systems.len();
         let tasks = (clusters / 256).clamp(1, self.pool.threads() * 4);
         self.pool.run(tasks, &|t| {
@@ -274,10 +267,10 @@ impl Work<'_> {
                         *total += share;
                     }
                 }
-                let atoms = &list.atoms[cluster * width..(cluster + 1) * width];
-                for (lane, atom) in atoms.iter().enumerate() {
+                let first = cluster * width;
+                for (lane, atom) in slots[first..first + width].iter().enumerate() {
                     // Behind the last atom of a system it is repeated, for no pair.
-                    if lane > 0 && atoms[lane - 1] == *atom {
+                    if first + lane > 0 && slots[first + lane - 1] == *atom {
                         break;
                     }
                     for k in 0..sums {

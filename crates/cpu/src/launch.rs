@@ -9,7 +9,7 @@ use crate::cluster_loop;
 use madelung_core::array::{Buffer, DType, DataMut};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Context, Launch, OutputArray};
-use madelung_core::runtime::{Elem, Isa, LaunchAbi, ParamKind, Role, Run, SlotArray};
+use madelung_core::runtime::{Elem, Isa, LaunchAbi, ParamKind, Role, Run, SlotArray, StructureKind};
 use madelung_core::structure::{Batch, Mesh, PairList, Structure};
 
 /// Rows per chunk, where rows do not loop over data and where they do.
@@ -57,15 +57,16 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
         DType::F32 => part.run.f32[isa as usize],
         _ => part.run.f64[isa as usize],
     };
-    let mut shared = Shared(pointers(launch));
+    let pool = &context.threads_for(cost(launch));
+    let in_clusters = cluster_loop::systems(context.pair_loops, launch);
+    let mut shared = Shared(pointers(launch, in_clusters.as_deref(), pool));
     let scratch = Scratch::of(launch);
     let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {
         Some(batch) => (0..batch.systems()).map(|s| (s, batch.members(s))).collect(),
         None => vec![(0, 0..launch.rows())],
     };
-    let pool = &context.threads_for(cost(launch));
     if part.scattered.is_empty() {
-        let clusters = cluster_loop::sums(context.pair_loops, pool, launch, &shared, isa);
+        let clusters = cluster_loop::sums(context.pair_loops, in_clusters, pool, launch, &shared, isa);
         let mut rows = entry;
         if let (Some(clusters), Some(form)) = (&clusters, &part.clusters) {
             rows = if launch.dtype == DType::F32 { form.rows.f32 } else { form.rows.f64 }[isa as usize];
@@ -99,9 +100,9 @@ fn cost(launch: &Launch<'_>) -> usize {
         _ => None,
     });
     let rows = rows * channels.max().unwrap_or(1).max(1);
-    let lists = || structures().filter_map(Structure::as_pairs);
+    let lists = || structures().filter(|structure| structure.kind() == StructureKind::Pairs);
     if lists().next().is_some() {
-        return rows + lists().map(PairList::len).sum::<usize>() * 5;
+        return rows + lists().filter_map(|list| list.sizes()[2]).sum::<usize>() * 5;
     }
     let systems = structures().find_map(Structure::as_batch).map_or(1, Batch::systems);
     rows * 2 * (launch.dims.iter().copied().max().unwrap_or(0) / systems.max(1))
@@ -149,8 +150,18 @@ fn chunked(
     if tasks == 1 { task(0) } else { map_tasks(pool, tasks, task).concat() }
 }
 
-fn pointers(launch: &mut Launch<'_>) -> LaunchAbi {
+/// The arrays of a launch. Of a list in clusters, rows are made where the part, or a system, takes them.
+fn pointers(launch: &mut Launch<'_>, in_clusters: Option<&[bool]>, pool: &dyn Pool) -> LaunchAbi {
     let (part, mut l) = (launch.part, launch.abi());
+    let rows_of = |param: usize| {
+        let clusters = launch.structure(param)?.as_clusters()?;
+        Some(match in_clusters.filter(|_| part.clusters.as_ref().is_some_and(|form| form.list == param)) {
+            None => Some(clusters.rows_with(pool)),
+            Some(systems) if systems.contains(&false) => Some(clusters.other_rows_with(pool)),
+            Some(_) => None,
+        })
+    };
+    let lists: Vec<Option<Option<&PairList<'_>>>> = (0..launch.kernel.params.len()).map(rows_of).collect();
     for (n, slot) in part.slots.iter().enumerate() {
         l.pointers[n] = match slot.array {
             _ if part.scattered.contains(&n) => continue,
@@ -170,7 +181,10 @@ fn pointers(launch: &mut Launch<'_>) -> LaunchAbi {
                 },
             },
             array => {
-                let integers = launch.integers(slot.param, array);
+                let integers = match lists[slot.param] {
+                    None => launch.integers(slot.param, array),
+                    Some(rows) => rows.and_then(|rows| rows.array(array).ok().flatten()),
+                };
                 integers.map_or(std::ptr::null_mut(), |view| view.data().pointer().cast_mut())
             }
         };

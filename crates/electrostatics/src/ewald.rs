@@ -7,8 +7,8 @@ use crate::tuning::{EwaldParameters, estimate_ewald_parameters};
 use madelung_core::array::Array;
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Request};
-use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Kind, PairList};
+use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
 
 /// The granularity of energies: per atom or per system.
@@ -181,13 +181,13 @@ pub fn ewald_real_space(
     context: &Context<'_>,
     system: &System<'_>,
     alpha: &[f64],
-    pairs: &PairList<'_>,
+    pairs: &dyn Structure,
     cutoff: f64,
     options: &Options,
 ) -> Result<Energies> {
     let alpha = alphas(system, alpha)?;
     let full = full_list(pairs)?;
-    let extra = [Arg::Structure(&full), Arg::Real(cutoff)];
+    let extra = [Arg::Structure(full.as_ref().map_or(pairs, |full| full)), Arg::Real(cutoff)];
     run(context, "ewald_real_space", system, &alpha, &extra, options)
 }
 
@@ -220,7 +220,7 @@ pub fn ewald_summation(
     context: &Context<'_>,
     system: &System<'_>,
     settings: &EwaldSettings,
-    pairs: Option<&PairList<'_>>,
+    pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
     if pairs.is_some() && settings.cutoff.is_none() {
@@ -230,11 +230,17 @@ pub fn ewald_summation(
     let cutoff = parameters.first().map_or(1.0, |p| p.cutoff);
     let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
     let (miller, waves) = waves(system, &parameters.iter().map(|p| p.k_cutoff).collect::<Vec<_>>())?;
-    let full = match pairs {
-        Some(pairs) => full_list(pairs)?,
-        None => system.plain_neighbor_list(cutoff, &context.threads())?,
+    let found;
+    let pairs = match pairs {
+        Some(pairs) => pairs,
+        None => {
+            found = system.neighbor_list(cutoff, &context.threads())?;
+            &found
+        }
     };
-    let extra = [Arg::Structure(&full), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
+    let full = full_list(pairs)?;
+    let full = Arg::Structure(full.as_ref().map_or(pairs, |full| full));
+    let extra = [full, Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)
 }
 
@@ -244,11 +250,12 @@ fn alphas(system: &System<'_>, alpha: &[f64]) -> Result<Array> {
     Array::from_f64(system.positions.dtype(), &[systems], &alpha)
 }
 
-fn full_list<'p>(pairs: &'p PairList<'_>) -> Result<PairList<'p>> {
-    match pairs.kind() {
-        Kind::Full => Ok(pairs.borrowed()),
-        Kind::Half => pairs.to_full(),
-        kind => Err(Error::argument("pairs", "a full or a half list", format!("{kind:?}"))),
+/// The full list of a half one.
+fn full_list(pairs: &dyn Structure) -> Result<Option<PairList<'_>>> {
+    match pairs.list_kind() {
+        Some(Kind::Full) => Ok(None),
+        Some(Kind::Half) if let Some(half) = pairs.as_pairs() => half.to_full().map(Some),
+        _ => Err(Error::argument("pairs", "a full or a half list on the host", pairs.describe())),
     }
 }
 

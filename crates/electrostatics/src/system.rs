@@ -1,10 +1,11 @@
 //! Validated point charges in periodic cells.
 
 use madelung_core::array::{Array, Data, View};
+use madelung_core::backend::pool::Pool;
 use madelung_core::cell::Cell;
-use madelung_core::structure::Batch;
-use madelung_core::structure::pairs::order::SpatialOrder;
+use madelung_core::structure::{Batch, Neighbors};
 use madelung_core::{Error, Result};
+use madelung_neighbors::{Options, find_neighbors};
 
 /// Point charges in periodic cells: one system, or a batch of them.
 #[derive(Debug)]
@@ -80,52 +81,15 @@ impl<'a> System<'a> {
         &self.cells
     }
 
-    /// A full list of all pairs closer than `cutoff` under full periodicity, with a spatial order of the atoms, which
-    /// lets sums process pairs in clusters. The order pays off if the list is used many times.
-    pub fn neighbor_list(
-        &self,
-        cutoff: f64,
-        pool: &dyn madelung_core::backend::pool::Pool,
-    ) -> Result<madelung_neighbors::PairList<'static>> {
-        let list = self.plain_neighbor_list(cutoff, pool)?;
-        list.with_order(SpatialOrder::new(&self.positions, self.cells(), &self.batch)?)
-    }
-
-    /// [`System::neighbor_list`] without a spatial order, for a single use.
+    /// A full list of all pairs closer than `cutoff` under full periodicity, in the form in which sums are fastest.
     ///
     /// # Errors
     /// Those of [`madelung_neighbors::neighbor_list`].
-    pub fn plain_neighbor_list(
-        &self,
-        cutoff: f64,
-        pool: &dyn madelung_core::backend::pool::Pool,
-    ) -> Result<madelung_neighbors::PairList<'static>> {
-        let (cells, options) = (self.cells(), madelung_neighbors::Options::full());
+    pub fn neighbor_list(&self, cutoff: f64, pool: &dyn Pool) -> Result<Neighbors<'static>> {
+        let (cells, batch, options) = (Some(self.cells()), &self.batch, &Options::full());
         match self.positions.data() {
-            Data::F32(r) => {
-                let r = r.as_chunks().0;
-                madelung_neighbors::neighbor_list::<f32>(
-                    r,
-                    cutoff,
-                    Some(cells),
-                    None,
-                    &self.batch,
-                    &options,
-                    pool,
-                )
-            }
-            Data::F64(r) => {
-                let r = r.as_chunks().0;
-                madelung_neighbors::neighbor_list::<f64>(
-                    r,
-                    cutoff,
-                    Some(cells),
-                    None,
-                    &self.batch,
-                    &options,
-                    pool,
-                )
-            }
+            Data::F32(r) => find_neighbors(r.as_chunks().0, cutoff, cells, None, batch, options, pool),
+            Data::F64(r) => find_neighbors(r.as_chunks().0, cutoff, cells, None, batch, options, pool),
             _ => Err(Error::argument("positions", "float32 or float64", self.positions.dtype().to_string())),
         }
     }

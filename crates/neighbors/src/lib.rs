@@ -1,6 +1,6 @@
 //! Neighbour lists for any cell: triclinic, left-handed, smaller than the cutoff, periodic along any axes, or none.
 //!
-//! [`neighbor_list`] finds the pairs, [`NeighborSearch`] finds them again and again, [`distances`] measures them (and the
+//! [`neighbor_list`] finds the pairs, [`find_neighbors`] in the form that is fastest to use, [`NeighborSearch`] finds them again and again, [`distances`] measures them (and the
 //! op `pair_vectors` of [`registry`] does so differentiably), [`DeviceSearch`] does all of it in the memory of a GPU, where
 //! [`DeviceGrid`] answers around other points, and [`brute_force`] is the slow, readable answer that the tests hold every
 //! method against.
@@ -20,7 +20,8 @@ pub use device::{
 };
 pub use grid::{HashGrid, Nearest};
 pub use list::{
-    Coordinate, Method, NeighborSearch, Options, brute_force, coincident_pair, distances, neighbor_list,
+    Coordinate, Form, Method, NeighborSearch, Options, brute_force, coincident_pair, distances,
+    find_neighbors, neighbor_list,
 };
-pub use madelung_core::structure::pairs::{Kind, PairList};
+pub use madelung_core::structure::pairs::{Kind, Neighbors, PairList};
 pub use ops::{kernels as all_kernels, registry};

@@ -20,7 +20,7 @@ pub use grid::{GridSearch, PointGrid};
 pub use integers::Integers;
 pub use map::{DeviceMap, Map};
 pub use mesh::{MAX_SPLINE_ORDER, Mesh};
-pub use pairs::{DevicePairs, PairList};
+pub use pairs::{Clusters, DevicePairs, Neighbors, PairList};
 
 use crate::Result;
 use crate::array::{Array, Place, View};
@@ -75,6 +75,11 @@ pub trait Structure: sealed::Sealed + Debug + Send + Sync {
 
     /// The pair list, in the memory of the host.
     fn as_pairs(&self) -> Option<&PairList<'_>> {
+        None
+    }
+
+    /// The pair list, if it came in clusters, in the memory of the host.
+    fn as_clusters(&self) -> Option<&Clusters<'_>> {
         None
     }
 

@@ -9,7 +9,7 @@ use madelung_core::runtime::Isa;
 use madelung_core::runtime::{Kernel, Lists, Member};
 use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::order::SpatialOrder;
-use madelung_core::structure::pairs::{Kind, PairList};
+use madelung_core::structure::pairs::{Clusters, Kind, Neighbors, PairList};
 use madelung_cpu::Cpu;
 use std::sync::Arc;
 
@@ -184,7 +184,7 @@ struct Given {
     reach: Array,
     species: Vec<i32>,
     batch: Batch<'static>,
-    list: PairList<'static>,
+    list: Neighbors<'static>,
 }
 
 impl Given {
@@ -220,7 +220,7 @@ impl Given {
             reach: of(&[n], &(0..n).map(|_| 1.0 + next()).collect::<Vec<_>>()),
             species: (0..n).map(|i| (i % 3) as i32).collect(),
             batch: Batch::from_idx(idx, Some(systems.len())).unwrap(),
-            list: PairList::from_coo(&rows, columns, shifts, n, n, kind).unwrap(),
+            list: Neighbors::Rows(PairList::from_coo(&rows, columns, shifts, n, n, kind).unwrap()),
             cells,
         }
     }
@@ -229,8 +229,13 @@ impl Given {
         SpatialOrder::new(&self.positions.view(), &self.cells, &self.batch).unwrap()
     }
 
+    fn rows(&self) -> PairList<'_> {
+        self.list.rows(&Serial)
+    }
+
     fn ordered(mut self) -> Self {
-        self.list = self.list.clone().with_order(self.order()).unwrap();
+        let clusters = Clusters::from_list(&self.rows(), &self.order(), false, &Serial).unwrap();
+        self.list = Neighbors::Clusters(clusters);
         self
     }
 
@@ -420,7 +425,8 @@ fn atoms_far_outside_the_cell() {
 fn an_order_of_other_positions_is_as_right() {
     let mut given = Given::new(&[system(200, 1)], DType::F64, Kind::Full);
     let other = Given::new(&[system(200, 2)], DType::F64, Kind::Full);
-    given.list = given.list.clone().with_order(other.order()).unwrap();
+    let clusters = Clusters::from_list(&given.rows(), &other.order(), true, &Serial).unwrap();
+    given.list = Neighbors::Clusters(clusters);
     agree(&given);
 }
 
@@ -464,7 +470,7 @@ fn the_choice_is_made_system_by_system() {
         let given = if ordered { given.ordered() } else { given };
         given.results(&context(&backend, loops))[0].clone()
     };
-    // Without an order, and below 64 pairs for each atom, nothing changes.
+    // Without an order, and below 100 pairs for each atom, nothing changes.
     assert_eq!(run(&systems, PairLoops::Auto, false), run(&systems, PairLoops::Rows, false));
     assert_eq!(run(&systems, PairLoops::Auto, true), run(&systems, PairLoops::Rows, false));
     // Closer together, the large one is worth it and the small one is not.
@@ -525,12 +531,11 @@ fn sums_of_energies_are_taken_in_clusters_too() {
 fn what_is_no_order_is_refused() {
     let given = Given::new(&[system(12, 1)], DType::F64, Kind::Full);
     let other = Given::new(&[system(11, 1)], DType::F64, Kind::Full);
-    refused(
-        given.list.to_half().unwrap().into_owned().with_order(given.order()),
-        "neighbor_list",
-        "a full list",
-    );
-    refused(given.list.clone().with_order(other.order()), "order", "12 atoms");
+    let clusters =
+        |list: &PairList<'_>, order: &SpatialOrder| Clusters::from_list(list, order, true, &Serial);
+    let half = given.rows().to_half().unwrap().into_owned();
+    refused(clusters(&half, &given.order()), "neighbor_list", "a full list");
+    refused(clusters(&given.rows(), &other.order()), "order", "12 atoms");
     refused(SpatialOrder::new(&given.charges.view(), &given.cells, &given.batch), "positions", "[12, 3]");
     refused(SpatialOrder::new(&given.positions.view(), &[TRICLINIC; 2], &given.batch), "cell", "1 systems");
     refused(
@@ -540,5 +545,6 @@ fn what_is_no_order_is_refused() {
     );
     let order = given.order();
     assert_eq!((order.len(), order.is_empty(), order.ptr()), (12, false, &[0, 12][..]));
-    assert_eq!(given.list.clone().with_order(order.clone()).unwrap().order(), Some(&order));
+    let clusters = clusters(&given.rows(), &order).unwrap();
+    assert_eq!((clusters.ptr(), &clusters.slots()[..12]), (order.ptr(), order.atoms()));
 }

@@ -317,7 +317,7 @@ pub(crate) fn band(extent: f64, slack: f64) -> (f32, f32) {
 }
 
 /// The decision itself, on the coordinates that came in.
-fn is_pair(i: usize, j: i32, code: i32, search: &Search<'_>, system: &System<'_>) -> bool {
+pub(crate) fn is_pair(i: usize, j: i32, code: i32, search: &Search<'_>, system: &System<'_>) -> bool {
     let (j, n) = (j as usize, system.images.image(code));
     let (wi, wj) = (search.placed[i].wrap, search.placed[j].wrap);
     let s = std::array::from_fn(|k| n[k] + wi[k] - wj[k]);

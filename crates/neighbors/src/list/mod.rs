@@ -4,6 +4,7 @@ mod all_pairs;
 mod assemble;
 pub mod brute_force;
 mod candidates;
+mod clusters;
 mod coordinate;
 mod distances;
 mod grid;
@@ -12,4 +13,4 @@ mod stencil;
 
 pub use coordinate::Coordinate;
 pub use distances::{coincident_pair, distances};
-pub use search::{Method, NeighborSearch, Options, neighbor_list};
+pub use search::{Form, Method, NeighborSearch, Options, find_neighbors, neighbor_list};

@@ -8,13 +8,14 @@ use crate::CooArrays;
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Pool, Serial, split_tasks};
 use madelung_core::structure::Batch;
-use madelung_core::structure::pairs::{Buffers, Kind, PairList};
+use madelung_core::structure::pairs::{Buffers, Kind, Neighbors, PairList};
 use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 
 use super::all_pairs;
 use super::assemble::{assemble, assemble_coo, too_many};
 use super::candidates::{Candidates, Found, Images, Search, System, WrappedAtom};
+use super::clusters;
 use super::coordinate::Coordinate;
 use super::grid::{Grid, Scratch};
 use crate::lattice::{Lattice, lattices};
@@ -28,6 +29,15 @@ pub enum Method {
     BruteForce,
 }
 
+/// The form of a list: see [`find_neighbors`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Rows.
+    Rows,
+    /// Clusters of atoms that are neighbours in space.
+    Clusters,
+}
+
 /// The kind of a list, the method of its search, and limits of its size.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -36,6 +46,8 @@ pub struct Options {
     pub kind: Kind,
     /// The method; None chooses one for each system of a batch by its size.
     pub method: Option<Method>,
+    /// The form of [`find_neighbors`]; None: clusters where a system is faster so.
+    pub form: Option<Form>,
     /// The most pairs the caller has room for.
     pub capacity: Option<usize>,
     /// The most pairs per atom the caller has room for.
@@ -46,7 +58,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { kind: Kind::Full, method: None, capacity: None, max_neighbors: None, cpu: Cpu::new() }
+        Self {
+            kind: Kind::Full,
+            method: None,
+            form: None,
+            capacity: None,
+            max_neighbors: None,
+            cpu: Cpu::new(),
+        }
     }
 }
 
@@ -64,6 +83,11 @@ impl Options {
     /// These options with a method prescribed.
     pub fn with_method(self, method: Method) -> Self {
         Self { method: Some(method), ..self }
+    }
+
+    /// These options with a form prescribed.
+    pub fn with_form(self, form: Form) -> Self {
+        Self { form: Some(form), ..self }
     }
 
     /// These options with the instructions of `cpu`.
@@ -126,16 +150,41 @@ pub fn neighbor_list<T: Coordinate>(
     NeighborSearch::default().build(positions, cutoff, cell, pbc, batch, options, pool)
 }
 
+/// The pairs of [`neighbor_list`] in the form in which kernels are fastest: in clusters, if a system has at least 512 atoms
+/// with some hundred neighbours each, else (and half lists) in rows. A system's pairs are evaluated in one form, alone and
+/// in any batch.
+///
+/// # Errors
+/// As [`neighbor_list`]; `form` for clusters of a half list, and where images are too far for them (511 cells along the
+/// first axis, 1023 along the others).
+pub fn find_neighbors<T: Coordinate>(
+    positions: &[[T; 3]],
+    cutoff: f64,
+    cell: Option<&[[[f64; 3]; 3]]>,
+    pbc: Option<&[[bool; 3]]>,
+    batch: &Batch<'_>,
+    options: &Options,
+    pool: &dyn Pool,
+) -> Result<Neighbors<'static>> {
+    NeighborSearch::default().neighbors(positions, cutoff, cell, pbc, batch, options, pool)
+}
+
 /// [`neighbor_list`] with memory that is kept from call to call, as for a simulation that builds its list again every
 /// few steps: fresh memory costs as much time as the search. Give lists that are no longer needed back with
 /// [`NeighborSearch::recycle`].
 #[derive(Default)]
 pub struct NeighborSearch {
     placed: Vec<WrappedAtom>,
+    memory: Memory,
+    list: Buffers,
+}
+
+/// Memory of the search for rows.
+#[derive(Default)]
+struct Memory {
     grids: Vec<Grid>,
     found: Vec<Found>,
     workers: Mutex<Vec<Worker>>,
-    list: Buffers,
 }
 
 /// Scratch of a thread for a task.
@@ -201,6 +250,44 @@ impl NeighborSearch {
         })
     }
 
+    /// [`find_neighbors`] in kept memory.
+    ///
+    /// # Errors
+    /// As [`find_neighbors`].
+    #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
+    pub fn neighbors<T: Coordinate>(
+        &mut self,
+        positions: &[[T; 3]],
+        cutoff: f64,
+        cell: Option<&[[[f64; 3]; 3]]>,
+        pbc: Option<&[[bool; 3]]>,
+        batch: &Batch<'_>,
+        options: &Options,
+        pool: &dyn Pool,
+    ) -> Result<Neighbors<'static>> {
+        let list = std::mem::take(&mut self.list);
+        self.prepared(positions, cutoff, cell, pbc, batch, options, pool, |search, systems, memory| {
+            let worth = match options.form {
+                _ if options.kind == Kind::Half && options.form == Some(Form::Clusters) => {
+                    return Err(Error::argument("form", "rows for a half list", "clusters"));
+                }
+                Some(Form::Clusters) if !clusters::has_room(search, systems) => {
+                    return Err(Error::argument("form", "rows, as images are too far", "clusters"));
+                }
+                Some(Form::Clusters) => Some(vec![true; systems.len()]),
+                None if options.kind == Kind::Full => clusters::in_clusters(search, systems),
+                _ => None,
+            };
+            if let Some(in_clusters) = worth {
+                let found = clusters::clusters(search, systems, &in_clusters, batch, pool)?;
+                return Ok(Neighbors::Clusters(found));
+            }
+            let Memory { grids, found, workers } = memory;
+            let tasks = find(search, systems, options, pool, grids, found, workers)?;
+            Ok(Neighbors::Rows(assemble(&found[..tasks], search, systems, options, pool, list)?))
+        })
+    }
+
     /// Finds the neighbours of all atoms, and gives them to `list`.
     #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
     fn run<T: Coordinate, R>(
@@ -213,6 +300,26 @@ impl NeighborSearch {
         options: &Options,
         pool: &dyn Pool,
         list: impl FnOnce(&[Found], &Search<'_>, &[System<'_>]) -> Result<R>,
+    ) -> Result<R> {
+        self.prepared(positions, cutoff, cell, pbc, batch, options, pool, |search, systems, memory| {
+            let Memory { grids, found, workers } = memory;
+            let tasks = find(search, systems, options, pool, grids, found, workers)?;
+            list(&found[..tasks], search, systems)
+        })
+    }
+
+    /// Checks the arguments, moves the atoms into their cells, and hands them to `search`.
+    #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
+    fn prepared<T: Coordinate, R>(
+        &mut self,
+        positions: &[[T; 3]],
+        cutoff: f64,
+        cell: Option<&[[[f64; 3]; 3]]>,
+        pbc: Option<&[[bool; 3]]>,
+        batch: &Batch<'_>,
+        options: &Options,
+        pool: &dyn Pool,
+        then: impl FnOnce(&Search<'_>, &[System<'_>], &mut Memory) -> Result<R>,
     ) -> Result<R> {
         if !(cutoff > 0.0 && cutoff.is_finite()) {
             return Err(Error::argument("cutoff", "a positive number", cutoff.to_string()));
@@ -246,8 +353,7 @@ impl NeighborSearch {
             .collect::<Result<_>>()?;
         let half = options.kind == Kind::Half;
         let search = Search { positions, placed: &self.placed, wraps, cutoff, half, cpu: options.cpu };
-        let tasks = find(&search, &systems, options, pool, &mut self.grids, &mut self.found, &self.workers)?;
-        list(&self.found[..tasks], &search, &systems)
+        then(&search, &systems, &mut self.memory)
     }
 }
 

@@ -1,15 +1,19 @@
 //! Pair lists: COO, CSR and matrix as one type that borrows the arrays of its caller, and lists in the memory of a
 //! device.
 
+pub mod clusters;
 mod device;
 mod formats;
+mod neighbors;
 pub mod order;
 mod shifts;
 mod transpose;
 
+pub use clusters::Clusters;
 pub use device::DevicePairs;
 pub(crate) use device::Transposed;
 pub use formats::{Coo, Csr, Matrix};
+pub use neighbors::Neighbors;
 pub use shifts::{Buffers, Shifts};
 pub use transpose::Transpose;
 
@@ -24,7 +28,6 @@ use crate::array::{Buffer, Numbers, View};
 use crate::backend::Check;
 use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
-use order::Ordered;
 
 /// Kind of a pair list: which of the pairs within reach it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,8 +107,6 @@ pub struct PairList<'a> {
     kind: Kind,
     /// Made when it is first asked for.
     transpose: OnceLock<Arc<Transpose>>,
-    /// The order of its atoms, if it was given one.
-    pub(crate) ordered: Option<Arc<Ordered>>,
 }
 
 impl<'a> PairList<'a> {
@@ -267,7 +268,7 @@ impl<'a> PairList<'a> {
         len: usize,
         kind: Kind,
     ) -> Self {
-        Self { ranges, others, shifts, columns, len, kind, transpose: OnceLock::new(), ordered: None }
+        Self { ranges, others, shifts, columns, len, kind, transpose: OnceLock::new() }
     }
 
     fn check_square(&self) -> Result<()> {
@@ -461,9 +462,9 @@ impl<'a> PairList<'a> {
             Rows::Padded { starts, ends } => Rows::Padded { starts: starts.clone(), ends: ends.clone() },
         };
         let (others, shifts) = (self.others.borrowed(), self.shifts.borrowed());
-        let (transpose, ordered) = (self.transpose.clone(), self.ordered.clone());
+        let transpose = self.transpose.clone();
         let (columns, len, kind) = (self.columns, self.len, self.kind);
-        PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
+        PairList { ranges, others, shifts, columns, len, kind, transpose }
     }
 
     /// The list with arrays of its own.
@@ -473,8 +474,8 @@ impl<'a> PairList<'a> {
             Rows::Padded { starts, ends } => Rows::Padded { starts, ends },
         };
         let (others, shifts) = (self.others.into_owned(), self.shifts.into_owned());
-        let Self { columns, len, kind, transpose, ordered, .. } = self;
-        PairList { ranges, others, shifts, columns, len, kind, transpose, ordered }
+        let Self { columns, len, kind, transpose, .. } = self;
+        PairList { ranges, others, shifts, columns, len, kind, transpose }
     }
 
     /// The memory of the list.

@@ -1,12 +1,11 @@
-//! Order of a list's atoms in space, and what backends derive from a list and keep with it.
+//! Order of atoms in space.
 
-use super::{Kind, PairList};
+use super::clusters::WIDTH;
 use crate::array::{Data, View};
+use crate::backend::pool::{Pool, Serial, split_tasks};
 use crate::cell::Cell;
 use crate::structure::Batch;
 use crate::{Error, Result};
-use std::any::Any;
-use std::sync::{Arc, OnceLock};
 
 /// Order of the atoms of each system in space: neighbours in space are neighbours in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +18,12 @@ pub struct SpatialOrder {
     ptr: Vec<i32>,
 }
 
-/// Images of wrapped atoms are kept in 21 bits for each axis: those of the list may take half of the range, and the
-/// wraps of two atoms a quarter each.
-pub const IMAGES: i32 = 1 << 20;
+/// The largest wrap of an atom: the least of what a packed image has room for on each axis, of which the wraps of two atoms
+/// and the image of a pair take parts.
+const FARTHEST: i32 = 255;
+
+/// Atoms that a task puts in order, and halves that are made one after the other before.
+const TASK: usize = 4096;
 
 impl SpatialOrder {
     /// From `positions` (N, 3), f32 or f64, and the cell of each system, (B, 3, 3) (or none, for systems that are not
@@ -42,7 +44,6 @@ impl SpatialOrder {
         let flat = positions.to_f64()?;
         let mut points: Vec<[f64; 3]> = flat.chunks_exact(3).map(|r| [r[0], r[1], r[2]]).collect();
         let mut wraps = vec![[0; 3]; n];
-        let mut atoms: Vec<i32> = (0..n as i32).collect();
         for b in 0..batch.systems() {
             let members = batch.members(b);
             if let Some(rows) = cells.get(b) {
@@ -53,14 +54,60 @@ impl SpatialOrder {
                     // A wrap may be any integer: a position that is no number gets one too.
                     wraps[i] = std::array::from_fn(|k| {
                         let s: f64 = (0..3).map(|c| r[c] * inverse[(c, k)]).sum();
-                        (s.floor() as i32).clamp(-IMAGES / 4 + 1, IMAGES / 4 - 1)
+                        (s.floor() as i32).clamp(-FARTHEST, FARTHEST)
                     });
                     points[i] = wrapped(r, wraps[i], rows);
                 }
             }
-            arrange(&mut atoms[members], &points);
         }
-        Ok(Self { atoms, wraps, ptr: batch.ptr().to_vec() })
+        Ok(Self::of_points(&points, wraps, batch, &Serial))
+    }
+
+    /// From points that lie in their cells, and the lattice vectors by which each atom lies outside, (N, 3).
+    pub fn of_points(points: &[[f64; 3]], wraps: Vec<[i32; 3]>, batch: &Batch<'_>, pool: &dyn Pool) -> Self {
+        let mut atoms: Vec<i32> = (0..points.len() as i32).collect();
+        let (mut large, mut small) = (vec![], vec![]);
+        let mut rest = &mut atoms[..];
+        for b in 0..batch.systems() {
+            let (members, behind) = rest.split_at_mut(batch.members(b).len());
+            large.push((members, 0));
+            rest = behind;
+        }
+        while !large.is_empty() {
+            let ends: Vec<usize> = (1..=large.len()).collect();
+            split_tasks(pool, &mut large, &ends, |_, part| {
+                for (atoms, half) in part {
+                    *half = if atoms.len() > TASK { halve(atoms, points) } else { 0 };
+                }
+            });
+            for (atoms, half) in std::mem::take(&mut large) {
+                if half == 0 {
+                    small.push(atoms);
+                } else {
+                    let (lower, upper) = atoms.split_at_mut(half);
+                    large.extend([(lower, 0), (upper, 0)]);
+                }
+            }
+        }
+        let ends: Vec<usize> = (1..=small.len()).collect();
+        split_tasks(pool, &mut small, &ends, |_, part| {
+            part.iter_mut().for_each(|atoms| arrange(atoms, points));
+        });
+        Self { atoms, wraps, ptr: batch.ptr().to_vec() }
+    }
+
+    /// The atom of each slot of clusters, system by system; behind the last one of a system it is repeated up to the end of
+    /// its last cluster.
+    pub fn slots(&self) -> Vec<i32> {
+        let mut slots = Vec::with_capacity(self.len() + WIDTH * self.ptr.len());
+        for w in self.ptr.windows(2) {
+            let members = &self.atoms[w[0] as usize..w[1] as usize];
+            slots.extend_from_slice(members);
+            if let Some(last) = members.last() {
+                slots.resize(slots.len().next_multiple_of(WIDTH), *last);
+            }
+        }
+        slots
     }
 
     /// Number of atoms N.
@@ -94,12 +141,22 @@ pub fn wrapped(r: [f64; 3], wrap: [i32; 3], cell: &[[f64; 3]; 3]) -> [f64; 3] {
     std::array::from_fn(|c| r[c] - (0..3).map(|k| f64::from(wrap[k]) * cell[k][c]).sum::<f64>())
 }
 
-/// Halves along the longest axis until as few are left as the narrowest registers hold. Cuts are at multiples of the
-/// widest, so that clusters of every width are parts of one box.
+/// Halves along the longest axis until as few are left as the narrowest registers hold.
 fn arrange(atoms: &mut [i32], points: &[[f64; 3]]) {
+    if atoms.len() <= 4 {
+        return;
+    }
+    let half = halve(atoms, points);
+    let (lower, upper) = atoms.split_at_mut(half);
+    arrange(lower, points);
+    arrange(upper, points);
+}
+
+/// Parts atoms in two along the longest axis, and says how many are in the first half. Cuts are at multiples of the widest
+/// registers, so that clusters of every width are parts of one box.
+fn halve(atoms: &mut [i32], points: &[[f64; 3]]) -> usize {
     let half = match atoms.len() {
-        0..=4 => return,
-        5..=8 => 4,
+        0..=8 => 4,
         9..=16 => 8,
         n => (n / 32).max(1) * 16,
     };
@@ -115,62 +172,5 @@ fn arrange(atoms: &mut [i32], points: &[[f64; 3]]) {
     let axis = (1..3).fold(0, |longest, c| if extents[c] > extents[longest] { c } else { longest });
     let of = |atom: i32| points[atom as usize][axis];
     atoms.select_nth_unstable_by(half, |a, b| of(*a).total_cmp(&of(*b)).then(a.cmp(b)));
-    let (lower, upper) = atoms.split_at_mut(half);
-    arrange(lower, points);
-    arrange(upper, points);
-}
-
-/// Order of a list's atoms, with the forms of the list that a backend derives from it and keeps.
-#[derive(Debug)]
-pub struct Ordered {
-    order: SpatialOrder,
-    forms: [OnceLock<Box<dyn Any + Send + Sync>>; 3],
-}
-
-impl Ordered {
-    /// An order without any form yet.
-    pub fn new(order: SpatialOrder) -> Self {
-        Self { order, forms: Default::default() }
-    }
-
-    /// The order.
-    pub fn order(&self) -> &SpatialOrder {
-        &self.order
-    }
-
-    /// Form number `n` (0 to 2) of the list, made when it is first asked for; none where it was made as another type.
-    pub fn form<T: Any + Send + Sync>(&self, n: usize, make: impl FnOnce() -> T) -> Option<&T> {
-        self.forms.get(n)?.get_or_init(|| Box::new(make())).downcast_ref()
-    }
-}
-
-impl PairList<'_> {
-    /// List with an order of its atoms, so that kernels may take its pairs in clusters. They do where that
-    /// is faster in the long run: the first call that does makes the clusters, which costs several evaluations, and the
-    /// list (and every view of it) keeps them. An order made from other positions than the list's is as right, and
-    /// slower.
-    ///
-    /// # Errors
-    /// `neighbor_list`, where it is not full; `order`, where it is of another number of atoms.
-    pub fn with_order(mut self, order: SpatialOrder) -> Result<Self> {
-        if self.kind() != Kind::Full {
-            return Err(Error::argument("neighbor_list", "a full list", format!("{:?}", self.kind())));
-        }
-        if order.len() != self.rows() {
-            let expected = format!("an order of {} atoms", self.rows());
-            return Err(Error::argument("order", expected, order.len().to_string()));
-        }
-        self.ordered = Some(Arc::new(Ordered::new(order)));
-        Ok(self)
-    }
-
-    /// The order of its atoms with its derived forms, if it was given one.
-    pub fn ordered(&self) -> Option<&Ordered> {
-        self.ordered.as_deref()
-    }
-
-    /// The order of its atoms, if it was given one.
-    pub fn order(&self) -> Option<&SpatialOrder> {
-        self.ordered.as_ref().map(|o| o.order())
-    }
+    half
 }

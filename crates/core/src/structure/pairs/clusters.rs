@@ -1,0 +1,557 @@
+//! Full pair lists as clusters of atoms that are neighbours in space, in three arrays of integers.
+//!
+//! Atoms lie in *slots*, system by system, in an order in space; the last atom of a system is repeated up to the end of
+//! its last cluster of [`WIDTH`] slots. A *run* is an atom against the clusters that hold neighbours of it at one image, its
+//! *entries*: a cluster and the mask of the lanes that are neighbours. Of the two pairs (i, j, S) and (j, i, −S) one is
+//! there: that of the earlier slot, and for an atom and its own image that of the positive S. So the list is full by
+//! construction, and exactly its pairs count in any order of the atoms, which decides how full the clusters are.
+//!
+//! Runs are cut into *pieces*, each of one system, in which slots and clusters are numbered by themselves. Where a system
+//! is cut depends on the system alone.
+//!
+//! | array | shape | elements |
+//! |---|---|---|
+//! | `frame` | (F,) | the header: version, status, N, systems B, slots A, pieces Q, clusters of all pieces C, runs R, entries E, directed pairs (low and high word); behind it the sections of [`Section`] |
+//! | `runs` | (≥ R, 3) | slot within the piece, image of the wrapped atoms (packed), end of the run's entries |
+//! | `entries` | (≥ E, 2) | cluster within the piece, mask of its lanes |
+
+mod convert;
+
+use super::order::SpatialOrder;
+use super::{Kind, PairList, Shifts};
+use crate::array::{Buffer, Numbers, View};
+use crate::backend::Check;
+use crate::backend::pool::{Pool, Threads, map_tasks, split_tasks};
+use crate::runtime::lanes::packed::{pack, unpack};
+use crate::runtime::{SlotArray, StructureKind};
+use crate::structure::sealed::Sealed;
+use crate::structure::{Batch, Structure};
+use crate::{Error, Result};
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Atoms of a cluster. Narrower registers take each in parts.
+pub const WIDTH: usize = 16;
+/// Entries of a piece, about: few enough for threads to share the work evenly, many enough for the clusters at its rim not
+/// to count.
+const PIECE: usize = 40_000;
+/// Version of the layout.
+const VERSION: i32 = 1;
+/// Length of the header.
+const HEADER: usize = 11;
+/// Atoms, and pairs for each atom, from which a system is faster in clusters.
+const WORTH: [f64; 2] = [512.0, 100.0];
+
+/// Whether a system of so many atoms with so many neighbours each is faster in clusters than in rows.
+pub fn is_worth(atoms: usize, neighbors: f64) -> bool {
+    atoms as f64 >= WORTH[0] && neighbors >= WORTH[1]
+}
+
+/// Sections of the frame, in order.
+#[derive(Clone, Copy, Debug)]
+enum Section {
+    /// First atom of each system, and the number of atoms: (B + 1,).
+    Systems,
+    /// One for each system whose pairs are evaluated in clusters, zero for those in rows: (B,).
+    InClusters,
+    /// Atom of each slot: (A,).
+    Order,
+    /// Lattice vectors by which each atom lay outside of its cell, packed: (N,).
+    Wraps,
+    /// System, first run and first member of each piece, and the ends: (Q + 1, 3).
+    Pieces,
+    /// Clusters of each piece, in the order of its numbers: (C,).
+    Members,
+}
+
+/// Why a list has no pairs to evaluate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Valid list.
+    Valid = 0,
+    /// The arrays are too small for the list.
+    Overflow = 1,
+    /// The list was made for another cell or other atoms.
+    Stale = 2,
+}
+
+/// Full pair list in clusters.
+#[derive(Debug)]
+pub struct Clusters<'a> {
+    frame: Numbers<'a, i32>,
+    runs: Numbers<'a, [i32; 3]>,
+    entries: Numbers<'a, [i32; 2]>,
+    /// Ranges of the sections in the frame.
+    sections: [Range<usize>; 6],
+    pairs: usize,
+    /// Rows of all systems, and of those that are evaluated in rows; made when they are first asked for.
+    rows: [OnceLock<PairList<'static>>; 2],
+}
+
+/// Piece of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'c> {
+    /// The system.
+    pub system: usize,
+    /// Clusters of the piece, in the order of its numbers.
+    pub members: &'c [i32],
+    /// Runs.
+    pub runs: &'c [[i32; 3]],
+    /// Entries of all runs.
+    pub entries: &'c [[i32; 2]],
+    /// Entries of the list ahead of these.
+    pub first_entry: usize,
+}
+
+impl<'a> Clusters<'a> {
+    /// From the three arrays; every index in them is checked.
+    ///
+    /// # Errors
+    /// `neighbors`, where the arrays are no list in clusters, are too small for their list, or were found to be stale.
+    pub fn new(
+        frame: impl Into<Numbers<'a, i32>>,
+        runs: impl Into<Numbers<'a, [i32; 3]>>,
+        entries: impl Into<Numbers<'a, [i32; 2]>>,
+    ) -> Result<Self> {
+        let (frame, runs, entries) = (frame.into(), runs.into(), entries.into());
+        let (sections, count) = sections(&frame)?;
+        if frame[1] != Status::Valid as i32 {
+            return Err(invalid(&frame));
+        }
+        if runs.len() < count[3] || entries.len() < count[4] {
+            let expected = format!("{} runs and {} entries, as its frame says", count[3], count[4]);
+            return Err(no_list(&expected, format!("{} and {}", runs.len(), entries.len())));
+        }
+        let list = Self { frame, runs, entries, sections, pairs: count[5], rows: Default::default() };
+        list.check_frame()?;
+        list.check_pieces()?;
+        Ok(list)
+    }
+
+    /// From the runs and entries of a search, (slot, image, end of its entries) and (cluster, lanes), which number slots
+    /// and clusters of the whole list; `in_clusters` says which systems are to be evaluated in clusters.
+    pub fn assemble(
+        order: &SpatialOrder,
+        in_clusters: &[bool],
+        runs: &[[i32; 3]],
+        entries: &[[i32; 2]],
+        pool: &dyn Pool,
+    ) -> Result<Clusters<'static>> {
+        let slots = order.slots();
+        let clusters = slots.len() / WIDTH;
+        let cuts = cut(order, runs);
+        let parts = map_tasks(pool, cuts.len(), |p| localize(&cuts[p].1, runs, entries, clusters));
+        let members = parts.iter().map(|part| part.members.len()).sum::<usize>();
+        let pairs = parts.iter().map(|part| part.pairs).sum::<usize>();
+        let numbers = [order.len(), order.ptr().len() - 1, slots.len(), cuts.len(), members, runs.len()];
+        let mut frame = vec![VERSION, Status::Valid as i32];
+        for n in numbers.into_iter().chain([entries.len()]) {
+            let many = || Error::argument("cutoff", "a list of at most 2^31 runs", n.to_string());
+            frame.push(i32::try_from(n).map_err(|_| many())?);
+        }
+        frame.extend([pairs as u32 as i32, (pairs >> 32) as i32]);
+        frame.extend(order.ptr());
+        frame.extend(in_clusters.iter().map(|is| i32::from(*is)));
+        frame.extend(&slots);
+        frame.extend(order.wraps().iter().map(|wrap| pack(*wrap)));
+        let mut first_member = 0;
+        for ((system, range), part) in cuts.iter().zip(&parts) {
+            frame.extend([*system as i32, range.start as i32, first_member]);
+            first_member += part.members.len() as i32;
+        }
+        frame.extend([0, runs.len() as i32, first_member]);
+        let mut local = (Buffer::with_capacity(runs.len()), Buffer::with_capacity(entries.len()));
+        for part in &parts {
+            frame.extend(&part.members);
+            local.0.extend_from_slice(&part.runs);
+            local.1.extend_from_slice(&part.entries);
+        }
+        let (sections, _) = sections(&frame)?;
+        let (runs, entries) = (local.0.into(), local.1.into());
+        Ok(Clusters { frame: frame.into(), runs, entries, sections, pairs, rows: Default::default() })
+    }
+
+    fn section(&self, section: Section) -> &[i32] {
+        &self.frame[self.sections[section as usize].clone()]
+    }
+
+    /// First atom of each system, and the number of atoms, shape (B + 1,).
+    pub fn ptr(&self) -> &[i32] {
+        self.section(Section::Systems)
+    }
+
+    /// Whether each system is evaluated in clusters.
+    pub fn in_clusters(&self) -> impl Iterator<Item = bool> + '_ {
+        self.section(Section::InClusters).iter().map(|is| *is != 0)
+    }
+
+    /// Atom of each slot, system by system; the last one of a system is repeated up to the end of its last cluster.
+    pub fn slots(&self) -> &[i32] {
+        self.section(Section::Order)
+    }
+
+    /// Lattice vectors by which an atom lay outside of its cell.
+    pub fn wrap(&self, atom: usize) -> [i32; 3] {
+        unpack(self.section(Section::Wraps)[atom])
+    }
+
+    /// Number of atoms.
+    pub fn atoms(&self) -> usize {
+        self.section(Section::Wraps).len()
+    }
+
+    /// Number of directed pairs.
+    pub fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// Number of pieces.
+    pub fn pieces(&self) -> usize {
+        self.section(Section::Pieces).len() / 3 - 1
+    }
+
+    /// Piece number `p`.
+    pub fn piece(&self, p: usize) -> Piece<'_> {
+        let at = self.section(Section::Pieces);
+        let [system, run, member, _, last_run, last_member] = std::array::from_fn(|k| at[3 * p + k] as usize);
+        let first_entry = if run == 0 { 0 } else { self.runs[run - 1][2] as usize };
+        let runs = &self.runs[run..last_run];
+        let last_entry = runs.last().map_or(first_entry, |run| run[2] as usize);
+        Piece {
+            system,
+            members: &self.section(Section::Members)[member..last_member],
+            runs,
+            entries: &self.entries[first_entry..last_entry],
+            first_entry,
+        }
+    }
+
+    /// The three arrays: `frame`, `runs`, `entries`.
+    pub fn into_arrays(self) -> (Buffer<i32>, Buffer<[i32; 3]>, Buffer<[i32; 2]>) {
+        (self.frame.into_buffer(), self.runs.into_buffer(), self.entries.into_buffer())
+    }
+
+    /// Rows of the list, ordered by i, then j, then S: what a kernel without a cluster form takes.
+    pub fn rows(&self) -> &PairList<'static> {
+        self.rows_with(Threads::shared())
+    }
+
+    /// [`Clusters::rows`], made by a pool.
+    pub fn rows_with(&self, pool: &dyn Pool) -> &PairList<'static> {
+        self.rows[0].get_or_init(|| self.to_rows(&|_| true, pool))
+    }
+
+    /// Rows of the systems that are evaluated in rows; those of other systems are empty.
+    pub fn other_rows_with(&self, pool: &dyn Pool) -> &PairList<'static> {
+        let in_clusters: Vec<bool> = self.in_clusters().collect();
+        self.rows[1].get_or_init(|| self.to_rows(&|system| !in_clusters[system], pool))
+    }
+
+    fn to_rows(&self, wanted: &(dyn Fn(usize) -> bool + Sync), pool: &dyn Pool) -> PairList<'static> {
+        let atoms = self.atoms();
+        let counts: Vec<AtomicUsize> = (0..atoms).map(|_| AtomicUsize::new(0)).collect();
+        let walk = |visit: &(dyn Fn(usize, usize, i32) + Sync)| {
+            pool.run(self.pieces(), &|p| {
+                let piece = self.piece(p);
+                if wanted(piece.system) {
+                    self.for_each_pair(&piece, visit);
+                }
+            });
+        };
+        walk(&|i, j, _| {
+            counts[i].fetch_add(1, Ordering::Relaxed);
+            counts[j].fetch_add(1, Ordering::Relaxed);
+        });
+        let mut ptr = vec![0i64; atoms + 1];
+        for (i, count) in counts.iter().enumerate() {
+            let before = ptr[i];
+            ptr[i + 1] = before + count.swap(before as usize, Ordering::Relaxed) as i64;
+        }
+        // Threads fill the rows in any order; that of their elements is set afterwards.
+        let pairs = ptr[atoms] as usize;
+        let elements: Vec<AtomicU64> = (0..pairs).map(|_| AtomicU64::new(0)).collect();
+        let put = |i: usize, j: usize, shift: i32| {
+            let at = counts[i].fetch_add(1, Ordering::Relaxed);
+            let order = shift as u32 ^ 1 << 31;
+            elements[at].store((j as u64) << 32 | u64::from(order), Ordering::Relaxed);
+        };
+        walk(&|i, j, shift| {
+            put(i, j, shift);
+            put(j, i, shift.wrapping_neg());
+        });
+        let mut elements: Vec<u64> = elements.into_iter().map(AtomicU64::into_inner).collect();
+        let tasks = atoms.div_ceil(256);
+        let ends: Vec<usize> = (1..=tasks).map(|t| ptr[atoms.min(t * 256)] as usize).collect();
+        split_tasks(pool, &mut elements, &ends, |t, part| {
+            let rows = &ptr[t * 256..=atoms.min((t + 1) * 256)];
+            for row in rows.windows(2) {
+                part[(row[0] - rows[0]) as usize..(row[1] - rows[0]) as usize].sort_unstable();
+            }
+        });
+        let (mut others, mut shifts) = (Buffer::zeros(pairs), Buffer::zeros(pairs));
+        let from = &elements;
+        let first = |t: usize| if t == 0 { 0 } else { ends[t - 1] };
+        split_tasks(pool, &mut others, &ends, |t, part| {
+            part.iter_mut().zip(&from[first(t)..]).for_each(|(j, element)| *j = (element >> 32) as i32);
+        });
+        split_tasks(pool, &mut shifts, &ends, |t, part| {
+            let of = |element: &u64| (*element as u32 ^ 1 << 31) as i32;
+            part.iter_mut().zip(&from[first(t)..]).for_each(|(shift, element)| *shift = of(element));
+        });
+        PairList::from_search(ptr, Numbers::Owned(others), Shifts::Packed(shifts.into()), atoms, Kind::Full)
+            .expect("atoms of slots are below their number")
+    }
+
+    /// Calls `visit` with the atoms and the packed image of every pair of a piece, once.
+    fn for_each_pair(&self, piece: &Piece<'_>, visit: &(dyn Fn(usize, usize, i32) + Sync)) {
+        let (slots, wraps) = (self.slots(), self.section(Section::Wraps));
+        let slot = |local: usize| piece.members[local / WIDTH] as usize * WIDTH + local % WIDTH;
+        let mut from = piece.first_entry;
+        for &[row, image, end] in piece.runs {
+            let i = slots[slot(row as usize)] as usize;
+            let image = image.wrapping_add(wraps[i]);
+            for &[cluster, mask] in &self.entries[from..end as usize] {
+                let (base, mut mask) = (slot(cluster as usize * WIDTH), mask as u32);
+                while mask != 0 {
+                    let j = slots[base + mask.trailing_zeros() as usize] as usize;
+                    mask &= mask - 1;
+                    visit(i, j, image.wrapping_sub(wraps[j]));
+                }
+            }
+            from = end as usize;
+        }
+    }
+
+    /// Systems, slots and members name what there is.
+    fn check_frame(&self) -> Result<()> {
+        let (ptr, atoms, slots) = (self.ptr(), self.atoms(), self.slots());
+        if ptr[0] != 0 || ptr[ptr.len() - 1] as usize != atoms || ptr.windows(2).any(|w| w[0] > w[1]) {
+            return Err(no_list("systems from atom 0 to the last", "other offsets"));
+        }
+        let mut seen = vec![false; atoms];
+        let mut rest = slots;
+        for w in ptr.windows(2) {
+            let members = (w[1] - w[0]) as usize;
+            let Some((of_system, behind)) = rest.split_at_checked(members.next_multiple_of(WIDTH)) else {
+                return Err(no_list("whole clusters of slots for each system", "fewer slots"));
+            };
+            rest = behind;
+            for (n, atom) in of_system.iter().enumerate() {
+                let filling = n >= members && *atom == of_system[members - 1];
+                let new = n < members
+                    && (w[0]..w[1]).contains(atom)
+                    && !std::mem::replace(&mut seen[*atom as usize], true);
+                if !(filling || new) {
+                    let got = format!("atom {atom} in slot {n}");
+                    return Err(no_list("each atom of a system in one slot of it", got));
+                }
+            }
+        }
+        if rest.is_empty() { Ok(()) } else { Err(no_list("as many slots as systems fill", slots.len())) }
+    }
+
+    /// Pieces lie behind each other, and their runs and entries stay inside.
+    fn check_pieces(&self) -> Result<()> {
+        let systems = self.ptr().len() - 1;
+        let pieces = self.section(Section::Pieces).as_chunks::<3>().0;
+        let ([_, 0, 0], Some([_, runs, members])) = (pieces[0], pieces.last()) else {
+            return Err(no_list("pieces from run 0", "others"));
+        };
+        let fits = *runs as usize == self.runs_in_use() && *members as usize == self.sections[5].len();
+        let rises = |w: &[[i32; 3]]| w[0][1] <= w[1][1] && w[0][2] <= w[1][2] && (w[0][0] as usize) < systems;
+        if !fits || !pieces.windows(2).all(rises) {
+            return Err(no_list("pieces that follow each other", "others"));
+        }
+        // The valid lanes, and the system, of each cluster.
+        let mut clusters = vec![];
+        for (b, w) in self.ptr().windows(2).enumerate() {
+            let members = (w[1] - w[0]) as usize;
+            for n in (0..members).step_by(WIDTH) {
+                clusters.push((b, if members - n < WIDTH { !(!0u32 << (members - n)) } else { 0xffff }));
+            }
+        }
+        let mut ends = self.runs[..self.runs_in_use()].iter().map(|run| run[2]);
+        let mut last = 0;
+        if !ends.all(|end| std::mem::replace(&mut last, end) <= end) || last as usize != self.entries_in_use()
+        {
+            return Err(no_list("runs whose entries follow each other", "others"));
+        }
+        let mut valid = vec![];
+        for p in 0..pieces.len() - 1 {
+            let piece = self.piece(p);
+            valid.clear();
+            for member in piece.members {
+                match clusters.get(*member as u32 as usize) {
+                    Some((system, lanes)) if *system == piece.system => valid.push(*lanes),
+                    _ => return Err(no_list("clusters of the piece's system", member)),
+                }
+            }
+            let mut from = piece.first_entry;
+            for &[slot, image, end] in piece.runs {
+                let (own, lane) = ((slot as u32 / WIDTH as u32) as usize, slot as u32 % WIDTH as u32);
+                if valid.get(own).is_none_or(|lanes| lanes >> lane & 1 == 0) {
+                    return Err(no_list("runs of atoms of the piece", format!("slot {slot}")));
+                }
+                // Behind the atom itself, and of its own images one of each two.
+                let behind = !1u32 << lane | u32::from(image > 0) << lane;
+                let bad = self.entries[from..end as usize].iter().fold(0, |bad, &[cluster, mask]| {
+                    let lanes = valid.get(cluster as u32 as usize).copied().unwrap_or(0);
+                    let lanes = if cluster as usize == own { lanes & behind } else { lanes };
+                    bad | mask as u32 & !lanes
+                });
+                let there = |e: &[i32; 2]| (e[0] as u32 as usize) < valid.len();
+                if bad != 0 || !self.entries[from..end as usize].iter().all(there) {
+                    let expected = "neighbours behind each atom in the clusters of its piece";
+                    return Err(no_list(expected, format!("others for slot {slot}")));
+                }
+                from = end as usize;
+            }
+        }
+        Ok(())
+    }
+
+    fn runs_in_use(&self) -> usize {
+        self.frame[7] as usize
+    }
+
+    fn entries_in_use(&self) -> usize {
+        self.frame[8] as usize
+    }
+}
+
+/// The sections of a frame, and its numbers of pieces' clusters, runs, entries and pairs.
+fn sections(frame: &[i32]) -> Result<([Range<usize>; 6], [usize; 6])> {
+    let Some((head, _)) = frame.split_first_chunk::<HEADER>() else {
+        return Err(no_list("a frame", format!("{} integers", frame.len())));
+    };
+    if head[0] != VERSION {
+        return Err(no_list(&format!("a frame of version {VERSION}"), head[0]));
+    }
+    let number = |n: usize| usize::try_from(head[n]).map_err(|_| no_list("numbers from 0 up", head[n]));
+    let [atoms, systems, slots, pieces, members] =
+        [number(2)?, number(3)?, number(4)?, number(5)?, number(6)?];
+    let mut from = HEADER;
+    let ranges = [systems + 1, systems, slots, atoms, 3 * (pieces + 1), members].map(|len| {
+        from += len;
+        from - len..from
+    });
+    if frame.len() < from && head[1] == Status::Valid as i32 {
+        return Err(no_list(&format!("a frame of {from} integers"), frame.len()));
+    }
+    let pairs = head[9] as u32 as usize | (head[10] as u32 as usize) << 32;
+    Ok((ranges, [slots, pieces, members, number(7)?, number(8)?, pairs]))
+}
+
+fn no_list(expected: &str, got: impl ToString) -> Error {
+    Error::argument("neighbors", format!("a list in clusters: {expected}"), got.to_string())
+}
+
+/// The error of a list whose status is not valid.
+fn invalid(frame: &[i32]) -> Error {
+    if frame[1] == Status::Stale as i32 {
+        return Error::argument("neighbors", "a list of these atoms in this cell", "one that is out of date");
+    }
+    let expected = format!("room for {} runs and {} entries", frame[7], frame[8]);
+    Error::argument("neighbors", expected, "a list that had less room")
+}
+
+/// Cuts the runs of each system at equal numbers of entries.
+fn cut(order: &SpatialOrder, runs: &[[i32; 3]]) -> Vec<(usize, Range<usize>)> {
+    let end_of = |run: usize| if run == 0 { 0 } else { runs[run - 1][2] as usize };
+    let (mut cuts, mut from, mut last_slot) = (vec![], 0, 0);
+    for (system, w) in order.ptr().windows(2).enumerate() {
+        last_slot += ((w[1] - w[0]) as usize).next_multiple_of(WIDTH) as i32;
+        let to = from + runs[from..].partition_point(|run| run[0] < last_slot);
+        let (first, last) = (end_of(from), end_of(to));
+        let pieces = (last - first).div_ceil(PIECE);
+        let mut begin = from;
+        for p in 1..=pieces {
+            let until = first + (last - first) * p / pieces;
+            let end = begin + runs[begin..to].partition_point(|run| run[2] as usize <= until);
+            if end > begin {
+                cuts.push((system, begin..end));
+            }
+            begin = end;
+        }
+        from = to;
+    }
+    cuts
+}
+
+/// A piece with numbers of its own.
+struct Local {
+    members: Vec<i32>,
+    runs: Vec<[i32; 3]>,
+    entries: Vec<[i32; 2]>,
+    pairs: usize,
+}
+
+fn localize(range: &Range<usize>, runs: &[[i32; 3]], entries: &[[i32; 2]], clusters: usize) -> Local {
+    let mut here = vec![i32::MAX; clusters];
+    let mut members = vec![];
+    let mut place = |cluster: i32| {
+        let at = &mut here[cluster as usize];
+        if *at == i32::MAX {
+            *at = members.len() as i32;
+            members.push(cluster);
+        }
+        *at
+    };
+    let first = if range.start == 0 { 0 } else { runs[range.start - 1][2] as usize };
+    let runs = &runs[range.clone()];
+    let entries = &entries[first..runs.last().map_or(first, |run| run[2] as usize)];
+    let wide = WIDTH as i32;
+    let runs: Vec<_> =
+        runs.iter().map(|run| [place(run[0] / wide) * wide + run[0] % wide, run[1], run[2]]).collect();
+    let entries: Vec<_> = entries.iter().map(|entry| [place(entry[0]), entry[1]]).collect();
+    let pairs = 2 * entries.iter().map(|entry| entry[1].count_ones() as usize).sum::<usize>();
+    Local { members, runs, entries, pairs }
+}
+
+impl Sealed for Clusters<'_> {}
+
+impl Structure for Clusters<'_> {
+    fn kind(&self) -> StructureKind {
+        StructureKind::Pairs
+    }
+
+    fn sizes(&self) -> [Option<usize>; 3] {
+        [self.atoms(), self.atoms(), self.pairs].map(Some)
+    }
+
+    fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
+        self.rows().array(array)
+    }
+
+    fn check<'s>(&'s self, batches: &[[&'s dyn Structure; 2]]) -> Result<Vec<Check<'s>>> {
+        let of = |batch: &&'s dyn Structure| batch.as_batch().map(Batch::ptr);
+        match batches.iter().flatten().filter_map(|batch| of(batch)).find(|ptr| *ptr != self.ptr()) {
+            None => Ok(vec![]),
+            Some(ptr) => {
+                let sizes = |ptr: &[i32]| {
+                    let sizes: Vec<_> = ptr.windows(2).map(|w| w[1] - w[0]).collect();
+                    let few = format!("{:?}", &sizes[..sizes.len().min(4)]);
+                    format!(
+                        "{} systems of {few}{} atoms",
+                        sizes.len(),
+                        if sizes.len() > 4 { ", …" } else { "" }
+                    )
+                };
+                Err(Error::argument("neighbors", format!("a list of {}", sizes(ptr)), sizes(self.ptr())))
+            }
+        }
+    }
+
+    fn list_kind(&self) -> Option<Kind> {
+        Some(Kind::Full)
+    }
+
+    fn as_pairs(&self) -> Option<&PairList<'_>> {
+        Some(self.rows())
+    }
+
+    fn as_clusters(&self) -> Option<&Clusters<'_>> {
+        Some(self)
+    }
+}

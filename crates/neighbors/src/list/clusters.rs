@@ -1,0 +1,320 @@
+//! Lists in clusters: atoms in an order in space, and for each cluster of them the clusters within reach.
+//!
+//! Boxes around clusters, around sixteen that follow each other, and so on up to the whole system, are a tree: what is out
+//! of reach is left out from the top. The lanes of clusters that remain are tried for each atom, as candidates of rows are.
+
+use super::candidates::{Search, System, band, is_pair};
+use madelung_core::Result;
+use madelung_core::backend::pool::{Pool, map_tasks};
+use madelung_core::runtime::lanes::packed::{fits, pack};
+use madelung_core::structure::pairs::clusters::{WIDTH, is_worth};
+use madelung_core::structure::pairs::order::SpatialOrder;
+use madelung_core::structure::{Batch, Clusters};
+use madelung_cpu::points::{Points, WORD};
+use std::ops::Range;
+
+/// Boxes of a level of the tree in one of the next.
+const FAN: usize = 16;
+/// Clusters of a task, and the most tasks.
+const TASK: [usize; 2] = [8, 256];
+
+/// The systems that are faster in clusters; none where no system is, or images have no room in a packed integer.
+pub(super) fn in_clusters(search: &Search<'_>, systems: &[System<'_>]) -> Option<Vec<bool>> {
+    let worth: Vec<bool> = systems.iter().map(|system| is_dense(search, system)).collect();
+    (worth.contains(&true) && has_room(search, systems)).then_some(worth)
+}
+
+/// Whether the images of all pairs have room in a packed integer.
+pub(super) fn has_room(search: &Search<'_>, systems: &[System<'_>]) -> bool {
+    systems.iter().all(|system| fits(search.farthest(system)))
+}
+
+/// Whether a system has many neighbours for each atom, by the mean density in its cell; along open axes, between its atoms.
+fn is_dense(search: &Search<'_>, system: &System<'_>) -> bool {
+    let (atoms, lattice) = (system.atoms.len(), system.lattice);
+    let mut extent = [[f64::INFINITY, f64::NEG_INFINITY]; 3];
+    if lattice.periodic != [true; 3] {
+        for placed in &search.placed[system.atoms.clone()] {
+            for (extent, s) in extent.iter_mut().zip(placed.s) {
+                *extent = [extent[0].min(s), extent[1].max(s)];
+            }
+        }
+    }
+    // Components along open axes are lengths.
+    let along =
+        |k: usize| if lattice.periodic[k] { 1.0 } else { (extent[k][1] - extent[k][0]).max(search.cutoff) };
+    let [a, b, c] = lattice.frame;
+    let frame = a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
+        + a[2] * (b[0] * c[1] - b[1] * c[0]);
+    let volume = frame.abs() * along(0) * along(1) * along(2);
+    let sphere = 4.0 / 3.0 * std::f64::consts::PI * search.cutoff.powi(3);
+    is_worth(atoms, atoms as f64 * sphere / volume)
+}
+
+/// Box around points.
+#[derive(Clone, Copy)]
+struct Extent {
+    low: [f64; 3],
+    high: [f64; 3],
+}
+
+impl Extent {
+    const NONE: Self = Self { low: [f64::INFINITY; 3], high: [f64::NEG_INFINITY; 3] };
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            low: std::array::from_fn(|k| self.low[k].min(other.low[k])),
+            high: std::array::from_fn(|k| self.high[k].max(other.high[k])),
+        }
+    }
+
+    /// Squared distance to another box that is moved by `t`.
+    fn apart(&self, other: &Self, t: [f64; 3]) -> f64 {
+        (0..3)
+            .map(|k| {
+                let gap =
+                    (other.low[k] + t[k] - self.high[k]).max(self.low[k] - other.high[k] - t[k]).max(0.0);
+                gap * gap
+            })
+            .sum()
+    }
+}
+
+/// Boxes around the clusters of a system, and around [`FAN`] of each level, up to as few.
+struct Tree {
+    /// First cluster.
+    first: usize,
+    levels: Vec<Vec<Extent>>,
+}
+
+impl Tree {
+    fn new(first: usize, clusters: Vec<Extent>) -> Self {
+        let mut levels = vec![clusters];
+        while levels[levels.len() - 1].len() > FAN {
+            let below = &levels[levels.len() - 1];
+            let box_of = |boxes: &[Extent]| boxes.iter().fold(Extent::NONE, |all, e| all.with(*e));
+            levels.push(below.chunks(FAN).map(box_of).collect());
+        }
+        Self { first, levels }
+    }
+
+    fn cluster(&self, c: usize) -> &Extent {
+        &self.levels[0][c - self.first]
+    }
+
+    /// Calls `visit` with the clusters from `from` on, moved by `t`, whose boxes are closer to `own` than the root of
+    /// `reach`.
+    fn visit(&self, own: &Extent, t: [f64; 3], reach: f64, from: usize, visit: &mut impl FnMut(usize)) {
+        let top = self.levels.len() - 1;
+        let query = Query { own, t, reach, from: from - self.first };
+        self.descend(top, 0..self.levels[top].len(), &query, visit);
+    }
+
+    fn descend(&self, level: usize, nodes: Range<usize>, query: &Query<'_>, visit: &mut impl FnMut(usize)) {
+        let first = query.from / FAN.pow(level as u32);
+        for node in nodes.start.max(first)..nodes.end {
+            if query.own.apart(&self.levels[level][node], query.t) >= query.reach {
+                continue;
+            }
+            if level == 0 {
+                visit(self.first + node);
+            } else {
+                let end = ((node + 1) * FAN).min(self.levels[level - 1].len());
+                self.descend(level - 1, node * FAN..end, query, visit);
+            }
+        }
+    }
+}
+
+struct Query<'a> {
+    own: &'a Extent,
+    t: [f64; 3],
+    reach: f64,
+    from: usize,
+}
+
+/// A full list of all pairs closer than the cutoff, in clusters.
+pub(super) fn clusters(
+    search: &Search<'_>,
+    systems: &[System<'_>],
+    in_clusters: &[bool],
+    batch: &Batch<'_>,
+    pool: &dyn Pool,
+) -> Result<Clusters<'static>> {
+    let points: Vec<[f64; 3]> = search.placed.iter().map(|placed| placed.at).collect();
+    let wraps = search.placed.iter().map(|placed| placed.wrap).collect();
+    let order = SpatialOrder::of_points(&points, wraps, batch, pool);
+    let slots = order.slots();
+    let extents: Vec<Extent> = slots
+        .as_chunks::<WIDTH>()
+        .0
+        .iter()
+        .map(|atoms| {
+            atoms.iter().fold(Extent::NONE, |all, i| {
+                let at = points[*i as usize];
+                all.with(Extent { low: at, high: at })
+            })
+        })
+        .collect();
+    // A slot that only fills a cluster up is nowhere.
+    let is_filling = |n: usize| n % WIDTH > 0 && slots[n - 1] == slots[n];
+    let at = |n: usize| if is_filling(n) { [f64::INFINITY; 3] } else { points[slots[n] as usize] };
+    let places: Vec<[f64; 3]> = (0..slots.len()).map(at).collect();
+    let mut of = Vec::with_capacity(extents.len());
+    let mut trees = Vec::with_capacity(systems.len());
+    for (b, system) in systems.iter().enumerate() {
+        let first = of.len();
+        of.resize(first + system.atoms.len().div_ceil(WIDTH), b);
+        trees.push(Tree::new(first, extents[first..of.len()].to_vec()));
+    }
+    let find = Find { search, slots: &slots, places: &places };
+    let count = of.len();
+    let tasks = (count / TASK[0]).clamp(1, TASK[1]);
+    let parts: Vec<Part> = map_tasks(pool, tasks, |t| {
+        let (mut part, mut scratch) = (Part::default(), Scratch::default());
+        for c in count * t / tasks..count * (t + 1) / tasks {
+            find.cluster(c, &trees[of[c]], &systems[of[c]], &mut scratch, &mut part);
+        }
+        part
+    });
+    let lens = |of: fn(&Part) -> usize| parts.iter().map(of).sum::<usize>();
+    let mut runs = Vec::with_capacity(lens(|part| part.runs.len()));
+    let mut entries = Vec::with_capacity(lens(|part| part.entries.len()));
+    for part in parts {
+        let offset = entries.len() as i32;
+        runs.extend(part.runs.into_iter().map(|[slot, image, end]| [slot, image, end.wrapping_add(offset)]));
+        entries.extend(part.entries);
+    }
+    Clusters::assemble(&order, in_clusters, &runs, &entries, pool)
+}
+
+/// Runs and entries that a task found.
+#[derive(Default)]
+struct Part {
+    /// Slot, image, end of the run's entries in this part.
+    runs: Vec<[i32; 3]>,
+    /// Cluster, lanes.
+    entries: Vec<[i32; 2]>,
+}
+
+/// Scratch of a task.
+#[derive(Default)]
+struct Scratch {
+    /// Clusters within reach, with their images.
+    near: Vec<(i32, [i32; 3])>,
+    at: Vec<[f32; 3]>,
+    points: Points,
+    bits: Vec<u64>,
+    certain: Vec<u64>,
+}
+
+struct Find<'a> {
+    search: &'a Search<'a>,
+    slots: &'a [i32],
+    places: &'a [[f64; 3]],
+}
+
+impl Find<'_> {
+    /// The runs of the atoms of cluster `c`.
+    fn cluster(&self, c: usize, tree: &Tree, system: &System<'_>, scratch: &mut Scratch, part: &mut Part) {
+        let (own, cutoff) = (tree.cluster(c), self.search.cutoff);
+        let reach = ((cutoff + system.slack) * (1.0 + 1e-9)).powi(2);
+        let centre: [f64; 3] = std::array::from_fn(|k| 0.5 * (own.low[k] + own.high[k]));
+        let scale = 1.0 / cutoff;
+        scratch.near.clear();
+        scratch.at.clear();
+        let mut extent = 0.0f64;
+        let most = system.images.most();
+        for x in -most[0]..=most[0] {
+            for y in -most[1]..=most[1] {
+                for z in -most[2]..=most[2] {
+                    let image = [x, y, z];
+                    let t = system.lattice.translation(image);
+                    let origin: [f64; 3] = std::array::from_fn(|k| t[k] - centre[k]);
+                    tree.visit(own, t, reach, c, &mut |j| {
+                        scratch.near.push((j as i32, image));
+                        let places = &self.places[j * WIDTH..(j + 1) * WIDTH];
+                        scratch.at.extend(places.iter().map(|r| -> [f32; 3] {
+                            std::array::from_fn(|k| ((r[k] + origin[k]) * scale) as f32)
+                        }));
+                        let theirs = tree.cluster(j);
+                        for k in 0..3 {
+                            extent = extent.max((theirs.high[k] + origin[k]).abs());
+                            extent = extent.max((theirs.low[k] + origin[k]).abs());
+                        }
+                    });
+                }
+            }
+        }
+        scratch.points.fill(scratch.at.iter().copied());
+        let limits = band(extent * scale + 1.0, system.slack * scale);
+        scratch.bits.resize(scratch.points.words(), 0);
+        for lane in 0..WIDTH {
+            let slot = c * WIDTH + lane;
+            let r = self.places[slot];
+            if r[0] == f64::INFINITY {
+                break;
+            }
+            let at: [f32; 3] = std::array::from_fn(|k| ((r[k] - centre[k]) * scale) as f32);
+            let Scratch { points, bits, .. } = scratch;
+            if points.near(&self.search.cpu, 0, at, limits.0, limits.1, bits) {
+                self.settle(slot, at, limits.0, system, scratch);
+            }
+            put(c, lane, &scratch.near, &scratch.bits, part);
+        }
+    }
+
+    /// Removes the lanes that single precision let in and f64 rejects.
+    #[cold]
+    fn settle(&self, slot: usize, at: [f32; 3], certain: f32, system: &System<'_>, scratch: &mut Scratch) {
+        scratch.certain.resize(scratch.bits.len(), 0);
+        scratch.points.near(&self.search.cpu, 0, at, certain, certain, &mut scratch.certain);
+        let i = self.slots[slot] as usize;
+        for (w, (word, certain)) in scratch.bits.iter_mut().zip(&scratch.certain).enumerate() {
+            let mut open = *word & !certain;
+            while open != 0 {
+                let bit = open.trailing_zeros() as usize;
+                open &= open - 1;
+                let n = w * WORD + bit;
+                let (cluster, image) = scratch.near[n / WIDTH];
+                let j = self.slots[cluster as usize * WIDTH + n % WIDTH];
+                if !is_pair(i, j, system.images.code(image), self.search, system) {
+                    *word &= !(1 << bit);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the runs of the atom in a lane of cluster `c`, whose neighbours are those lanes of `near` that have a bit.
+fn put(c: usize, lane: usize, near: &[(i32, [i32; 3])], bits: &[u64], part: &mut Part) {
+    let slot = (c * WIDTH + lane) as i32;
+    let (mut image, mut begun) = ([i32::MAX; 3], part.entries.len());
+    for (clusters, word) in near.chunks(WORD / WIDTH).zip(bits) {
+        let mut word = *word;
+        if word == 0 {
+            continue;
+        }
+        for (j, s) in clusters {
+            let mut lanes = word as u32 & 0xffff;
+            word >>= WIDTH;
+            if *j as usize == c {
+                // Behind the atom itself, and of its own images one of each two.
+                lanes &= !1 << lane | u32::from(*s > [0; 3]) << lane;
+            }
+            if lanes == 0 {
+                continue;
+            }
+            if *s != image {
+                if part.entries.len() > begun {
+                    part.runs.push([slot, pack(image), part.entries.len() as i32]);
+                }
+                (image, begun) = (*s, part.entries.len());
+            }
+            part.entries.push([*j, lanes as i32]);
+        }
+    }
+    if part.entries.len() > begun {
+        part.runs.push([slot, pack(image), part.entries.len() as i32]);
+    }
+}
