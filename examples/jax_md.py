@@ -62,9 +62,9 @@ class Salt(NamedTuple):
 
 def repulsion(positions: Any, cell: Any, kinds: Any, neighbors: Neighbors) -> Any:
     """Σ c_ij b exp((σ_i + σ_j − r_ij)/ρ) t(r_ij) over all pairs, tapered from `ONSET` to `CUTOFF`."""
-    i, j = neighbors.neighbor_list
+    (i, j), _, images = neighbors.coo()
     there = j < len(positions)
-    vectors = positions[j] - positions[i] + neighbors.neighbor_shifts @ cell
+    vectors = positions[j] - positions[i] + images @ cell
     # What fills the list up gets some length, so that the square root has a derivative.
     r = jnp.sqrt(jnp.where(there, (vectors**2).sum(-1), CUTOFF**2))
     x = jnp.clip((r - ONSET) / (CUTOFF - ONSET), 0.0, 1.0)
@@ -80,7 +80,7 @@ def simulate(salt: Salt, steps: int, timestep: float, block: int) -> tuple[np.nd
     masses, dt = jnp.asarray(MASSES)[salt.kinds][:, None], timestep / FEMTOSECONDS
     settings = estimate_ewald_parameters(salt.positions, charges, salt.cell, 1e-6, CUTOFF)
     miller, _ = generate_miller_indices(salt.cell, settings.k_cutoff)
-    search = NeighborList(CUTOFF, skin=0.6)
+    search = NeighborList(CUTOFF, skin=0.6, form="rows")
 
     def potential(r: Any, neighbors: Neighbors) -> tuple[Any, Any]:
         coulomb, forces = ewald_summation(
@@ -93,7 +93,7 @@ def simulate(salt: Salt, steps: int, timestep: float, block: int) -> tuple[np.nd
             prefactor=EV_ANGSTROM,
             energy_reduction="system",
             compute_forces=True,
-            **neighbors.lists,
+            neighbors=neighbors,
         )
         energy, gradient = jax.value_and_grad(repulsion)(r, salt.cell, salt.kinds, neighbors)
         return coulomb[0] + energy, forces - gradient
@@ -114,7 +114,8 @@ def simulate(salt: Salt, steps: int, timestep: float, block: int) -> tuple[np.nd
     while len(energies) * block < steps:
         after, of_block = run(state)
         if after[3].did_overflow:
-            larger = NeighborList(CUTOFF, skin=0.6, room=1.25 * float(after[3].num_pairs / state[3].num_pairs))
+            room = 1.25 * float(after[3].num_pairs / state[3].num_pairs)
+            larger = NeighborList(CUTOFF, skin=0.6, form="rows", room=room)
             state, grown = (*state[:3], larger.allocate(state[0], salt.cell)), grown + 1
             continue
         state = after

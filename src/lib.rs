@@ -96,8 +96,8 @@ pub mod cuda {
 pub mod neighbors {
     pub use madelung_neighbors::{
         CooArrays, Coordinate, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, Form,
-        HashGrid, Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic, QueryPairs, distances,
-        neighbor_coo, registry,
+        HashGrid, ListArrays, Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic, QueryPairs,
+        distances, neighbor_coo, registry,
     };
 }
 

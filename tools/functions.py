@@ -96,6 +96,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
         "flag": "bool",
         "word": "Literal[" + ", ".join(f'"{word}"' for word in p.words) + "]",
         "stream": "Any",
+        "neighbors": "Neighbors",
     }[p.kind]
     return f"{kind} | None" if p.default is None and kind != "Any" else kind
 
@@ -168,7 +169,8 @@ def module(namespace: Namespace) -> str:
     head = f'"""Functions of {TITLES[namespace]}: written by `tools/functions.py` from `madelung._functions`."""\n\n'
     head += "from __future__ import annotations\n\nfrom typing import Any, Literal\n\n"
     bodies = f"from madelung._functions import {', '.join(MODULES)}\n"
-    bodies += "from madelung._functions.results import EwaldParameters"
+    bodies += "from madelung._functions.results import EwaldParameters\n"
+    bodies += "from madelung._neighbors import Neighbors"
     head += IMPORTS[namespace].lstrip().format(functions=bodies)
     names = "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(FUNCTIONS)) + "]\n"
     return head + names + "".join(f"\n\n{function(declared, namespace)}" for declared in FUNCTIONS.values())

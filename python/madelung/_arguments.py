@@ -375,13 +375,6 @@ def cells(cell: Any, like: npt.NDArray | None = None) -> Floats:
     return reals("cell", cell, (3, 3) if array.ndim == 2 else ("B", 3, 3), like)
 
 
-def searched(system: Charges, cutoff: float) -> tuple[Ints, Ints, Ints]:
-    """Offsets, columns and images of all pairs closer than a cutoff."""
-    h = lattice(system.cell)
-    options = ListOptions(False, "csr", None, None, None, None, False, False)
-    return _native.neighbor_list(system.positions, cutoff, h, None, system.groups, options)
-
-
 def miller_indices(cells: Floats, k_cutoff: Sequence[float], systems: int) -> tuple[Ints, Ints]:
     """Miller indices up to a radius for each system, and the system of each; one cell serves all systems."""
     h = lattice(cells)

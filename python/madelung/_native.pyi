@@ -40,16 +40,21 @@ def neighbor_list(
     groups: Groups,
     options: ListOptions,
 ) -> tuple[npt.NDArray, ...]: ...
-
-class Pairs: ...
-
-def given_pairs(neighbors: Neighbors, atoms: int) -> Pairs: ...
-def found_pairs(charges: Charges, cutoff: float) -> Pairs: ...
+def find_neighbors(
+    positions: npt.NDArray,
+    cutoff: float,
+    cell: npt.NDArray[np.float64] | None,
+    pbc: Sequence[Sequence[bool]] | None,
+    groups: Groups,
+    form: str | None,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
+def neighbor_rows(
+    index: npt.NDArray, columns: npt.NDArray, images: npt.NDArray, atoms: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
 def host_call(
     target: str,
     tensors: Sequence[npt.NDArray],
     numbers: Sequence[float],
-    pairs: Pairs | None,
     extra: Sequence[npt.NDArray | None],
     want: int,
     negate: int,

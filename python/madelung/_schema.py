@@ -189,11 +189,14 @@ class Op:
             elif i.part != "real" and tensor.dtype not in self.integers.values():
                 int32, int64 = self.integers.values()
                 raise ValueError(f"`{i.name}`: expected {int32} or {int64}, got {tensor.dtype}")
-            axes = {"batch_idx": 1, "ptr": 1, "others": 1, "shifts": 2, "map_of": 1}.get(i.part)
-            if axes is None:
-                axes = len(arg["shape"])
-            if not absent and tensor.ndim != axes:
-                raise ValueError(f"`{i.name}`: expected {axes} axes, got shape {tuple(tensor.shape)}")
+            if i.part in ("others", "shifts"):
+                # Of rows, or of clusters.
+                axes = (1, 2)
+            else:
+                axes = (len(arg["shape"]) if i.part in ("real", "ints") else 1,)
+            if not absent and tensor.ndim not in axes:
+                expected = " or ".join(map(str, axes))
+                raise ValueError(f"`{i.name}`: expected {expected} axes, got shape {tuple(tensor.shape)}")
 
     @cached_property
     def stackable(self) -> bool:

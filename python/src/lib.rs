@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch, jax_search_scratch, jax_targets};
     #[pymodule_export]
-    use super::lists::{Pairs, found_pairs, full_list, given_pairs};
+    use super::lists::{find_neighbors, full_list, neighbor_rows};
     #[pymodule_export]
     use super::neighbors::neighbor_list;
     #[pymodule_export]

@@ -1,37 +1,72 @@
 //! Neighbour lists as arguments: the caller's in any form, and those of a search.
 
 use madelung::backend::pool::Threads;
-use madelung::pairs::{Kind, PairList};
+use madelung::cpu::context;
+use madelung::neighbors::{Form, ListArrays, Options};
+use madelung::pairs::{Kind, Neighbors as FoundList, PairList};
 use madelung::{Error, Result};
 use numpy::ndarray::Array1;
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::compute;
-use crate::convert::{elements, given, triples};
-use crate::electrostatics::Charges;
-use crate::neighbors::{narrow_offsets, rows_of_three};
+use crate::convert::{Groups, Numbers, elements, given, given_any, triples};
+use crate::neighbors::{Positions, cells, narrow_offsets, rows_of_three};
 
-/// A full list of pairs, as an argument of `host_call`.
-#[pyclass(frozen, module = "madelung._native")]
-pub(crate) struct Pairs(pub(crate) PairList<'static>);
-
-/// The caller's list.
+/// The list of all pairs closer than the cutoff in the form that is fastest to use, or in a given one ("rows" or
+/// "clusters"), as three arrays.
 #[pyfunction]
-pub(crate) fn given_pairs(py: Python<'_>, neighbors: Neighbors<'_>, atoms: usize) -> PyResult<Pairs> {
-    let neighbors = neighbors.borrowed()?;
-    compute(py, || {
-        let pairs = neighbors.pairs(atoms)?;
-        Ok(Pairs(if pairs.kind() == Kind::Half { pairs.to_full()?.into_owned() } else { pairs.into_owned() }))
-    })
+pub(crate) fn find_neighbors<'py>(
+    py: Python<'py>,
+    positions: Positions<'py>,
+    cutoff: f64,
+    cell: Option<PyReadonlyArray3<'py, f64>>,
+    pbc: Option<Vec<[bool; 3]>>,
+    groups: Groups<'py>,
+    form: Option<&str>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let cells = cell.as_ref().map(cells).transpose()?;
+    let (cells, pbc) = (cells.as_deref(), pbc.as_deref());
+    let options = match form {
+        Some("rows") => Options::full().with_form(Form::Rows),
+        Some("clusters") => Options::full().with_form(Form::Clusters),
+        _ => Options::full(),
+    };
+    let groups = groups.batch(positions.len()?)?;
+    let of = |list: Result<FoundList<'static>>| list.and_then(|list| ListArrays::of(&list, &context()));
+    let pool = Threads::shared();
+    let found = match &positions {
+        Positions::F64(r) => {
+            let r = triples(r)?;
+            compute(py, || of(madelung::find_neighbors(r, cutoff, cells, pbc, &groups, &options, pool)))
+        }
+        Positions::F32(r) => {
+            let r = triples(r)?;
+            compute(py, || of(madelung::find_neighbors(r, cutoff, cells, pbc, &groups, &options, pool)))
+        }
+    }?;
+    let ListArrays { index, columns, images } = found;
+    PyTuple::new(py, [given_any(py, index)?, given_any(py, columns)?, given_any(py, images)?])
 }
 
-/// The list of all pairs closer than the cutoff.
+/// The rows of a list in either form: offsets, columns and images (P, 3).
 #[pyfunction]
-pub(crate) fn found_pairs(py: Python<'_>, charges: Charges<'_>, cutoff: f64) -> PyResult<Pairs> {
-    let system = charges.system()?;
-    compute(py, || Ok(Pairs(system.plain_neighbor_list(cutoff, Threads::shared())?)))
+pub(crate) fn neighbor_rows<'py>(
+    py: Python<'py>,
+    index: Numbers<'py>,
+    columns: Numbers<'py>,
+    images: Numbers<'py>,
+    atoms: usize,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let views = [index.view()?, columns.view()?, images.view()?];
+    let (ptr, columns, shifts) = compute(py, || {
+        let list = FoundList::from_arrays(views.each_ref(), atoms, Kind::Full, true)?;
+        let csr = list.rows(Threads::shared()).into_owned().into_csr();
+        Ok((narrow_offsets(&csr.neighbor_ptr)?, csr.others.into_owned(), csr.shifts.into_owned()))
+    })?;
+    let arrays = [given(py, ptr), given(py, Array1::from_vec(columns)), given(py, rows_of_three(shifts))];
+    PyTuple::new(py, arrays)
 }
 
 /// The caller's neighbour list.

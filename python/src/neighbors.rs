@@ -22,6 +22,21 @@ pub(crate) enum Positions<'py> {
     F32(PyReadonlyArray2<'py, f32>),
 }
 
+impl Positions<'_> {
+    /// Number of atoms.
+    pub(crate) fn len(&self) -> PyResult<usize> {
+        Ok(match self {
+            Self::F64(r) => triples(r)?.len(),
+            Self::F32(r) => triples(r)?.len(),
+        })
+    }
+}
+
+/// Cells from their array (B, 3, 3).
+pub(crate) fn cells(cell: &PyReadonlyArray3<'_, f64>) -> PyResult<Vec<[[f64; 3]; 3]>> {
+    Ok(elements(cell)?.as_chunks().0.as_chunks().0.to_vec())
+}
+
 /// The options of a search.
 #[derive(FromPyObject)]
 pub(crate) struct ListOptions {
@@ -76,10 +91,7 @@ pub(crate) fn neighbor_list<'py>(
     groups: Groups<'py>,
     options: ListOptions,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let cells: Option<Vec<[[f64; 3]; 3]>> = match &cell {
-        None => None,
-        Some(cell) => Some(elements(cell)?.as_chunks().0.as_chunks().0.to_vec()),
-    };
+    let cells = cell.as_ref().map(cells).transpose()?;
     match positions {
         Positions::F64(r) => {
             search(py, triples(&r)?, cutoff, cells.as_deref(), pbc.as_deref(), &groups, &options)

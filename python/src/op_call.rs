@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use crate::call::{compute, exception};
 use crate::convert::{Numbers, given_any};
 use crate::device::{DeviceArray, DeviceStream, with_arrays};
-use crate::lists::Pairs;
 
 /// The descriptions of all ops, as JSON, for calls by name.
 #[pyfunction]
@@ -30,7 +29,6 @@ pub(crate) fn host_call<'py>(
     target: &str,
     tensors: Vec<Numbers<'py>>,
     numbers: Vec<Bound<'py, PyAny>>,
-    pairs: Option<Bound<'py, Pairs>>,
     extra: Vec<Option<Numbers<'py>>>,
     want: u64,
     negate: u64,
@@ -40,10 +38,9 @@ pub(crate) fn host_call<'py>(
     let views = tensors.iter().map(Numbers::view).collect::<PyResult<Vec<_>>>()?;
     let more = extra.iter().map(|x| x.as_ref().map(Numbers::view).transpose());
     let more = more.collect::<PyResult<Vec<_>>>()?;
-    let pairs = pairs.as_ref().map(|pairs| &pairs.get().0);
     let arrays = compute(py, || {
         let context = madelung::cpu::context();
-        let evaluated = entry.evaluate(&context, &views, &numbers, pairs, &more, want)?;
+        let evaluated = entry.evaluate(&context, &views, &numbers, &more, want)?;
         signed(&context, results(entry, evaluated, want), negate)
     })?;
     arrays.into_iter().map(|array| array.map(|array| given_any(py, array)).transpose()).collect()
@@ -75,7 +72,7 @@ pub(crate) fn device_call(
             let context = lane.context(&cuda);
             let views: Vec<View<'_>> = tensors.iter().map(|array| array.view()).collect();
             let more: Vec<_> = extra.iter().map(|array| array.map(DeviceArray::view)).collect();
-            let evaluated = entry.evaluate(&context, &views, &numbers, None, &more, want)?;
+            let evaluated = entry.evaluate(&context, &views, &numbers, &more, want)?;
             let arrays = signed(&context, results(entry, evaluated, want), negate)?.into_iter();
             Ok(arrays.map(|array| array.map(|array| DeviceArray::made(lane, array))).collect())
         })

@@ -67,6 +67,6 @@ def test_functions_are_those_that_were_declared():
 
 @pytest.mark.parametrize("arguments", [(), (1,), (np.zeros((2, 3)), 1.0, None, None, None, None)])
 def test_the_compiled_part_survives_nonsense(arguments):
-    for name in ("neighbor_list", "given_pairs", "found_pairs", "ewald_parameters", "host_call"):
+    for name in ("neighbor_list", "find_neighbors", "neighbor_rows", "ewald_parameters", "host_call"):
         with pytest.raises((TypeError, ValueError, AttributeError)):
             getattr(_native, name)(*arguments)

@@ -11,6 +11,7 @@ use madelung_bridge::{Entry, Extra, find};
 use madelung_core::array::{Array, Data, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{ArgKind, Size};
+use madelung_core::structure::pairs::clusters::{OVERFLOW, STALE};
 use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -76,7 +77,7 @@ impl<'a> MemberCall<'a> {
         let tensors: Vec<View<'_>> = views.by_ref().take(entry.tensors()).collect::<Result<_>>()?;
         let extra = (0..self.extras()).map(|n| is_present(n).then(|| views.next()).flatten().transpose());
         let extra: Vec<Option<View<'_>>> = extra.collect::<Result<_>>()?;
-        let evaluated = entry.evaluate(context, &tensors, &self.numbers, None, &extra, self.want)?;
+        let evaluated = entry.evaluate(context, &tensors, &self.numbers, &extra, self.want)?;
         let arrays = evaluated.values.into_iter().chain(evaluated.gradients);
         let arrays: Vec<Array> = arrays.chain(evaluated.saved.into_iter().flatten()).collect();
         if arrays.len() != self.outputs.len() {
@@ -124,6 +125,14 @@ fn cut<'e>(
     let mut cuts = BTreeMap::new();
     let tensors: Vec<_> = entry.inputs.iter().filter(|input| input.kind == Type::Tensor).collect();
     for (n, input) in tensors.iter().enumerate().filter(|(_, input)| input.part == Part::Ptr) {
+        let first = first_two(&operands[n])?;
+        if first[0] == STALE || (operands[n + 1].shape.len() == 2 && first[1] == OVERFLOW) {
+            return Ok(None);
+        }
+        // A list in clusters has its counts in its frame.
+        if operands[n + 1].shape.len() == 2 {
+            continue;
+        }
         let (Some(pairs), Some(last)) = (last(&operands[n])?, operands[n + 1].shape.first().copied()) else {
             continue;
         };
@@ -166,6 +175,15 @@ fn cut<'e>(
         }
     }
     Ok(Some(cuts))
+}
+
+/// The first two integers of a list, which say that it is out of date, or had too little room.
+fn first_two(index: &Operand<'_>) -> Result<[i32; 2]> {
+    let view = index.view(&|| "neighbors".into())?;
+    Ok(match view.data() {
+        Data::I32([first, second, ..]) => [*first, *second],
+        _ => [0; 2],
+    })
 }
 
 /// The last offset of a list.

@@ -5,6 +5,8 @@
 //! (2, C), padded with N, offsets of each atom's pairs (N + 1,), and images (C, 3). The offsets always count all pairs:
 //! if the last one exceeds the capacity C, the list holds no pairs. On CUDA, invalid values do not fail the call: the
 //! device records the error, and the offsets exceed the capacity.
+//!
+//! On the CPU also a list in clusters: results are then the frame (F,), entries (E, 2) and runs (R, 3), see `ListArrays`.
 
 use crate::ffi::{Call, Operand, Output};
 use crate::runtime::{on_stream, scratch_of};
@@ -17,7 +19,8 @@ use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::{Cuda, Stream, measure};
 use madelung_neighbors::{
-    CooArrays, Coordinate, DeviceFrame, Options, PairList, Periodic, neighbor_coo, neighbor_list,
+    CooArrays, Coordinate, DeviceFrame, Form, ListArrays, Neighbors, Options, Periodic, find_neighbors,
+    neighbor_coo,
 };
 
 pub(crate) const TARGET: &str = "madelung.neighbor_search_v1";
@@ -71,13 +74,30 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     let cells: Vec<[[f64; 3]; 3]> = cells.as_chunks::<3>().0.as_chunks::<3>().0.to_vec();
     let axes: Vec<[bool; 3]> =
         views[2].to_i32("pbc")?.as_chunks::<3>().0.iter().map(|a| a.map(|x| x != 0)).collect();
+    let in_clusters = matches!(&query.outputs[..], [frame, ..] if frame.shape.len() == 1);
+    let options = options.with_form(if in_clusters { Form::Clusters } else { Form::Rows });
     let found = match views[0].data() {
         Data::F64(r) => search(r, cutoff, &cells, &axes, &batch, &options),
         Data::F32(r) => search(r, cutoff, &cells, &axes, &batch, &options),
         _ => Err(Error::argument("positions", "float32 or float64", views[0].dtype().to_string())),
     }?;
-    let (atoms, pairs) = (batch.atoms(), found.len());
     let outputs = three(&mut query.outputs)?;
+    let found = match found {
+        Neighbors::Rows(rows) => rows,
+        found => {
+            let context = madelung_cpu::context();
+            let [index, columns, images] =
+                outputs.each_ref().map(|output| context.allocator.room(DType::I32, &output.shape));
+            let mut arrays = ListArrays { index: index?, columns: columns?, images: images? };
+            arrays.write(&found)?;
+            let arrays = [arrays.index, arrays.columns, arrays.images];
+            return outputs
+                .iter_mut()
+                .zip(&arrays)
+                .try_for_each(|(output, array)| output.write(&array.view()));
+        }
+    };
+    let (atoms, pairs) = (batch.atoms(), found.len());
     let room = outputs[2].shape.first().copied().unwrap_or(0);
     let mut list = vec![narrow(atoms as i64)?; 2 * room];
     let mut shifts = vec![0i32; 3 * room];
@@ -153,10 +173,10 @@ fn search<T: Coordinate>(
     axes: &[[bool; 3]],
     batch: &Batch<'_>,
     options: &Options,
-) -> Result<PairList<'static>> {
+) -> Result<Neighbors<'static>> {
     let cells = (!cells.is_empty()).then_some(cells);
     let axes = (!axes.is_empty()).then_some(axes);
-    neighbor_list(positions.as_chunks::<3>().0, cutoff, cells, axes, batch, options, Threads::shared())
+    find_neighbors(positions.as_chunks::<3>().0, cutoff, cells, axes, batch, options, Threads::shared())
 }
 
 fn narrow(n: i64) -> Result<i32> {

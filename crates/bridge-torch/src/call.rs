@@ -58,13 +58,13 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
             let threads = shim().threads().unwrap_or(usize::MAX);
             let context =
                 Context { allocator: &TorchMemory, ..madelung_cpu::context().with_max_threads(threads) };
-            entry.of.evaluate(&context, &views, numbers, None, &extra_views, want)?
+            entry.of.evaluate(&context, &views, numbers, &extra_views, want)?
         }
         Place::Cuda(ordinal) => {
             let stream = stream(ordinal)?;
             let cuda = Cuda::new(stream);
             let context = Context { allocator: &TorchCudaMemory { stream }, ..Context::new(&cuda) };
-            let evaluated = entry.of.evaluate(&context, &views, numbers, None, &extra_views, want)?;
+            let evaluated = entry.of.evaluate(&context, &views, numbers, &extra_views, want)?;
             checked(stream)?;
             evaluated
         }

@@ -6,8 +6,7 @@ use crate::structures::{Says, build, parts};
 use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, ArgKind, Size};
-use madelung_core::runtime::StructureKind;
-use madelung_core::structure::{PairList, Structure};
+use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 
 /// Tensor or number of a call.
@@ -22,18 +21,11 @@ pub(crate) struct Inputs<'a, 'n> {
     entry: &'a Entry,
     tensors: &'a [View<'a>],
     numbers: &'n [u64],
-    /// Takes the place of the parts of a list.
-    list: Option<&'a PairList<'a>>,
 }
 
 impl<'a, 'n> Inputs<'a, 'n> {
-    pub(crate) fn new(
-        entry: &'a Entry,
-        tensors: &'a [View<'a>],
-        numbers: &'n [u64],
-        list: Option<&'a PairList<'a>>,
-    ) -> Self {
-        Self { entry, tensors, numbers, list }
+    pub(crate) fn new(entry: &'a Entry, tensors: &'a [View<'a>], numbers: &'n [u64]) -> Self {
+        Self { entry, tensors, numbers }
     }
 
     fn iter(&self) -> impl Iterator<Item = (&'a Input, Given<'a>)> + use<'a, 'n> {
@@ -97,10 +89,7 @@ impl<'a, 'n> Inputs<'a, 'n> {
                     (None, _) => unreachable!("the inputs are those of the op"),
                 }
             }
-            let made = match self.list {
-                Some(list) if declared.kind == StructureKind::Pairs => Ok(Box::new(list.borrowed()) as _),
-                _ => build(declared.kind, context, &of, &numbers),
-            };
+            let made = build(declared.kind, context, &of, &numbers);
             structures.push(Some(made.map_err(|error| renamed(error, &spec.name))?));
         }
         Ok(structures)

@@ -6,12 +6,12 @@ use madelung_core::Result;
 use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::op::{Cotangent, Evaluated, Request, Size};
-use madelung_core::structure::{PairList, Structure};
+use madelung_core::structure::Structure;
 
 impl Entry {
     /// The results of a member for `tensors` and `numbers` (integers, or the bits of floats), which are the op's
     /// arguments, and for the `extra` tensors that follow them, `None` where one is zero. Bit `n` of `want` asks for the
-    /// gradient by the n-th differentiable argument. `list` takes the place of the parts of a pair list.
+    /// gradient by the n-th differentiable argument.
     ///
     /// # Errors
     /// Where tensors and numbers are no arguments of the op, or the op refuses them.
@@ -20,11 +20,10 @@ impl Entry {
         context: &Context<'_>,
         tensors: &[View<'_>],
         numbers: &[u64],
-        list: Option<&PairList<'_>>,
         extra: &[Option<View<'_>>],
         want: u64,
     ) -> Result<Evaluated> {
-        let inputs = Inputs::new(self, tensors, numbers, list);
+        let inputs = Inputs::new(self, tensors, numbers);
         let structures = inputs.structures(context)?;
         let done = self.run(context, &inputs, &structures, extra, want);
         let arrays = structures.into_iter().flatten().flat_map(|structure| structure.into_arrays());

@@ -6,7 +6,7 @@ use madelung_core::backend::Context;
 use madelung_core::runtime::StructureKind;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::{
-    Batch, DeviceBatch, DeviceMap, DevicePairs, Integers, Map, Mesh, PairList, Structure,
+    Batch, DeviceBatch, DeviceMap, DevicePairs, Integers, Map, Mesh, Neighbors, Structure,
 };
 use madelung_core::{Error, Result};
 use serde::Serialize;
@@ -174,7 +174,8 @@ fn batch<'a>(
     Ok(Box::new(DeviceBatch::derived(widened(context, batch_idx, DType::I32)?, ptr)?))
 }
 
-/// List from its kind and whether this is known, `neighbor_ptr` (N + 1,), columns (P,) and images (P, 3).
+/// List from its kind and whether this is known, `neighbor_ptr` (N + 1,), columns (P,) and images (P, 3); on the host also
+/// with packed images or in clusters: see [`Neighbors::from_arrays`].
 fn pairs<'a>(
     context: &Context<'_>,
     [ptr, others, shifts]: [&View<'a>; 3],
@@ -182,8 +183,11 @@ fn pairs<'a>(
     columns: usize,
 ) -> Result<Box<dyn Structure + 'a>> {
     if context.backend.place() == Place::Host {
-        let list = if checked { PairList::from_checked_csr_arrays } else { PairList::from_csr_arrays };
-        return Ok(Box::new(list(ptr, others, shifts, columns, kind)?));
+        return Ok(Box::new(Neighbors::from_arrays([ptr, others, shifts], columns, kind, checked)?));
+    }
+    if others.shape().len() != 1 {
+        let got = "one in clusters, which are lists of the CPU";
+        return Err(Error::argument("neighbors", "a list that was made on the device", got));
     }
     let narrow = |view: &View<'a>| widened(context, view, DType::I32);
     let list = if ptr.dtype() == DType::I32 && !ptr.is_empty() {

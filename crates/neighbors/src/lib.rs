@@ -20,7 +20,7 @@ pub use device::{
 };
 pub use grid::{HashGrid, Nearest};
 pub use list::{
-    Coordinate, Form, Method, NeighborSearch, Options, brute_force, coincident_pair, distances,
+    Coordinate, Form, ListArrays, Method, NeighborSearch, Options, brute_force, coincident_pair, distances,
     find_neighbors, neighbor_list,
 };
 pub use madelung_core::structure::pairs::{Kind, Neighbors, PairList};

@@ -21,7 +21,9 @@ KEYWORDS = "*"
 
 # Types of parameters: arrays of real numbers or integers, a number for each system that is an input of the op or only
 # sets sizes, and so on.
-Kind = Literal["reals", "integers", "per_system", "sizes", "number", "count", "flag", "axes", "word", "stream"]
+Kind = Literal[
+    "reals", "integers", "per_system", "sizes", "number", "count", "flag", "axes", "word", "stream", "neighbors"
+]
 ON_DEVICE: tuple[Kind, ...] = ("reals", "integers", "per_system")
 ARRAYS: tuple[Kind, ...] = (*ON_DEVICE, "sizes")
 

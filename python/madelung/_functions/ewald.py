@@ -62,7 +62,7 @@ def ewald_real_space(
 ) -> Any:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", cutoff)
+    split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", _reach(lists, cutoff))
     pairs = _pairs(f, system, lists, reach)
     return f.energies(
         "ewald_real_space", system, (split,), (*pairs, check.UNBOUNDED if reach is None else reach), wanted
@@ -151,7 +151,8 @@ def ewald_summation(
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
     `accuracy` (see `estimate_ewald_parameters`).
     """
-    if cutoff is None and (lists[0] is not None or lists[3] is not None):
+    cutoff = _reach(lists, cutoff)
+    if cutoff is None and (lists[1] is not None or lists[4] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
     f.distance("accuracy", accuracy)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
@@ -243,9 +244,14 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any
     return f.copied(indices), f.copied(of)
 
 
+def _reach(lists: tuple[Any, ...], cutoff: Any) -> Any:
+    """The cutoff of a call: the one that is given, or that of its neighbours."""
+    return getattr(lists[0], "cutoff", None) if cutoff is None else cutoff
+
+
 def _pairs(f: Framework, system: Any, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...]:
     """The full list of a call: the caller's, or a new one."""
-    pairs = f.listed(system, lists)
+    pairs = f.listed(system, lists, cutoff)
     if pairs is not None:
         return pairs
     if cutoff is None:

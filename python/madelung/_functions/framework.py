@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from madelung import _arguments as check
+from madelung._neighbors import Neighbors
 
 Result = TypeVar("Result")
 
@@ -51,8 +52,8 @@ class Framework(Protocol):
         """The batch index of so many rows of a single system: zeros."""
         ...
 
-    def listed(self, system: Any, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Inputs of an op that make up the full list that the caller gives; None without one."""
+    def listed(self, system: Any, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
+        """Inputs of an op that make up the full list, up to a cutoff, that the caller gives; None without one."""
         ...
 
     def searched(self, system: Any, cutoff: float) -> tuple[Any, ...]:
@@ -69,6 +70,12 @@ class Framework(Protocol):
         Its inputs are those of the system (positions, charges, cell), `reals`, the strain, the batch, the prefactor and
         `rest`.
         """
+        ...
+
+    def find_neighbors(
+        self, positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+    ) -> Neighbors:
+        """All pairs closer than a cutoff, in the form that is fastest or in a given one."""
         ...
 
     def neighbor_list(

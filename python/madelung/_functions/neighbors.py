@@ -8,9 +8,9 @@ from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, PBC, POSITIONS, STREAM
+from madelung._neighbors import Neighbors
 
-
-@function(
+_ATOMS = (
     POSITIONS.but(
         text=text(
             "(N, 3), float32 or float64, anywhere: they need not lie inside the cell.",
@@ -30,6 +30,11 @@ from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, PBC, POSITIO
         )
     ),
     Parameter("batch_ptr", "integers", text("(B+1,), where each system begins.", cuda="It is read."), None, ("B+1",)),
+)
+
+
+@function(
+    *_ATOMS,
     KEYWORDS,
     Parameter(
         "half_fill",
@@ -145,3 +150,50 @@ def neighbor_list(
         half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors
     )
     return f.neighbor_list(positions, cutoff, cell, pbc, batch_idx, batch_ptr, options)
+
+
+@function(
+    *_ATOMS,
+    KEYWORDS,
+    Parameter(
+        "form",
+        "word",
+        text(
+            "how the pairs are kept. None: in clusters of atoms that are neighbours in space where that is faster (a "
+            "system of 512 atoms or more, with some hundred neighbours each, on the CPU), else in rows. A system's "
+            "results do not depend on its batch.",
+            cuda="In rows on a device.",
+        ),
+        None,
+        words=("clusters", "rows"),
+    ),
+    STREAM,
+    notes={
+        "torch": "A compiled graph breaks at this call: the sizes depend on values. Make the list outside of it. CUDA "
+        "tensors are searched on their device, and the number of pairs is read from it.",
+        "jax": "Not under `jit`: see `NeighborList`, whose `update` is.",
+        "cuda": "The call waits once, for the number of pairs.",
+    },
+    returns=text("The neighbours, for the argument `neighbors` of other functions."),
+    raises=ERRORS,
+    result="Neighbors",
+    eager=True,
+)
+def find_neighbors(
+    f: Framework,
+    positions: Any,
+    cutoff: Any,
+    cell: Any,
+    pbc: Any,
+    batch_idx: Any,
+    batch_ptr: Any,
+    form: Any,
+) -> Neighbors:
+    """All pairs of atoms and images closer than `cutoff` (strictly), in the form that is fastest to use.
+
+    The pairs of `neighbor_list`; sums over them, and the search, take about half of the time that they take with plain
+    arrays. The clusters are those of S. Páll and B. Hess, Comput. Phys. Commun. 184, 2641 (2013).
+    """
+    if form is not None:
+        check.word("form", form, ("clusters", "rows"))
+    return f.find_neighbors(positions, check.positive("cutoff", cutoff), cell, pbc, batch_idx, batch_ptr, form)

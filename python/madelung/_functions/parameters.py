@@ -69,6 +69,16 @@ LISTS = Group(
     "lists",
     (
         Parameter(
+            "neighbors",
+            "neighbors",
+            text(
+                "what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other "
+                "atoms, another cell or a smaller cutoff.",
+                jax="Under `jit` one of another cell makes every result NaN.",
+            ),
+            None,
+        ),
+        Parameter(
             "neighbor_list",
             "integers",
             text(

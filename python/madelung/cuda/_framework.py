@@ -15,7 +15,9 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung import _neighbors as _found
 from madelung._functions.framework import Immediate
+from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL
 from madelung.cuda import _neighbors
 from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given, part
@@ -73,9 +75,14 @@ class Cuda(Stream, Immediate):
         """See `Framework`."""
         return self.filled((rows,), np.int32, 0.0)
 
-    def listed(self, system: System, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """See `Framework`; lists that are not full, or without offsets, are made so on the host."""
-        atoms = len(system.positions)
+    def listed(self, system: System, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
+        """See `Framework`; lists that are not full, or without offsets, are made so on the host.
+
+        The cell is not compared with that of neighbours.
+        """
+        atoms, (neighbors, *lists) = len(system.positions), lists
+        if neighbors is not None:
+            return *_found.checked(neighbors, atoms, cutoff, lists)[:3], FULL
         there = [x is not None for x in lists[:5]]
         if there == [True, True, True, False, False] and lists[5] is None and lists[6] is False:
             pairs = self.integers("neighbor_list", lists[0], (2, "P"))
@@ -135,6 +142,10 @@ class Cuda(Stream, Immediate):
     def neighbor_list(self, *given: Any) -> tuple[Array, ...]:
         """See `Framework`."""
         return _neighbors.neighbor_list(self, *given)
+
+    def find_neighbors(self, *given: Any) -> Neighbors:
+        """See `Framework`."""
+        return _neighbors.find_neighbors(self, *given)
 
     def values(self, *charges: Any) -> check.Charges:
         """See `Framework`; waits."""

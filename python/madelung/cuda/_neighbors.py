@@ -9,6 +9,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, HALF
 from madelung.cuda._arrays import Array, part
 from madelung.cuda._ops import OPS
@@ -63,10 +64,8 @@ def neighbor_list(
         given = (_value(positions), reach, _value(cell), pbc, _value(batch_idx), _value(batch_ptr))
         arrays = Numpy.neighbor_list(*given, options)
         return tuple(map(on.uploaded, arrays))
-    r, lattice, idx, systems, axes = _frame(on, positions, cell, pbc, batch_idx, batch_ptr)
-    same = (lattice is not None,) * 3 if axes is None else tuple(axes[0].tolist())
-    each = None if axes is None or len(axes) == 1 else on.uploaded(axes.astype(np.int32))
-    pairs, ptr, shifts = Frame(r, lattice, same, each, idx, systems).searched(reach, half, options.capacity, on.stream)
+    (r, lattice, idx, systems, _), frame = _frame(on, positions, cell, pbc, batch_idx, batch_ptr)
+    pairs, ptr, shifts = frame.searched(reach, half, options.capacity, on.stream)
     columns = part(pairs, pairs.shape[1], (pairs.shape[1],))
     arrays = (pairs, ptr, shifts) if form == "coo" else (ptr, columns, shifts)
     if not (options.distances or options.vectors):
@@ -81,11 +80,33 @@ def neighbor_list(
     return (*arrays, *(x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked))
 
 
+def find_neighbors(
+    on: Stream, positions: Any, cutoff: float, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+) -> Neighbors:
+    """All pairs closer than a cutoff, in rows."""
+    if form == "clusters":
+        check.refuse("form", "'rows' on a device", "'clusters'")
+    (r, lattice, _, _, axes), frame = _frame(on, positions, cell, pbc, batch_idx, batch_ptr)
+    pairs, ptr, shifts = frame.searched(cutoff, False, None, on.stream)
+    columns = part(pairs, pairs.shape[1], (pairs.shape[1],))
+    return Neighbors(ptr, columns, shifts, lattice, axes, None, "rows", len(r), float(cutoff))
+
+
 def _value(x: Any) -> Any:
     return x.numpy() if isinstance(x, Array) else x
 
 
 def _frame(
+    on: Stream, positions: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any
+) -> tuple[tuple[Array, Array | None, Array, int, Any], Frame]:
+    """The atoms of a search, and its input."""
+    r, lattice, idx, systems, axes = atoms = _atoms(on, positions, cell, pbc, batch_idx, batch_ptr)
+    same = (lattice is not None,) * 3 if axes is None else tuple(axes[0].tolist())
+    each = None if axes is None or len(axes) == 1 else on.uploaded(axes.astype(np.int32))
+    return atoms, Frame(r, lattice, same, each, idx, systems)
+
+
+def _atoms(
     on: Stream, positions: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any
 ) -> tuple[Array, Array | None, Array, int, Any]:
     """Positions, cells (1 or B, 3, 3), the system of each atom, how many systems there are, and their periodic axes."""

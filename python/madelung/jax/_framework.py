@@ -12,11 +12,13 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung import _neighbors as _found
 from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
 from madelung.jax._energies import energies
+from madelung.numpy._framework import Numpy
 
 
 class System:
@@ -82,10 +84,22 @@ class Jax(Immediate):
         return jnp.zeros(rows, jnp.int32)
 
     @staticmethod
-    def listed(system: System, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """See `Framework`."""
+    def listed(system: System, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
+        """See `Framework`; neighbours of another cell are marked as stale while the call is traced."""
         atoms = len(system.positions)
-        pairs, ptr, shifts, matrix, matrix_shifts, fill, half = lists
+        neighbors, pairs, ptr, shifts, matrix, matrix_shifts, fill, half = lists
+        if neighbors is not None:
+            index, columns, images, kind = _found.checked(neighbors, atoms, cutoff, lists[1:])
+            h = given.hidden(system.cell).reshape(-1, 3, 3)
+            if given.is_traced(index, h, neighbors.cell) or given.is_remote(index, h):
+                stale = _found.differs(neighbors.cell, h)
+                if stale is not False:
+                    index = index.at[0].set(jnp.where(stale, _found.STALE, index[0]))
+                return index, columns, images, kind if neighbors.form == "clusters" else FULL
+            reference = None if neighbors.cell is None else np.asarray(neighbors.cell)
+            if _found.differs(reference, np.asarray(h)):
+                _found.refuse_cell()
+            return index, columns, images, kind
         plain = matrix is None and matrix_shifts is None and fill is None and half is False
         if plain and all(x is not None for x in (pairs, ptr, shifts)):
             pairs = given.integers("neighbor_list", pairs, (2, "P"))
@@ -94,18 +108,19 @@ class Jax(Immediate):
             if not given.is_traced(pairs, ptr) and not given.is_remote(pairs, ptr):
                 _check_rows(given.value("neighbor_list", pairs)[0], given.value("neighbor_ptr", ptr))
             return ptr, pairs[1], shifts, FULL
-        if given.is_traced(*lists[:5]):
+        if given.is_traced(*lists[1:6]):
             expected = (
                 "a full list with `neighbor_ptr` and `neighbor_shifts`, as `neighbor_list` returns it, under `jit`"
             )
             check.refuse("neighbor_list", expected, "another form")
-        found = check.neighbors(atoms, *(given.value("neighbor_list", x) for x in lists[:5]), fill, half)
+        found = check.neighbors(atoms, *(given.value("neighbor_list", x) for x in lists[1:6]), fill, half)
         return None if found is None else (*map(jnp.asarray, _native.full_list(found, atoms)), FULL)
 
     @staticmethod
     def searched(system: System, cutoff: float) -> tuple[Any, ...]:
         """See `Framework`; not under `jit`."""
-        return (*map(jnp.asarray, check.searched(system.values(), cutoff)), FULL)
+        *arrays, kind = Numpy.searched(system.values(), cutoff)
+        return (*map(jnp.asarray, arrays), kind)
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
@@ -129,6 +144,7 @@ class Jax(Immediate):
         return results[0] if len(results) == 1 else tuple(results)
 
     neighbor_list = staticmethod(_neighbors.neighbor_list)
+    find_neighbors = staticmethod(_neighbors.find_neighbors)
 
     @staticmethod
     def values(*charges: Any) -> check.Charges:

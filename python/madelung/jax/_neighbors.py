@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -16,7 +16,8 @@ from jax.interpreters import batching, mlir
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung import numpy as _numpy
+from madelung._neighbors import NeighborList as _NeighborList
+from madelung._neighbors import Neighbors, flatten, unflatten
 from madelung._schema import FULL, HALF
 from madelung.jax import _compat, _ops
 from madelung.jax import _inputs as given
@@ -27,24 +28,28 @@ __all__ = ["NeighborList", "Neighbors"]
 
 _TARGET = _native.jax_targets()[0]
 
+# Shapes of the three arrays of a list.
+Shapes = tuple[tuple[int, ...], ...]
 
-def _types(positions: Any, cell: Any, pbc: Any, idx: Any, *, capacity: int, **_: Any) -> list[Any]:
-    shapes = ((2, capacity), (idx.shape[0] + 1,), (capacity, 3))
+
+def _types(positions: Any, cell: Any, pbc: Any, idx: Any, *, shapes: Shapes, **_: Any) -> list[Any]:
     return [_compat.like(positions, shape, np.int32) for shape in shapes]
 
 
-def _lower(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, capacity: int) -> Any:
-    del capacity
+def _lower(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, shapes: Shapes) -> Any:
+    del shapes
     return jax.ffi.ffi_lowering(_TARGET)(ctx, *operands, **_attributes(cutoff, half, systems))
 
 
-def _lower_on_cuda(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, capacity: int) -> Any:
+def _lower_on_cuda(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, shapes: Shapes) -> Any:
+    if len(shapes[0]) == 1:
+        raise NotImplementedError("neighbours in clusters are lists of the CPU: make one with form='rows'")
     attributes = _attributes(cutoff, half, systems)
     call = functools.partial(_native.jax_search_scratch, systems)
     results = with_scratch(ctx, _TARGET, call, operands, attributes)
     if results is not None:
         return results
-    return _lower(ctx, *operands, cutoff=cutoff, half=half, systems=systems, capacity=capacity)
+    return _lower(ctx, *operands, cutoff=cutoff, half=half, systems=systems, shapes=shapes)
 
 
 def _attributes(cutoff: float, half: bool, systems: int) -> dict[str, Any]:
@@ -99,7 +104,8 @@ def neighbor_list(
     reach = given.static("cutoff", cutoff)
     if traced:
         idx, systems = _systems(len(r), h, batch_idx, batch_ptr)
-        found = _bounded(r, reach, h, pbc, idx, systems, half, room)
+        shapes = ((2, room), (len(r) + 1,), (room, 3))
+        found = _bounded(r, reach, h, pbc, idx, systems, half, shapes)
     else:
         arrays = (given.value("batch_idx", batch_idx), given.value("batch_ptr", batch_ptr))
         axes = given.value("pbc", pbc) if isinstance(pbc, jax.Array) else pbc
@@ -164,9 +170,9 @@ def _measured_systems(atoms: int, cell: Any, idx: Any, batch_ptr: Any) -> tuple[
 
 
 def _bounded(
-    positions: Any, cutoff: float, cell: Any, pbc: Any, idx: Any, systems: int, half: bool, capacity: int
+    positions: Any, cutoff: float, cell: Any, pbc: Any, idx: Any, systems: int, half: bool, shapes: Shapes
 ) -> list[Any]:
-    """A list with room for `capacity` pairs."""
+    """A list in arrays of fixed shapes: pairs (2, C), offsets and images, or a frame, entries and runs of clusters."""
     r = lax.stop_gradient(positions)
     h = jnp.zeros((0, 3, 3), r.dtype) if cell is None else lax.stop_gradient(cell).reshape(-1, 3, 3)
     axes = jnp.zeros((0, 3), jnp.int32)
@@ -178,7 +184,7 @@ def _bounded(
         if cell is not None or isinstance(pbc, jax.core.Tracer):
             axes = jnp.asarray(pbc).reshape(-1, 3).astype(jnp.int32)
     operands = _compat.vary([r, h, axes, idx])
-    return _search.bind(*operands, cutoff=cutoff, half=half, systems=systems, capacity=capacity)
+    return _search.bind(*operands, cutoff=cutoff, half=half, systems=systems, shapes=shapes)
 
 
 def _measured(positions: Any, cell: Any, idx: Any, systems: int, found: Any, options: check.ListOptions) -> list[Any]:
@@ -205,47 +211,48 @@ def _measured(positions: Any, cell: Any, idx: Any, systems: int, found: Any, opt
     return [x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked]
 
 
-@jax.tree_util.register_dataclass
+jax.tree_util.register_pytree_with_keys(
+    Neighbors,
+    lambda x: (
+        [(jax.tree_util.GetAttrKey(name), leaf) for name, leaf in zip(Neighbors.ARRAYS, flatten(x)[0])],
+        flatten(x)[1],
+    ),
+    lambda numbers, arrays: unflatten(arrays, numbers),
+    lambda x: tuple(flatten(x)),
+)
+
+
+def find_neighbors(
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+) -> Neighbors:
+    """All pairs closer than a cutoff, in the form that is fastest or in a given one; not under `jit`."""
+    r = given.reals("positions", positions, ("N", 3))
+    arrays = [("cell", cell), ("pbc", pbc), ("batch_idx", batch_idx), ("batch_ptr", batch_ptr)]
+    h, axes, idx, ptr = (given.value(name, x) if isinstance(x, jax.Array) else x for name, x in arrays)
+    if given.is_remote(r):
+        if form == "clusters":
+            check.refuse("form", "'rows' on a device", "'clusters'")
+        form = "rows"
+    found = Numpy.find_neighbors(given.value("positions", r), given.static("cutoff", cutoff), h, axes, idx, ptr, form)
+    at = None if cell is None else given.hidden(jnp.asarray(cell)).reshape(-1, 3, 3)
+    arrays = given.beside(r, (found.index, found.columns, found.images))
+    axes = None if found.pbc is None else jnp.asarray(found.pbc)
+    return Neighbors(*arrays, at, axes, None, found.form, found.atoms, found.cutoff)
+
+
+def coo(neighbors: Neighbors) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Pairs (2, C), offsets and images of a list in rows with room for C pairs; a list of more has none."""
+    room, ptr = neighbors.columns.shape[0], neighbors.index
+    counts = jnp.where(neighbors.did_overflow, 0, jnp.diff(ptr))
+    atoms = jnp.arange(neighbors.atoms + 1, dtype=jnp.int32)
+    rows = jnp.repeat(atoms, jnp.append(counts, room - counts.sum()), total_repeat_length=room)
+    columns = jnp.where(rows < neighbors.atoms, neighbors.columns, neighbors.atoms)
+    return jnp.stack([rows, columns]), ptr, neighbors.images
+
+
 @dataclass(frozen=True)
-class Neighbors:
-    """A list with room to spare, as `NeighborList` keeps it. It may be carried through `jit` and `scan`."""
-
-    neighbor_list: jax.Array
-    """(2, C), filled up with N."""
-    neighbor_ptr: jax.Array
-    """(N+1,), the true counts."""
-    neighbor_shifts: jax.Array
-    """(C, 3)"""
-    num_pairs: jax.Array
-    """The room that was needed, the most of all updates since the list was allocated."""
-    reference_positions: jax.Array
-    """(N, 3), where the atoms were."""
-    reference_cell: jax.Array | None
-    """The cell then."""
-
-    @property
-    def capacity(self) -> int:
-        """The number of pairs that there is room for."""
-        return self.neighbor_list.shape[-1]
-
-    @property
-    def did_overflow(self) -> jax.Array:
-        """Whether the room was too small once. Energies of such a list are NaN: allocate again and repeat the steps."""
-        return self.num_pairs > self.capacity
-
-    @property
-    def lists(self) -> dict[str, jax.Array]:
-        """The list as arguments of the functions: `ewald_summation(…, **neighbors.lists)`."""
-        return {
-            "neighbor_list": self.neighbor_list,
-            "neighbor_ptr": self.neighbor_ptr,
-            "neighbor_shifts": self.neighbor_shifts,
-        }
-
-
-@dataclass(frozen=True)
-class NeighborList:
-    """Neighbour lists for atoms that move: `allocate` one outside of `jit`, `update` it inside.
+class NeighborList(_NeighborList):
+    """Neighbours of atoms that move: `allocate` them outside of `jit`, `update` them inside.
 
         search = NeighborList(cutoff=9.0, skin=1.0)
         neighbors = search.allocate(positions, cell)
@@ -256,71 +263,76 @@ class NeighborList:
 
     Args:
         cutoff: in the unit of the positions.
-        skin: pairs up to `cutoff + skin` are in the list, so that it is good until an atom has moved by more than half
-            the skin or the cell has changed. The functions leave out pairs beyond the cutoff that they are given.
-        room: how many times the pairs of the first list fit.
-        half_fill: as for `neighbor_list`.
+        skin: pairs up to `cutoff + skin` are searched for, so that none within the cutoff is missing until an atom has
+            moved by more than half the skin, or cell, periodic axes or the number of atoms have changed. Functions
+            leave out pairs beyond the cutoff.
+        form: "clusters" or "rows"; None: which is faster.
+        room: how many times the first list fits.
     """
 
-    cutoff: float
-    skin: float = 0.0
     room: float = 1.25
-    half_fill: bool = False
 
     def __post_init__(self) -> None:
-        check.positive("cutoff", self.cutoff)
-        if check.number("skin", self.skin) < 0.0:
-            check.refuse("skin", "a number from 0 up", self.skin)
+        super().__post_init__()
         if check.number("room", self.room) < 1.0:
             check.refuse("room", "a number from 1 up", self.room)
-        check.flag("half_fill", self.half_fill)
 
     def allocate(self, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None) -> Neighbors:
-        """A list of these atoms with room to spare; arguments as for `neighbor_list`. Not under `jit`."""
-        reach = self.cutoff + self.skin
-        pairs, ptr, shifts = _numpy.neighbor_list(
-            given.value("positions", given.reals("positions", positions, ("N", 3))),
-            reach,
-            given.value("cell", cell),
-            given.value("pbc", pbc),
-            given.value("batch_idx", batch_idx),
-            half_fill=self.half_fill,
-        )
-        count = pairs.shape[1]
-        padded = _padded((pairs, ptr, shifts), int(np.ceil(self.room * count)), len(positions))
-        found = given.beside(positions, (*padded, np.int32(count)))
-        at = None if cell is None else given.hidden(jnp.asarray(cell))
-        return Neighbors(*found, given.hidden(jnp.asarray(positions)), at)
+        """The neighbours of these atoms, with room to spare; arguments as for `find_neighbors`. Not under `jit`."""
+        return self._with_room(positions, cell, pbc, batch_idx, None)
 
     def update(
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
     ) -> Neighbors:
-        """The list for the atoms' present positions: the given one, while it is still good."""
-        r = lax.stop_gradient(given.reals("positions", positions, neighbors.reference_positions.shape))
-        h = None if cell is None else lax.stop_gradient(given.cells(cell, r))
-        if (h is None) != (neighbors.reference_cell is None):
+        """The neighbours for the atoms' present positions: the given ones, while they are still good."""
+        r = lax.stop_gradient(given.reals("positions", positions, neighbors.positions.shape))
+        h = None if cell is None else lax.stop_gradient(given.cells(cell, r)).reshape(-1, 3, 3)
+        if (h is None) != (neighbors.cell is None):
             check.refuse("cell", "a cell if the list was allocated with one, else None", "the other")
-        moved = jnp.max(jnp.sum((r - neighbors.reference_positions) ** 2, -1), initial=0.0)
+        moved = jnp.max(jnp.sum((r - neighbors.positions) ** 2, -1), initial=0.0)
         # True for NaN, which the search refuses.
         stale = ~(4.0 * moved <= self.skin**2)
         if h is not None:
-            stale = stale | jnp.any(h != neighbors.reference_cell)
-        if not given.is_traced(stale, neighbors.num_pairs, pbc, batch_idx):
+            stale = stale | jnp.any(h != neighbors.cell)
+        if not given.is_traced(stale, neighbors.index, pbc, batch_idx):
             if not (stale or neighbors.did_overflow):
                 return neighbors
-            fresh = self.allocate(r, h, pbc, batch_idx)
-            if fresh.num_pairs > neighbors.capacity or neighbors.did_overflow:
-                return fresh
-        # An overflowed list has made results NaN, and positions may follow them: no search.
+            return self._with_room(r, cell, pbc, batch_idx, None if neighbors.did_overflow else neighbors)
+        # A list that had too little room has made results NaN, and positions may follow them: no search.
         again = stale & ~neighbors.did_overflow
         idx, systems = _systems(len(r), h, batch_idx, None)
+        axes = neighbors.pbc if pbc is None else pbc
 
         def search() -> Neighbors:
-            reach = self.cutoff + self.skin
             # Under `vmap` every branch is taken by all, and positions that led to no search may not be finite.
-            at = jnp.where(again, r, neighbors.reference_positions)
-            found = _bounded(at, reach, h, pbc, idx, systems, self.half_fill, neighbors.capacity)
-            needed = jnp.maximum(neighbors.num_pairs, found[1][-1])
-            return Neighbors(*found, needed, at, h)
+            at = jnp.where(again, r, neighbors.positions)
+            reach, like = self.cutoff + self.skin, (neighbors.index, neighbors.columns, neighbors.images)
+            if neighbors.form == "clusters":
+                shapes = tuple(x.shape for x in like)
+                found = _bounded(at, reach, h, axes, idx, systems, False, shapes)
+            else:
+                room = neighbors.columns.shape[0]
+                shapes = ((2, room), (len(r) + 1,), (room, 3))
+                pairs, ptr, images = _bounded(at, reach, h, axes, idx, systems, False, shapes)
+                found = [ptr, pairs[1], images]
+            return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=at)
 
         return lax.cond(again, search, lambda: neighbors)
+
+    def _with_room(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any, like: Neighbors | None) -> Neighbors:
+        """The neighbours in arrays of the shapes of other ones, or with room to spare."""
+        found = find_neighbors(positions, self.cutoff + self.skin, cell, pbc, batch_idx, None, self.form)
+        arrays = [np.asarray(x) for x in (found.index, found.columns, found.images)]
+        if arrays[2].ndim == 1:
+            # The search under `jit` gives three integers.
+            arrays[2] = _native.neighbor_rows(*arrays, found.atoms)[2]
+        rooms = [int(np.ceil(self.room * len(x))) for x in arrays]
+        if found.form == "rows":
+            rooms[0] = len(arrays[0])
+        if like is not None and like.form == found.form:
+            known = [len(x) for x in (like.index, like.columns, like.images)]
+            if all(len(x) <= n for x, n in zip(arrays, known)):
+                rooms = known
+        padded = [np.pad(x, [(0, n - len(x)), *[(0, 0)] * (x.ndim - 1)]) for x, n in zip(arrays, rooms)]
+        of = dict(zip(Neighbors.ARRAYS, given.beside(positions, padded)))
+        return replace(found, **of, positions=given.hidden(jnp.asarray(positions)), cutoff=float(self.cutoff))

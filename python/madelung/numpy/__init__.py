@@ -18,12 +18,14 @@ from typing import Any
 
 from madelung import _arguments as check
 from madelung._functions.results import EwaldParameters
+from madelung._neighbors import Neighbors
 from madelung._schema import named
 from madelung.numpy import _functions
+from madelung.numpy._framework import NeighborList
 from madelung.numpy._functions import *  # noqa: F403
 from madelung.numpy._ops import OPS
 
-__all__ = ["EwaldParameters", "call"]
+__all__ = ["EwaldParameters", "NeighborList", "Neighbors", "call"]
 __all__ += _functions.__all__
 
 

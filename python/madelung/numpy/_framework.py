@@ -8,10 +8,26 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
-from madelung import _native
+from madelung import _native, _neighbors
 from madelung._functions.framework import Immediate
-from madelung._schema import FULL
+from madelung._neighbors import NeighborList as _NeighborList
+from madelung._neighbors import Neighbors
+from madelung._schema import CHECKED, FULL
 from madelung.numpy._ops import OPS
+
+
+def _searched(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
+    """Positions, cutoff, cells, periodic axes and systems of a search, checked."""
+    r, reach = check.reals("positions", positions, ("N", 3)), check.positive("cutoff", cutoff)
+    axes = check.periodic(pbc)
+    h = None
+    if cell is not None:
+        h = check.lattice(check.cells(cell, r))
+    systems = check.lattices(None if h is None else len(h), axes)
+    if h is None and axes is not None and axes.any():
+        check.refuse("cell", "lattice vectors for the periodic axes", "None")
+    groups = check.groups(batch_idx, batch_ptr, len(r), systems)
+    return r, reach, h, None if axes is None else axes.tolist(), groups
 
 
 class Numpy(Immediate):
@@ -43,16 +59,21 @@ class Numpy(Immediate):
         return np.zeros(rows, np.int32)
 
     @staticmethod
-    def listed(system: check.Charges, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def listed(system: check.Charges, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
         """See `Framework`."""
-        atoms = len(system.positions)
-        found = check.neighbors(atoms, *lists)
-        return None if found is None else (_native.given_pairs(found, atoms), None, None, FULL)
+        atoms, (given, *plain) = len(system.positions), lists
+        if given is not None:
+            if _neighbors.differs(getattr(given, "cell", None), system.cell.reshape(-1, 3, 3)):
+                _neighbors.refuse_cell()
+            return _neighbors.checked(given, atoms, cutoff, plain)
+        found = check.neighbors(atoms, *plain)
+        return None if found is None else (*_native.full_list(found, atoms), FULL + CHECKED)
 
     @staticmethod
     def searched(system: check.Charges, cutoff: float) -> tuple[Any, ...]:
         """See `Framework`."""
-        return _native.found_pairs(system, cutoff), None, None, FULL
+        h = check.lattice(system.cell)
+        return *_native.find_neighbors(system.positions, cutoff, h, None, system.groups, None), FULL + CHECKED
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
@@ -80,16 +101,18 @@ class Numpy(Immediate):
         positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
     ) -> tuple[Any, ...]:
         """See `Framework`."""
-        r, reach = check.reals("positions", positions, ("N", 3)), check.positive("cutoff", cutoff)
-        axes = check.periodic(pbc)
-        h = None
-        if cell is not None:
-            h = check.lattice(check.cells(cell, r))
-        systems = check.lattices(None if h is None else len(h), axes)
-        if h is None and axes is not None and axes.any():
-            check.refuse("cell", "lattice vectors for the periodic axes", "None")
-        groups = check.groups(batch_idx, batch_ptr, len(r), systems)
-        return _native.neighbor_list(r, reach, h, None if axes is None else axes.tolist(), groups, options)
+        return _native.neighbor_list(*_searched(positions, cutoff, cell, pbc, batch_idx, batch_ptr), options)
+
+    @staticmethod
+    def find_neighbors(
+        positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+    ) -> Neighbors:
+        """See `Framework`."""
+        atoms = _searched(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+        r, reach, h, _, _ = atoms
+        found = _native.find_neighbors(*atoms, form)
+        at = None if h is None else h.copy()
+        return Neighbors(*found, at, check.periodic(pbc), None, _neighbors.form_of(found[1]), len(r), float(reach))
 
     @staticmethod
     def values(*charges: Any) -> check.Charges:
@@ -100,3 +123,10 @@ class Numpy(Immediate):
     def value(name: str, x: Any) -> Any:
         """See `Framework`."""
         return x
+
+
+class NeighborList(_NeighborList):
+    __doc__ = _NeighborList.__doc__
+
+    def _found(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
+        return Numpy.find_neighbors(positions, self.cutoff + self.skin, cell, pbc, batch_idx, None, self.form)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from madelung._functions import ewald, neighbors
 from madelung._functions.results import EwaldParameters
+from madelung._neighbors import Neighbors
 from madelung.numpy._framework import Numpy
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "ewald_real_space",
     "ewald_reciprocal_space",
     "ewald_summation",
+    "find_neighbors",
     "generate_miller_indices",
     "neighbor_list",
 ]
@@ -26,6 +28,7 @@ def ewald_real_space(
     cell: npt.ArrayLike,
     alpha: float | npt.ArrayLike,
     *,
+    neighbors: Neighbors | None = None,
     neighbor_list: npt.ArrayLike | None = None,
     neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None,
@@ -49,6 +52,8 @@ def ewald_real_space(
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
             cutoff do not count, so a list with a skin serves. Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
@@ -75,6 +80,7 @@ def ewald_real_space(
         cell,
         alpha,
         (
+            neighbors,
             neighbor_list,
             neighbor_ptr,
             neighbor_shifts,
@@ -172,6 +178,7 @@ def ewald_summation(
     cutoff: float | None = None,
     miller_indices: npt.ArrayLike | None = None,
     miller_batch_idx: npt.ArrayLike | None = None,
+    neighbors: Neighbors | None = None,
     neighbor_list: npt.ArrayLike | None = None,
     neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None,
@@ -203,6 +210,8 @@ def ewald_summation(
         cutoff: radius of the real-space sum, in L; needed with a neighbour list.
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
             cutoff do not count, so a list with a skin serves. Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
@@ -236,6 +245,7 @@ def ewald_summation(
             miller_batch_idx,
         ),
         (
+            neighbors,
             neighbor_list,
             neighbor_ptr,
             neighbor_shifts,
@@ -394,4 +404,48 @@ def neighbor_list(
         return_distances,
         return_vectors,
         method,
+    )
+
+
+def find_neighbors(
+    positions: npt.ArrayLike,
+    cutoff: float,
+    cell: npt.ArrayLike | None = None,
+    pbc: Any = None,
+    batch_idx: npt.ArrayLike | None = None,
+    batch_ptr: npt.ArrayLike | None = None,
+    *,
+    form: Literal["clusters", "rows"] | None = None,
+) -> Neighbors:
+    """All pairs of atoms and images closer than `cutoff` (strictly), in the form that is fastest to use.
+
+    The pairs of `neighbor_list`; sums over them, and the search, take about half of the time that they take with plain
+    arrays. The clusters are those of S. Páll and B. Hess, Comput. Phys. Commun. 184, 2641 (2013).
+
+    Args:
+        positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
+        cutoff: in the unit of the positions.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted.
+        batch_ptr: (B+1,), where each system begins.
+        form: how the pairs are kept. None: in clusters of atoms that are neighbours in space where that is faster (a
+            system of 512 atoms or more, with some hundred neighbours each, on the CPU), else in rows. A system's
+            results do not depend on its batch.
+
+    Returns:
+        The neighbours, for the argument `neighbors` of other functions.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return neighbors.find_neighbors(
+        Numpy,
+        positions,
+        cutoff,
+        cell,
+        pbc,
+        batch_idx,
+        batch_ptr,
+        form,
     )

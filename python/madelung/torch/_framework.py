@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import torch
 
 from madelung import _arguments as check
+from madelung import _neighbors as _found
 from madelung._functions.declare import FUNCTIONS, ON_DEVICE, Group
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
@@ -78,6 +79,9 @@ class System(NamedTuple):
 class _Mode:
     """The part that modes share: see `madelung._functions.framework.Framework`."""
 
+    # Whether sizes of tensors are numbers.
+    reads_sizes = True
+
     @classmethod
     def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
         """See `Framework`."""
@@ -123,19 +127,32 @@ class _Mode:
         return cls.one_system_of(system.positions, rows)
 
     @classmethod
-    def listed(cls, system: System, lists: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def listed(cls, system: System, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
         """See `Framework`."""
-        pairs, ptr, shifts, matrix, matrix_shifts, fill_value, half_fill = lists
+        neighbors, pairs, ptr, shifts, matrix, matrix_shifts, fill_value, half_fill = lists
+        if neighbors is not None:
+            return cls.found_before(neighbors, system, cutoff, lists[1:])
         whole = pairs is not None and ptr is not None and shifts is not None
         if whole and matrix is matrix_shifts is fill_value is None and half_fill is False:
             return cls.coo(pairs, ptr, shifts, system.positions)
-        full = cls.converted(system.positions, *lists)
+        full = cls.converted(system.positions, *lists[1:])
         return None if full is None else (*full, FULL)
+
+    @classmethod
+    def found_before(cls, neighbors: Any, system: System, cutoff: float | None, others: Any) -> tuple[Any, ...]:
+        """The inputs of an op that make up neighbours of another call. Those of another cell are marked as stale."""
+        atoms = system.positions.shape[0] if cls.reads_sizes else getattr(neighbors, "atoms", None)
+        index, columns, images, kind = _found.checked(neighbors, atoms, cutoff, others)
+        stale = _found.differs(neighbors.cell, system.lattice.detach())
+        if stale is not False:
+            index = torch.cat([torch.where(stale, _found.STALE, index[:1]), index[1:]])
+        # Others may have written to the arrays of a device, where the host does not look at them.
+        return index, columns, images, kind if columns.is_cpu else FULL
 
     @classmethod
     def searched(cls, system: System, cutoff: float) -> tuple[Any, ...]:
         """See `Framework`."""
-        return (*cls.full_list(system.positions, system.charges, system.cell, system.batch_idx, cutoff), FULL)
+        return cls.full_list(system.positions, system.charges, system.cell, system.batch_idx, cutoff)
 
     @classmethod
     def energies(cls, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
@@ -214,6 +231,7 @@ class Eager(_Mode):
     converted, full_list = staticmethod(given.converted), staticmethod(given.searched)
     waves, systems = staticmethod(given.waves), staticmethod(given.systems_of)
     neighbor_list = staticmethod(_neighbors.neighbor_list)
+    find_neighbors = staticmethod(_neighbors.find_neighbors)
 
     # What most calls of small systems are, without the questions that other calls need.
 
@@ -241,6 +259,18 @@ class Eager(_Mode):
             positions, charges, lattice, atoms = system[:4]
             return _PLAIN[op](positions, charges, lattice, *reals, _NO_STRAIN, atoms, prefactor, *rest)
         return _any_energies(Eager, op, system, reals, rest, outputs)
+
+    @classmethod
+    def found_before(cls, neighbors: Any, system: System, cutoff: float | None, others: Any) -> tuple[Any, ...]:
+        """See `_Mode.found_before`; those of another cell are refused."""
+        reference, lattice = getattr(neighbors, "cell", None), system.lattice
+        if type(lattice) not in given.PLAIN or _transforms_active():
+            return super().found_before(neighbors, system, cutoff, others)
+        inputs = _found.checked(neighbors, system.positions.shape[0], cutoff, others)
+        same = reference is None or (reference.dtype == lattice.dtype and torch.equal(reference, lattice))
+        if not same and _found.differs(reference, lattice.detach()):
+            _found.refuse_cell()
+        return inputs
 
     # Constants.
 
@@ -320,6 +350,7 @@ class Device(_Made):
     """
 
     neighbor_list = staticmethod(_search.neighbor_list)
+    find_neighbors = staticmethod(_search.find_neighbors)
 
     @staticmethod
     def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
@@ -367,13 +398,11 @@ class Device(_Made):
         return neighbor_ptr, _search.columns_of(neighbor_list), neighbor_shifts, FULL
 
     @staticmethod
-    def full_list(
-        positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def full_list(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any) -> tuple[Any, ...]:
         """See `Eager.full_list`; the number of pairs is read."""
         given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
         found = _search.search(positions, check.positive("cutoff", cutoff), cell, None, batch_idx, None, False, None)
-        return found.ptr, _search.columns_of(found.pairs), found.shifts
+        return found.ptr, _search.columns_of(found.pairs), found.shifts, FULL
 
     @staticmethod
     def converted(
@@ -486,6 +515,8 @@ class Graph(_Made):
     Steps that depend on values break the graph.
     """
 
+    reads_sizes = False
+
     @staticmethod
     @not_compiled
     def converted(positions: Any, *lists: Any) -> tuple[torch.Tensor, ...] | None:
@@ -568,7 +599,7 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
             (check.number if p.name == "prefactor" else check.positive)(p.name, passed[p.name])
     for group, values in groups.values():
         if group.name == "lists":
-            given.converted(first, *values)
+            given.converted(first, *values[1:])
         elif group.name == "outputs":
             check.outputs(values)
         else:

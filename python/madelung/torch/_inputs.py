@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung.numpy._framework import Numpy
 from madelung.torch._autograd import _transforms_active
 
 _is_compiling = torch.compiler.is_compiling
@@ -204,10 +205,11 @@ def converted(
     return None if found is None else tuple(map(torch.from_numpy, _native.full_list(found, atoms)))
 
 
-def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any) -> tuple[torch.Tensor, ...]:
-    """Offsets, columns and images of all pairs closer than a cutoff."""
+def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any) -> tuple[Any, ...]:
+    """The full list of all pairs closer than a cutoff, as inputs of an op."""
     system = charged(positions, charges, cell, batch_idx)
-    return tuple(map(torch.from_numpy, check.searched(system, check.positive("cutoff", cutoff))))
+    *arrays, kind = Numpy.searched(system, check.positive("cutoff", cutoff))
+    return (*map(torch.from_numpy, arrays), kind)
 
 
 def cells_of(cell: Any, systems: int) -> Any:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from madelung import _arguments as check
+from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, HALF
 from madelung.numpy._framework import Numpy
 from madelung.torch import _inputs as given
@@ -25,17 +26,34 @@ def neighbor_list(
     options: check.ListOptions,
 ) -> tuple[Tensor, ...]:
     """The list in the requested form, and the lengths and vectors of its pairs."""
-    r, _, h = given.reals(positions, None, cell)
-    if r is None:
-        check.refuse("positions", "a tensor", "None", TypeError)
-    idx, ptr = given.view("batch_idx", batch_idx, positions), given.view("batch_ptr", batch_ptr, positions)
-    axes = given.view("pbc", pbc) if isinstance(pbc, Tensor) else pbc
+    r, h, axes, idx, ptr = _views(positions, cell, pbc, batch_idx, batch_ptr)
     found = Numpy.neighbor_list(r, cutoff, h, axes, idx, ptr, options._replace(distances=False, vectors=False))
     arrays = tuple(map(torch.from_numpy, found))
     if not (options.distances or options.vectors):
         return arrays
     vectors, distances = _measured(positions, cell, idx, ptr, found, options.format, options.half_fill)
     return (*arrays, *[x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked])
+
+
+def find_neighbors(
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+) -> Neighbors:
+    """All pairs closer than a cutoff, in the form that is fastest or in a given one."""
+    r, h, axes, idx, ptr = _views(positions, cell, pbc, batch_idx, batch_ptr)
+    found = Numpy.find_neighbors(r, cutoff, h, axes, idx, ptr, form)
+    arrays = (torch.from_numpy(x) for x in (found.index, found.columns, found.images))
+    at = None if cell is None else cell.detach().clone().reshape(-1, 3, 3)
+    periodic = None if found.pbc is None else torch.from_numpy(found.pbc.copy())
+    return Neighbors(*arrays, at, periodic, None, found.form, found.atoms, found.cutoff)
+
+
+def _views(positions: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
+    """The arguments of a search as arrays of NumPy."""
+    r, _, h = given.reals(positions, None, cell)
+    if r is None:
+        check.refuse("positions", "a tensor", "None", TypeError)
+    idx, ptr = given.view("batch_idx", batch_idx, positions), given.view("batch_ptr", batch_ptr, positions)
+    return r, h, given.view("pbc", pbc) if isinstance(pbc, Tensor) else pbc, idx, ptr
 
 
 def _measured(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from madelung import _arguments as check
+from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, HALF
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
@@ -162,6 +163,19 @@ def _batch(positions: Tensor, systems: int | None, batch_idx: Any, batch_ptr: An
         of = idx if of is None else torch.where(idx == of, of, -1)
     assert of is not None and systems is not None
     return of, systems
+
+
+def find_neighbors(
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+) -> Neighbors:
+    """All pairs closer than a cutoff, in rows."""
+    if form == "clusters":
+        check.refuse("form", "'rows' on a device", "'clusters'")
+    found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
+    at = None if cell is None else cell.detach().clone().reshape(-1, 3, 3)
+    axes = None if pbc is None else torch.as_tensor(pbc).reshape(-1, 3)
+    arrays = (found.ptr, columns_of(found.pairs), found.shifts, at, axes, None)
+    return Neighbors(*arrays, "rows", len(positions), float(cutoff))
 
 
 def neighbor_list(

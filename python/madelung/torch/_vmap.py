@@ -18,7 +18,9 @@ def batched(
     """The results of `size` calls, along a new first axis, and where that axis is."""
     args = [x.movedim(d, 0) if d is not None else x for x, d in zip(args, in_dims)]
     mapped = [d is not None for d in in_dims]
-    if size and op.stackable:
+    # Calls with lists in clusters are large.
+    lists = (x.dim() - m for i, x, m in zip(op.inputs, args, mapped) if i.part == "others")
+    if size and op.stackable and all(axes == 1 for axes in lists):
         stacked = _stack(op, size, mapped, args)
         if stacked is not None:
             results = call(*stacked)

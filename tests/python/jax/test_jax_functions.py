@@ -317,7 +317,7 @@ def test_lists_that_are_kept() -> None:
         def step(state: Any, _: Any) -> Any:
             r, neighbors = state
             neighbors = search.update(neighbors, r, h)
-            e = mj.ewald_summation(r, q, h, ALPHA, cutoff=2.5, miller_indices=miller, **neighbors.lists)
+            e = mj.ewald_summation(r, q, h, ALPHA, cutoff=2.5, miller_indices=miller, neighbors=neighbors)
             return (r * jnp.array([1.0, 1.0, 0.93]), neighbors), e
 
         return jax.lax.scan(step, (r, neighbors), length=6)

@@ -2,7 +2,8 @@
 //! memory of a device. Inside, indices are i32; an integer that is no i32 is an error that names the argument.
 
 use super::batch::Batch;
-use super::pairs::{Kind, Offsets, PairList, Shifts};
+use super::pairs::clusters::{STALE, stale};
+use super::pairs::{Clusters, Kind, Neighbors, Offsets, PairList, Shifts};
 use crate::array::{Array, DType, Data, Place, View};
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -110,11 +111,14 @@ fn csr<'a>(
     shape::<1>(neighbor_ptr, "neighbor_ptr", "(N + 1,)")?;
     shape::<1>(neighbors, "neighbor_list", "(P,)")?;
     shape::<2>(shifts, "neighbor_shifts", "(P, 3)")?;
-    let ptr = match neighbor_ptr.data() {
+    Ok((offsets(neighbor_ptr)?, neighbors.to_i32("neighbor_list")?, triples(shifts, "neighbor_shifts")?))
+}
+
+fn offsets<'a>(neighbor_ptr: &View<'a>) -> Result<Offsets<'a>> {
+    Ok(match neighbor_ptr.data() {
         Data::I64(ptr) => Offsets::from(ptr),
         _ => Offsets::from(&*neighbor_ptr.to_i32("neighbor_ptr")?),
-    };
-    Ok((ptr, neighbors.to_i32("neighbor_list")?, triples(shifts, "neighbor_shifts")?))
+    })
 }
 
 impl<'a> Batch<'a> {
@@ -134,6 +138,50 @@ impl<'a> Batch<'a> {
     pub fn from_ptr_array(batch_ptr: &View<'a>) -> Result<Self> {
         shape::<1>(batch_ptr, "batch_ptr", "(B + 1,)")?;
         Self::from_ptr(batch_ptr.to_i32("batch_ptr")?)
+    }
+}
+
+/// Integers of an array in rows of `N`.
+fn rows_of<'a, const N: usize>(view: &View<'a>, argument: &str) -> Result<Cow<'a, [[i32; N]]>> {
+    if view.shape().len() != 2 || view.shape()[1] != N {
+        let got = format!("shape {:?}", view.shape());
+        return Err(Error::argument(argument, format!("rows of {N} integers"), got));
+    }
+    Ok(match view.to_i32(argument)? {
+        Cow::Borrowed(d) => Cow::Borrowed(d.as_chunks().0),
+        Cow::Owned(d) => Cow::Owned(d.as_chunks().0.to_vec()),
+    })
+}
+
+impl<'a> Neighbors<'a> {
+    /// From three arrays of i32 or i64. In rows: `neighbor_ptr` (N+1,), columns (P,) and images, (P, 3) or packed (P,). In
+    /// clusters: the frame (F,), entries (E, 2) and runs (R, 3) of [`Clusters`]. `checked`: the list is known to be of its
+    /// kind.
+    ///
+    /// # Errors
+    /// Those of [`PairList::from_csr`] and [`Clusters::new`]; an array of wrong dtype or shape, or with an entry beyond i32.
+    pub fn from_arrays(
+        [index, columns, images]: [&View<'a>; 3],
+        count: usize,
+        kind: Kind,
+        checked: bool,
+    ) -> Result<Self> {
+        if index.at(0) == Some(f64::from(STALE)) {
+            return Err(stale());
+        }
+        if let [_, 2] = columns.shape() {
+            shape::<1>(index, "neighbors", "(F,)")?;
+            let (entries, runs) = (rows_of(columns, "neighbors")?, rows_of(images, "neighbors")?);
+            return Clusters::new(index.to_i32("neighbors")?, runs, entries).map(Self::Clusters);
+        }
+        if images.shape().len() == 1 {
+            shape::<1>(index, "neighbor_ptr", "(N + 1,)")?;
+            let (ptr, others) = (offsets(index)?, columns.to_i32("neighbor_list")?);
+            let images = Shifts::Packed(images.to_i32("neighbor_shifts")?.into());
+            return PairList::from_search(ptr, others, images, count, kind).map(Self::Rows);
+        }
+        let list = if checked { PairList::from_checked_csr_arrays } else { PairList::from_csr_arrays };
+        list(index, columns, images, count, kind).map(Self::Rows)
     }
 }
 

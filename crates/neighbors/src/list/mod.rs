@@ -1,6 +1,7 @@
 //! Neighbour lists on the CPU.
 
 mod all_pairs;
+mod arrays;
 mod assemble;
 pub mod brute_force;
 mod candidates;
@@ -11,6 +12,7 @@ mod grid;
 mod search;
 mod stencil;
 
+pub use arrays::ListArrays;
 pub use coordinate::Coordinate;
 pub use distances::{coincident_pair, distances};
 pub use search::{Form, Method, NeighborSearch, Options, find_neighbors, neighbor_list};

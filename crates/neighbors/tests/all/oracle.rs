@@ -1,12 +1,12 @@
 //! Every method against the oracle, on random cells, atoms and batches.
 
-use crate::systems::{System, heights, place, random, search, systems};
-use madelung_core::backend::pool::Serial;
+use crate::systems::{System, batch, heights, place, random, search, systems};
+use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::runtime::Isa;
-use madelung_core::structure::Batch;
+use madelung_core::structure::{Batch, Clusters};
 use madelung_cpu::Cpu;
 use madelung_neighbors::brute_force::{self, Pair};
-use madelung_neighbors::{Kind, Method, Options, PairList, neighbor_list};
+use madelung_neighbors::{Form, Kind, Method, Neighbors, Options, PairList, find_neighbors, neighbor_list};
 use proptest::prelude::*;
 
 /// The oracle's answer for a batch.
@@ -206,4 +206,104 @@ fn known_counts() {
     let list = neighbor_list(&[[0.5f32; 3]; 2], 1.0, None, None, &batch, &Options::full(), &Serial).unwrap();
     assert_eq!(list.iter().collect::<Vec<_>>(), [(0, 1, [0; 3]), (1, 0, [0; 3])]);
     assert_eq!(list.kind(), Kind::Full);
+}
+
+/// A liquid of `edge`³ atoms, some of them cells away.
+fn liquid(edge: usize, seed: u64) -> System {
+    let mut next = random(seed);
+    let length = edge as f64;
+    let cell = [[length, 0.0, 0.0], [0.2 * length, length, 0.0], [0.0, -0.1 * length, length]];
+    let atoms = (0..edge.pow(3))
+        .map(|n| {
+            let far = if n % 97 == 0 { 2.0 } else { 0.0 };
+            let site = [n / (edge * edge), n / edge % edge, n % edge].map(|k| k as f64);
+            place(site.map(|k| (k + 0.4 * next()) / length + far), &cell)
+        })
+        .collect();
+    System { atoms, cell, pbc: [true; 3] }
+}
+
+#[test]
+fn clusters_of_large_systems_do_not_depend_on_threads_or_batch() {
+    let systems = [liquid(12, 1), liquid(3, 2), liquid(17, 3)];
+    let found = |systems: &[System], threads: usize, form: Option<Form>| {
+        let positions: Vec<_> = systems.iter().flat_map(|s| s.atoms.clone()).collect();
+        let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
+        let (batch, pool) = (batch(systems), Threads::new(threads));
+        let options = form.map_or_else(Options::full, |form| Options::full().with_form(form));
+        find_neighbors(&positions, 3.1, Some(&cells), None, &batch, &options, &pool).unwrap()
+    };
+    let arrays = |list: &Neighbors<'_>| {
+        let Neighbors::Clusters(list) = list else { panic!("rows") };
+        let (frame, runs, entries) = list.arrays();
+        (frame.to_vec(), runs.to_vec(), entries.to_vec())
+    };
+    let [one, three] = [1, 3].map(|threads| found(&systems, threads, None));
+    assert!(arrays(&one) == arrays(&three));
+    // The small system is evaluated in rows, in a batch as alone; the others in clusters.
+    let Neighbors::Clusters(list) = &one else { panic!("rows") };
+    assert_eq!(list.in_clusters().collect::<Vec<_>>(), [true, false, true]);
+    assert!(matches!(found(&systems[1..2], 1, None), Neighbors::Rows(_)));
+    let rows = search::<f64>(&systems, 3.1, &Options::full(), 2);
+    let others = list.other_rows_with(&Serial);
+    for (b, first) in [(0, 0), (1, 1728), (2, 1755)] {
+        for i in first..first + systems[b].atoms.len() {
+            let of =
+                |list: &PairList<'_>| list.row(i).0.iter().copied().zip(list.row(i).1).collect::<Vec<_>>();
+            assert_eq!(of(others), if b == 1 { of(&rows) } else { vec![] });
+        }
+        // The pieces of a system are those that it has alone, with its own clusters.
+        let alone = found(&systems[b..=b], 1, Some(Form::Clusters));
+        let (_, of_alone, _) = arrays(&alone);
+        let Neighbors::Clusters(alone) = &alone else { panic!("rows") };
+        let mine: Vec<_> = (0..list.pieces()).map(|p| list.piece(p)).filter(|p| p.system == b).collect();
+        assert_eq!(mine.len(), alone.pieces());
+        let slots: Vec<_> = mine.iter().flat_map(|p| p.runs.iter().map(|run| [run[0], run[1]])).collect();
+        assert_eq!(slots, of_alone.iter().map(|run| [run[0], run[1]]).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn arrays_that_are_no_list_in_clusters_are_refused() {
+    let system = liquid(4, 5);
+    let batch = batch(std::slice::from_ref(&system));
+    let options = Options::full().with_form(Form::Clusters);
+    let cells = [system.cell];
+    let found = find_neighbors(&system.atoms, 2.5, Some(&cells), None, &batch, &options, &Serial).unwrap();
+    let Neighbors::Clusters(list) = &found else { panic!("clusters were asked for") };
+    let (frame, runs, entries) = list.arrays();
+    let refused = |frame: &[i32], runs: &[[i32; 3]], entries: &[[i32; 2]], expected: &str| {
+        let error = Clusters::new(frame, runs, entries).expect_err(expected).to_string();
+        assert!(error.contains("`neighbors`") && error.contains(expected), "{error}");
+    };
+    refused(&frame[..5], runs, entries, "a frame");
+    refused(&frame[..40], runs, entries, "integers");
+    refused(frame, &runs[1..], entries, "runs and");
+    let with = |n: usize, x: i32| {
+        frame.iter().enumerate().map(|(k, y)| if k == n { x } else { *y }).collect::<Vec<_>>()
+    };
+    refused(&with(0, -2), runs, entries, "out of date");
+    refused(&with(1, 1), runs, entries, "room for");
+    refused(&with(9, frame[9] - 2), runs, entries, "pairs, as its frame says");
+    // A pair of an atom with itself, and a pair that is there from both sides.
+    let mut own = entries.to_vec();
+    let at = own.iter().position(|e| e[0] == runs[0][0] / 16).unwrap();
+    own[at][1] |= 1 << (runs[0][0] % 16);
+    refused(frame, runs, &own, "neighbours behind each atom");
+    // Whatever else is changed is refused, or a list all of whose indices are in range.
+    let mut next = random(11);
+    let mut number = |n: usize| (next() * n as f64) as usize;
+    for _ in 0..4000 {
+        let (mut frame, mut runs, mut entries) = (frame.to_vec(), runs.to_vec(), entries.to_vec());
+        let x = [-1, 0, 1, 63, 64, 65_536, i32::MAX, i32::MIN][number(8)];
+        let (a, b, c) = (number(frame.len()), number(runs.len()), number(entries.len()));
+        match number(3) {
+            0 => frame[a] = x,
+            1 => runs[b][number(3)] = x,
+            _ => entries[c][number(2)] = x,
+        }
+        if let Ok(list) = Clusters::new(&frame[..], &runs[..], &entries[..]) {
+            assert!(list.rows_with(&Serial).others().iter().all(|j| (0..64).contains(j)));
+        }
+    }
 }

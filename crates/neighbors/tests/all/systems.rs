@@ -1,8 +1,10 @@
 //! Systems to search in: given, by chance, and as strategies; and the CPU's lists of them.
 
 use madelung_core::backend::pool::Threads;
-use madelung_core::structure::Batch;
-use madelung_neighbors::{Coordinate, Options, PairList, neighbor_list};
+use madelung_core::structure::{Batch, Clusters};
+use madelung_neighbors::{
+    Coordinate, Form, Kind, Neighbors, Options, PairList, find_neighbors, neighbor_list,
+};
 use proptest::prelude::*;
 
 pub(crate) type Cell = [[f64; 3]; 3];
@@ -59,6 +61,22 @@ pub(crate) fn search<T: Coordinate>(
     let (batch, pool) = (batch(systems), Threads::new(threads));
     let list = neighbor_list(&positions, cutoff, Some(&cells), Some(&pbc), &batch, options, &pool).unwrap();
     list.check_batch(&batch).unwrap();
+    if options.kind == Kind::Full {
+        let options = options.clone().with_form(Form::Clusters);
+        let found = find_neighbors(&positions, cutoff, Some(&cells), Some(&pbc), &batch, &options, &pool);
+        let clusters = match &found {
+            Ok(Neighbors::Clusters(clusters)) => clusters,
+            found => {
+                // Packed images have room for some hundred cells.
+                assert!(format!("{found:?}").contains("images are too far"), "{found:?}");
+                return list;
+            }
+        };
+        assert_eq!(clusters.pairs(), list.len());
+        assert_eq!(clusters.rows_with(&pool).to_csr(), list.to_csr());
+        let (frame, runs, entries) = clusters.arrays();
+        assert!(Clusters::new(frame, runs, entries).is_ok());
+    }
     list
 }
 

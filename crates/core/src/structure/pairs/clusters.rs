@@ -11,7 +11,7 @@
 //!
 //! | array | shape | elements |
 //! |---|---|---|
-//! | `frame` | (F,) | the header: version, status, N, systems B, slots A, pieces Q, clusters of all pieces C, runs R, entries E, directed pairs (low and high word); behind it the sections of [`Section`] |
+//! | `frame` | (F,) | the header: version, status (0 or [`OVERFLOW`]), N, systems B, slots A, pieces Q, clusters of all pieces C, runs R, entries E, directed pairs (low and high word); behind it the sections of [`Section`] |
 //! | `runs` | (≥ R, 3) | slot within the piece, image of the wrapped atoms (packed), end of the run's entries |
 //! | `entries` | (≥ E, 2) | cluster within the piece, mask of its lanes |
 
@@ -39,7 +39,7 @@ const PIECE: usize = 40_000;
 /// Version of the layout.
 const VERSION: i32 = 1;
 /// Length of the header.
-const HEADER: usize = 11;
+pub const HEADER: usize = 11;
 /// Atoms, and pairs for each atom, from which a system is faster in clusters.
 const WORTH: [f64; 2] = [512.0, 100.0];
 
@@ -65,16 +65,10 @@ enum Section {
     Members,
 }
 
-/// Why a list has no pairs to evaluate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Valid list.
-    Valid = 0,
-    /// The arrays are too small for the list.
-    Overflow = 1,
-    /// The list was made for another cell or other atoms.
-    Stale = 2,
-}
+/// Status of arrays that are too small for their list.
+pub const OVERFLOW: i32 = 1;
+/// First integer of a list, in rows or in clusters, that is no longer one of its atoms.
+pub const STALE: i32 = -2;
 
 /// Full pair list in clusters.
 #[derive(Debug)]
@@ -116,8 +110,8 @@ impl<'a> Clusters<'a> {
     ) -> Result<Self> {
         let (frame, runs, entries) = (frame.into(), runs.into(), entries.into());
         let (sections, count) = sections(&frame)?;
-        if frame[1] != Status::Valid as i32 {
-            return Err(invalid(&frame));
+        if frame[1] != 0 {
+            return Err(overflow(&frame));
         }
         if runs.len() < count[3] || entries.len() < count[4] {
             let expected = format!("{} runs and {} entries, as its frame says", count[3], count[4]);
@@ -145,7 +139,7 @@ impl<'a> Clusters<'a> {
         let members = parts.iter().map(|part| part.members.len()).sum::<usize>();
         let pairs = parts.iter().map(|part| part.pairs).sum::<usize>();
         let numbers = [order.len(), order.ptr().len() - 1, slots.len(), cuts.len(), members, runs.len()];
-        let mut frame = vec![VERSION, Status::Valid as i32];
+        let mut frame = vec![VERSION, 0];
         for n in numbers.into_iter().chain([entries.len()]) {
             let many = || Error::argument("cutoff", "a list of at most 2^31 runs", n.to_string());
             frame.push(i32::try_from(n).map_err(|_| many())?);
@@ -228,8 +222,15 @@ impl<'a> Clusters<'a> {
     }
 
     /// The three arrays: `frame`, `runs`, `entries`.
-    pub fn into_arrays(self) -> (Buffer<i32>, Buffer<[i32; 3]>, Buffer<[i32; 2]>) {
-        (self.frame.into_buffer(), self.runs.into_buffer(), self.entries.into_buffer())
+    pub fn arrays(&self) -> (&[i32], &[[i32; 3]], &[[i32; 2]]) {
+        (&self.frame, &self.runs, &self.entries)
+    }
+
+    /// Header of the frame of arrays that are too small for the list.
+    pub fn overflow(&self) -> [i32; HEADER] {
+        let mut header: [i32; HEADER] = std::array::from_fn(|n| self.frame[n]);
+        header[1] = OVERFLOW;
+        header
     }
 
     /// Rows of the list, ordered by i, then j, then S: what a kernel without a cluster form takes.
@@ -377,7 +378,7 @@ impl<'a> Clusters<'a> {
         {
             return Err(no_list("runs whose entries follow each other", "others"));
         }
-        let mut valid = vec![];
+        let (mut valid, mut pairs) = (vec![], 0);
         for p in 0..pieces.len() - 1 {
             let piece = self.piece(p);
             valid.clear();
@@ -400,6 +401,10 @@ impl<'a> Clusters<'a> {
                     let lanes = if cluster as usize == own { lanes & behind } else { lanes };
                     bad | mask as u32 & !lanes
                 });
+                pairs += self.entries[from..end as usize]
+                    .iter()
+                    .map(|e| e[1].count_ones() as usize)
+                    .sum::<usize>();
                 let there = |e: &[i32; 2]| (e[0] as u32 as usize) < valid.len();
                 if bad != 0 || !self.entries[from..end as usize].iter().all(there) {
                     let expected = "neighbours behind each atom in the clusters of its piece";
@@ -407,6 +412,9 @@ impl<'a> Clusters<'a> {
                 }
                 from = end as usize;
             }
+        }
+        if 2 * pairs != self.pairs {
+            return Err(no_list(&format!("{} pairs, as its frame says", self.pairs), 2 * pairs));
         }
         Ok(())
     }
@@ -425,6 +433,9 @@ fn sections(frame: &[i32]) -> Result<([Range<usize>; 6], [usize; 6])> {
     let Some((head, _)) = frame.split_first_chunk::<HEADER>() else {
         return Err(no_list("a frame", format!("{} integers", frame.len())));
     };
+    if head[0] == STALE {
+        return Err(stale());
+    }
     if head[0] != VERSION {
         return Err(no_list(&format!("a frame of version {VERSION}"), head[0]));
     }
@@ -436,7 +447,7 @@ fn sections(frame: &[i32]) -> Result<([Range<usize>; 6], [usize; 6])> {
         from += len;
         from - len..from
     });
-    if frame.len() < from && head[1] == Status::Valid as i32 {
+    if frame.len() < from && head[1] != OVERFLOW {
         return Err(no_list(&format!("a frame of {from} integers"), frame.len()));
     }
     let pairs = head[9] as u32 as usize | (head[10] as u32 as usize) << 32;
@@ -447,11 +458,13 @@ fn no_list(expected: &str, got: impl ToString) -> Error {
     Error::argument("neighbors", format!("a list in clusters: {expected}"), got.to_string())
 }
 
-/// The error of a list whose status is not valid.
-fn invalid(frame: &[i32]) -> Error {
-    if frame[1] == Status::Stale as i32 {
-        return Error::argument("neighbors", "a list of these atoms in this cell", "one that is out of date");
-    }
+/// The error of a list that is marked as out of date.
+pub(crate) fn stale() -> Error {
+    Error::argument("neighbors", "a list that was made in this cell", "one of another cell, or out of date")
+}
+
+/// The error of arrays that were too small for their list.
+fn overflow(frame: &[i32]) -> Error {
     let expected = format!("room for {} runs and {} entries", frame[7], frame[8]);
     Error::argument("neighbors", expected, "a list that had less room")
 }

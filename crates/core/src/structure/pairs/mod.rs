@@ -420,6 +420,11 @@ impl<'a> PairList<'a> {
         self.shifts.triples()
     }
 
+    /// Images as the list keeps them.
+    pub fn images(&self) -> &Shifts<'a> {
+        &self.shifts
+    }
+
     /// Bytes per entry that columns and images take.
     pub fn entry_bytes(&self) -> usize {
         size_of::<i32>()

@@ -1,0 +1,234 @@
+"""Neighbours as a search found them, and lists with a skin, for every namespace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._schema import CHECKED, FULL
+
+# First integer of a list that is no longer one of its atoms: the core's `STALE`.
+STALE = -2
+# Largest difference of a cell from that of its list, relative to its longest component: what float32 rounds off.
+_SAME = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """All pairs of atoms and images closer than a cutoff, from both sides, in the form that is fastest to use.
+
+    What `find_neighbors` and `NeighborList` give, and every function with a `neighbors` argument takes: an immutable
+    value of integer arrays of one framework, a pytree in PyTorch and JAX. In `form` "clusters" (systems of at least 512
+    atoms with some hundred neighbours each, on the CPU) each pair is there once, with one mask for sixteen atoms that
+    are neighbours in space; in "rows" each atom has its columns and images. `coo`, `csr` and `matrix` give plain
+    arrays.
+    """
+
+    index: Any
+    """Rows: where those of each atom begin, (N+1,); clusters: the frame (F,)."""
+    columns: Any
+    """Rows: the neighbour of each pair (P,); clusters: entries (E, 2)."""
+    images: Any
+    """Rows: the image of each pair, (P, 3) or packed (P,); clusters: runs (R, 3)."""
+    cell: Any
+    """The cell that the list was made in, (1, 3, 3) or (B, 3, 3); None without one."""
+    pbc: Any
+    """The periodic axes, (1, 3) or (B, 3) of bool; None: all axes of the cell."""
+    positions: Any
+    """The positions (N, 3) from which `NeighborList` measures how far atoms have moved; else None."""
+    form: str
+    """How pairs are kept: "clusters" or "rows"."""
+    atoms: int
+    """Number of atoms N."""
+    cutoff: float
+    """The cutoff up to which no pair is missing."""
+
+    ARRAYS: ClassVar = ("index", "columns", "images", "cell", "pbc", "positions")
+
+    @property
+    def num_pairs(self) -> Any:
+        """Number of directed pairs, an array ()."""
+        return self.index[..., 9 if self.form == "clusters" else -1]
+
+    @property
+    def did_overflow(self) -> Any:
+        """Whether arrays of fixed size (under `jit`) were too small for the list, an array ()."""
+        if self.form == "clusters":
+            return self.index[..., 1] != 0
+        return self.index[..., -1] > self.columns.shape[-1]
+
+    def csr(self) -> tuple[Any, Any, Any]:
+        """Where the pairs of each atom begin (N+1,), their columns (P,) and images (P, 3), ordered by i, j, S."""
+        arrays = (_array(x) for x in (self.index, self.columns, self.images))
+        rows = _native.neighbor_rows(*arrays, self.atoms)
+        return tuple(_like(self.index, x) for x in rows)
+
+    def coo(self) -> tuple[Any, Any, Any]:
+        """`neighbor_list` (2, P), `neighbor_ptr` (N+1,) and `neighbor_shifts` (P, 3), ordered by i, j, S.
+
+        Of JAX's `NeighborList` in rows it may be asked for under `jit`: then P is the room, filled up with N and zero.
+        """
+        if self.form == "rows" and self.images.ndim == 2 and "jax" in str(type(self.index).__module__):
+            from madelung.jax._neighbors import coo
+
+            return coo(self)
+        ptr, columns, shifts = map(_array, self.csr())
+        rows = np.repeat(np.arange(self.atoms, dtype=np.int32), np.diff(ptr))
+        return tuple(_like(self.index, x) for x in (np.stack([rows, columns]), ptr, shifts))
+
+    def matrix(self, fill_value: int | None = None) -> tuple[Any, Any, Any]:
+        """`neighbor_matrix` (N, M), `num_neighbors` (N,) and `neighbor_matrix_shifts` (N, M, 3), padded with
+        `fill_value` (None: N) and zero."""
+        ptr, columns, shifts = map(_array, self.csr())
+        counts = np.diff(ptr)
+        there = np.arange(counts.max(initial=0)) < counts[:, None]
+        matrix = np.full(there.shape, self.atoms if fill_value is None else fill_value, np.int32)
+        images = np.zeros((*there.shape, 3), np.int32)
+        matrix[there], images[there] = columns, shifts
+        return tuple(_like(self.index, x) for x in (matrix, counts.astype(np.int32), images))
+
+    @property
+    def lists(self) -> dict[str, Any]:
+        """The list as plain arrays for functions that take these: `ewald_summation(…, **neighbors.lists)`."""
+        return dict(zip(("neighbor_list", "neighbor_ptr", "neighbor_shifts"), self.coo()))
+
+    def __reduce__(self) -> Any:
+        """Pickles by the values of the fields."""
+        return Neighbors, tuple(getattr(self, field.name) for field in fields(self))
+
+
+def flatten(neighbors: Neighbors) -> tuple[list[Any], tuple[str, int, float]]:
+    """The arrays of a list, and what else belongs to its type."""
+    others = (neighbors.form, neighbors.atoms, neighbors.cutoff)
+    return [getattr(neighbors, name) for name in Neighbors.ARRAYS], others
+
+
+def unflatten(arrays: Any, others: tuple[str, int, float]) -> Neighbors:
+    """The list of arrays and the rest."""
+    return Neighbors(*arrays, *others)
+
+
+def form_of(columns: Any) -> str:
+    """The form of a list that a search has made."""
+    return "clusters" if columns.ndim == 2 else "rows"
+
+
+def _array(x: Any) -> np.ndarray:
+    return np.ascontiguousarray(x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x))
+
+
+def _like(x: Any, array: np.ndarray) -> Any:
+    """An array of NumPy as one of the framework and the place of another."""
+    if isinstance(x, np.ndarray):
+        return array
+    if hasattr(x, "detach"):
+        return x.new_tensor(array, dtype=x.dtype)
+    import jax
+
+    return jax.device_put(array, next(iter(x.devices())))
+
+
+def checked(neighbors: Any, atoms: int, cutoff: float | None, others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The list as inputs of an op; `others` are the plain lists of the call. Neither the cell nor values are read."""
+    if not isinstance(neighbors, Neighbors):
+        check.refuse(
+            "neighbors", "what `find_neighbors` or `NeighborList` gives", check.described(neighbors), TypeError
+        )
+    if any(x is not None and x is not False for x in others):
+        check.refuse("neighbors", "one list", "plain arrays of a list too")
+    if neighbors.atoms != atoms:
+        check.refuse("neighbors", f"a list of {atoms} atoms", neighbors.atoms)
+    if cutoff is not None and cutoff > neighbors.cutoff:
+        check.refuse("neighbors", f"a list for a cutoff of {cutoff:g} or more", f"one for {neighbors.cutoff:g}")
+    # The search made it full. On a device that is checked, as others may have written to its arrays.
+    return neighbors.index, neighbors.columns, neighbors.images, FULL + CHECKED
+
+
+def refuse_cell() -> None:
+    """Refuses a list of another cell."""
+    check.refuse("neighbors", "a list that was made in this cell", "one of another cell, or out of date")
+
+
+def differs(reference: Any, cell: Any) -> Any:
+    """Whether a cell (B, 3, 3) is another one than that of a list, by more than rounding: a bool, or an array of it."""
+    if reference is None:
+        return False
+    if reference.shape[0] not in (1, cell.shape[0]):
+        refuse_cell()
+    # Not (… <= …), so that NaN differs.
+    return ~(abs(cell - reference).max() <= _SAME * abs(reference).max())
+
+
+@dataclass(frozen=True)
+class NeighborList:
+    """Neighbours of atoms that move: searched for again when an atom has moved by more than half a skin.
+
+        search = NeighborList(cutoff=9.0, skin=1.0)
+        neighbors = search.allocate(positions, cell)
+        neighbors = search.update(neighbors, positions, cell)   # at every step
+
+    Args:
+        cutoff: in the unit of the positions.
+        skin: pairs up to `cutoff + skin` are searched for, so that none within the cutoff is missing until an atom has
+            moved by more than half the skin, or cell, periodic axes or the number of atoms have changed. Functions
+            leave out pairs beyond the cutoff.
+        form: "clusters" or "rows"; None: which is faster.
+    """
+
+    cutoff: float
+    skin: float = 0.0
+    form: str | None = None
+
+    def __post_init__(self) -> None:
+        check.positive("cutoff", self.cutoff)
+        if check.number("skin", self.skin) < 0.0:
+            check.refuse("skin", "a number from 0 up", self.skin)
+        if self.form is not None:
+            check.word("form", self.form, ("clusters", "rows"))
+
+    def _found(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
+        """All pairs closer than the cutoff and the skin; `find_neighbors` of the namespace."""
+        raise NotImplementedError
+
+    def allocate(self, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None) -> Neighbors:
+        """The neighbours of these atoms; arguments as for `find_neighbors`."""
+        found = self._found(positions, cell, pbc, batch_idx)
+        return replace(found, positions=_copied(positions), cutoff=float(self.cutoff))
+
+    def update(
+        self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
+    ) -> Neighbors:
+        """The neighbours for the atoms' present positions: the given ones, while they are still good."""
+        if self._holds(neighbors, positions, cell, pbc):
+            return neighbors
+        return self.allocate(positions, cell, pbc, batch_idx)
+
+    def _holds(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any) -> bool:
+        reference = neighbors.positions
+        if reference is None or tuple(reference.shape) != tuple(positions.shape) or self.skin == 0.0:
+            return False
+        if (cell is None) != (neighbors.cell is None) or not _same_axes(neighbors.pbc, pbc):
+            return False
+        if cell is not None and bool((cell.reshape(-1, 3, 3) != neighbors.cell).any()):
+            return False
+        # Two atoms that come towards each other, half a skin each.
+        squares = ((_plain(positions) - reference) ** 2).sum(-1)
+        return bool((4.0 * squares <= self.skin**2).all())
+
+
+def _same_axes(known: Any, pbc: Any) -> bool:
+    if known is None or pbc is None:
+        return known is None and pbc is None
+    return np.array_equal(_array(known), check.periodic(_array(pbc) if hasattr(pbc, "shape") else pbc))
+
+
+def _plain(x: Any) -> Any:
+    return x.detach() if hasattr(x, "detach") else x
+
+
+def _copied(x: Any) -> Any:
+    return x.detach().clone() if hasattr(x, "detach") else x.copy()

@@ -1,0 +1,32 @@
+"""Neighbours of tensors as a value: a node of PyTorch's trees, and lists with a skin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils import _pytree
+
+from madelung._neighbors import NeighborList as _NeighborList
+from madelung._neighbors import Neighbors, flatten, unflatten
+from madelung.torch._framework import mode_of
+
+_pytree.register_pytree_node(
+    Neighbors,
+    flatten,
+    unflatten,
+    serialized_type_name="madelung.Neighbors",
+    to_dumpable_context=list,
+    from_dumpable_context=tuple,
+    flatten_with_keys_fn=lambda x: (
+        [(_pytree.GetAttrKey(name), leaf) for name, leaf in zip(Neighbors.ARRAYS, flatten(x)[0])],
+        flatten(x)[1],
+    ),
+)
+
+
+class NeighborList(_NeighborList):
+    __doc__ = _NeighborList.__doc__
+
+    def _found(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
+        find = mode_of(positions).find_neighbors
+        return find(positions, self.cutoff + self.skin, cell, pbc, batch_idx, None, self.form)
