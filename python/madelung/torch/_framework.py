@@ -598,11 +598,11 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
         if p.kind == "number" and passed[p.name] is not None:
             (check.number if p.name == "prefactor" else check.positive)(p.name, passed[p.name])
     for group, values in groups.values():
-        if group.name == "lists":
+        if group.name == "lists" and values[0] is None:
             given.converted(first, *values[1:])
         elif group.name == "outputs":
             check.outputs(values)
-        else:
+        elif group.name == "miller":
             for p, x in zip(group.parameters, values):
                 if x is not None:
                     check.integers(p.name, given.view(p.name, x, first), p.shape)

@@ -79,7 +79,7 @@ def test_wrong_shapes(op_case: Case) -> None:
                 op_case, "others", lambda x: torch.where(x == 3, 8, x)
             ),
             r"`pairs: neighbor_ptr`: expected N \+ 1 offsets": replaced(op_case, "ptr", lambda x: x + 1),
-            r"`pairs: neighbor_shifts`: expected shape \(P, 3\)": replaced(op_case, "shifts", lambda x: x.flatten()),
+            r"`pairs: neighbor_shifts`: expected an image for each": replaced(op_case, "shifts", lambda x: x.flatten()),
             r"`pairs: neighbor_list`: expected a full list": replaced(op_case, "shifts", lambda x: x * 0 + 1),
             r"`pairs`: expected a kind of list: 0 \(full\), 1 \(half\), 2 \(directed\), got 3": replaced(
                 op_case, "list_kind", lambda _: 3

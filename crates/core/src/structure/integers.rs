@@ -178,7 +178,11 @@ impl<'a> Neighbors<'a> {
             shape::<1>(index, "neighbor_ptr", "(N + 1,)")?;
             let (ptr, others) = (offsets(index)?, columns.to_i32("neighbor_list")?);
             let images = Shifts::Packed(images.to_i32("neighbor_shifts")?.into());
-            return PairList::from_search(ptr, others, images, count, kind).map(Self::Rows);
+            let list = PairList::from_search(ptr, others, images, count, kind)?;
+            if !checked {
+                list.check_entries()?;
+            }
+            return Ok(Self::Rows(list));
         }
         let list = if checked { PairList::from_checked_csr_arrays } else { PairList::from_csr_arrays };
         list(index, columns, images, count, kind).map(Self::Rows)

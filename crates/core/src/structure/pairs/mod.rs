@@ -281,7 +281,7 @@ impl<'a> PairList<'a> {
     }
 
     /// Indices, self pairs, and whether the list is what its kind says.
-    fn check_entries(&self) -> Result<()> {
+    pub(in crate::structure) fn check_entries(&self) -> Result<()> {
         // A sum over pairs does not depend on their order, so a full list and its reverse have the same one.
         let mut surplus = 0u64;
         for i in 0..self.rows() {
@@ -564,8 +564,8 @@ fn addressable(argument: &str, entries: usize) -> Result<()> {
 
 fn lengths(argument: &str, others: &[i32], shifts: &Shifts<'_>) -> Result<()> {
     if others.len() != shifts.len() {
-        let expected = format!("three integers for each of the {} entries of the list", others.len());
-        return Err(Error::argument(argument, expected, format!("{} triples", shifts.len())));
+        let expected = format!("an image for each of the {} entries of the list", others.len());
+        return Err(Error::argument(argument, expected, format!("{} images", shifts.len())));
     }
     Ok(())
 }
