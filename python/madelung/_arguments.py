@@ -22,6 +22,9 @@ Ints = npt.NDArray[np.int32]
 # A cutoff that leaves out no pair of a list: a float32 can hold it, and no pair is as long.
 UNBOUNDED = 1e30
 
+# In place of the charges of atoms that have none.
+NO_CHARGES: Any = object()
+
 _INT32 = np.iinfo(np.int32)
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _NUMBERS = (_F32, _F64, np.dtype(np.int32), np.dtype(np.int64))
@@ -41,10 +44,10 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """Point charges in their cells."""
+    """Point charges in their cells, or atoms without charges."""
 
     positions: Floats
-    charges: Floats
+    charges: Any
     cell: Floats
     groups: Groups
 
@@ -413,11 +416,16 @@ def _short(array: npt.NDArray) -> str:
 
 
 def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> Charges:
-    """Point charges, checked against each other."""
+    """Point charges, checked against each other; or atoms with `NO_CHARGES`."""
     r = reals("positions", positions, ("N", 3))
-    q = reals("charges", charges, (len(r),), r)
+    q = charges if charges is NO_CHARGES else reals("charges", charges, (len(r),), r)
     h = cells(cell, r)
     return Charges(r, q, h, groups(batch_idx, None, len(r), len(h) if h.ndim == 3 else None))
+
+
+def inputs(positions: Any, charges: Any, cell: Any) -> tuple[Any, ...]:
+    """The first inputs of an op of energies: without charges where the atoms have none."""
+    return (positions, cell) if charges is NO_CHARGES else (positions, charges, cell)
 
 
 def neighbors(

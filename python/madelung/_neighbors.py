@@ -155,7 +155,7 @@ def refuse_cell() -> None:
 
 def differs(reference: Any, cell: Any) -> Any:
     """Whether a cell (B, 3, 3) is another one than that of a list, by more than rounding: a bool, or an array of it."""
-    if reference is None:
+    if reference is None or not cell.shape[0]:
         return False
     if reference.shape[0] not in (1, cell.shape[0]):
         refuse_cell()

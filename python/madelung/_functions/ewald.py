@@ -10,6 +10,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
 from madelung._functions.framework import Framework
+from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import (
     ACCURACY,
     ALPHA,
@@ -62,8 +63,8 @@ def ewald_real_space(
 ) -> Any:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", _reach(lists, cutoff))
-    pairs = _pairs(f, system, lists, reach)
+    split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", reach_of(lists, cutoff))
+    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, reach)
     return f.energies(
         "ewald_real_space", system, (split,), (*pairs, check.UNBOUNDED if reach is None else reach), wanted
     )
@@ -151,7 +152,7 @@ def ewald_summation(
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
     `accuracy` (see `estimate_ewald_parameters`).
     """
-    cutoff = _reach(lists, cutoff)
+    cutoff = reach_of(lists, cutoff)
     if cutoff is None and (lists[1] is not None or lists[4] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
     f.distance("accuracy", accuracy)
@@ -168,7 +169,8 @@ def ewald_summation(
         if open_waves:
             k_cutoff = [row[2] for row in rows]
     reach = f.distance("cutoff", cutoff)
-    pairs, waves = _pairs(f, system, lists, reach), _waves(f, system, cell, k_cutoff, miller)
+    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, reach)
+    waves = _waves(f, system, cell, k_cutoff, miller)
     split = f.per_system("alpha", alpha, system)
     return f.energies("ewald_summation", system, (split,), (*pairs, reach, *waves), wanted)
 
@@ -242,21 +244,6 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any
     systems = len(h.reshape(-1, 3, 3))
     indices, of = f.waves(cell, check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), systems), systems)
     return f.copied(indices), f.copied(of)
-
-
-def _reach(lists: tuple[Any, ...], cutoff: Any) -> Any:
-    """The cutoff of a call: the one that is given, or that of its neighbours."""
-    return getattr(lists[0], "cutoff", None) if cutoff is None else cutoff
-
-
-def _pairs(f: Framework, system: Any, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...]:
-    """The full list of a call: the caller's, or a new one."""
-    pairs = f.listed(system, lists, cutoff)
-    if pairs is not None:
-        return pairs
-    if cutoff is None:
-        check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
-    return f.searched(system, cutoff)
 
 
 def _waves(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:

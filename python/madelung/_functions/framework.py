@@ -29,11 +29,19 @@ class Framework(Protocol):
     """Arrays of a framework as inputs of ops, and ops' results as results of functions."""
 
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
-        """The charges of a call, as the framework's other methods take them."""
+        """The atoms of a call, as the framework's other methods take them; charges may be `check.NO_CHARGES`."""
         ...
 
     def outputs(self, given: tuple[Any, ...]) -> Any:
         """The arguments that say which results a call returns, checked, as `energies` takes them."""
+        ...
+
+    def no_cell(self, positions: Any) -> Any:
+        """A cell (3, 3) for atoms without periodic axes, which no result depends on."""
+        ...
+
+    def table(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:
+        """An array of real numbers of the positions' dtype: with derivatives where it has them."""
         ...
 
     def per_system(self, name: str, x: Any, system: Any) -> Any:
@@ -52,12 +60,13 @@ class Framework(Protocol):
         """The batch index of so many rows of a single system: zeros."""
         ...
 
-    def listed(self, system: Any, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
-        """Inputs of an op that make up the full list, up to a cutoff, that the caller gives; None without one."""
-        ...
+    def listed(
+        self, system: Any, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
+    ) -> tuple[Any, ...] | None:
+        """Inputs of an op that make up the full list, up to a cutoff, that the caller gives; None without one.
 
-    def searched(self, system: Any, cutoff: float) -> tuple[Any, ...]:
-        """Inputs of an op that make up a new full list of all pairs closer than a cutoff."""
+        `own`: the call has found it.
+        """
         ...
 
     def waves(self, cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
@@ -67,8 +76,8 @@ class Framework(Protocol):
     def energies(self, op: str, system: Any, reals: tuple[Any, ...], rest: tuple[Any, ...], wanted: Any) -> Any:
         """The results of an op of energies, or of its twin `…_total` for those of systems.
 
-        Its inputs are those of the system (positions, charges, cell), `reals`, the strain, the batch, the prefactor and
-        `rest`.
+        Its inputs are those of the system (positions, charges if it has any, cell), `reals`, the strain, the batch, the
+        prefactor and `rest`.
         """
         ...
 

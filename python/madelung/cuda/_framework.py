@@ -18,7 +18,7 @@ from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions.framework import Immediate
 from madelung._neighbors import Neighbors
-from madelung._schema import CHECKED, FULL
+from madelung._schema import FULL
 from madelung.cuda import _neighbors
 from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given, part
 from madelung.cuda._ops import OPS
@@ -44,7 +44,7 @@ class Cuda(Stream, Immediate):
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
         """See `Framework`."""
         r = self.reals("positions", positions, ("N", 3))
-        q = self.reals("charges", charges, (len(r),), r)
+        q = charges if charges is check.NO_CHARGES else self.reals("charges", charges, (len(r),), r)
         h = self.cells(cell, r)
         idx, systems = self.systems_of(batch_idx, len(r), len(h) if h.ndim == 3 else None)
         if h.size != 9 * systems:
@@ -71,18 +71,30 @@ class Cuda(Stream, Immediate):
         """See `Framework`."""
         return None if x is None else check.positive(name, x)
 
+    def no_cell(self, positions: Any) -> Array:
+        """See `Framework`."""
+        return self.uploaded(np.eye(3, dtype=self.reals("positions", positions, ("N", 3)).dtype))
+
+    def table(self, name: str, x: Any, shape: Sequence[int | str], system: System) -> Array:
+        """See `Framework`."""
+        dtype = system.positions.dtype
+        return self.reals(name, x if isinstance(x, Array) else np.asarray(x, dtype), shape, system.positions)
+
     def one_system(self, rows: int, system: System) -> Array:
         """See `Framework`."""
         return self.filled((rows,), np.int32, 0.0)
 
-    def listed(self, system: System, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
+    def listed(
+        self, system: System, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
+    ) -> tuple[Any, ...] | None:
         """See `Framework`; lists that are not full, or without offsets, are made so on the host.
 
         The cell is not compared with that of neighbours.
         """
         atoms, (neighbors, *lists) = len(system.positions), lists
         if neighbors is not None:
-            return *_found.checked(neighbors, atoms, cutoff, lists)[:3], FULL
+            *arrays, kind = _found.checked(neighbors, atoms, cutoff, lists)
+            return *arrays, kind if own else FULL
         there = [x is not None for x in lists[:5]]
         if there == [True, True, True, False, False] and lists[5] is None and lists[6] is False:
             pairs = self.integers("neighbor_list", lists[0], (2, "P"))
@@ -94,15 +106,6 @@ class Cuda(Stream, Immediate):
         if found is None:
             return None
         return (*map(self.uploaded, _native.full_list(found, atoms)), FULL)
-
-    def searched(self, system: System, cutoff: float) -> tuple[Any, ...]:
-        """See `Framework`; waits for the number of pairs."""
-        frame = _neighbors.Frame(
-            system.positions, system.cell, (True, True, True), None, system.batch_idx, system.systems
-        )
-        pairs, ptr, shifts = frame.searched(cutoff, False, None, self.stream)
-        count = pairs.shape[1]
-        return ptr, part(pairs, count, (count,)), shifts, FULL + CHECKED
 
     def waves(self, cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Array, Array]:
         """See `Framework`; reads the cell."""
@@ -133,7 +136,8 @@ class Cuda(Stream, Immediate):
             return self.filled(shape, dtype, x[0]) if len(set(x)) == 1 else self.uploaded(np.array(x, dtype))
 
         batch = (self.filled((0,), dtype, 0.0), system.batch_idx, wanted.prefactor)
-        flat = (system.positions, system.charges, system.cell, *map(real, reals), *batch, *rest)
+        atoms = check.inputs(system.positions, system.charges, system.cell)
+        flat = (*atoms, *map(real, reals), *batch, *rest)
         results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, self.stream, (), *bits))
         if wanted.virial and system.single:
             results[-1] = part(results[-1], 0, (3, 3))

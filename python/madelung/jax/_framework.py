@@ -18,7 +18,6 @@ from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
 from madelung.jax._energies import energies
-from madelung.numpy._framework import Numpy
 
 
 class System:
@@ -26,7 +25,9 @@ class System:
 
     def __init__(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> None:
         self.positions = r = given.reals("positions", positions, ("N", 3))
-        self.charges = given.reals("charges", charges, (len(r),), r)
+        none = charges is check.NO_CHARGES
+        self.charges = charges if none else given.reals("charges", charges, (len(r),), r)
+        charges = None if none else charges
         self.cell = h = given.cells(cell, r)
         self.idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))
         self.single = h.ndim == 2 and batch_idx is None
@@ -48,7 +49,8 @@ class System:
     def values(self) -> check.Charges:
         """The charges as NumPy arrays, values checked."""
         arrays = {"positions": self.positions, "charges": self.charges, "cell": self.cell, "batch_idx": self.idx}
-        return check.charged(*(given.value(name, x) for name, x in arrays.items()))
+        values = (x if x is check.NO_CHARGES else given.value(name, x) for name, x in arrays.items())
+        return check.charged(*values)
 
 
 class Jax(Immediate):
@@ -62,6 +64,17 @@ class Jax(Immediate):
         if isinstance(given[0], jax.core.Tracer):
             check.refuse("prefactor", "a number that is known when the function is traced", "a traced array")
         return check.outputs(given)
+
+    @staticmethod
+    def no_cell(positions: Any) -> Any:
+        """See `Framework`."""
+        return jnp.eye(3, dtype=given.reals("positions", positions, ("N", 3)).dtype)
+
+    @staticmethod
+    def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
+        """See `Framework`."""
+        x = x if isinstance(x, jax.Array) else np.asarray(x, system.positions.dtype)
+        return given.reals(name, x, shape, system.positions)
 
     @staticmethod
     def per_system(name: str, x: Any, system: System) -> Any:
@@ -84,12 +97,16 @@ class Jax(Immediate):
         return jnp.zeros(rows, jnp.int32)
 
     @staticmethod
-    def listed(system: System, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
+    def listed(
+        system: System, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
+    ) -> tuple[Any, ...] | None:
         """See `Framework`; neighbours of another cell are marked as stale while the call is traced."""
         atoms = len(system.positions)
         neighbors, pairs, ptr, shifts, matrix, matrix_shifts, fill, half = lists
         if neighbors is not None:
             index, columns, images, kind = _found.checked(neighbors, atoms, cutoff, lists[1:])
+            if own:
+                return index, columns, images, kind
             h = given.hidden(system.cell).reshape(-1, 3, 3)
             if given.is_traced(index, h, neighbors.cell) or given.is_remote(index, h):
                 stale = _found.differs(neighbors.cell, h)
@@ -117,12 +134,6 @@ class Jax(Immediate):
         return None if found is None else (*map(jnp.asarray, _native.full_list(found, atoms)), FULL)
 
     @staticmethod
-    def searched(system: System, cutoff: float) -> tuple[Any, ...]:
-        """See `Framework`; not under `jit`."""
-        *arrays, kind = Numpy.searched(system.values(), cutoff)
-        return (*map(jnp.asarray, arrays), kind)
-
-    @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
         """See `Framework`; not under `jit`."""
         h = check.cells(given.value("cell", given.cells(cell, None)))
@@ -137,7 +148,7 @@ class Jax(Immediate):
         idx = jnp.zeros(len(r), jnp.int32) if system.idx is None else system.idx
         h = jnp.broadcast_to(system.cell, (system.systems, 3, 3))
         batch = (jnp.zeros(0, r.dtype), idx, wanted.prefactor)
-        flat = (r, system.charges, h, *reals, *batch, *rest)
+        flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         results = energies(f"{op}_total" if wanted.per_system else op, flat, wanted)
         if wanted.virial and system.single:
             results[-1] = results[-1][0]

@@ -226,18 +226,26 @@ def find_neighbors(
     positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
 ) -> Neighbors:
     """All pairs closer than a cutoff, in the form that is fastest or in a given one; not under `jit`."""
+    return _of_jax(_of_numpy(positions, cutoff, cell, pbc, batch_idx, batch_ptr, form), positions, cell)
+
+
+def _of_numpy(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any) -> Neighbors:
+    """The neighbours, in arrays of NumPy."""
     r = given.reals("positions", positions, ("N", 3))
     arrays = [("cell", cell), ("pbc", pbc), ("batch_idx", batch_idx), ("batch_ptr", batch_ptr)]
-    h, axes, idx, ptr = (given.value(name, x) if isinstance(x, jax.Array) else x for name, x in arrays)
+    others = (given.value(name, x) if isinstance(x, jax.Array) else x for name, x in arrays)
     if given.is_remote(r):
         if form == "clusters":
             check.refuse("form", "'rows' on a device", "'clusters'")
         form = "rows"
-    found = Numpy.find_neighbors(given.value("positions", r), given.static("cutoff", cutoff), h, axes, idx, ptr, form)
+    return Numpy.find_neighbors(given.value("positions", r), given.static("cutoff", cutoff), *others, form)
+
+
+def _of_jax(found: Neighbors, positions: Any, cell: Any) -> Neighbors:
+    """Neighbours in arrays of JAX, beside the positions."""
+    arrays = dict(zip(Neighbors.ARRAYS, given.beside(positions, (found.index, found.columns, found.images))))
     at = None if cell is None else given.hidden(jnp.asarray(cell)).reshape(-1, 3, 3)
-    arrays = given.beside(r, (found.index, found.columns, found.images))
-    axes = None if found.pbc is None else jnp.asarray(found.pbc)
-    return Neighbors(*arrays, at, axes, None, found.form, found.atoms, found.cutoff)
+    return replace(found, **arrays, cell=at, pbc=None if found.pbc is None else jnp.asarray(found.pbc))
 
 
 def coo(neighbors: Neighbors) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -321,8 +329,8 @@ class NeighborList(_NeighborList):
 
     def _with_room(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any, like: Neighbors | None) -> Neighbors:
         """The neighbours in arrays of the shapes of other ones, or with room to spare."""
-        found = find_neighbors(positions, self.cutoff + self.skin, cell, pbc, batch_idx, None, self.form)
-        arrays = [np.asarray(x) for x in (found.index, found.columns, found.images)]
+        found = _of_numpy(positions, self.cutoff + self.skin, cell, pbc, batch_idx, None, self.form)
+        arrays = [found.index, found.columns, found.images]
         if arrays[2].ndim == 1:
             # The search under `jit` gives three integers.
             arrays[2] = _native.neighbor_rows(*arrays, found.atoms)[2]
@@ -334,5 +342,5 @@ class NeighborList(_NeighborList):
             if all(len(x) <= n for x, n in zip(arrays, known)):
                 rooms = known
         padded = [np.pad(x, [(0, n - len(x)), *[(0, 0)] * (x.ndim - 1)]) for x, n in zip(arrays, rooms)]
-        of = dict(zip(Neighbors.ARRAYS, given.beside(positions, padded)))
-        return replace(found, **of, positions=given.hidden(jnp.asarray(positions)), cutoff=float(self.cutoff))
+        found = _of_jax(replace(found, **dict(zip(Neighbors.ARRAYS, padded))), positions, cell)
+        return replace(found, positions=given.hidden(jnp.asarray(positions)), cutoff=float(self.cutoff))

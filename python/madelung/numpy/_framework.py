@@ -36,6 +36,16 @@ class Numpy(Immediate):
     system, outputs = staticmethod(check.charged), staticmethod(check.outputs)
 
     @staticmethod
+    def no_cell(positions: Any) -> Any:
+        """See `Framework`."""
+        return np.eye(3, dtype=check.reals("positions", positions, ("N", 3)).dtype)
+
+    @staticmethod
+    def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
+        """See `Framework`."""
+        return check.reals(name, np.asarray(x, system.positions.dtype), shape)
+
+    @staticmethod
     def per_system(name: str, x: Any, system: check.Charges) -> Any:
         """See `Framework`."""
         # A number that float32 does not hold is refused by the op.
@@ -59,21 +69,17 @@ class Numpy(Immediate):
         return np.zeros(rows, np.int32)
 
     @staticmethod
-    def listed(system: check.Charges, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
+    def listed(
+        system: check.Charges, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
+    ) -> tuple[Any, ...] | None:
         """See `Framework`."""
         atoms, (given, *plain) = len(system.positions), lists
         if given is not None:
-            if _neighbors.differs(getattr(given, "cell", None), system.cell.reshape(-1, 3, 3)):
+            if not own and _neighbors.differs(getattr(given, "cell", None), system.cell.reshape(-1, 3, 3)):
                 _neighbors.refuse_cell()
             return _neighbors.checked(given, atoms, cutoff, plain)
         found = check.neighbors(atoms, *plain)
         return None if found is None else (*_native.full_list(found, atoms), FULL + CHECKED)
-
-    @staticmethod
-    def searched(system: check.Charges, cutoff: float) -> tuple[Any, ...]:
-        """See `Framework`."""
-        h = check.lattice(system.cell)
-        return *_native.find_neighbors(system.positions, cutoff, h, None, system.groups, None), FULL + CHECKED
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
@@ -87,7 +93,7 @@ class Numpy(Immediate):
         r, idx, systems = system.positions, system.groups.batch_idx, system.systems
         h = np.ascontiguousarray(np.broadcast_to(system.cell, (systems, 3, 3)))
         batch = (np.empty(0, r.dtype), np.zeros(len(r), np.int32) if idx is None else idx, wanted.prefactor)
-        flat = (r, system.charges, h, *reals, *batch, *rest)
+        flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         try:
             results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, (), *bits))
         except ValueError as error:

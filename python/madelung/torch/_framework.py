@@ -112,6 +112,16 @@ class _Mode:
         return cls.constants(tuple(values), positions)
 
     @staticmethod
+    def no_cell(positions: Any) -> torch.Tensor:
+        """See `Framework`."""
+        return torch.eye(3, dtype=positions.dtype, device=positions.device)
+
+    @staticmethod
+    def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> torch.Tensor:
+        """See `Framework`; the op checks it."""
+        return x if isinstance(x, torch.Tensor) else system.positions.new_tensor(x)
+
+    @staticmethod
     def distance(name: str, x: Any) -> float | None:
         """See `Framework`."""
         return x if x is None or type(x) is float else check.positive(name, x)
@@ -127,11 +137,13 @@ class _Mode:
         return cls.one_system_of(system.positions, rows)
 
     @classmethod
-    def listed(cls, system: System, lists: tuple[Any, ...], cutoff: float | None) -> tuple[Any, ...] | None:
+    def listed(
+        cls, system: System, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
+    ) -> tuple[Any, ...] | None:
         """See `Framework`."""
         neighbors, pairs, ptr, shifts, matrix, matrix_shifts, fill_value, half_fill = lists
         if neighbors is not None:
-            return cls.found_before(neighbors, system, cutoff, lists[1:])
+            return cls.found(neighbors, system, cutoff, lists[1:], own)
         whole = pairs is not None and ptr is not None and shifts is not None
         if whole and matrix is matrix_shifts is fill_value is None and half_fill is False:
             return cls.coo(pairs, ptr, shifts, system.positions)
@@ -139,20 +151,15 @@ class _Mode:
         return None if full is None else (*full, FULL)
 
     @classmethod
-    def found_before(cls, neighbors: Any, system: System, cutoff: float | None, others: Any) -> tuple[Any, ...]:
-        """The inputs of an op that make up neighbours of another call. Those of another cell are marked as stale."""
+    def found(cls, neighbors: Any, system: System, cutoff: float | None, others: Any, own: bool) -> tuple[Any, ...]:
+        """The inputs of an op that make up neighbours. Those of another cell are marked as stale."""
         atoms = system.positions.shape[0] if cls.reads_sizes else getattr(neighbors, "atoms", None)
         index, columns, images, kind = _found.checked(neighbors, atoms, cutoff, others)
-        stale = _found.differs(neighbors.cell, system.lattice.detach())
+        stale = not own and _found.differs(neighbors.cell, system.lattice.detach())
         if stale is not False:
             index = torch.cat([torch.where(stale, _found.STALE, index[:1]), index[1:]])
         # Others may have written to the arrays of a device, where the host does not look at them.
-        return index, columns, images, kind if columns.is_cpu else FULL
-
-    @classmethod
-    def searched(cls, system: System, cutoff: float) -> tuple[Any, ...]:
-        """See `Framework`."""
-        return cls.full_list(system.positions, system.charges, system.cell, system.batch_idx, cutoff)
+        return index, columns, images, kind if own or columns.is_cpu else FULL
 
     @classmethod
     def energies(cls, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
@@ -169,7 +176,8 @@ class _Mode:
         hybrid = _flag("hybrid_forces", hybrid)
         unit = prefactor if type(prefactor) is float else check.number("prefactor", prefactor)
         positions, charges, lattice, atoms, _, single, _, _ = system
-        flat = (positions, charges, lattice, *reals, cls.no_strain(positions), atoms, unit, *rest)
+        inputs = check.inputs(positions, charges, lattice)
+        flat = (*inputs, *reals, cls.no_strain(positions), atoms, unit, *rest)
         if not (want or hybrid):
             return cls.plain(e, flat)
         results = cls.with_gradients(e, flat, want, hybrid)
@@ -228,7 +236,7 @@ _PLAIN = {name: of_atoms.value for name, (of_atoms, _) in ENERGIES.items()}
 class Eager(_Mode):
     """The mode of calls outside of graphs, on the CPU. Constants are made once."""
 
-    converted, full_list = staticmethod(given.converted), staticmethod(given.searched)
+    converted = staticmethod(given.converted)
     waves, systems = staticmethod(given.waves), staticmethod(given.systems_of)
     neighbor_list = staticmethod(_neighbors.neighbor_list)
     find_neighbors = staticmethod(_neighbors.find_neighbors)
@@ -256,16 +264,16 @@ class Eager(_Mode):
         """See `Framework`."""
         prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
         if forces is charge_gradients is virial is hybrid is False and reduction == "atom" and type(prefactor) is float:
-            positions, charges, lattice, atoms = system[:4]
-            return _PLAIN[op](positions, charges, lattice, *reals, _NO_STRAIN, atoms, prefactor, *rest)
+            inputs, atoms = check.inputs(*system[:3]), system.atoms
+            return _PLAIN[op](*inputs, *reals, _NO_STRAIN, atoms, prefactor, *rest)
         return _any_energies(Eager, op, system, reals, rest, outputs)
 
     @classmethod
-    def found_before(cls, neighbors: Any, system: System, cutoff: float | None, others: Any) -> tuple[Any, ...]:
-        """See `_Mode.found_before`; those of another cell are refused."""
+    def found(cls, neighbors: Any, system: System, cutoff: float | None, others: Any, own: bool) -> tuple[Any, ...]:
+        """See `_Mode.found`; those of another cell are refused."""
         reference, lattice = getattr(neighbors, "cell", None), system.lattice
-        if type(lattice) not in given.PLAIN or _transforms_active():
-            return super().found_before(neighbors, system, cutoff, others)
+        if own or type(lattice) not in given.PLAIN or _transforms_active():
+            return super().found(neighbors, system, cutoff, others, own)
         inputs = _found.checked(neighbors, system.positions.shape[0], cutoff, others)
         same = reference is None or (reference.dtype == lattice.dtype and torch.equal(reference, lattice))
         if not same and _found.differs(reference, lattice.detach()):
@@ -398,13 +406,6 @@ class Device(_Made):
         return neighbor_ptr, _search.columns_of(neighbor_list), neighbor_shifts, FULL
 
     @staticmethod
-    def full_list(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any) -> tuple[Any, ...]:
-        """See `Eager.full_list`; the number of pairs is read."""
-        given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
-        found = _search.search(positions, check.positive("cutoff", cutoff), cell, None, batch_idx, None, False, None)
-        return found.ptr, _search.columns_of(found.pairs), found.shifts, FULL
-
-    @staticmethod
     def converted(
         positions: Any,
         neighbor_list: Any,
@@ -525,9 +526,9 @@ class Graph(_Made):
 
     @staticmethod
     @not_compiled
-    def full_list(positions: Any, *others: Any) -> tuple[torch.Tensor, ...]:
-        """See `Eager.full_list`."""
-        return mode_of(positions).full_list(positions, *others)
+    def find_neighbors(positions: Any, *others: Any) -> Any:
+        """See `Framework`."""
+        return mode_of(positions).find_neighbors(positions, *others)
 
     @staticmethod
     @not_compiled

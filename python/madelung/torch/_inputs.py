@@ -18,7 +18,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung.numpy._framework import Numpy
 from madelung.torch._autograd import _transforms_active
 
 _is_compiling = torch.compiler.is_compiling
@@ -203,13 +202,6 @@ def converted(
         half_fill,
     )
     return None if found is None else tuple(map(torch.from_numpy, _native.full_list(found, atoms)))
-
-
-def searched(positions: Any, charges: Any, cell: Any, batch_idx: Any, cutoff: Any) -> tuple[Any, ...]:
-    """The full list of all pairs closer than a cutoff, as inputs of an op."""
-    system = charged(positions, charges, cell, batch_idx)
-    *arrays, kind = Numpy.searched(system, check.positive("cutoff", cutoff))
-    return (*map(torch.from_numpy, arrays), kind)
 
 
 def cells_of(cell: Any, systems: int) -> Any:

@@ -171,6 +171,7 @@ def find_neighbors(
     """All pairs closer than a cutoff, in rows."""
     if form == "clusters":
         check.refuse("form", "'rows' on a device", "'clusters'")
+    given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
     found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
     at = None if cell is None else cell.detach().clone().reshape(-1, 3, 3)
     axes = None if pbc is None else torch.as_tensor(pbc).reshape(-1, 3)
