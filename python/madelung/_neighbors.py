@@ -13,6 +13,9 @@ from madelung._schema import CHECKED, FULL
 
 # First integer of a list that is no longer one of its atoms: the core's `STALE`.
 STALE = -2
+# Periodic axes, by value: None if all of a cell are.
+Axes = tuple[tuple[bool, ...], ...] | None
+
 # Largest difference of a cell from that of its list, relative to its longest component: what float32 rounds off.
 _SAME = 1e-5
 
@@ -36,8 +39,6 @@ class Neighbors:
     """Rows: the image of each pair, (P, 3) or packed (P,); clusters: runs (R, 3)."""
     cell: Any
     """The cell that the list was made in, (1, 3, 3) or (B, 3, 3); None without one."""
-    pbc: Any
-    """The periodic axes, (1, 3) or (B, 3) of bool; None: all axes of the cell."""
     positions: Any
     """The positions (N, 3) from which `NeighborList` measures how far atoms have moved; else None."""
     form: str
@@ -46,8 +47,10 @@ class Neighbors:
     """Number of atoms N."""
     cutoff: float
     """The cutoff up to which no pair is missing."""
+    pbc: Axes
+    """The periodic axes of all systems or of each; None: all axes of the cell."""
 
-    ARRAYS: ClassVar = ("index", "columns", "images", "cell", "pbc", "positions")
+    ARRAYS: ClassVar = ("index", "columns", "images", "cell", "positions")
 
     @property
     def num_pairs(self) -> Any:
@@ -101,13 +104,13 @@ class Neighbors:
         return Neighbors, tuple(getattr(self, field.name) for field in fields(self))
 
 
-def flatten(neighbors: Neighbors) -> tuple[list[Any], tuple[str, int, float]]:
+def flatten(neighbors: Neighbors) -> tuple[list[Any], tuple[str, int, float, Axes]]:
     """The arrays of a list, and what else belongs to its type."""
-    others = (neighbors.form, neighbors.atoms, neighbors.cutoff)
+    others = (neighbors.form, neighbors.atoms, neighbors.cutoff, neighbors.pbc)
     return [getattr(neighbors, name) for name in Neighbors.ARRAYS], others
 
 
-def unflatten(arrays: Any, others: tuple[str, int, float]) -> Neighbors:
+def unflatten(arrays: Any, others: tuple[str, int, float, Axes]) -> Neighbors:
     """The list of arrays and the rest."""
     return Neighbors(*arrays, *others)
 
@@ -146,6 +149,26 @@ def checked(neighbors: Any, atoms: int, cutoff: float | None, others: tuple[Any,
         check.refuse("neighbors", f"a list for a cutoff of {cutoff:g} or more", f"one for {neighbors.cutoff:g}")
     # The search made it full. On a device that is checked, as others may have written to its arrays.
     return neighbors.index, neighbors.columns, neighbors.images, FULL + CHECKED
+
+
+def axes_of(pbc: Any, cell: Any) -> Axes:
+    """Periodic axes by value."""
+    axes = check.periodic(_array(pbc) if hasattr(pbc, "shape") else pbc)
+    return None if axes is None or (cell is not None and axes.all()) else tuple(map(tuple, axes.tolist()))
+
+
+def check_axes(neighbors: Any, cell: Any, pbc: Any) -> None:
+    """Refuses a list that was made with other periodic axes."""
+    if not isinstance(neighbors, Neighbors):
+        return
+    if (neighbors.cell is None) != (cell is None):
+        with_cell, without = "a list that was made with a cell", "one without"
+        check.refuse(
+            "neighbors", *((with_cell, without) if cell is not None else ("a list without a cell", "one with"))
+        )
+    if neighbors.pbc != axes_of(pbc, cell):
+        expected = f"a list for the periodic axes {pbc if pbc is not None else 'of the cell'}"
+        check.refuse("neighbors", expected, f"one for {neighbors.pbc}")
 
 
 def refuse_cell() -> None:
@@ -211,19 +234,13 @@ class NeighborList:
         reference = neighbors.positions
         if reference is None or tuple(reference.shape) != tuple(positions.shape) or self.skin == 0.0:
             return False
-        if (cell is None) != (neighbors.cell is None) or not _same_axes(neighbors.pbc, pbc):
+        if (cell is None) != (neighbors.cell is None) or neighbors.pbc != axes_of(pbc, cell):
             return False
         if cell is not None and bool((cell.reshape(-1, 3, 3) != neighbors.cell).any()):
             return False
         # Two atoms that come towards each other, half a skin each.
         squares = ((_plain(positions) - reference) ** 2).sum(-1)
         return bool((4.0 * squares <= self.skin**2).all())
-
-
-def _same_axes(known: Any, pbc: Any) -> bool:
-    if known is None or pbc is None:
-        return known is None and pbc is None
-    return np.array_equal(_array(known), check.periodic(_array(pbc) if hasattr(pbc, "shape") else pbc))
 
 
 def _plain(x: Any) -> Any:

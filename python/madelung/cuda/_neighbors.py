@@ -9,7 +9,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung._neighbors import Neighbors
+from madelung._neighbors import Neighbors, axes_of
 from madelung._schema import CHECKED, FULL, HALF
 from madelung.cuda._arrays import Array, part
 from madelung.cuda._ops import OPS
@@ -89,7 +89,7 @@ def find_neighbors(
     (r, lattice, _, _, axes), frame = _frame(on, positions, cell, pbc, batch_idx, batch_ptr)
     pairs, ptr, shifts = frame.searched(cutoff, False, None, on.stream)
     columns = part(pairs, pairs.shape[1], (pairs.shape[1],))
-    return Neighbors(ptr, columns, shifts, lattice, axes, None, "rows", len(r), float(cutoff))
+    return Neighbors(ptr, columns, shifts, lattice, None, "rows", len(r), float(cutoff), axes_of(axes, lattice))
 
 
 def _value(x: Any) -> Any:

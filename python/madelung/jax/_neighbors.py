@@ -17,7 +17,7 @@ from jax.interpreters import batching, mlir
 from madelung import _arguments as check
 from madelung import _native
 from madelung._neighbors import NeighborList as _NeighborList
-from madelung._neighbors import Neighbors, flatten, unflatten
+from madelung._neighbors import Neighbors, axes_of, check_axes, flatten, unflatten
 from madelung._schema import FULL, HALF
 from madelung.jax import _compat, _ops
 from madelung.jax import _inputs as given
@@ -245,7 +245,7 @@ def _of_jax(found: Neighbors, positions: Any, cell: Any) -> Neighbors:
     """Neighbours in arrays of JAX, beside the positions."""
     arrays = dict(zip(Neighbors.ARRAYS, given.beside(positions, (found.index, found.columns, found.images))))
     at = None if cell is None else given.hidden(jnp.asarray(cell)).reshape(-1, 3, 3)
-    return replace(found, **arrays, cell=at, pbc=None if found.pbc is None else jnp.asarray(found.pbc))
+    return replace(found, **arrays, cell=at)
 
 
 def coo(neighbors: Neighbors) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -302,14 +302,15 @@ class NeighborList(_NeighborList):
         stale = ~(4.0 * moved <= self.skin**2)
         if h is not None:
             stale = stale | jnp.any(h != neighbors.cell)
-        if not given.is_traced(stale, neighbors.index, pbc, batch_idx):
-            if not (stale or neighbors.did_overflow):
+        if not given.is_traced(stale, neighbors.index, batch_idx):
+            if not (stale or neighbors.did_overflow or neighbors.pbc != axes_of(pbc, cell)):
                 return neighbors
             return self._with_room(r, cell, pbc, batch_idx, None if neighbors.did_overflow else neighbors)
         # A list that had too little room has made results NaN, and positions may follow them: no search.
         again = stale & ~neighbors.did_overflow
         idx, systems = _systems(len(r), h, batch_idx, None)
-        axes = neighbors.pbc if pbc is None else pbc
+        check_axes(neighbors, cell, pbc)
+        axes = None if neighbors.pbc is None else np.array(neighbors.pbc)
 
         def search() -> Neighbors:
             # Under `vmap` every branch is taken by all, and positions that led to no search may not be finite.

@@ -118,7 +118,8 @@ class Numpy(Immediate):
         r, reach, h, _, _ = atoms
         found = _native.find_neighbors(*atoms, form)
         at = None if h is None else h.copy()
-        return Neighbors(*found, at, check.periodic(pbc), None, _neighbors.form_of(found[1]), len(r), float(reach))
+        axes = _neighbors.axes_of(pbc, cell)
+        return Neighbors(*found, at, None, _neighbors.form_of(found[1]), len(r), float(reach), axes)
 
     @staticmethod
     def values(*charges: Any) -> check.Charges:

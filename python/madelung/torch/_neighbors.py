@@ -43,8 +43,7 @@ def find_neighbors(
     found = Numpy.find_neighbors(r, cutoff, h, axes, idx, ptr, form)
     arrays = (torch.from_numpy(x) for x in (found.index, found.columns, found.images))
     at = None if cell is None else cell.detach().clone().reshape(-1, 3, 3)
-    periodic = None if found.pbc is None else torch.from_numpy(found.pbc.copy())
-    return Neighbors(*arrays, at, periodic, None, found.form, found.atoms, found.cutoff)
+    return Neighbors(*arrays, at, None, found.form, found.atoms, found.cutoff, found.pbc)
 
 
 def _views(positions: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:

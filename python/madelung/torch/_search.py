@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from madelung import _arguments as check
-from madelung._neighbors import Neighbors
+from madelung._neighbors import Neighbors, axes_of
 from madelung._schema import CHECKED, FULL, HALF
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
@@ -174,9 +174,8 @@ def find_neighbors(
     given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
     found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
     at = None if cell is None else cell.detach().clone().reshape(-1, 3, 3)
-    axes = None if pbc is None else torch.as_tensor(pbc).reshape(-1, 3)
-    arrays = (found.ptr, columns_of(found.pairs), found.shifts, at, axes, None)
-    return Neighbors(*arrays, "rows", len(positions), float(cutoff))
+    arrays = (found.ptr, columns_of(found.pairs), found.shifts, at, None)
+    return Neighbors(*arrays, "rows", len(positions), float(cutoff), axes_of(pbc, cell))
 
 
 def neighbor_list(
