@@ -162,10 +162,9 @@ def check_axes(neighbors: Any, cell: Any, pbc: Any) -> None:
     if not isinstance(neighbors, Neighbors):
         return
     if (neighbors.cell is None) != (cell is None):
-        with_cell, without = "a list that was made with a cell", "one without"
-        check.refuse(
-            "neighbors", *((with_cell, without) if cell is not None else ("a list without a cell", "one with"))
-        )
+        if cell is not None:
+            check.refuse("neighbors", "a list that was made with a cell", "one without")
+        check.refuse("neighbors", "a list that was made without a cell", "one with")
     if neighbors.pbc != axes_of(pbc, cell):
         expected = f"a list for the periodic axes {pbc if pbc is not None else 'of the cell'}"
         check.refuse("neighbors", expected, f"one for {neighbors.pbc}")

@@ -23,7 +23,6 @@ pub(crate) fn described_ops() -> PyResult<String> {
 /// Evaluates a member of an op on NumPy arrays. Bit `n` of `want` requests the gradient by the n-th differentiable
 /// argument, bit `n` of `negate` negates result `n`. Results that are not requested are None.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the arguments of a call")]
 pub(crate) fn host_call<'py>(
     py: Python<'py>,
     target: &str,

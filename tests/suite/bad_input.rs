@@ -151,7 +151,7 @@ fn smallest_systems() {
 fn lists() {
     let arrays = Arrays::new(&[&salt()], DType::F64);
     let context = madelung::cpu::context();
-    let full = arrays.system().neighbor_list(5.0, &Serial).expect("a list");
+    let full = arrays.system().neighbor_list(5.0, &Serial).expect("a list").rows(&Serial).into_owned();
     let with = |pairs: &PairList<'_>| {
         ewald_real_space(&context, &arrays.system(), &[0.5], pairs, 5.0, &Options::forces())
     };
@@ -177,7 +177,7 @@ fn lists() {
     names(PairList::from_csr(ptr, others, shifts[1..].to_vec(), 8, Kind::Directed), "neighbor");
     // Of another number of atoms, or across systems.
     let other = Arrays::new(&[&random_system(1, 5, triclinic_cell(200.0), 0.0, 1.0)], DType::F64);
-    let foreign = other.system().neighbor_list(5.0, &Serial).expect("a list");
+    let foreign = other.system().neighbor_list(5.0, &Serial).expect("a list").rows(&Serial).into_owned();
     names(with(&foreign), "pairs");
     let two = Arrays::new(&[&salt(), &salt()], DType::F64);
     let joined =

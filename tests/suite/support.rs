@@ -3,6 +3,7 @@
 use crate::common::systems::{SplitMix64, System};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
+use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::op::{Arg, Cotangent, Op, Request};
@@ -81,8 +82,8 @@ impl Call {
     pub(crate) fn new(op: &Arc<Op>, systems: &[&System]) -> Self {
         let given = Arrays::new(systems, DType::F64);
         // The list reaches further than the cutoff, so that no pair is missing when atoms move a little.
-        let pairs =
-            given.system().neighbor_list(CUTOFF + 0.5, &madelung::backend::pool::Serial).expect("a list");
+        let found = given.system().neighbor_list(CUTOFF + 0.5, &Serial).expect("a list");
+        let pairs = found.rows(&Serial).into_owned();
         let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
         let (miller, ptr) = miller_indices_batch(&cells, &[2.0 * ALPHA * 6.2]).expect("wave vectors");
         let miller = Array::from(miller.as_slice());

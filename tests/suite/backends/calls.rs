@@ -67,7 +67,12 @@ pub(crate) fn uneven_rows(dtype: DType) -> Input {
 
 /// It reaches beyond the cutoff, so that the kernels' own test of the distance decides.
 fn full_list(systems: &[System], dtype: DType) -> PairList<'static> {
-    Arrays::new(systems, dtype).system().neighbor_list(CUTOFF + 0.4, &Serial).expect("a list")
+    Arrays::new(systems, dtype)
+        .system()
+        .neighbor_list(CUTOFF + 0.4, &Serial)
+        .expect("a list")
+        .rows(&Serial)
+        .into_owned()
 }
 
 /// The same pairs as each kind of list; the directed one lacks some of them in one direction, some in both.

@@ -172,7 +172,8 @@ impl<'a> Neighbors<'a> {
         if let [_, 2] = columns.shape() {
             shape::<1>(index, "neighbors", "(F,)")?;
             let (entries, runs) = (rows_of(columns, "neighbors")?, rows_of(images, "neighbors")?);
-            return Clusters::new(index.to_i32("neighbors")?, runs, entries).map(Self::Clusters);
+            return Clusters::new(index.to_i32("neighbors")?, runs, entries)
+                .map(|list| Self::Clusters(list.into()));
         }
         if images.shape().len() == 1 {
             shape::<1>(index, "neighbor_ptr", "(N + 1,)")?;

@@ -235,7 +235,7 @@ impl Given {
 
     fn ordered(mut self) -> Self {
         let clusters = Clusters::from_list(&self.rows(), &self.order(), false, &Serial).unwrap();
-        self.list = Neighbors::Clusters(clusters);
+        self.list = Neighbors::Clusters(clusters.into());
         self
     }
 
@@ -426,7 +426,7 @@ fn an_order_of_other_positions_is_as_right() {
     let mut given = Given::new(&[system(200, 1)], DType::F64, Kind::Full);
     let other = Given::new(&[system(200, 2)], DType::F64, Kind::Full);
     let clusters = Clusters::from_list(&given.rows(), &other.order(), true, &Serial).unwrap();
-    given.list = Neighbors::Clusters(clusters);
+    given.list = Neighbors::Clusters(clusters.into());
     agree(&given);
 }
 

@@ -157,7 +157,7 @@ pub(super) fn clusters(
         })
         .collect();
     // A slot that only fills a cluster up is nowhere.
-    let is_filling = |n: usize| n % WIDTH > 0 && slots[n - 1] == slots[n];
+    let is_filling = |n: usize| !n.is_multiple_of(WIDTH) && slots[n - 1] == slots[n];
     let at = |n: usize| if is_filling(n) { [f64::INFINITY; 3] } else { points[slots[n] as usize] };
     let places: Vec<[f64; 3]> = (0..slots.len()).map(at).collect();
     let mut of = Vec::with_capacity(extents.len());
@@ -238,9 +238,9 @@ impl Find<'_> {
                             std::array::from_fn(|k| ((r[k] + origin[k]) * scale) as f32)
                         }));
                         let theirs = tree.cluster(j);
-                        for k in 0..3 {
-                            extent = extent.max((theirs.high[k] + origin[k]).abs());
-                            extent = extent.max((theirs.low[k] + origin[k]).abs());
+                        for (k, origin) in origin.iter().enumerate() {
+                            extent = extent.max((theirs.high[k] + origin).abs());
+                            extent = extent.max((theirs.low[k] + origin).abs());
                         }
                     });
                 }

@@ -280,7 +280,7 @@ impl NeighborSearch {
             };
             if let Some(in_clusters) = worth {
                 let found = clusters::clusters(search, systems, &in_clusters, batch, pool)?;
-                return Ok(Neighbors::Clusters(found));
+                return Ok(Neighbors::Clusters(found.into()));
             }
             let Memory { grids, found, workers } = memory;
             let tasks = find(search, systems, options, pool, grids, found, workers)?;

@@ -539,7 +539,7 @@ impl Structure for Clusters<'_> {
 
     fn check<'s>(&'s self, batches: &[[&'s dyn Structure; 2]]) -> Result<Vec<Check<'s>>> {
         let of = |batch: &&'s dyn Structure| batch.as_batch().map(Batch::ptr);
-        match batches.iter().flatten().filter_map(|batch| of(batch)).find(|ptr| *ptr != self.ptr()) {
+        match batches.iter().flatten().filter_map(of).find(|ptr| *ptr != self.ptr()) {
             None => Ok(vec![]),
             Some(ptr) => {
                 let sizes = |ptr: &[i32]| {

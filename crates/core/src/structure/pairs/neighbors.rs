@@ -15,14 +15,14 @@ pub enum Neighbors<'a> {
     /// Rows.
     Rows(PairList<'a>),
     /// Clusters.
-    Clusters(Clusters<'a>),
+    Clusters(Box<Clusters<'a>>),
 }
 
 impl Neighbors<'_> {
     fn form(&self) -> &dyn Structure {
         match self {
             Self::Rows(list) => list,
-            Self::Clusters(list) => list,
+            Self::Clusters(list) => &**list,
         }
     }
 
