@@ -4,13 +4,16 @@
 //! list, and the whole Ewald sum with its list.
 #![expect(unsafe_code, reason = "the system's count of page faults")]
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use madelung::array::{Array, DType};
 use madelung::backend::pool::{Pool, Serial, Threads};
 use madelung::backend::{Context, PairLoops};
 use madelung::batch::Batch;
 use madelung::cpu::{Cpu, Isa};
+use madelung::electrostatics::registry;
 use madelung::neighbors::Options as SearchOptions;
+use madelung::op::{Arg, Cotangent, Request, Structure};
 use madelung::{EwaldSettings, Options, System, ewald_real_space, ewald_summation, neighbor_list};
 
 const LOOPS: [PairLoops; 2] = [PairLoops::Rows, PairLoops::Clusters];
@@ -67,6 +70,7 @@ fn real_space(c: &mut Criterion) {
                 });
             }
         }
+        training(&mut group, [&positions, &charges, &cell], system.batch(), &pairs);
         for pair_loops in LOOPS {
             let context = Context { pool: &threads, pair_loops, ..madelung::cpu::context() };
             group.bench_function(format!("two threads/energies, forces/{pair_loops:?}"), |b| {
@@ -87,6 +91,59 @@ fn real_space(c: &mut Criterion) {
             group.bench_function(format!("list/{name}"), |b| {
                 b.iter(|| system.neighbor_list(10.0, pool).expect("a list"));
             });
+        }
+    }
+}
+
+/// Gradients with a weight for each atom, and Hessian-vector products along positions, which losses of energies and forces
+/// are trained by: of positions and charges, and of the strain besides.
+fn training(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    [positions, charges, cell]: [&Array; 3],
+    atoms: &Batch<'_>,
+    pairs: &dyn Structure,
+) {
+    let op = registry().get("ewald_real_space").expect("an op");
+    let (dtype, n) = (charges.dtype(), charges.shape()[0]);
+    let cell = Array::from_f64(dtype, &[1, 3, 3], &cell.to_f64().expect("numbers")).expect("shapes fit");
+    let weights = Array::from_f64(dtype, &[n], &vec![0.7; n]).expect("shapes fit");
+    let alpha = Array::from_f64(dtype, &[1], &[0.3]).expect("shapes fit");
+    let args: Vec<Arg<'_>> = op
+        .args
+        .iter()
+        .map(|a| match a.name.as_str() {
+            "positions" => Arg::Array(positions.view()),
+            "charges" => Arg::Array(charges.view()),
+            "cell" => Arg::Array(cell.view()),
+            "alpha" => Arg::Array(alpha.view()),
+            "strain" => Arg::Zero,
+            "atoms" => Arg::Structure(atoms),
+            "pairs" => Arg::Structure(pairs),
+            "cutoff" => Arg::Real(10.0),
+            _ => Arg::Real(1.0),
+        })
+        .collect();
+    let mut along = vec![None; args.len()];
+    along[op.arg("positions").expect("an argument")] = Some(positions.view());
+    for pair_loops in LOOPS {
+        let context = Context { pool: &Serial, pair_loops, ..madelung::cpu::context() };
+        for (member, directions) in
+            [("weighted gradient", &[][..]), ("Hessian-vector product", &[&along[..]])]
+        {
+            for by in [&["positions"][..], &["positions", "charges"], &["positions", "charges", "strain"]] {
+                let gradients: Vec<usize> =
+                    by.iter().map(|name| op.arg(name).expect("an argument")).collect();
+                let cotangents = [Some(Cotangent::Array(weights.view()))];
+                let request = Request {
+                    directions,
+                    cotangents: &cotangents,
+                    gradients: &gradients,
+                    ..Request::default()
+                };
+                group.bench_function(format!("{member} by {}/{pair_loops:?}", by.join(", ")), |b| {
+                    b.iter(|| op.evaluate(&context, &args, &request).expect("gradients"));
+                });
+            }
         }
     }
 }

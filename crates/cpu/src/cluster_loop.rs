@@ -12,7 +12,7 @@ use madelung_core::backend::PairLoops;
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::lanes::{Elem, Isa};
-use madelung_core::runtime::{ClusterForm, ClusterPiece, RunClusters};
+use madelung_core::runtime::{ClusterForm, ClusterPiece, Packed, RunClusters};
 use madelung_core::runtime::{ParamKind, Role};
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::pairs::order::{SpatialOrder, wrapped};
@@ -44,9 +44,16 @@ fn zeros(n: usize, size: usize) -> Buffer<Line> {
     Buffer::zeros(lines(n, size))
 }
 
+/// The cluster form of a launch that gives all that is wanted of it.
+fn form<'l>(launch: &Launch<'l>) -> Option<&'l ClusterForm> {
+    let is_wanted = |(p, r): &(usize, Role)| matches!(launch.array(*p, *r), Some(Bound::Output { .. }));
+    let form = launch.part.clusters.as_ref().filter(|_| launch.part.scattered.is_empty())?;
+    (!form.without.iter().any(is_wanted)).then_some(form)
+}
+
 /// The systems of a list in clusters whose pairs a launch takes so; none where its part takes rows.
 pub(crate) fn systems(loops: PairLoops, launch: &Launch<'_>) -> Option<Vec<bool>> {
-    let form = launch.part.clusters.as_ref().filter(|_| launch.part.scattered.is_empty())?;
+    let form = form(launch)?;
     let list = launch.structure(form.list)?.as_clusters()?;
     let systems: Vec<bool> = match loops {
         PairLoops::Rows => return None,
@@ -66,7 +73,7 @@ pub(crate) fn sums(
     shared: &Shared,
     isa: Isa,
 ) -> Option<Sums> {
-    let form = launch.part.clusters.as_ref()?;
+    let form = form(launch)?;
     let structure = launch.structure(form.list)?;
     let made;
     let (list, systems) = match (structure.as_clusters(), systems) {
@@ -102,12 +109,12 @@ fn order(launch: &Launch<'_>, form: &ClusterForm) -> Option<SpatialOrder> {
             &one
         }
     };
-    SpatialOrder::new(positions, &cells(launch, form, batch.systems()), batch).ok()
+    SpatialOrder::new(positions, &cells(launch, form, Role::VALUE, batch.systems()), batch).ok()
 }
 
-/// The cell of each system; none where images play no part.
-fn cells(launch: &Launch<'_>, form: &ClusterForm, systems: usize) -> Vec<[[f64; 3]; 3]> {
-    let Some(Bound::Input(view)) = form.cell.and_then(|cell| launch.array(cell, Role::VALUE)) else {
+/// The cell of each system, or its tangent; none where images play no part.
+fn cells(launch: &Launch<'_>, form: &ClusterForm, role: Role, systems: usize) -> Vec<[[f64; 3]; 3]> {
+    let Some(Bound::Input(view)) = form.cell.and_then(|cell| launch.array(cell, role)) else {
         return vec![];
     };
     let element = |n: usize| view.at(n).unwrap_or(f64::NAN);
@@ -140,7 +147,11 @@ impl Work<'_> {
     fn pack<E: Elem>(&self) -> Buffer<Line> {
         let (list, form, width) = (self.list, self.form, self.list.width);
         let columns = form.packed.len();
-        let cells = cells(self.launch, form, list.given.ptr().len() - 1);
+        // Positions are wrapped by the cell, and their tangents by the cell's.
+        let systems = list.given.ptr().len() - 1;
+        let cells_of = |role| cells(self.launch, form, role, systems);
+        let of_positions = |c: &Packed| (c.param == form.positions).then(|| cells_of(c.role));
+        let cells: Vec<_> = form.packed.iter().map(|c| of_positions(c).unwrap_or_default()).collect();
         let clusters = list.systems.len();
         let block = columns * width;
         let (mut packed, _) = Buffer::<Line>::room(lines(clusters * block, size_of::<E>()));
@@ -153,10 +164,9 @@ impl Work<'_> {
             let first = clusters * t / tasks;
             for (n, column) in form.packed.iter().enumerate() {
                 let (data, stride) = self.component(column.param, column.role);
-                let positions = column.param == form.positions && column.role == Role::VALUE;
                 for (c, out) in part.chunks_exact_mut(block).enumerate() {
                     let cluster = first + c;
-                    let cell = cells.get(list.systems[cluster] as usize).filter(|_| positions);
+                    let cell = cells[n].get(list.systems[cluster] as usize);
                     let atoms = &list.given.slots()[cluster * width..(cluster + 1) * width];
                     for (out, atom) in out[n * width..].iter_mut().zip(atoms) {
                         let i = *atom as usize;

@@ -1,11 +1,10 @@
 //! One kernel as Rust items.
 
-use madelung_kernel::cluster::clusters;
+use madelung_kernel::cluster::Clusters;
 use madelung_kernel::forms::{Form, Member, forms};
 use madelung_kernel::imperative;
 use madelung_kernel::ir::{Kernel, Kind};
 use madelung_kernel::lower::Source;
-use madelung_kernel::mirror::Part;
 use madelung_kernel::print::divide::Divided;
 use madelung_kernel::print::layout::{Array, Layout, Slot};
 use madelung_kernel::print::records::Records;
@@ -62,7 +61,9 @@ fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
             // The second order is most of the code, and lane types without SIMD registers take longest to compile.
             let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
             functions += &rust::function(kernel, part, &layout, &name, compact);
-            let clusters = cluster_form(kernel, form, part, &layout, &name, &mut functions);
+            let clusters = form.clusters[n].as_ref();
+            let clusters =
+                clusters.map_or("None".into(), |c| cluster_form(kernel, c, &layout, &name, &mut functions));
             let cuda_name = format!("{}_{name}", kernel.name);
             let divided = Divided::new(&part.body, &layout);
             let records = Records::new(kernel, &part.body, &layout);
@@ -150,21 +151,20 @@ fn descriptor(kernel: &Kernel, forms: &str) -> String {
     )
 }
 
-/// The cluster form, where there is one and it pays: few sums for each pair.
+/// A cluster form, whose functions are added to `functions`.
 fn cluster_form(
     kernel: &Kernel,
-    form: &Form,
-    part: &Part,
+    c: &Clusters,
     layout: &Layout,
     name: &str,
     functions: &mut String,
 ) -> String {
-    let direct = form.member == Member::Value || form.gradients.is_some();
-    let Some(c) = clusters(kernel, part).filter(|_| direct && layout.slots.len() < 64) else {
-        return "None".into();
-    };
-    *functions += &cluster::function(kernel, &c, layout, &format!("{name}_clusters"));
-    *functions += &rust::rows_function(kernel, part, &c, layout, &format!("{name}_rows"));
+    *functions += &cluster::function(kernel, c, layout, &format!("{name}_clusters"));
+    *functions += &rust::rows_function(kernel, c, layout, &format!("{name}_rows"));
+    let without = c.without.iter().fold(String::new(), |mut s, (param, role)| {
+        write!(s, "({param}, rt::Role({})),", role.0).expect("a string");
+        s
+    });
     let packed: String = c.packed.iter().fold(String::new(), |mut s, p| {
         let (param, role, component) = (p.param, p.role.0, p.component);
         write!(s, "rt::Packed {{ param: {param}, role: rt::Role({role}), component: {component} }},")
@@ -172,7 +172,7 @@ fn cluster_form(
         s
     });
     format!(
-        "Some(rt::ClusterForm {{ list: {}, positions: {}, cell: {:?}, packed: &[{packed}], sums: {}, pairs: \
+        "Some(rt::ClusterForm {{ list: {}, positions: {}, cell: {:?}, packed: &[{packed}], without: &[{without}], sums: {}, pairs: \
          rt::cluster_entry_points!({name}_clusters), rows: rt::cluster_entry_points!({name}_rows, rows) }})",
         c.list,
         c.positions,

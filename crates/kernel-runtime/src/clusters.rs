@@ -16,6 +16,8 @@ pub struct ClusterForm {
     pub cell: Option<usize>,
     /// The components of its two atoms that a pair reads, in order.
     pub packed: &'static [Packed],
+    /// Outputs of the part that it does not give: a launch that wants one of them runs row by row.
+    pub without: &'static [(usize, Role)],
     /// Sums per atom.
     pub sums: usize,
     /// The first phase.

@@ -8,17 +8,23 @@
 //!
 //! The form has two phases: the sums of all rows over clusters of columns, and then what follows the loop, row by row.
 
+use crate::factor::{factored, factored_after};
 use crate::ir::{
     Acc, Array, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, accumulators,
     filtered, walk,
 };
 use crate::mirror::Part;
+use crate::rewrite::rewrite;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The first phase of a part in cluster form. The second is the part itself with its sums given.
+/// A part in cluster form.
 #[derive(Clone, Debug)]
 pub struct Clusters {
-    /// A loop over pairs that adds to the sums of the row and of the column.
+    /// The second phase: the part with its sums given.
+    pub part: Part,
+    /// Outputs of the part that the form leaves out.
+    pub without: BTreeSet<(ParamId, Role)>,
+    /// The first phase: a loop over pairs that adds to the sums of the row and of the column.
     pub pair: Part,
     /// The loop over pairs in `pair`.
     pub loop_id: LoopId,
@@ -68,14 +74,89 @@ impl Clusters {
 /// The cluster form of a part for full lists, if it has one: a single loop over the row's pairs that only sums, over
 /// values of the row, the column, their system and the vector between them.
 pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
+    paired(kernel, part, false)
+}
+
+/// The cluster form of a part whose products are not arranged yet, without some of its outputs. What a pair gives by
+/// the weight of its row and by that of its column is added before anything is multiplied by it.
+pub(crate) fn joined_clusters(
+    kernel: &Kernel,
+    part: &Part,
+    leaves_out: &dyn Fn(ParamId, Role) -> bool,
+) -> Option<Clusters> {
+    let mut rest = part.clone();
+    rest.body.retain(&|param, role| !leaves_out(param, role));
+    let (_, _, body) = only_loop(kernel, &rest)?;
+    rest.body = joined_sums(&rest.body, body);
+    let mut found = paired(kernel, &rest, true)?;
+    found.part.body = factored(&rest.body);
+    found.without = part
+        .body
+        .walk()
+        .filter_map(|s| match s {
+            Stmt::Store { param, role, .. } | Stmt::Contribute { param, role, .. } => Some((*param, *role)),
+            _ => None,
+        })
+        .filter(|(param, role)| leaves_out(*param, *role))
+        .collect();
+    Some(found)
+}
+
+/// A body whose loop has each sum once, and one for two that are only added up behind it.
+fn joined_sums(src: &Body, in_loop: &[Stmt]) -> Body {
+    let mut terms: BTreeMap<Acc, Vec<Val>> = BTreeMap::new();
+    for s in in_loop {
+        if let Stmt::Accumulate(m, v) = s {
+            terms.entry(*m).or_default().push(*v);
+        }
+    }
+    let mut first: HashMap<&[Val], Acc> = HashMap::new();
+    let equal: HashMap<Acc, Acc> =
+        terms.iter().map(|(m, terms)| (*m, *first.entry(terms).or_insert(*m))).collect();
+    let mut reads: HashMap<Acc, usize> = HashMap::new();
+    for m in src.ops().filter_map(Op::of_acc) {
+        *reads.entry(equal.get(&m).copied().unwrap_or(m)).or_default() += 1;
+    }
+    let uses = src.uses();
+    let alone = |v: &Val| match src.op(*v) {
+        Op::Read(m) if uses[v] == 1 && reads.get(m) == Some(&1) => Some(*m),
+        _ => None,
+    };
+    // For each sum of two sums the one that takes up the other.
+    let mut into = HashMap::new();
+    let mut b = rewrite(src, &mut |b, v, op, ty| match (src.op(v), op) {
+        (_, Op::Read(m)) => b.copy_op(Op::Read(equal.get(&m).copied().unwrap_or(m)), ty),
+        (Op::Add(x, y), Op::Add(sum, _)) if alone(x).is_some() && alone(y).is_some() => {
+            into.insert(alone(y), alone(x));
+            sum
+        }
+        (_, op) => b.copy_op(op, ty),
+    });
+    let renamed = |s: Stmt| match s {
+        Stmt::Accumulate(m, v) => Stmt::Accumulate(into.get(&Some(m)).copied().flatten().unwrap_or(m), v),
+        s => s,
+    };
+    let stmts = b.stmts().iter().cloned().map(|s| match s {
+        Stmt::For { id, range, body } => {
+            Stmt::For { id, range, body: body.into_iter().map(renamed).collect() }
+        }
+        s => s,
+    });
+    b.set_stmts(stmts.collect());
+    b.remove_unused();
+    b
+}
+
+/// The cluster form of a part. `joins`: what a pair gives to one sum is added up with common factors outside.
+fn paired(kernel: &Kernel, part: &Part, joins: bool) -> Option<Clusters> {
     let src = &part.body;
     let (loop_id, list, body) = only_loop(kernel, part)?;
     let mut pair = Pair::new(src, part.index, loop_id);
     let mut sums = BTreeMap::new();
-    let mut additions: HashMap<Acc, usize> = HashMap::new();
+    let mut terms: HashMap<Acc, Vec<Val>> = HashMap::new();
     for s in body {
-        if let Stmt::Accumulate(m, _) = s {
-            *additions.entry(*m).or_default() += 1;
+        if let Stmt::Accumulate(m, v) = s {
+            terms.entry(*m).or_default().push(*v);
         }
     }
     for m in accumulators(body) {
@@ -88,14 +169,27 @@ pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
     for s in body {
         if let Stmt::Accumulate(m, v) = s {
             let (mut mine, mut theirs) = (pair.value(*v, false)?, pair.value(*v, true)?);
+            let mut is_one = terms[m].len() == 1;
+            if joins {
+                // All terms of the sum, where its first one stands.
+                if terms[m][0] != *v {
+                    continue;
+                }
+                for v in &terms[m][1..] {
+                    let (x, y) = (pair.value(*v, false)?, pair.value(*v, true)?);
+                    (mine, theirs) = (pair.sum(mine, x), pair.sum(theirs, y));
+                }
+                is_one = true;
+            }
             let sum = sums.get_mut(m)?;
             match sum.column {
                 Some(column) => {
-                    if additions[m] == 1 {
+                    if is_one {
                         (sum.factor, mine, theirs) = without_factor(&mut pair.b, mine, theirs);
                     }
                     pair.b.push(Stmt::Accumulate(column, theirs));
                 }
+                None if joins => mine = pair.sum(mine, theirs),
                 None => mine = pair.b.real_op(Op::Add(mine, theirs)),
             }
             pair.b.push(Stmt::Accumulate(sum.row, mine));
@@ -103,10 +197,10 @@ pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
     }
     let mut b = pair.b;
     let body = b.close();
-    let used = used(&b, &body);
     b.push(Stmt::For { id: loop_id, range: Range::Pairs { list, row }, body });
-    let is_needed = |s: &Stmt| !matches!(s, Stmt::Let(v) if *v != row && !used.contains(v));
-    b.set_stmts(filtered(b.stmts().to_vec(), &is_needed));
+    b = if joins { factored_after(&b, &remove_unneeded) } else { b };
+    remove_unneeded(&mut b);
+    let used = used(&b);
     let (positions, cell) = pair_vector(kernel, part.index, &b, &used)?;
     let packed: BTreeSet<Packed> = used
         .iter()
@@ -121,6 +215,8 @@ pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
         })
         .collect();
     Some(Clusters {
+        part: part.clone(),
+        without: BTreeSet::new(),
         pair: Part { index: part.index, body: b },
         loop_id,
         list,
@@ -215,13 +311,15 @@ struct Pair<'a> {
     index: Dim,
     id: LoopId,
     known: [HashMap<Val, Val>; 2],
+    /// Sums with common factors outside; None where there are none.
+    joined: HashMap<(Val, Val), Option<Val>>,
 }
 
 impl<'a> Pair<'a> {
     fn new(src: &'a Body, index: Dim, id: LoopId) -> Self {
         let mut b = Body::new(Some(src));
         b.canonical_signs = true;
-        Self { src, b, index, id, known: [HashMap::new(), HashMap::new()] }
+        Self { src, b, index, id, known: [HashMap::new(), HashMap::new()], joined: HashMap::new() }
     }
 
     /// A value of the row, the column, their system or the image; None for any other.
@@ -257,20 +355,56 @@ impl<'a> Pair<'a> {
         self.known[usize::from(exchanged)].insert(v, n);
         Some(n)
     }
+
+    /// x + y, with common factors outside.
+    fn sum(&mut self, x: Val, y: Val) -> Val {
+        self.joined(x, y).unwrap_or_else(|| self.b.real_op(Op::Add(x, y)))
+    }
+
+    fn joined(&mut self, x: Val, y: Val) -> Option<Val> {
+        if let Some(known) = self.joined.get(&(x, y)) {
+            return *known;
+        }
+        let sum = match (self.b.op(x).clone(), self.b.op(y).clone()) {
+            (Op::Neg(x), Op::Neg(y)) => Some(Op::Neg(self.sum(x, y))),
+            (Op::Select(c, x, p), Op::Select(d, y, q)) if c == d => {
+                Some(Op::Select(c, self.sum(x, y), self.sum(p, q)))
+            }
+            (Op::Mul(x, p), Op::Mul(y, q)) => [(x, p, y, q), (x, p, q, y), (p, x, y, q), (p, x, q, y)]
+                .into_iter()
+                .find(|(x, _, y, _)| x == y)
+                .map(|(common, p, _, q)| Op::Mul(common, self.sum(p, q))),
+            (Op::Add(x, p), Op::Add(y, q)) => self.both((x, p), (y, q)).map(|(x, p)| Op::Add(x, p)),
+            (Op::Sub(x, p), Op::Sub(y, q)) => self.both((x, p), (y, q)).map(|(x, p)| Op::Sub(x, p)),
+            _ => None,
+        };
+        let sum = sum.map(|op| self.b.real_op(op));
+        self.joined.insert((x, y), sum);
+        sum
+    }
+
+    fn both(&mut self, (x, p): (Val, Val), (y, q): (Val, Val)) -> Option<(Val, Val)> {
+        Some((self.joined(x, y)?, self.joined(p, q)?))
+    }
 }
 
-/// The values that the sums need.
-fn used(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
+/// Removes what the sums do not need.
+fn remove_unneeded(b: &mut Body) {
+    let used = used(b);
+    let is_needed = |s: &Stmt| !matches!(s, Stmt::Let(v) if !used.contains(v));
+    b.set_stmts(filtered(b.stmts().to_vec(), &is_needed));
+}
+
+/// The values that the sums need, and the row of their loop.
+fn used(b: &Body) -> BTreeSet<Val> {
     fn need(b: &Body, v: Val, used: &mut BTreeSet<Val>) {
         if used.insert(v) {
             b.op(v).for_each_arg(|a| need(b, a, used));
         }
     }
     let mut used = BTreeSet::new();
-    for s in body {
-        if let Stmt::Accumulate(_, v) = s {
-            need(b, *v, &mut used);
-        }
+    for s in b.walk().filter(|s| !matches!(s, Stmt::Let(_))) {
+        b.for_each_use(s, |v| need(b, v, &mut used));
     }
     used
 }
@@ -302,11 +436,11 @@ fn without_factor(b: &mut Body, mine: Val, theirs: Val) -> (f64, Val, Val) {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Term {
     /// A component of an array, at the row.
-    Row(ParamId, usize),
+    Row(ParamId, Role, usize),
     /// A component of an array, at the column.
-    Column(ParamId, usize),
+    Column(ParamId, Role, usize),
     /// A component of the image times one of a 3×3 array of the system.
-    Image(usize, ParamId, usize),
+    Image(usize, ParamId, Role, usize),
 }
 
 type Linear = BTreeMap<Term, f64>;
@@ -322,13 +456,14 @@ fn linear(kernel: &Kernel, b: &Body, v: Val) -> Option<Linear> {
         sum
     };
     let of = |v: Val| linear(kernel, b, v);
+    let is_input = |role: Role| !role.meets(Role::COTANGENT.with(Role::HIDDEN));
     match *b.op(v) {
-        Op::Load { param, role: Role::VALUE, row: Some(row), component, .. }
-            if matches!(kernel.params[param].kind, Kind::Real { components: 3, .. }) =>
+        Op::Load { param, role, row: Some(row), component, .. }
+            if is_input(role) && matches!(kernel.params[param].kind, Kind::Real { components: 3, .. }) =>
         {
             match b.op(row) {
-                Op::Row => Some(Linear::from([(Term::Row(param, component), 1.0)])),
-                Op::PairColumn(_) => Some(Linear::from([(Term::Column(param, component), 1.0)])),
+                Op::Row => Some(Linear::from([(Term::Row(param, role, component), 1.0)])),
+                Op::PairColumn(_) => Some(Linear::from([(Term::Column(param, role, component), 1.0)])),
                 _ => None,
             }
         }
@@ -336,9 +471,9 @@ fn linear(kernel: &Kernel, b: &Body, v: Val) -> Option<Linear> {
         Op::Sub(x, y) => Some(sum(of(x)?, of(y)?, -1.0)),
         Op::Neg(x) => Some(sum(Linear::new(), of(x)?, -1.0)),
         Op::Mul(x, y) => [(x, y), (y, x)].iter().find_map(|(x, y)| match (b.op(*x), b.op(*y)) {
-            (Op::PairShift(_, k), Op::Load { param, role: Role::VALUE, row, component, .. }) => {
+            (Op::PairShift(_, k), Op::Load { param, role, row, component, .. }) if is_input(*role) => {
                 let of_system = row.is_none_or(|r| b.op(r).is_system());
-                of_system.then(|| Linear::from([(Term::Image(*k, *param, *component), 1.0)]))
+                of_system.then(|| Linear::from([(Term::Image(*k, *param, *role, *component), 1.0)]))
             }
             _ => None,
         }),
@@ -346,7 +481,8 @@ fn linear(kernel: &Kernel, b: &Body, v: Val) -> Option<Linear> {
     }
 }
 
-/// The positions and the cell of r_j − r_i + S · cell, if the pair depends on positions and image by this alone.
+/// The positions and the cell of r_j − r_i + S · cell, if the pair depends on positions and image by this and its
+/// tangents alone.
 fn pair_vector(
     kernel: &Kernel,
     index: Dim,
@@ -372,33 +508,37 @@ fn pair_vector(
     }
     let ends: Vec<Linear> = ends.into_iter().filter_map(|v| linear(kernel, b, v)).collect();
     let terms = || ends.iter().flat_map(BTreeMap::keys);
-    let cell = terms().find_map(|t| if let Term::Image(_, cell, _) = t { Some(*cell) } else { None });
+    let cell = terms().find_map(|t| if let Term::Image(_, cell, ..) = t { Some(*cell) } else { None });
     let is_square = |p: ParamId| matches!(kernel.params[p].kind, Kind::Real { components: 9, .. });
     if cell.is_some_and(|cell| !is_square(cell)) {
         return None;
     }
-    let vector = |positions: ParamId, c: usize, sign: f64| -> Linear {
-        let mut vector = Linear::from([(Term::Row(positions, c), -sign), (Term::Column(positions, c), sign)]);
+    let vector = |positions: ParamId, role: Role, c: usize, sign: f64| -> Linear {
+        let ends = [(Term::Row(positions, role, c), -sign), (Term::Column(positions, role, c), sign)];
+        let mut vector = Linear::from(ends);
         if let Some(cell) = cell {
-            vector.extend((0..3).map(|k| (Term::Image(k, cell, 3 * k + c), sign)));
+            vector.extend((0..3).map(|k| (Term::Image(k, cell, role, 3 * k + c), sign)));
         }
         vector
     };
-    let is_vector =
-        |end: &Linear, p: ParamId| (0..3).any(|c| *end == vector(p, c, 1.0) || *end == vector(p, c, -1.0));
+    let is_vector = |end: &Linear, p: ParamId, role: Role| {
+        (0..3).any(|c| *end == vector(p, role, c, 1.0) || *end == vector(p, role, c, -1.0))
+    };
     // The first vector field whose coordinates form a pair vector, of several that differ between i and j.
     let over_atoms =
         |p: ParamId| matches!(kernel.params[p].kind, Kind::Real { dim: Some(d), .. } if d == index);
     let positions = ends.iter().find_map(|end| {
         end.keys().find_map(|t| match t {
-            Term::Column(p, _) if over_atoms(*p) && is_vector(end, *p) => Some(*p),
+            Term::Column(p, Role::VALUE, _) if over_atoms(*p) && is_vector(end, *p, Role::VALUE) => Some(*p),
             _ => None,
         })
     })?;
+    // The role in which a term has coordinates of the pair vector.
     let concerns = |t: &Term| match t {
-        Term::Row(p, _) | Term::Column(p, _) => *p == positions,
-        Term::Image(..) => true,
+        Term::Row(p, role, _) | Term::Column(p, role, _) => (*p == positions).then_some(*role),
+        Term::Image(_, _, role, _) => Some(*role),
     };
-    let alone = ends.iter().filter(|end| end.keys().any(concerns)).all(|end| is_vector(end, positions));
+    let alone =
+        ends.iter().all(|end| end.keys().find_map(concerns).is_none_or(|r| is_vector(end, positions, r)));
     alone.then_some((positions, cell))
 }

@@ -10,11 +10,16 @@ use std::collections::HashSet;
 
 /// The body with its products arranged.
 pub(crate) fn factored(src: &Body) -> Body {
-    // Taking a sum apart may leave a product that two terms shared with a single user.
-    once(&once(src))
+    factored_after(src, &Body::remove_unused)
 }
 
-fn once(src: &Body) -> Body {
+/// As [`factored`], for bodies with results of their own: `clean` removes what none of them depends on.
+pub(crate) fn factored_after(src: &Body, clean: &dyn Fn(&mut Body)) -> Body {
+    // Taking a sum apart may leave a product that two terms shared with a single user.
+    once(&once(src, clean), clean)
+}
+
+fn once(src: &Body, clean: &dyn Fn(&mut Body)) -> Body {
     let uses = src.uses();
     let mut f = Factor { shared: HashSet::new() };
     let mut b = rewrite(src, &mut |b, v, op, ty| {
@@ -29,7 +34,7 @@ fn once(src: &Body) -> Body {
         }
         n
     });
-    b.remove_unused();
+    clean(&mut b);
     b
 }
 

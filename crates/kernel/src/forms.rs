@@ -2,6 +2,7 @@
 
 pub use madelung_kernel_abi::{Lists, Member};
 
+use crate::cluster::{Clusters, clusters, joined_clusters};
 use crate::derivative::tangent;
 use crate::factor::factored;
 use crate::flatten::flatten;
@@ -26,6 +27,8 @@ pub struct Form {
     pub name: String,
     /// The launches, in order.
     pub parts: Vec<Part>,
+    /// The cluster form of each launch, where there is one and it pays.
+    pub clusters: Vec<Option<Clusters>>,
 }
 
 /// All forms of a kernel, cheapest first among those of equal results. `fast`: sets of inputs that get a gradient form
@@ -37,9 +40,18 @@ pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Ve
     let first = tangent(kernel, &kernel.body, Role::FIRST);
     let second = tangent(kernel, &first, Role::SECOND);
     let mut made = vec![
-        form(kernel, &kernel.body, Member::Value, Lists::Any, None)?,
-        form(kernel, &first, Member::Tangent, Lists::Any, None)?,
-        form(kernel, &second, Member::SecondTangent, Lists::Any, None)?,
+        form(kernel, &kernel.body, Member::Value, Lists::Any, None, None)?,
+        form(kernel, &first, Member::Tangent, Lists::Any, None, None)?,
+        form(kernel, &second, Member::SecondTangent, Lists::Any, None, None)?,
+    ];
+    // The gradient by the cell depends on the image alone, which pairs of clusters do not; gradients themselves are not
+    // wanted beside their derivatives.
+    let cell = made[0].clusters.iter().flatten().find_map(|c| c.cell);
+    let by_cell = |param: ParamId, role: Role| is_gradient(role) && Some(param) == cell;
+    let by_cell_or_direct = |p: ParamId, r: Role| is_gradient(r) && (Some(p) == cell || !r.has(Role::FIRST));
+    let general: [(&Body, Member, &dyn Fn(ParamId, Role) -> bool); 2] = [
+        (&gradient, Member::Gradient, &by_cell),
+        (&gradient_tangent, Member::GradientTangent, &by_cell_or_direct),
     ];
     let mut lists = vec![Lists::Any];
     if has_partners(&gradient) {
@@ -58,12 +70,18 @@ pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Ve
     }
     for list in &lists {
         for set in fast.iter().filter(|_| *list == lists[0]) {
-            made.push(form(kernel, &gradient, Member::Gradient, *list, Some(set.clone()))?);
+            made.push(form(kernel, &gradient, Member::Gradient, *list, Some(set.clone()), None)?);
         }
-        made.push(form(kernel, &gradient, Member::Gradient, *list, None)?);
-        made.push(form(kernel, &gradient_tangent, Member::GradientTangent, *list, None)?);
+        for (body, member, leaves_out) in general {
+            let leaves_out = (*list == Lists::Full && !fast.is_empty()).then_some(leaves_out);
+            made.push(form(kernel, body, member, *list, None, leaves_out)?);
+        }
     }
     Ok(made)
+}
+
+fn is_gradient(role: Role) -> bool {
+    role.has(Role::COTANGENT) && !role.has(Role::HIDDEN)
 }
 
 /// The specialised body: known arguments put in, unwanted outputs cut away, the bodies of loops straightened.
@@ -80,12 +98,14 @@ fn straight(kernel: &Kernel, body: &Body, gradients: Option<&[ParamId]>) -> Body
 }
 
 /// A form. `gradients`: the wanted ones, for a cotangent that all rows share; None: all, for any cotangent.
+/// `leaves_out`: what the cluster form of all gradients leaves out, if there shall be one.
 fn form(
     kernel: &Kernel,
     body: &Body,
     member: Member,
     lists: Lists,
     gradients: Option<Vec<ParamId>>,
+    leaves_out: Option<&dyn Fn(ParamId, Role) -> bool>,
 ) -> Result<Form, String> {
     let body = straight(kernel, body, gradients.as_deref());
     let mut parts = match lists {
@@ -93,8 +113,17 @@ fn form(
         Lists::Scatter => parts(kernel, &body, Partners::Scattered)?,
         Lists::Any => parts(kernel, &body, Partners::Transposed)?,
     };
+    let mut in_clusters = vec![];
     for part in &mut parts {
+        let as_written = part.clone();
         part.body = factored(&part.body);
+        let found = match (member, leaves_out) {
+            (Member::Value, _) => clusters(kernel, part),
+            _ if gradients.is_some() => clusters(kernel, part),
+            (_, Some(leaves_out)) => joined_clusters(kernel, &as_written, leaves_out),
+            _ => None,
+        };
+        in_clusters.push(found.filter(|_| Layout::new(kernel, part).slots.len() < 64));
     }
     if let Some(n) = parts.iter().map(|p| Layout::new(kernel, p).slots.len()).find(|n| *n > 64) {
         return Err(format!("a form needs {n} arrays and a launch has room for 64: split the kernel in two"));
@@ -116,5 +145,5 @@ fn form(
         name += "_";
         name += &kernel.params[*p].name;
     }
-    Ok(Form { member, lists, uniform: gradients.is_some(), gradients, name, parts })
+    Ok(Form { member, lists, uniform: gradients.is_some(), gradients, name, parts, clusters: in_clusters })
 }

@@ -56,6 +56,36 @@ fn gradients_have_one() {
     }
 }
 
+/// Gradients for any cotangent, and Hessian-vector products, have one without the gradient by the cell, which depends on
+/// the image alone.
+#[test]
+fn general_gradients_have_one_without_the_cell() {
+    let (kernel, forms) = kernel("if r < cutoff { e += charges[j] / r; }", ENERGY);
+    let of = |member: Member| {
+        let form = forms.iter().find(|f| f.member == member && f.lists == Lists::Full && !f.uniform);
+        form.expect("the general form").clusters[0].clone().expect("a cluster form")
+    };
+    let (gradient, along) = (Role::COTANGENT, Role::COTANGENT.with(Role::FIRST));
+    let columns = |c: &Clusters| c.sums.iter().filter(|s| s.column.is_some()).count();
+    let found = of(Member::Gradient);
+    assert_eq!(found.without, [(4, gradient)].into());
+    // Force, energy, and charge gradient by the partner's weight; the strain's sums are the system's, and symmetric.
+    assert_eq!((found.sums.len(), columns(&found)), (11, 5));
+    let found = of(Member::GradientTangent);
+    let direct = [0, 2, 4, 5].map(|p| (p, gradient));
+    assert_eq!(found.without, direct.into_iter().chain([(4, along)]).collect());
+    assert_eq!((found.sums.len(), columns(&found)), (15, 6));
+    // Tangents of positions are packed as positions are.
+    let of_positions = found.packed.iter().filter(|p| p.param == found.positions);
+    assert_eq!(
+        of_positions.map(|p| p.role).collect::<Vec<_>>(),
+        [[Role::VALUE; 3], [Role::FIRST; 3]].concat()
+    );
+    // Without `fast` forms, and for other lists, there is none.
+    let others = forms.iter().filter(|f| f.lists != Lists::Full && f.member != Member::Value);
+    assert!(others.flat_map(|f| &f.clusters).all(Option::is_none));
+}
+
 #[test]
 fn a_sum_that_rows_weigh_is_their_own() {
     for after in [

@@ -19,14 +19,11 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, compa
 }
 
 /// The second phase of a part in cluster form: the loop's sums are given, row by row, behind the last slot.
-pub fn rows_function(
-    kernel: &Kernel,
-    part: &Part,
-    clusters: &Clusters,
-    layout: &Layout,
-    name: &str,
-) -> String {
-    text(Printer { given: Some(clusters), ..Printer::new(kernel, &part.body, layout) }, name)
+/// Its launch is bound as for the part that the form is of.
+pub fn rows_function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &str) -> String {
+    let (slots, reductions) = (of_part.slots.clone(), of_part.reductions.clone());
+    let layout = Layout { slots, reductions, ..Layout::new(kernel, &clusters.part) };
+    text(Printer { given: Some(clusters), ..Printer::new(kernel, &clusters.part.body, &layout) }, name)
 }
 
 fn text(mut p: Printer<'_>, name: &str) -> String {

@@ -2,7 +2,6 @@
 //! rule of a printer writes, and it is told apart by the block that the line stands in.
 
 use super::ByChance;
-use madelung_kernel::cluster::clusters;
 use madelung_kernel::forms::Member;
 use madelung_kernel::ir::Role;
 use madelung_kernel::print::divide::{Divided, Division};
@@ -41,7 +40,6 @@ pub(crate) fn rules(of: &ByChance) -> Rules {
     let (mut found, mut length) = (BTreeSet::new(), 0);
     for form in &of.forms {
         found.insert(format!("{:?} for lists {:?}", form.member, form.lists));
-        let direct = form.member == Member::Value || form.gradients.is_some();
         for (n, part) in form.parts.iter().enumerate() {
             let layout = Layout::new(kernel, part);
             let divided = Divided::new(&part.body, &layout);
@@ -68,9 +66,9 @@ pub(crate) fn rules(of: &ByChance) -> Rules {
             length += text.len();
             note("Rust", &text);
             note("CUDA", &cuda::function(kernel, part, &layout, &divided, records.as_ref(), "f"));
-            if let Some(c) = clusters(kernel, part).filter(|_| direct && layout.slots.len() < 64) {
-                note("Rust", &cluster::function(kernel, &c, &layout, "f"));
-                note("Rust", &rust::rows_function(kernel, part, &c, &layout, "f"));
+            if let Some(c) = &form.clusters[n] {
+                note("Rust", &cluster::function(kernel, c, &layout, "f"));
+                note("Rust", &rust::rows_function(kernel, c, &layout, "f"));
             }
             let lanes = match divided.lanes {
                 Division::Channels(_) => "Channels".into(),

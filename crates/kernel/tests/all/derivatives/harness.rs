@@ -6,7 +6,7 @@ use crate::by_chance::world::{
     difference, directed, get, inputs, moved, of_outputs, outputs, param, rms, size, world,
 };
 use crate::by_chance::{ByChance, source};
-use madelung_kernel::cluster::{Clusters, clusters};
+use madelung_kernel::cluster::clusters;
 use madelung_kernel::derivative::tangent;
 use madelung_kernel::forms::{Form, Lists, Member, forms};
 use madelung_kernel::ir::{Kernel, Role};
@@ -64,7 +64,12 @@ impl Check {
 
     fn forms(&self) -> Vec<Form> {
         let kernel = &self.source.kernel;
-        let made = forms(kernel, &self.source.fast, true).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let mut fast = self.source.fast.clone();
+        if fast.is_empty() {
+            // With one, general gradients have cluster forms, too.
+            fast.extend(inputs(kernel).first().map(|p| vec![*p]));
+        }
+        let made = forms(kernel, &fast, true).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
         made.into_iter().filter(|f| self.full || f.lists != Lists::Full).collect()
     }
 
@@ -204,23 +209,24 @@ impl Check {
         }
     }
 
-    /// Parts that have a cluster form, each pair of a full list visited once, against the rows.
+    /// Parts that have a cluster form, each pair of a full list visited once, against the rows: as the form has them, and
+    /// all that could have one.
     fn in_clusters(&self, form: &Form, world: &World, rows: &Arrays) {
         let kernel = &self.source.kernel;
-        let of_part = |part| {
-            let found = clusters(kernel, part)?;
-            self.full.then_some(found)
-        };
-        let found: Vec<Option<Clusters>> = form.parts.iter().map(of_part).collect();
-        if found.iter().all(Option::is_none) {
-            return;
-        }
-        let parts: Vec<_> = form.parts.iter().zip(found.iter().map(Option::as_ref)).collect();
-        let got = run_in_clusters(kernel, world, &parts);
-        assert_eq!(got.len(), rows.len());
-        for ((key, x), y) in got.iter().zip(rows.values()) {
-            let label = format!("{} ({}), {key:?}", kernel.name, form.name);
-            close("clusters against rows", &label, x, y, SAME);
+        let every: Vec<_> = form.parts.iter().map(|part| clusters(kernel, part)).collect();
+        for found in [&form.clusters, &every] {
+            if !self.full || found.iter().all(Option::is_none) {
+                continue;
+            }
+            let parts = form.parts.iter().zip(found);
+            let parts: Vec<_> =
+                parts.map(|(part, c)| (c.as_ref().map_or(part, |c| &c.part), c.as_ref())).collect();
+            let got = run_in_clusters(kernel, world, &parts);
+            let left_out = |key: &(usize, Role)| found.iter().flatten().any(|c| c.without.contains(key));
+            for (key, y) in rows.iter().filter(|(key, _)| !left_out(key)) {
+                let label = format!("{} ({}), {key:?}", kernel.name, form.name);
+                close("clusters against rows", &label, &got[key], y, SAME);
+            }
         }
     }
 
