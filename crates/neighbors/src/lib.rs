@@ -19,8 +19,6 @@ pub use device::{
     Periodic, QueryPairs, neighbor_coo,
 };
 pub use grid::{HashGrid, Nearest};
-pub use list::{
-    Coordinate, Method, NeighborSearch, Options, brute_force, coincident_pair, distances, neighbor_list,
-};
+pub use list::{Coordinate, Method, NeighborSearch, Options, brute_force, distances, neighbor_list};
 pub use madelung_core::structure::pairs::{Kind, PairList};
-pub use ops::{kernels as all_kernels, registry};
+pub use ops::{coincident_atoms, kernels as all_kernels, registry};

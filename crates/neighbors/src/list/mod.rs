@@ -11,5 +11,6 @@ mod search;
 mod stencil;
 
 pub use coordinate::Coordinate;
-pub use distances::{coincident_pair, distances};
+pub(crate) use distances::coincident_pair;
+pub use distances::distances;
 pub use search::{Method, NeighborSearch, Options, neighbor_list};
