@@ -100,15 +100,13 @@ impl PairPotential {
     pub fn ops(&self, namespace: &str) -> Result<[Arc<Op>; 2]> {
         let op = |total: &str| self.arguments(Op::new(namespace, &format!("{}{total}", self.name), 1));
         let per_atom = op("").output("energy", &["Atom"]).step(self.kernel).build()?;
-        let names = self.parameters.iter().map(|(name, _)| *name);
-        // Forces are saved with the energies; the backward pass scales them by the weights of the systems.
-        let by: Vec<&str> = ["positions", "cell"].into_iter().chain(names).chain(["strain"]).collect();
         let per_system = op("_total")
             .output("energy", &["System"])
             .scratch("atom_energy", &["Atom"])
             .step_as(self.kernel, &[("energy", "atom_energy")])
             .linear(Linear::SegmentedSum, &["atoms", "atom_energy", "energy"])
-            .saved_gradients(&by)
+            // The backward pass scales them by the weights of the systems, which have their tables in common.
+            .saved_gradients(&["positions", "cell", "strain"])
             .build()?;
         Ok([per_atom, per_system])
     }

@@ -10,8 +10,8 @@ use madelung_core::array::{Array, DType};
 use madelung_core::backend::pool::Serial;
 use madelung_core::backend::{Context, PairLoops};
 use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::structure::pairs::PairList;
 use madelung_core::structure::pairs::order::SpatialOrder;
-use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::structure::{Batch, Map};
 use madelung_neighbors::{Options, neighbor_list};
 use madelung_potentials::{BORN_MAYER, BUCKINGHAM, LENNARD_JONES, PairPotential, pair_potential};
@@ -213,7 +213,8 @@ impl Given {
         for (x, y) in
             [(&values, &all[0]), (&few[0].to_f64()?, &all[1]), (&few[1].to_f64()?, &all[arrays.len() + 1])]
         {
-            assert_close_rms(x, y, tolerance, rms(y));
+            // Terms of order one may cancel.
+            assert_close_rms(x, y, tolerance, rms(y).max(1.0));
         }
         Ok(all)
     }
@@ -430,9 +431,5 @@ fn errors_name_the_argument() {
         }
         let half = list.to_half().expect("a half list");
         names(given.call_with(&op, &arrays, (&batch, &half), PairLoops::Rows), "pairs");
-        let csr = list.to_csr();
-        let (ptr, others, shifts) = (csr.neighbor_ptr.to_vec(), csr.others.to_vec(), csr.shifts.to_vec());
-        let directed = PairList::from_csr(ptr, others, shifts, 11, Kind::Directed).expect("a list");
-        assert!(given.call_with(&op, &arrays, (&batch, &directed), PairLoops::Rows).is_err());
     }
 }
