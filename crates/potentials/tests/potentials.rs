@@ -449,7 +449,7 @@ fn sodium_chloride() {
     let energy = |distance: f64| {
         let (system, types) = crystal(&basis, 2.0 * distance, 2);
         let pairs = system.positions.len() as f64 / 2.0;
-        let coulomb = 1389.354_576 * system.ewald().energy;
+        let coulomb = 1_389.354_576 * system.ewald().energy;
         let (systems, tables, cutoff) = (vec![system], tables.clone(), 6.0 * distance + 0.1);
         let given = Given { systems, types, kinds: 2, tables, taper: cutoff, cutoff };
         let short: f64 = given.call(&ops(&CASES[0])[1], DType::F64, PairLoops::Rows).expect("a call")[0][0];
