@@ -111,9 +111,16 @@ pub mod electrostatics {
     }
 }
 
+/// Short-range pair potentials between atoms of types: their ops, and the formulas that kernels of other crates may use.
+pub mod potentials {
+    pub use madelung_potentials::{
+        BORN_MAYER, BUCKINGHAM, LENNARD_JONES, PairPotential, formula, pair_potential, registry,
+    };
+}
+
 /// Registries of all ops of the library.
 pub fn registries() -> Vec<&'static op::Registry> {
-    vec![neighbors::registry(), electrostatics::registry()]
+    vec![neighbors::registry(), electrostatics::registry(), potentials::registry()]
 }
 
 /// Units of energies.

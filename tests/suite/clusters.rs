@@ -88,7 +88,8 @@ fn every_member_agrees_with_rows() {
     let (training, every) = (&["positions", "charges"][..], &["positions", "charges", "alpha", "strain"][..]);
     let by_cell = &["positions", "cell"][..];
     // The member, and whether it is taken in clusters.
-    let members: [(&[&[Option<Array>]], &[&str], bool); 10] = [
+    type Asked<'a> = (&'a [&'a [Option<Array>]], &'a [&'a str], bool);
+    let members: [Asked<'_>; 10] = [
         (&[], &[], true),
         (&[&all], &[], false),
         (&[&all, &positions], &[], false),

@@ -13,7 +13,7 @@ use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::lanes::{Elem, Isa};
 use madelung_core::runtime::{ClusterForm, ClusterPiece, Packed, RunClusters};
-use madelung_core::runtime::{ParamKind, Role};
+use madelung_core::runtime::{ParamKind, Role, SlotArray};
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::pairs::order::{SpatialOrder, wrapped};
 use madelung_core::structure::{Batch, Clusters};
@@ -163,6 +163,18 @@ impl Work<'_> {
         split_tasks(self.pool, flat, &ends, |t, part| {
             let first = clusters * t / tasks;
             for (n, column) in form.packed.iter().enumerate() {
+                if let Some(elements) = self.launch.integers(column.param, SlotArray::MapOf) {
+                    for (c, out) in part.chunks_exact_mut(block).enumerate() {
+                        let atoms = &list.given.slots()[(first + c) * width..(first + c + 1) * width];
+                        let out = out[n * width..].as_mut_ptr().cast::<i32>();
+                        for (lane, atom) in atoms.iter().enumerate() {
+                            let element = elements.at(*atom as usize).unwrap_or(0.0) as i32;
+                            // SAFETY: the component has `width` elements, none smaller than an i32.
+                            unsafe { out.add(lane).write(element) };
+                        }
+                    }
+                    continue;
+                }
                 let (data, stride) = self.component(column.param, column.role);
                 for (c, out) in part.chunks_exact_mut(block).enumerate() {
                     let cluster = first + c;

@@ -1,11 +1,10 @@
 //! The declarations of the ops.
 
 use crate::kernels as k;
-use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
+use madelung_core::Result;
+use madelung_core::op::{Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
-use madelung_core::structure::Structure;
-use madelung_core::{Error, Result};
-use madelung_neighbors::coincident_pair;
+use madelung_neighbors::coincident_atoms;
 use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
@@ -138,15 +137,4 @@ fn reciprocal(op: OpBuilder) -> OpBuilder {
         .scratch("real", &["Wave"])
         .scratch("imaginary", &["Wave"])
         .scratch("total_charge", &["System"])
-}
-
-/// The error of a pair of charges on one point, whose energy is infinite.
-fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
-    let [Arg::Array(positions), _, Arg::Array(cell), ..] = args else { return None };
-    let structures = || args.iter().filter_map(Arg::structure);
-    let (batch, pairs) =
-        (structures().find_map(Structure::as_batch)?, structures().find_map(Structure::as_pairs)?);
-    let (i, j, shift) = coincident_pair(positions, cell, batch, pairs)?;
-    let got = format!("atoms {i} and {j} (image {shift:?})");
-    Some(Error::argument("positions", "no two charges on one point", got))
 }

@@ -26,7 +26,7 @@ pub struct ClusterForm {
     pub rows: EntryPoints,
 }
 
-/// One component of an array over atoms.
+/// One component of an array over atoms; or the elements of a map of atoms, as 32-bit integers side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
     /// The parameter.

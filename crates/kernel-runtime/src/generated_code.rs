@@ -152,6 +152,43 @@ pub unsafe fn lookup<L: Lane>(p: *const i32, index: L::Index) -> L::Index {
     unsafe { L::index(found.as_ptr()) }
 }
 
+/// Elements of a table with rows of `width`.
+///
+/// # Safety
+/// `p` is valid for reading the element of each lane.
+#[inline(always)]
+pub unsafe fn gather_table<L: Lane>(p: *const L::Elem, rows: L::Index, width: usize, columns: L::Index) -> L {
+    let mut found = [L::Elem::default(); 16];
+    for (l, found) in found.iter_mut().enumerate().take(L::N) {
+        // SAFETY: the caller's promise.
+        *found = unsafe { *p.add(L::index_lane(rows, l) * width + L::index_lane(columns, l)) };
+    }
+    // SAFETY: no lane type has more than 16 lanes.
+    unsafe { L::load(found.as_ptr()) }
+}
+
+/// Adds the first `n` lanes to elements of a table with rows of `width`, where it is wanted.
+///
+/// # Safety
+/// `p` is null or valid for the element of each lane, which no other thread touches.
+#[inline(always)]
+pub unsafe fn scatter_table<L: Lane>(
+    p: *mut f64,
+    rows: L::Index,
+    width: usize,
+    columns: L::Index,
+    x: L,
+    n: usize,
+) {
+    if p.is_null() {
+        return;
+    }
+    for l in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe { *p.add(L::index_lane(rows, l) * width + L::index_lane(columns, l)) += x.lane(l) };
+    }
+}
+
 /// `k, k + 1, …` as reals.
 #[inline(always)]
 pub fn places<L: Lane>(k: usize) -> L {

@@ -53,7 +53,7 @@ pub struct Sum {
     pub factor: f64,
 }
 
-/// One component of an array over atoms.
+/// One component of an array over atoms, or the elements of a map of atoms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Packed {
     /// The parameter.
@@ -211,6 +211,9 @@ fn paired(kernel: &Kernel, part: &Part, joins: bool) -> Option<Clusters> {
             Op::LoadInt { param, row, component } if is_column(&b, row) => {
                 Some(Packed { param, role: Role::VALUE, component })
             }
+            Op::IndexOf { param, row, .. } if is_column(&b, row) => {
+                Some(Packed { param, role: Role::VALUE, component: 0 })
+            }
             _ => None,
         })
         .collect();
@@ -343,6 +346,10 @@ impl<'a> Pair<'a> {
             Op::IndexOf { param, array: Array::SystemOf, row } if matches!(self.src.op(row), Op::Row) => {
                 let row = self.b.emit(Op::Row, index);
                 self.b.emit(Op::IndexOf { param, array: Array::SystemOf, row }, self.src.ty(v))
+            }
+            Op::IndexOf { param, array: Array::MapOf, row } => {
+                let row = self.value(row, exchanged)?;
+                self.b.emit(Op::IndexOf { param, array: Array::MapOf, row }, self.src.ty(v))
             }
             Op::IndexOf { .. } | Op::PlaceIn { .. } => return None,
             ref op if op.of_loop().is_some() || op.of_acc().is_some() => return None,

@@ -1,9 +1,10 @@
 //! The ops, each declared once.
 
-use crate::coincident_pair;
 use crate::kernels::PAIR_VECTORS;
+use crate::list::coincident_pair;
 use madelung_core::op::{Arg, Op, Registry};
 use madelung_core::runtime::Kernel;
+use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
@@ -30,6 +31,19 @@ fn declare() -> Result<Registry> {
         .explain(no_direction)
         .build()?;
     Registry::new([pair_vectors])
+}
+
+/// The error of a pair of atoms on one point, whose energy is infinite: an [explanation](madelung_core::op::OpBuilder::explain)
+/// for ops whose first array is the positions, and the first of shape (B, 3, 3) the cells.
+pub fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
+    let arrays = || args.iter().filter_map(|arg| if let Arg::Array(view) = arg { Some(view) } else { None });
+    let cell = arrays().find(|view| view.shape().len() == 3)?;
+    let structures = || args.iter().filter_map(Arg::structure);
+    let (batch, pairs) =
+        (structures().find_map(Structure::as_batch)?, structures().find_map(Structure::as_pairs)?);
+    let (i, j, shift) = coincident_pair(arrays().next()?, cell, batch, pairs)?;
+    let got = format!("atoms {i} and {j} (image {shift:?})");
+    Some(Error::argument("positions", "no two atoms on one point", got))
 }
 
 /// A length of zero has no derivative.

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from madelung._functions import ewald, neighbors
+from madelung._functions import ewald, neighbors, potentials
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.cuda._arrays import Array
 from madelung.cuda._framework import opened
 
 __all__ = [
+    "born_mayer",
+    "buckingham",
     "estimate_ewald_parameters",
     "ewald_real_space",
     "ewald_reciprocal_space",
     "ewald_summation",
     "find_neighbors",
     "generate_miller_indices",
+    "lennard_jones",
     "neighbor_list",
 ]
 
@@ -635,4 +638,396 @@ def find_neighbors(
         batch_idx,
         batch_ptr,
         form,
+    )
+
+
+def born_mayer(
+    positions: Any,
+    types: Any,
+    amplitude: Any,
+    steepness: Any,
+    sigma: Any,
+    c6: Any,
+    c8: Any,
+    cutoff: float,
+    cell: Any = None,
+    *,
+    taper: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Any:
+    """Born–Mayer–Huggins potential: A exp(B(σ − r)) − C/r⁶ − D/r⁸, of molten and crystalline salts.
+
+    Huggins and Mayer, J. Chem. Phys. 1, 643 (1933); parameters of the alkali halides: Fumi and Tosi, J. Phys. Chem.
+    Solids 25, 31 and 45 (1964), where B = 1/ρ. The parameters of two types are the mean of both elements of a table.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        types: (N,), the type of each atom, from 0 to below K.
+        amplitude: (K, K), the energy A. One of NumPy is copied to the device.
+        steepness: (K, K), the inverse length B = 1/ρ. One of NumPy is copied to the device.
+        sigma: (K, K), the length σ. One of NumPy is copied to the device.
+        c6: (K, K), the dispersion coefficient C. One of NumPy is copied to the device.
+        c8: (K, K), the dispersion coefficient D. One of NumPy is copied to the device.
+        cutoff: radius of the sum, in L.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+            there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+            cutoff. At the cutoff or beyond: the energy is cut off.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. An array of NumPy.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+        ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        types,
+        amplitude,
+        steepness,
+        sigma,
+        c6,
+        c8,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        types=types,
+        amplitude=amplitude,
+        steepness=steepness,
+        sigma=sigma,
+        c6=c6,
+        c8=c8,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return potentials.born_mayer(
+        f,
+        positions,
+        types,
+        amplitude,
+        steepness,
+        sigma,
+        c6,
+        c8,
+        cutoff,
+        cell,
+        taper,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
+    )
+
+
+def buckingham(
+    positions: Any,
+    types: Any,
+    amplitude: Any,
+    rho: Any,
+    c6: Any,
+    cutoff: float,
+    cell: Any = None,
+    *,
+    taper: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Any:
+    """Buckingham potential: A exp(−r/ρ) − C/r⁶.
+
+    Buckingham, Proc. R. Soc. Lond. A 168, 264 (1938). It falls to −∞ at r = 0. The parameters of two types are the mean
+    of both elements of a table.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        types: (N,), the type of each atom, from 0 to below K.
+        amplitude: (K, K), the energy A. One of NumPy is copied to the device.
+        rho: (K, K), the length ρ, above zero. One of NumPy is copied to the device.
+        c6: (K, K), the dispersion coefficient C. One of NumPy is copied to the device.
+        cutoff: radius of the sum, in L.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+            there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+            cutoff. At the cutoff or beyond: the energy is cut off.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. An array of NumPy.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+        ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        types,
+        amplitude,
+        rho,
+        c6,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        types=types,
+        amplitude=amplitude,
+        rho=rho,
+        c6=c6,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return potentials.buckingham(
+        f,
+        positions,
+        types,
+        amplitude,
+        rho,
+        c6,
+        cutoff,
+        cell,
+        taper,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
+    )
+
+
+def lennard_jones(
+    positions: Any,
+    types: Any,
+    epsilon: Any,
+    sigma: Any,
+    cutoff: float,
+    cell: Any = None,
+    *,
+    taper: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Any:
+    """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
+
+    Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a
+    table.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        types: (N,), the type of each atom, from 0 to below K.
+        epsilon: (K, K), the depth ε. One of NumPy is copied to the device.
+        sigma: (K, K), the length σ. One of NumPy is copied to the device.
+        cutoff: radius of the sum, in L.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+            there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+            cutoff. At the cutoff or beyond: the energy is cut off.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. An array of NumPy.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+        ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        types,
+        epsilon,
+        sigma,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        types=types,
+        epsilon=epsilon,
+        sigma=sigma,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return potentials.lennard_jones(
+        f,
+        positions,
+        types,
+        epsilon,
+        sigma,
+        cutoff,
+        cell,
+        taper,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
     )

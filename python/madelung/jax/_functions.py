@@ -7,18 +7,21 @@ from typing import Any, Literal
 from jax import Array
 from jax.typing import ArrayLike
 
-from madelung._functions import ewald, neighbors
+from madelung._functions import ewald, neighbors, potentials
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.jax._framework import Jax
 
 __all__ = [
+    "born_mayer",
+    "buckingham",
     "estimate_ewald_parameters",
     "ewald_real_space",
     "ewald_reciprocal_space",
     "ewald_summation",
     "find_neighbors",
     "generate_miller_indices",
+    "lennard_jones",
     "neighbor_list",
 ]
 
@@ -486,4 +489,301 @@ def find_neighbors(
         batch_idx,
         batch_ptr,
         form,
+    )
+
+
+def born_mayer(
+    positions: ArrayLike,
+    types: ArrayLike,
+    amplitude: ArrayLike,
+    steepness: ArrayLike,
+    sigma: ArrayLike,
+    c6: ArrayLike,
+    c8: ArrayLike,
+    cutoff: float,
+    cell: ArrayLike | None = None,
+    *,
+    taper: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+) -> Any:
+    """Born–Mayer–Huggins potential: A exp(B(σ − r)) − C/r⁶ − D/r⁸, of molten and crystalline salts.
+
+    Huggins and Mayer, J. Chem. Phys. 1, 643 (1933); parameters of the alkali halides: Fumi and Tosi, J. Phys. Chem.
+    Solids 25, 31 and 45 (1964), where B = 1/ρ. The parameters of two types are the mean of both elements of a table.
+
+    Differentiable twice in positions, cell and the tables, forces and virial once more. Under `jit` the list is given
+    (`neighbors`).
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        types: (N,), the type of each atom, from 0 to below K.
+        amplitude: (K, K), the energy A.
+        steepness: (K, K), the inverse length B = 1/ρ.
+        sigma: (K, K), the length σ.
+        c6: (K, K), the dispersion coefficient C.
+        c8: (K, K), the dispersion coefficient D.
+        cutoff: radius of the sum, in L. A Python number.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+            there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+            cutoff. At the cutoff or beyond: the energy is cut off. A Python number.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
+            overflown its capacity makes every result NaN.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
+        half_fill: whether the list that is given has every pair once. Not under `jit`.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+
+    Returns:
+        The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+        ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
+        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return potentials.born_mayer(
+        Jax,
+        positions,
+        types,
+        amplitude,
+        steepness,
+        sigma,
+        c6,
+        c8,
+        cutoff,
+        cell,
+        taper,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
+    )
+
+
+def buckingham(
+    positions: ArrayLike,
+    types: ArrayLike,
+    amplitude: ArrayLike,
+    rho: ArrayLike,
+    c6: ArrayLike,
+    cutoff: float,
+    cell: ArrayLike | None = None,
+    *,
+    taper: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+) -> Any:
+    """Buckingham potential: A exp(−r/ρ) − C/r⁶.
+
+    Buckingham, Proc. R. Soc. Lond. A 168, 264 (1938). It falls to −∞ at r = 0. The parameters of two types are the mean
+    of both elements of a table.
+
+    Differentiable twice in positions, cell and the tables, forces and virial once more. Under `jit` the list is given
+    (`neighbors`).
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        types: (N,), the type of each atom, from 0 to below K.
+        amplitude: (K, K), the energy A.
+        rho: (K, K), the length ρ, above zero.
+        c6: (K, K), the dispersion coefficient C.
+        cutoff: radius of the sum, in L. A Python number.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+            there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+            cutoff. At the cutoff or beyond: the energy is cut off. A Python number.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
+            overflown its capacity makes every result NaN.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
+        half_fill: whether the list that is given has every pair once. Not under `jit`.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+
+    Returns:
+        The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+        ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
+        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return potentials.buckingham(
+        Jax,
+        positions,
+        types,
+        amplitude,
+        rho,
+        c6,
+        cutoff,
+        cell,
+        taper,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
+    )
+
+
+def lennard_jones(
+    positions: ArrayLike,
+    types: ArrayLike,
+    epsilon: ArrayLike,
+    sigma: ArrayLike,
+    cutoff: float,
+    cell: ArrayLike | None = None,
+    *,
+    taper: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+) -> Any:
+    """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
+
+    Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a
+    table.
+
+    Differentiable twice in positions, cell and the tables, forces and virial once more. Under `jit` the list is given
+    (`neighbors`).
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        types: (N,), the type of each atom, from 0 to below K.
+        epsilon: (K, K), the depth ε.
+        sigma: (K, K), the length σ.
+        cutoff: radius of the sum, in L. A Python number.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+            there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+            cutoff. At the cutoff or beyond: the energy is cut off. A Python number.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
+            overflown its capacity makes every result NaN.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
+        half_fill: whether the list that is given has every pair once. Not under `jit`.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+
+    Returns:
+        The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+        ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
+        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return potentials.lennard_jones(
+        Jax,
+        positions,
+        types,
+        epsilon,
+        sigma,
+        cutoff,
+        cell,
+        taper,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
     )

@@ -5,8 +5,8 @@ use super::noise::{Noise, SIZE};
 use crate::common::numeric::{rms, rms_difference};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
-use madelung::electrostatics::registry;
-use madelung::op::{Evaluated, Op};
+use madelung::op::{ArgKind, Evaluated, Op, Size};
+use madelung::{electrostatics, potentials};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// 45 rounding units of the result, or of what goes into it. Special functions take a dozen of them: those of Rust
@@ -18,7 +18,7 @@ pub(crate) const F32_BOUND: f64 = 1e-5;
 
 /// Every question to every op about every input.
 pub(crate) fn each(inputs: &[Input], mut ask: impl FnMut(&Asked<'_>)) {
-    for op in registry().iter() {
+    for op in electrostatics::registry().iter().chain(potentials::registry().iter()) {
         let mut seen = BTreeSet::new();
         for input in inputs {
             // An op without pairs does not care which list there is.
@@ -54,6 +54,17 @@ impl Asked<'_> {
 
     pub(crate) fn what(&self) -> String {
         format!("{}: {}: {}", self.op.name, self.input.name, self.question.title)
+    }
+
+    /// Whether rows add to elements that they share: those of a map.
+    pub(crate) fn shares_elements(&self) -> bool {
+        let args = &self.op.args;
+        let is_shared = |dim: &Size| {
+            args.iter()
+                .any(|a| matches!(&a.kind, ArgKind::Map { into, .. } if *dim == Size::Dim(into.clone())))
+        };
+        let mut by = self.question.gradients.iter().map(|n| &args[*n].kind);
+        by.any(|kind| matches!(kind, ArgKind::Real { shape, .. } if shape.iter().any(is_shared)))
     }
 
     /// The same numbers in f64.

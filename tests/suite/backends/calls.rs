@@ -8,6 +8,7 @@ use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
+use madelung::map::Map;
 use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};
 use madelung_core::runtime::{Form, Member};
@@ -15,14 +16,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const CUTOFF: f64 = 5.5;
+const TAPER: f64 = 3.5;
 const K_CUTOFF: f64 = 3.0;
 
-/// A batch of charges, with a value for every argument that an op may have.
+/// Tables of the pair potentials.
+const PARAMETERS: [&str; 7] = ["epsilon", "sigma", "amplitude", "steepness", "rho", "c6", "c8"];
+
+/// A batch of charges with types, and a value for every argument that an op may have.
 pub(crate) struct Input {
     pub(crate) name: String,
     arrays: BTreeMap<&'static str, Array>,
     atoms: Batch<'static>,
     waves: Batch<'static>,
+    types: Map<'static>,
     pairs: PairList<'static>,
 }
 
@@ -104,14 +110,20 @@ impl Input {
         let alphas: Vec<f64> = (0..systems.len()).map(|b| 0.45 + 0.06 * b as f64).collect();
         let given = Arrays::new(systems, dtype);
         let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
-        let arrays = BTreeMap::from([
+        let mut arrays = BTreeMap::from([
             ("positions", given.positions),
             ("charges", given.charges),
             ("cell", given.cell),
             ("alpha", Array::from_f64(dtype, &[systems.len()], &alphas).expect("a shape that fits")),
             ("miller", View::from(miller.as_slice()).to_array().unwrap()),
         ]);
-        Self { name: name.into(), arrays, atoms, waves, pairs }
+        for (n, name) in PARAMETERS.into_iter().enumerate() {
+            let table = [0.0, 0.1, 0.3, 0.2].map(|x| 1.0 + x + 0.1 * n as f64);
+            arrays.insert(name, Array::from_f64(dtype, &[2, 2], &table).expect("a shape that fits"));
+        }
+        let types = (0..atoms.atoms()).map(|i| (i % 3 % 2) as i32).collect::<Vec<_>>();
+        let types = Map::new(types, 2).expect("a map");
+        Self { name: name.into(), arrays, atoms, waves, types, pairs }
     }
 
     /// Whether nothing is added to the partners of pairs.
@@ -130,6 +142,7 @@ impl Input {
             arrays: self.arrays.iter().map(cast).collect(),
             atoms: self.atoms.clone(),
             waves: self.waves.clone(),
+            types: self.types.clone(),
             pairs: self.pairs.clone(),
         }
     }
@@ -148,9 +161,11 @@ impl Input {
                 }
                 (ArgKind::Batch { .. }, "atoms") => Arg::Structure(&self.atoms),
                 (ArgKind::Batch { .. }, "waves") => Arg::Structure(&self.waves),
+                (ArgKind::Map { .. }, "types") => Arg::Structure(&self.types),
                 (ArgKind::Pairs { .. }, "pairs") => Arg::Structure(&self.pairs),
                 (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
                 (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
+                (ArgKind::Scalar, "taper") => Arg::Real(TAPER),
                 (kind, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
             })
             .collect()
@@ -263,7 +278,7 @@ pub(crate) struct Question {
     values: bool,
     directions: Vec<Vec<Option<Arc<Array>>>>,
     weights: Weights,
-    gradients: Vec<usize>,
+    pub(crate) gradients: Vec<usize>,
 }
 
 impl Question {

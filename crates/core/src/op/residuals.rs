@@ -115,16 +115,21 @@ impl Op {
         if let Some(joins) = self.scratch.iter().find(|s| !rows_of(&s.shape)) {
             return wrong(&joins.name, "an array whose rows belong to systems", format!("{:?}", joins.shape));
         }
-        // Pairs stay within systems where both sides belong to them; nothing says so of rows and the elements of a map.
+        // Pairs stay within systems where both sides belong to them; nothing says so of rows and the elements of a map, but
+        // all that is known of elements that belong to no system is arguments, which no row writes.
         let joins = |kind: &ArgKind| match kind.structure().map(|declared| (declared.kind, declared.dims)) {
             None | Some((StructureKind::Batch | StructureKind::Mesh, _)) => false,
             Some((StructureKind::Pairs, [rows, columns, _])) => {
                 [rows, columns].into_iter().flatten().any(|d| d == system || !of_a_system(d))
             }
-            Some(_) => true,
+            Some((StructureKind::Map, [_, into, _])) => into.is_none_or(of_a_system),
         };
         match self.args.iter().find(|a| joins(&a.kind)) {
-            Some(arg) => wrong(&arg.name, "pairs within systems, and no maps", format!("{:?}", arg.kind)),
+            Some(arg) => wrong(
+                &arg.name,
+                "pairs within systems, and no maps into what belongs to systems",
+                format!("{:?}", arg.kind),
+            ),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Small arrays of constant size, arrays with channels, and loops over channels.
 
 use super::{Loop, Lower, Value, err};
-use crate::ir::{Acc, Dim, Kind, Op, ParamId, Role, Stmt, Type, Val};
+use crate::ir::{Acc, Array, Dim, Kind, Op, ParamId, Role, Stmt, Type, Val};
 use proc_macro2::{Delimiter, TokenTree};
 use quote::ToTokens;
 use std::collections::HashMap;
@@ -217,11 +217,16 @@ impl Lower<'_> {
     /// The variable of a loop over channels of this dimension.
     fn channel(&mut self, dim: Dim, e: &Expr) -> Result<Val> {
         let c = self.index(e)?;
-        if self.b.ty(c) == Type::Index(dim) {
+        if self.b.ty(c) == Type::Index(dim) && matches!(self.b.op(c), Op::LoopVar(_)) {
             return Ok(c);
         }
         let name = self.dim_name(dim);
         err(e, format!("this has a value for each channel: index it by the variable of `for c in {name}`"))
+    }
+
+    /// Whether an index is the element of a map.
+    fn is_element(&self, v: Val) -> bool {
+        matches!(self.b.op(v), Op::IndexOf { array: Array::MapOf, .. })
     }
 
     /// `s[c]` and `features[j][c]`. None where there are no channels.
@@ -243,7 +248,7 @@ impl Lower<'_> {
         Ok(Some(Value::Scalar(self.b.real_op(load))))
     }
 
-    /// Parameter, row and channel of `features[j][c]`.
+    /// Parameter, row and channel of `features[j][c]`, or row and column of `table[kind.of(i)][kind.of(j)]`.
     fn channel_place(&mut self, ix: &ExprIndex) -> Result<(ParamId, Val, Val)> {
         let Expr::Index(inner) = &*ix.expr else {
             return err(&ix.expr, "expected `array[row][channel]`");
@@ -259,6 +264,17 @@ impl Lower<'_> {
         };
         let row = self.index(&inner.index)?;
         self.check_row(dim, row, &inner.index)?;
+        let in_table = matches!(self.params[param].kind, Kind::Real { .. }) && self.is_element(row);
+        if in_table || dim == width {
+            let column = self.index(&ix.index)?;
+            if in_table && self.is_element(column) {
+                self.check_row(width, column, &ix.index)?;
+                return Ok((param, row, column));
+            }
+        }
+        if dim == width {
+            return err(ix, "a table is indexed by elements of maps: `table[kind.of(i)][kind.of(j)]`");
+        }
         Ok((param, row, self.channel(width, &ix.index)?))
     }
 

@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::{FnArg, Result};
 
 const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), \
-     `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&[[Real; Feature]; Dim]` (channels for each row), \
+     `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&[[Real; Feature]; Dim]` (channels for each row, or a table over the elements of maps), \
      `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, `&mut [Mat3; Dim]`, `&mut [[Real; Feature]; Dim]`, `&mut Real` (outputs), \
      `&Batch<Rows, Systems>`, `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`, \
      `&Mesh<Systems, Nodes>`; T may be `Zero<T>`";
@@ -120,7 +120,7 @@ impl Lower<'_> {
                 let rows = dim(&array.len)?;
                 if let syn::Type::Array(channels) = &*array.elem {
                     let width = dim(&channels.len)?;
-                    if type_name(&channels.elem) != "Real" || rows == width {
+                    if type_name(&channels.elem) != "Real" || (output && rows == width) {
                         return err(
                             &array.elem,
                             "an array with channels is `&[[Real; Feature]; Atom]`: reals, in rows of another dimension",

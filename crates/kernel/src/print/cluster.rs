@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::rust::{Lanes, Printer, pointers};
 use crate::cluster::Clusters;
-use crate::ir::{Acc, Body, Kernel, Op, Role, Stmt, Val};
+use crate::ir::{Acc, Body, Kernel, Op, ParamId, Role, Stmt, Val};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write;
 
@@ -211,6 +211,11 @@ fn added(p: &Printer<'_>, layout: &Layout, v: Val, sum: &str) -> String {
 }
 
 impl Printer<'_> {
+    /// The place of a column's element of a map among what lies packed in clusters, as integers.
+    pub(super) fn packed_element(&self, map: ParamId, row: Val) -> Option<usize> {
+        self.clusters?.place(map, Role::VALUE, 0).filter(|_| matches!(self.b.op(row), Op::PairColumn(_)))
+    }
+
     /// The place of an atom's component among those that lie packed in clusters.
     pub(super) fn packed(&self, v: Val) -> Option<usize> {
         let of_atom = |row: Val| matches!(self.b.op(row), Op::Row | Op::PairColumn(_));

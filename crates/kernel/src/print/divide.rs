@@ -107,7 +107,8 @@ impl Divider<'_> {
         // A pair with a row of channels of its own: its channels are read side by side, so lanes get those.
         let mut rows = false;
         let mut row_of = |row: Option<Val>, channel: Option<Val>, defined: &HashSet<Val>| {
-            rows |= channel.is_some() && row.is_some_and(|r| defined.contains(&r));
+            let is_channel = channel.is_some_and(|c| matches!(b.op(c), Op::LoopVar(_)));
+            rows |= is_channel && row.is_some_and(|r| defined.contains(&r));
         };
         for s in walk(body) {
             match s {

@@ -167,6 +167,9 @@ impl Layout {
             match *s {
                 Stmt::Let(v) => {
                     let op = b.op(v);
+                    if let Op::Load { channel: Some(c), .. } = op {
+                        widths.insert(b.width(*c));
+                    }
                     places |= matches!(op, Op::Place(_) | Op::PlaceIn { .. });
                     loops |= matches!(op, Op::MeshNode { .. });
                     slots.extend(arrays_of(op, op.of_loop().and_then(|l| lists.get(&l).copied())));

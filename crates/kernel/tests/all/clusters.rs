@@ -2,14 +2,14 @@
 
 use madelung_kernel::cluster::{Clusters, clusters};
 use madelung_kernel::forms::{Form, Lists, Member, forms};
-use madelung_kernel::ir::{Kernel, Role};
+use madelung_kernel::ir::{Kernel, Op, Role};
 use madelung_kernel::lower::lower_block;
 
 /// The kernel of a loop body over pairs and the statements after it, and its forms.
 fn kernel(in_loop: &str, after: &str) -> (Kernel, Vec<Form>) {
     let source = format!(
         "#[kernel(fast(positions), fast(positions, strain))] fn k(i: Atom, positions: &[Vec3; Atom], velocities: \
-         &[Vec3; Atom], charges: &[Real; Atom], kinds: &[i32; Atom], cell: &[Mat3; System], strain: &[Zero<Mat3>; \
+         &[Vec3; Atom], table: &[[Real; Type]; Type], kind: &Map<Atom, Type>, charges: &[Real; Atom], kinds: &[i32; Atom], cell: &[Mat3; System], strain: &[Zero<Mat3>; \
          System], cutoff: Real, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, energy: &mut [Real; Atom], total: \
          &mut [Real; System]) {{ let b = atoms.of(i); let mut e = 0.0; let mut f = 0.0; for (j, shift) in \
          pairs.row(i) {{ let d = positions[j] - positions[i] + shift * cell[b]; let d = d + d * strain[b]; let r = \
@@ -35,12 +35,24 @@ fn sums_over_the_pair_vector_have_one() {
     let found = found.expect("a cluster form");
     // Positions by component, the charge, the kind.
     let packed: Vec<_> = found.packed.iter().map(|p| (p.param, p.component)).collect();
-    assert_eq!(packed, [(0, 0), (0, 1), (0, 2), (2, 0), (3, 0)]);
+    assert_eq!(packed, [(0, 0), (0, 1), (0, 2), (4, 0), (5, 0)]);
     assert!(found.packed.iter().all(|p| p.role == Role::VALUE));
-    assert_eq!((found.positions, found.cell), (0, Some(4)));
+    assert_eq!((found.positions, found.cell), (0, Some(6)));
     // The energy belongs to an atom, the other sum to the system, whichever atom brings it.
     let columns: Vec<_> = found.sums.iter().map(|s| s.column.is_some()).collect();
     assert_eq!(columns, [true, false]);
+}
+
+/// The map is packed, the table looked up; and what both sides have in common is computed once.
+#[test]
+fn tables_have_one() {
+    let mean = "0.5 * (table[kind.of(i)][kind.of(j)] + table[kind.of(j)][kind.of(i)])";
+    let found = of_value(&format!("if r < cutoff {{ e += exp(-r * {mean}); }}"), "energy[i] = e;");
+    let found = found.expect("a cluster form");
+    let packed: Vec<_> = found.packed.iter().map(|p| (p.param, p.component)).collect();
+    assert_eq!(packed, [(0, 0), (0, 1), (0, 2), (3, 0)]);
+    let exponentials = found.pair.body.ops().filter(|op| matches!(op, Op::Exp(_))).count();
+    assert_eq!(exponentials, 1);
 }
 
 #[test]
@@ -60,7 +72,7 @@ fn gradients_have_one() {
 /// the image alone.
 #[test]
 fn general_gradients_have_one_without_the_cell() {
-    let (kernel, forms) = kernel("if r < cutoff { e += charges[j] / r; }", ENERGY);
+    let (_, forms) = kernel("if r < cutoff { e += charges[j] / r; }", ENERGY);
     let of = |member: Member| {
         let form = forms.iter().find(|f| f.member == member && f.lists == Lists::Full && !f.uniform);
         form.expect("the general form").clusters[0].clone().expect("a cluster form")

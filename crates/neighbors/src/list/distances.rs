@@ -76,7 +76,7 @@ pub fn distances<T: Coordinate>(
 
 /// The first pair (i, j, S) of a list whose points coincide, if there is one. `positions` (N, 3) and `cell` (B, 3, 3) are
 /// arrays of the host.
-pub fn coincident_pair(
+pub(crate) fn coincident_pair(
     positions: &View<'_>,
     cell: &View<'_>,
     batch: &Batch<'_>,

@@ -14,5 +14,6 @@ mod stencil;
 
 pub use arrays::ListArrays;
 pub use coordinate::Coordinate;
-pub use distances::{coincident_pair, distances};
+pub(crate) use distances::coincident_pair;
+pub use distances::distances;
 pub use search::{Form, Method, NeighborSearch, Options, find_neighbors, neighbor_list};

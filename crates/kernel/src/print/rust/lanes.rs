@@ -72,6 +72,9 @@ impl Printer<'_> {
                 self.load_lanes("index", format!("p{}.add(k{id})", self.list_slot(id, Array::PairRow)))
             }
             IndexOf { param, array, row } => {
+                if let Some(n) = self.packed_element(param, row) {
+                    return Some(format!("L::index(theirs{}.add({n} * L::N).cast::<i32>())", self.entry));
+                }
                 let slot = self.layout.slot(param, array);
                 match self.b.op(row) {
                     PairEntry(_) if self.transposed(id) => {
@@ -104,6 +107,10 @@ impl Printer<'_> {
                 format!("s{triples}_x[{c}]")
             }
             ReadChannel(m, c) => self.read_channel(m, c),
+            Load { param, role, row: Some(row), channel: Some(c), .. } if !self.is_lane(c) => {
+                let (form, at) = self.in_table((param, role), row, c);
+                format!("{}({at})", if form == "_table" { "rt::gather_table::<L>" } else { "L::gather" })
+            }
             Load { param, role, row, channel: Some(c), .. } => self.load_channel(param, role, row, c),
             Load { param, role, row: Some(row), component, .. } => {
                 let slot = self.layout.slot(param, Array::Values(role));
@@ -218,6 +225,9 @@ impl Printer<'_> {
         component: usize,
         names: [&str; 4],
     ) -> String {
+        if self.clusters.is_some() {
+            return format!("L::{}(p{slot}, v{row}{}, {stride}, {component})", names[2], self.entry);
+        }
         let (id, count) = self.lanes.as_ref().map(|l| (l.id, l.count())).expect("inside a lane loop");
         let (is_entry, transposed) = (matches!(self.b.op(row), Op::PairEntry(_)), self.transposed(id));
         let contiguous = matches!(self.b.op(row), Op::LoopVar(_)) || (is_entry && !transposed);

@@ -4,6 +4,7 @@
 mod channels;
 mod lanes;
 mod mesh;
+mod tables;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
 use crate::cluster::Clusters;
@@ -39,9 +40,6 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
     if given.is_some() {
         writeln!(head, "let sums = a.pointers[{}] as *const f64;", layout.slots.len()).expect("a string");
     }
-    for dim in &layout.widths {
-        writeln!(head, "let w{dim} = a.dims[{dim}] as usize;").expect("a string");
-    }
     for r in 0..layout.reductions.len() {
         writeln!(head, "let mut r{r} = 0.0f64;").expect("a string");
     }
@@ -56,7 +54,7 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
     )
 }
 
-/// The launch's pointers, with their types.
+/// The launch's pointers, with their types, and the widths of channels and tables.
 pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
     let mut text = String::new();
     for (n, slot) in layout.slots.iter().enumerate() {
@@ -71,6 +69,9 @@ pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
         if slot.array == Array::MeshShape {
             writeln!(text, "let g{n} = rt::mesh_shape(p{n});").expect("a string");
         }
+    }
+    for dim in &layout.widths {
+        writeln!(text, "let w{dim} = a.dims[{dim}] as usize;").expect("a string");
     }
     text
 }
@@ -229,9 +230,12 @@ impl<'a> Printer<'a> {
                 self.line(&format!("rt::put(p{slot}, {at}, {x}, a.adds({slot}));"));
             }
             Stmt::Contribute { param, role, row: Some(row), component, channel, value }
-                if channel.is_some() || self.is_lane(*row) =>
+                if channel.is_some_and(|c| self.is_lane(c)) || self.is_lane(*row) =>
             {
                 self.contribute_channel((*param, *role, *component), *row, *channel, *value);
+            }
+            Stmt::Contribute { param, role, row: Some(row), channel: Some(column), value, .. } => {
+                self.contribute_to_table((*param, *role), *row, *column, *value);
             }
             Stmt::Contribute { param, role, row, component, value, .. } => {
                 if let Some(r) = self.layout.reduction(self.b, *param, *role, *component, *row) {
@@ -468,6 +472,9 @@ impl<'a> Printer<'a> {
             IntScalar(p) => format!("a.ints[{}]", scalar_position(self.kernel, p)),
             ref op @ (SplineOrder(_) | MeshSize(..) | Spline { .. } | MeshNode { .. }) => self.mesh_op(op),
             ReadChannel(..) => unreachable!("loops over channels run on lanes"),
+            Load { param, role, row: Some(row), channel: Some(column), .. } => {
+                format!("rt::get({})", self.in_table((param, role), row, column).1)
+            }
             Load { param, role, row, component, .. } => {
                 let slot = self.layout.slot(param, Array::Values(role));
                 let at = self.element(row, self.kernel.components(param, role), component);

@@ -54,6 +54,27 @@ fn distances_and_vectors_of_pairs() {
     run("distances_and_vectors_of_pairs", &check);
 }
 
+/// Parameters of pairs of types, of which both sides of a pair may have another one.
+#[test]
+fn tables_of_types() {
+    let check = pairs(
+        "depth: &[[Real; Element]; Element], kind: &Map<Atom, Element>,",
+        "let mut e = 0.0;",
+        "if r < cutoff { let w = depth[kind.of(i)][kind.of(j)]; e += charges[j] * exp(-r * w * w) * (1.0 + w); }",
+        "energy[i] = charges[i] * e;",
+    );
+    assert_eq!(check.lists(), [Lists::Full, Lists::Any, Lists::Scatter]);
+    run("tables_of_types", &check);
+    let check = near(
+        "depth: &[[Real; Basis]; Element], more: &[[Real; Element]; Element], own: &Map<Atom, Element>, kind: &Map<Point, \
+         Basis>, of: &Map<Edge, Element>,",
+        "let mut e = more[own.of(i)][own.of(i)];",
+        "e += depth[own.of(i)][kind.of(j)] * exp(-r) * depth[of.of(p)][kind.of(j)] + more[of.of(p)][of.of(p)] * x[j];",
+        "out[i] = e;",
+    );
+    run("tables_of_types of two sets", &check);
+}
+
 #[test]
 fn factors_of_pairs() {
     let check = near(

@@ -516,6 +516,23 @@ fn channels_are_indexed_by_their_loops() {
 }
 
 #[test]
+fn tables_are_indexed_by_elements() {
+    let table = |index: &str, message: &str| {
+        let parameters = "i: Atom, t: &[[Real; Type]; Type], f: &[[Real; Type]; Atom], kind: &Map<Atom, Type>, other: \
+                          &Map<Atom, Group>, out: &mut [Real; Atom]";
+        refused(&format!("#[kernel] fn k({parameters}) {{ out[i] = {index}; }}"), message);
+    };
+    let elements = "a table is indexed by elements of maps: `table[kind.of(i)][kind.of(j)]`";
+    table("«t[kind.of(i)][i]»", elements);
+    table("«t[kind.of(i)][0]»", elements);
+    table("«t[kind.of(i)]»", "this array has channels");
+    table("t[«i»][kind.of(i)]", "this array has an element per `Type`");
+    table("t[«other.of(i)»][kind.of(i)]", "this array has an element per `Type`");
+    table("t[kind.of(i)][«other.of(i)»]", "this array has an element per `Type`");
+    table("f[i][«kind.of(i)»]", "index it by the variable of `for c in Type`");
+}
+
+#[test]
 fn channels_are_the_innermost_loop() {
     let innermost = "a loop over channels holds no other loop over data";
     channels("for c in Feature { for d in «Wide» { } }", innermost);
@@ -553,7 +570,7 @@ fn channels_are_the_innermost_loop() {
     channels("for m in 0..n { for c in Feature { «norm[c] += 1.0»; } }", inside);
     channels("for m in 0..n { for c in Feature { «total[atoms.of(i)][c] += 1.0»; } }", inside);
     parameters(
-        "i: Atom, x: &[«[Real; Atom]»; Atom], out: &mut [Real; Atom]",
+        "i: Atom, x: &mut [«[Real; Atom]»; Atom], out: &mut [Real; Atom]",
         "an array with channels is `&[[Real; Feature]; Atom]`",
     );
     parameters("i: Atom, x: &[«[Vec3; Feature]»; Atom]", "reals, in rows of another dimension");

@@ -77,17 +77,20 @@ fn bonds(w: &mut Writer) -> String {
         "r",
         "epsilon[element.of(i)]",
         "epsilon[element.of(j)]",
+        "table[element.of(i)][element.of(j)]",
+        "table[element.of(j)][element.of(i)]",
+        "table[element.of(j)][element.of(j)]",
         "factor[p]",
         "d.z",
         "alpha[s]",
     ];
     let (e, f) = (w.formula(2, &inside), w.formula(2, &inside));
-    let after = ["e", "epsilon[element.of(i)]", "x[i]"];
+    let after = ["e", "epsilon[element.of(i)]", "x[i]", "table[element.of(i)][element.of(i)]"];
     let out = w.formula(2, &after);
     let list = w.one_of(&["half", "pairs"]);
     format!(
-        "#[kernel] fn k(i: Atom, positions: &[Vec3; Atom], x: &[Real; Atom], epsilon: &[Real; Element], factor: &[Real; \
-         Bond], alpha: &[Real; System], cell: &[Mat3; System], element: &Map<Atom, Element>, atoms: &Batch<Atom, System>, \
+        "#[kernel] fn k(i: Atom, positions: &[Vec3; Atom], x: &[Real; Atom], epsilon: &[Real; Element], table: &[[Real; \
+         Element]; Element], factor: &[Real; Bond], alpha: &[Real; System], cell: &[Mat3; System], element: &Map<Atom, Element>, atoms: &Batch<Atom, System>, \
          {list}: &Pairs<Atom, Atom, Bond>, out: &mut [Real; Atom], one: &mut Real) {{ let s = atoms.of(i); let mut e = \
          0.0; let mut f = 0.5; for (j, shift, p) in {list}.row(i) {{ let d = positions[j] - positions[i] + shift * \
          cell[s]; let r = length(d); if r < 2.1 {{ e += 0.3 * {e}; }} else {{ f += 0.2 * {f}; }} }} out[i] = {out} + f; \

@@ -1,0 +1,500 @@
+//! Pair potentials against plain sums over images, and against known energies of crystals.
+
+#[path = "../../../tests/common/mod.rs"]
+mod common;
+
+use common::numeric::{assert_close_rms, finite_difference, fourth_order_difference, rms};
+use common::systems::{SplitMix64, System, random_system, triclinic_cell};
+use madelung_core::Error;
+use madelung_core::array::{Array, DType};
+use madelung_core::backend::pool::Serial;
+use madelung_core::backend::{Context, PairLoops};
+use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::structure::{Batch, Map, Structure};
+use madelung_neighbors::{Form, Neighbors, Options, find_neighbors};
+use madelung_potentials::{BORN_MAYER, BUCKINGHAM, LENNARD_JONES, PairPotential, pair_potential};
+use std::sync::Arc;
+
+/// A potential of another crate than the library's own.
+mod formula {
+    madelung_core::kernels! {
+        #[func]
+        pub(crate) fn morse(r: Real, depth: Real, steepness: Real, length: Real) -> Real {
+            let x = 1.0 - exp(-steepness * (r - length));
+            depth * (x * x - 1.0)
+        }
+    }
+}
+
+pair_potential! {
+    /// Morse potential.
+    static MORSE: morse = crate::formula::morse[depth, steepness, length];
+}
+
+/// A potential, its formula again, and the range of its parameters.
+struct Case {
+    potential: PairPotential,
+    plain: fn(f64, &[f64]) -> f64,
+    ranges: &'static [(f64, f64)],
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        potential: BORN_MAYER,
+        plain: |r, p| p[0] * (p[1] * (p[2] - r)).exp() - p[3] / r.powi(6) - p[4] / r.powi(8),
+        ranges: &[(0.5, 2.0), (1.5, 2.5), (1.5, 2.0), (0.5, 3.0), (0.5, 3.0)],
+    },
+    Case {
+        potential: BUCKINGHAM,
+        plain: |r, p| p[0] * (-r / p[1]).exp() - p[2] / r.powi(6),
+        ranges: &[(50.0, 90.0), (0.4, 0.6), (0.5, 5.0)],
+    },
+    Case {
+        potential: LENNARD_JONES,
+        plain: |r, p| 4.0 * p[0] * ((p[1] / r).powi(12) - (p[1] / r).powi(6)),
+        ranges: &[(0.2, 1.5), (1.2, 1.8)],
+    },
+    Case {
+        potential: MORSE,
+        plain: |r, p| p[0] * ((1.0 - (-p[1] * (r - p[2])).exp()).powi(2) - 1.0),
+        ranges: &[(0.5, 1.5), (1.0, 2.0), (1.5, 2.5)],
+    },
+];
+
+const CUTOFF: f64 = 4.7;
+const TAPER: f64 = 3.1;
+
+fn taper(r: f64, from: f64, to: f64) -> f64 {
+    let x = ((r - from) / (to - from)).max(0.0);
+    if r >= to { 0.0 } else { 1.0 - 10.0 * x.powi(3) + 15.0 * x.powi(4) - 6.0 * x.powi(5) }
+}
+
+/// Systems with a type for each atom, and (K, K) tables.
+#[derive(Clone)]
+struct Given {
+    systems: Vec<System>,
+    types: Vec<i32>,
+    kinds: usize,
+    tables: Vec<Vec<f64>>,
+    taper: f64,
+    cutoff: f64,
+}
+
+impl Given {
+    /// Two systems of unlike sizes and cells, and tables that are not symmetric.
+    fn new(case: &Case, kinds: usize) -> Self {
+        let mut r = SplitMix64(kinds as u64);
+        let systems = vec![
+            random_system(5, 7, triclinic_cell(160.0), 1.2, 1.2),
+            random_system(6, 4, triclinic_cell(90.0), 1.2, 1.2),
+        ];
+        let atoms = systems.iter().map(|s| s.positions.len()).sum::<usize>();
+        let types = (0..atoms).map(|_| r.uniform(0.0, kinds as f64) as i32).collect();
+        let table = |(lo, hi): &(f64, f64)| (0..kinds * kinds).map(|_| r.uniform(*lo, *hi)).collect();
+        let tables = case.ranges.iter().map(table).collect();
+        Self { systems, types, kinds, tables, taper: TAPER, cutoff: CUTOFF }
+    }
+
+    /// Energies per atom by definition.
+    fn plain(&self, case: &Case) -> Vec<f64> {
+        let (mut energies, mut first) = (vec![], 0);
+        for system in &self.systems {
+            let images = common::oracle::dual_basis(&system.cell)
+                .map(|b| (b.iter().map(|x| x * x).sum::<f64>().sqrt() * self.cutoff).ceil() as i32 + 2);
+            let n = system.positions.len();
+            for i in 0..n {
+                let mut sum = common::oracle::Sum::default();
+                for j in 0..n {
+                    let [a, b] = [i, j].map(|k| self.types[first + k] as usize);
+                    let mean = |t: &Vec<f64>| 0.5 * (t[a * self.kinds + b] + t[b * self.kinds + a]);
+                    let p: Vec<f64> = self.tables.iter().map(mean).collect();
+                    for x in -images[0]..=images[0] {
+                        for y in -images[1]..=images[1] {
+                            for z in -images[2]..=images[2] {
+                                let shift = [x, y, z].map(f64::from);
+                                let d: [f64; 3] = std::array::from_fn(|c| {
+                                    let image: f64 = (0..3).map(|k| shift[k] * system.cell[k][c]).sum();
+                                    system.positions[j][c] - system.positions[i][c] + image
+                                });
+                                let r = d.iter().map(|x| x * x).sum::<f64>().sqrt();
+                                if r > 0.0 && r < self.cutoff {
+                                    sum.add((case.plain)(r, &p) * taper(r, self.taper, self.cutoff));
+                                }
+                            }
+                        }
+                    }
+                }
+                energies.push(0.5 * sum.value());
+            }
+            first += n;
+        }
+        energies
+    }
+
+    fn total(&self, case: &Case) -> f64 {
+        self.plain(case).iter().sum()
+    }
+
+    fn rows(&self) -> Vec<[f64; 3]> {
+        self.systems.iter().flat_map(|s| s.positions.clone()).collect()
+    }
+
+    fn cells(&self) -> Vec<[[f64; 3]; 3]> {
+        self.systems.iter().map(|s| s.cell).collect()
+    }
+
+    fn batch(&self) -> Batch<'static> {
+        let sizes = self.systems.iter().map(|s| s.positions.len() as i32);
+        let ptr = std::iter::once(0).chain(sizes.scan(0, |n, m| {
+            *n += m;
+            Some(*n)
+        }));
+        Batch::from_ptr(ptr.collect::<Vec<i32>>()).expect("a batch")
+    }
+
+    /// A full list that reaches a little further than the cutoff.
+    fn list(&self) -> Neighbors<'static> {
+        let (rows, cells, batch) = (self.rows(), self.cells(), self.batch());
+        let options = Options::full().with_form(Form::Clusters);
+        let list = find_neighbors(&rows, self.cutoff + 0.1, Some(&cells), None, &batch, &options, &Serial);
+        list.expect("a list")
+    }
+
+    /// Arrays of the call, in the order of the arguments: positions, cell, tables.
+    fn arrays(&self, dtype: DType) -> Vec<Array> {
+        let make = |shape: &[usize], data: &[f64]| Array::from_f64(dtype, shape, data).expect("shapes fit");
+        let (rows, cells) = (self.rows(), self.cells());
+        let mut arrays = vec![
+            make(&[rows.len(), 3], rows.as_flattened()),
+            make(&[cells.len(), 3, 3], cells.as_flattened().as_flattened()),
+        ];
+        arrays.extend(self.tables.iter().map(|t| make(&[self.kinds, self.kinds], t)));
+        arrays
+    }
+
+    /// Energies, and gradients of ⟨weights, energies⟩ by positions, cell, tables and strain.
+    fn call(&self, op: &Op, dtype: DType, loops: PairLoops) -> Result<Vec<Vec<f64>>, Error> {
+        let (arrays, batch, list) = (self.arrays(dtype), self.batch(), self.list());
+        self.call_with(op, &arrays, (&batch, &list), loops)
+    }
+
+    fn call_with(
+        &self,
+        op: &Op,
+        arrays: &[Array],
+        (batch, list): (&Batch<'_>, &dyn Structure),
+        loops: PairLoops,
+    ) -> Result<Vec<Vec<f64>>, Error> {
+        let types = Map::new(self.types.clone(), self.kinds)?;
+        let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
+        args.extend([
+            Arg::Zero,
+            Arg::Structure(batch),
+            Arg::Real(1.0),
+            Arg::Structure(&types),
+            Arg::Structure(list),
+        ]);
+        args.extend([Arg::Real(self.cutoff), Arg::Real(self.taper)]);
+        let gradients: Vec<usize> = (0..=arrays.len()).collect();
+        let request = Request {
+            values: true,
+            cotangents: &[Some(Cotangent::Uniform(1.0))],
+            gradients: &gradients,
+            ..Request::default()
+        };
+        let context = Context { pair_loops: loops, ..madelung_cpu::context() };
+        // Values and forces alone take other forms than all gradients together.
+        let values = op.value(&context, &args)?[0].to_f64()?;
+        let few = Request { gradients: &[0, arrays.len()], ..request };
+        let few: Vec<_> = op.evaluate(&context, &args, &few)?.gradients;
+        let all = op.evaluate(&context, &args, &request)?;
+        let all: Vec<Vec<f64>> =
+            all.values.iter().chain(&all.gradients).map(|a| a.to_f64().unwrap()).collect();
+        let tolerance = if arrays[0].dtype() == DType::F64 { 1e-12 } else { 1e-5 };
+        for (x, y) in
+            [(&values, &all[0]), (&few[0].to_f64()?, &all[1]), (&few[1].to_f64()?, &all[arrays.len() + 1])]
+        {
+            // Terms of order one may cancel.
+            assert_close_rms(x, y, tolerance, rms(y).max(1.0));
+        }
+        Ok(all)
+    }
+}
+
+fn ops(case: &Case) -> [Arc<Op>; 2] {
+    case.potential.ops("test").expect("the declarations fit")
+}
+
+#[test]
+fn energies_are_those_of_the_plain_sum() {
+    for case in &CASES {
+        let [per_atom, per_system] = ops(case);
+        for kinds in 1..=4 {
+            let given = Given::new(case, kinds);
+            let want = given.plain(case);
+            let ptr = given.batch();
+            let totals: Vec<f64> = (0..2).map(|s| ptr.members(s).map(|i| want[i]).sum()).collect();
+            for loops in [PairLoops::Rows, PairLoops::Clusters] {
+                let got = given.call(&per_atom, DType::F64, loops).expect("a call");
+                assert_close_rms(&got[0], &want, 1e-13, rms(&want));
+                let got = given.call(&per_system, DType::F64, loops).expect("a call");
+                assert_close_rms(&got[0], &totals, 1e-13, rms(&totals));
+                let got = given.call(&per_atom, DType::F32, loops).expect("a call");
+                assert_close_rms(&got[0], &want, 2e-6, rms(&want));
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_are_those_of_the_plain_sum() {
+    for case in &CASES {
+        let given = Given::new(case, 3);
+        let got = given.call(&ops(case)[0], DType::F64, PairLoops::Clusters).expect("a call");
+        let check = |what: &str, got: &[f64], energy: &dyn Fn(&[f64]) -> f64, at: &[f64]| {
+            let want = finite_difference(energy, at, 1e-3);
+            let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / rms(&want);
+            println!("{} by {what}: {worst:.1e}", case.potential.name);
+            assert!(worst < 1e-7, "{} by {what}: {worst:e}", case.potential.name);
+        };
+        let rows = |x: &[f64]| -> Vec<[f64; 3]> { x.as_chunks().0.to_vec() };
+        let moved = |x: &[f64]| {
+            let (mut given, mut rows) = (given.clone(), rows(x));
+            for system in &mut given.systems {
+                let rest = rows.split_off(system.positions.len());
+                system.positions = std::mem::replace(&mut rows, rest);
+            }
+            given.total(case)
+        };
+        check("positions", &got[1], &moved, given.rows().as_flattened());
+        for s in 0..2 {
+            let in_cell = |x: &[f64]| {
+                let (mut given, rows) = (given.clone(), rows(x));
+                given.systems[s].cell = [rows[0], rows[1], rows[2]];
+                given.total(case)
+            };
+            check("cell", &got[2][9 * s..][..9], &in_cell, given.systems[s].cell.as_flattened());
+            let strained = |x: &[f64]| {
+                let (mut given, rows) = (given.clone(), rows(x));
+                given.systems[s] = given.systems[s].strained(&[rows[0], rows[1], rows[2]]);
+                given.total(case)
+            };
+            check("strain", &got[given.tables.len() + 3][9 * s..][..9], &strained, &[0.0; 9]);
+        }
+        for (n, (name, _)) in case.potential.parameters.iter().enumerate() {
+            let tabled = |x: &[f64]| {
+                let mut given = given.clone();
+                given.tables[n] = x.to_vec();
+                given.total(case)
+            };
+            check(name, &got[n + 3], &tabled, &given.tables[n]);
+        }
+    }
+}
+
+/// Every member of the family along a random direction of all arguments, against differences of the member below it.
+#[test]
+fn derivatives_of_both_orders() {
+    for case in &CASES {
+        let given = Given::new(case, 2);
+        let (batch, list) = (given.batch(), given.list());
+        let types = Map::new(given.types.clone(), given.kinds).expect("a map");
+        let arrays = given.arrays(DType::F64);
+        let mut r = SplitMix64(7);
+        let mut random = |n: usize| (0..n).map(|_| r.uniform(-1.0, 1.0)).collect::<Vec<f64>>();
+        let u: Vec<Vec<f64>> = arrays.iter().map(|a| random(a.shape().iter().product())).collect();
+        for op in ops(case) {
+            let weights = random(if op.name.ends_with("_total") { 2 } else { given.types.len() });
+            let weights = Array::from_f64(DType::F64, &[weights.len()], &weights).expect("shapes fit");
+            let ask = |h: f64, directions: usize, backwards: bool| -> Vec<Vec<f64>> {
+                let moved: Vec<Array> = arrays
+                    .iter()
+                    .zip(&u)
+                    .map(|(a, u)| {
+                        let x: Vec<f64> = a.to_f64().unwrap().iter().zip(u).map(|(x, u)| x + h * u).collect();
+                        Array::from_f64(DType::F64, a.shape(), &x).expect("shapes fit")
+                    })
+                    .collect();
+                let along: Vec<Array> = arrays
+                    .iter()
+                    .zip(&u)
+                    .map(|(a, u)| Array::from_f64(DType::F64, a.shape(), u).expect("shapes fit"))
+                    .collect();
+                let mut args: Vec<Arg<'_>> = moved.iter().map(|a| Arg::Array(a.view())).collect();
+                args.extend([Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&types)]);
+                args.extend([Arg::Structure(&list), Arg::Real(CUTOFF), Arg::Real(TAPER)]);
+                let mut direction = vec![None; args.len()];
+                for (d, a) in direction.iter_mut().zip(&along) {
+                    *d = Some(a.view());
+                }
+                let gradients: Vec<usize> = if backwards { (0..arrays.len()).collect() } else { vec![] };
+                let cotangents = [Some(Cotangent::Array(weights.view()))];
+                let request = Request {
+                    directions: &vec![direction.as_slice(); directions],
+                    cotangents: if backwards { &cotangents } else { &[] },
+                    gradients: &gradients,
+                    ..Request::default()
+                };
+                let done = op.evaluate(&madelung_cpu::context(), &args, &request).expect("a call");
+                done.values.iter().chain(&done.gradients).map(|a| a.to_f64().unwrap()).collect()
+            };
+            for (directions, backwards) in [(1, false), (2, false), (1, true)] {
+                let got = ask(0.0, directions, backwards);
+                for (k, got) in got.iter().enumerate() {
+                    let below = |h: f64| ask(h, directions - 1, backwards).swap_remove(k);
+                    let h = 1e-4;
+                    let [near, far] = [h, 2.0 * h].map(|h| {
+                        let (up, down) = (below(h), below(-h));
+                        up.iter().zip(down).map(|(a, b)| (a - b) / (2.0 * h)).collect::<Vec<f64>>()
+                    });
+                    let want: Vec<f64> = near.iter().zip(&far).map(|(a, b)| (4.0 * a - b) / 3.0).collect();
+                    assert_close_rms(got, &want, 1e-8, rms(&want));
+                }
+            }
+        }
+    }
+}
+
+/// Two atoms at a distance: their energy and its derivative.
+fn dimer(case: &Case, r: f64, taper: f64) -> [f64; 2] {
+    let mut given = Given::new(case, 1);
+    let cell = [[50.0, 0.0, 0.0], [0.0, 50.0, 0.0], [0.0, 0.0, 50.0]];
+    given.systems = vec![System { positions: vec![[0.0; 3], [r, 0.0, 0.0]], charges: vec![0.0; 2], cell }];
+    (given.types, given.taper) = (vec![0; 2], taper);
+    let got = given.call(&ops(case)[1], DType::F64, PairLoops::Rows).expect("a call");
+    [got[0][0], got[1][3]]
+}
+
+#[test]
+fn energies_and_forces_are_continuous() {
+    for case in &CASES {
+        for at in [TAPER, CUTOFF] {
+            let step = 1e-5;
+            let [below, above] = [at - step, at + step].map(|r| dimer(case, r, TAPER));
+            let scale = dimer(case, TAPER, TAPER);
+            for k in 0..2 {
+                let change = (above[k] - below[k]).abs();
+                assert!(change < 30.0 * step * scale[0].abs().max(scale[1].abs()), "{change:e}");
+            }
+            // Second derivatives, too: those of the taper grow in proportion to the step.
+            let second = |r: f64, side: f64| {
+                (dimer(case, r + side * step, TAPER)[1] - dimer(case, r, TAPER)[1]) / (side * step)
+            };
+            let [left, right] = [second(at, -1.0), second(at, 1.0)];
+            assert!((left - right).abs() < 1e-3 * scale[1].abs().max(scale[0].abs()), "{left} {right}");
+        }
+        // Without a taper the energy is plain up to the cutoff, and its derivatives are finite.
+        for taper in [CUTOFF, CUTOFF + 1.0] {
+            let r = CUTOFF - 0.01;
+            let p: Vec<f64> = Given::new(case, 1).tables.iter().map(|t| t[0]).collect();
+            let [energy, slope] = dimer(case, r, taper);
+            assert!((energy / (case.plain)(r, &p) - 1.0).abs() < 1e-13);
+            let want = fourth_order_difference(|r| (case.plain)(r, &p), r, 1e-3);
+            assert!((slope / want - 1.0).abs() < 1e-8);
+            assert_eq!(dimer(case, CUTOFF + 0.01, taper), [0.0; 2]);
+        }
+    }
+}
+
+/// A cubic crystal: n³ cells with atoms at multiples of half an edge.
+fn crystal(basis: &[([f64; 3], i32)], edge: f64, n: usize) -> (System, Vec<i32>) {
+    let (mut positions, mut types) = (vec![], vec![]);
+    for cell in 0..n * n * n {
+        let at = [cell / (n * n), cell / n % n, cell % n].map(|k| k as f64);
+        for (r, kind) in basis {
+            positions.push(std::array::from_fn(|c| edge * (at[c] + 0.5 * r[c])));
+            types.push(*kind);
+        }
+    }
+    let cell = std::array::from_fn(|a| std::array::from_fn(|b| if a == b { edge * n as f64 } else { 0.0 }));
+    let charges = types.iter().map(|kind| 1.0 - 2.0 * f64::from(*kind)).collect();
+    (System { positions, charges, cell }, types)
+}
+
+const FCC: [[f64; 3]; 4] = [[0.0; 3], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]];
+
+/// The cohesive energy of the Lennard-Jones crystal at its minimum is ε A₆²/(2 A₁₂), with the lattice sums A₆ = 14.4539 and
+/// A₁₂ = 12.1319 (Jones and Ingham, Proc. R. Soc. Lond. A 107, 636 (1925); digits: Kittel, Introduction to Solid State
+/// Physics, chapter 3).
+#[test]
+fn the_lennard_jones_crystal() {
+    let nearest = (2.0 * 12.131_88_f64 / 14.453_92).powf(1.0 / 6.0);
+    let (system, types) = crystal(&FCC.map(|r| (r, 0)), nearest * 2f64.sqrt(), 3);
+    let density = system.positions.len() as f64 / system.volume();
+    let cutoff: f64 = 14.0;
+    let given =
+        Given { systems: vec![system], types, kinds: 1, tables: vec![vec![1.0]; 2], taper: cutoff, cutoff };
+    let energy = given.call(&ops(&CASES[2])[0], DType::F64, PairLoops::Clusters).expect("a call")[0][0];
+    let tail = 8.0 * std::f64::consts::PI * density * (cutoff.powi(-9) / 9.0 - cutoff.powi(-3) / 3.0);
+    let want = -14.453_92f64.powi(2) / (2.0 * 12.131_88);
+    assert!((want + 8.610).abs() < 1e-3);
+    // Shells at the cutoff make the truncated sum vary by about its last one.
+    assert!((energy + tail - want).abs() < 5e-4, "{} against {want}", energy + tail);
+}
+
+/// Sodium chloride with the parameters of Tosi and Fumi (in kJ/mol and Å as by Anwar, Frenkel and Noro, J. Chem. Phys. 118,
+/// 728 (2003)) and the Madelung energy: the crystal has its least energy close to the measured distance of ions, 2.79 Å at
+/// 0 K, and there it is close to the lattice energy from the Born–Haber cycle, −786 kJ/mol.
+#[test]
+fn sodium_chloride() {
+    let table = |like: f64, unlike: f64, other: f64| vec![like, unlike, unlike, other];
+    let tables = vec![
+        table(25.4435, 20.3548, 15.2661),
+        vec![3.1546; 4],
+        table(2.340, 2.755, 3.170),
+        table(101.1719, 674.4793, 6985.6786),
+        table(48.1771, 837.0770, 14031.5785),
+    ];
+    let plus = |r: [f64; 3], s: [f64; 3]| std::array::from_fn(|c| r[c] + s[c]);
+    let basis: Vec<_> = FCC.iter().flat_map(|r| [(*r, 0), (plus(*r, [1.0, 0.0, 0.0]), 1)]).collect();
+    let energy = |distance: f64| {
+        let (system, types) = crystal(&basis, 2.0 * distance, 2);
+        let pairs = system.positions.len() as f64 / 2.0;
+        let coulomb = 1_389.354_576 * system.ewald().energy;
+        let (systems, tables, cutoff) = (vec![system], tables.clone(), 6.0 * distance + 0.1);
+        let given = Given { systems, types, kinds: 2, tables, taper: cutoff, cutoff };
+        let short: f64 = given.call(&ops(&CASES[0])[1], DType::F64, PairLoops::Rows).expect("a call")[0][0];
+        (short + coulomb) / pairs
+    };
+    let energies: Vec<(f64, f64)> =
+        (0..9).map(|n| 2.75 + 0.015 * f64::from(n)).map(|r| (r, energy(r))).collect();
+    let (distance, least) = energies.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("some");
+    println!("{distance} Å, {least} kJ/mol");
+    assert!((distance / 2.79 - 1.0).abs() < 0.01, "{distance}");
+    assert!((least / -786.0 - 1.0).abs() < 0.015, "{least}");
+}
+
+#[test]
+fn errors_name_the_argument() {
+    let names = |result: Result<Vec<Vec<f64>>, Error>, name: &str| match result {
+        Err(Error::Argument { argument, .. }) => assert_eq!(argument, name),
+        other => panic!("expected an error about `{name}`, got {other:?}"),
+    };
+    let case = &CASES[1];
+    for op in ops(case) {
+        let given = Given::new(case, 3);
+        let call = |given: &Given| given.call(&op, DType::F64, PairLoops::Rows);
+        let with = |change: &dyn Fn(&mut Given)| {
+            let mut changed = given.clone();
+            change(&mut changed);
+            call(&changed)
+        };
+        names(with(&|g| g.tables[1][4] = 0.0), "rho");
+        names(with(&|g| g.tables[0][4] = f64::NAN), "amplitude");
+        names(with(&|g| g.taper = f64::NAN), "taper");
+        names(with(&|g| g.systems[0].positions[2] = g.systems[0].positions[5]), "positions");
+        names(with(&|g| g.types[3] = 3), "map");
+        let (arrays, batch, list) = (given.arrays(DType::F64), given.batch(), given.list());
+        let mut negative = given.clone();
+        negative.cutoff = -1.0;
+        names(negative.call_with(&op, &arrays, (&batch, &list), PairLoops::Rows), "cutoff");
+        for shape in [[3, 2], [2, 3], [2, 2]] {
+            let mut arrays = given.arrays(DType::F64);
+            arrays[4] = Array::filled(DType::F64, &shape, 1.0);
+            names(given.call_with(&op, &arrays, (&batch, &list), PairLoops::Rows), "c6");
+        }
+        let rows = list.rows(&Serial);
+        let half = rows.to_half().expect("a half list");
+        names(given.call_with(&op, &arrays, (&batch, &half), PairLoops::Rows), "pairs");
+    }
+}
