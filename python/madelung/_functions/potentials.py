@@ -64,7 +64,9 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
         reach = f.distance("cutoff", reach_given(cutoff))
         onset = 0.9 * reach if taper is None else f.distance("taper", taper)
-        given = [f.table(name, x, ("K", "K"), system) for name, x in zip(parameters, tables)]
+        given = [f.table(table, x, ("K", "K"), system) for table, x in zip(parameters, tables)]
+        for table, x in zip(parameters, given):
+            check.fits(table, x, (given[0].shape[0],) * 2)
         kinds = f.integers("types", types, (positions.shape[0],), system)
         pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
         return f.energies(name, system, given, (kinds, *pairs, reach, onset), wanted)
