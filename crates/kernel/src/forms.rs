@@ -2,7 +2,7 @@
 
 pub use madelung_kernel_abi::{Lists, Member};
 
-use crate::cluster::{Clusters, clusters, joined_clusters};
+use crate::cluster::{Clusters, LeavesOut, clusters, joined_clusters};
 use crate::derivative::tangent;
 use crate::factor::factored;
 use crate::flatten::flatten;
@@ -49,7 +49,7 @@ pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Ve
     let cell = made[0].clusters.iter().flatten().find_map(|c| c.cell);
     let by_cell = |param: ParamId, role: Role| is_gradient(role) && Some(param) == cell;
     let by_cell_or_direct = |p: ParamId, r: Role| is_gradient(r) && (Some(p) == cell || !r.has(Role::FIRST));
-    let general: [(&Body, Member, &dyn Fn(ParamId, Role) -> bool); 2] = [
+    let general: [(&Body, Member, LeavesOut<'_>); 2] = [
         (&gradient, Member::Gradient, &by_cell),
         (&gradient_tangent, Member::GradientTangent, &by_cell_or_direct),
     ];
@@ -105,7 +105,7 @@ fn form(
     member: Member,
     lists: Lists,
     gradients: Option<Vec<ParamId>>,
-    leaves_out: Option<&dyn Fn(ParamId, Role) -> bool>,
+    leaves_out: Option<LeavesOut<'_>>,
 ) -> Result<Form, String> {
     let body = straight(kernel, body, gradients.as_deref());
     let mut parts = match lists {

@@ -60,7 +60,7 @@ fn gradients_have_one() {
 /// the image alone.
 #[test]
 fn general_gradients_have_one_without_the_cell() {
-    let (kernel, forms) = kernel("if r < cutoff { e += charges[j] / r; }", ENERGY);
+    let (_, forms) = kernel("if r < cutoff { e += charges[j] / r; }", ENERGY);
     let of = |member: Member| {
         let form = forms.iter().find(|f| f.member == member && f.lists == Lists::Full && !f.uniform);
         form.expect("the general form").clusters[0].clone().expect("a cluster form")
