@@ -64,6 +64,9 @@ pub struct Packed {
     pub component: usize,
 }
 
+/// Whether a cluster form leaves an output of its part out.
+pub(crate) type LeavesOut<'a> = &'a dyn Fn(ParamId, Role) -> bool;
+
 impl Clusters {
     /// The position of a component among those that are packed.
     pub(crate) fn place(&self, param: ParamId, role: Role, component: usize) -> Option<usize> {
@@ -79,11 +82,7 @@ pub fn clusters(kernel: &Kernel, part: &Part) -> Option<Clusters> {
 
 /// The cluster form of a part whose products are not arranged yet, without some of its outputs. What a pair gives by
 /// the weight of its row and by that of its column is added before anything is multiplied by it.
-pub(crate) fn joined_clusters(
-    kernel: &Kernel,
-    part: &Part,
-    leaves_out: &dyn Fn(ParamId, Role) -> bool,
-) -> Option<Clusters> {
+pub(crate) fn joined_clusters(kernel: &Kernel, part: &Part, leaves_out: LeavesOut<'_>) -> Option<Clusters> {
     let mut rest = part.clone();
     rest.body.retain(&|param, role| !leaves_out(param, role));
     let (_, _, body) = only_loop(kernel, &rest)?;
@@ -110,16 +109,27 @@ fn joined_sums(src: &Body, in_loop: &[Stmt]) -> Body {
             terms.entry(*m).or_default().push(*v);
         }
     }
-    let mut first: HashMap<&[Val], Acc> = HashMap::new();
+    let declared = src.stmts().iter().filter_map(|s| match s {
+        Stmt::Declare(m, v) => Some((*m, *v)),
+        _ => None,
+    });
+    let begin: HashMap<Acc, Val> = declared.collect();
+    let mut first = HashMap::new();
     let equal: HashMap<Acc, Acc> =
-        terms.iter().map(|(m, terms)| (*m, *first.entry(terms).or_insert(*m))).collect();
+        terms.iter().map(|(m, terms)| (*m, *first.entry((begin.get(m), terms)).or_insert(*m))).collect();
     let mut reads: HashMap<Acc, usize> = HashMap::new();
     for m in src.ops().filter_map(Op::of_acc) {
         *reads.entry(equal.get(&m).copied().unwrap_or(m)).or_default() += 1;
     }
     let uses = src.uses();
+    let behind = src.stmts().iter().skip_while(|s| !matches!(s, Stmt::For { .. }));
+    let behind: HashSet<Val> =
+        behind.filter_map(|s| if let Stmt::Let(v) = s { Some(*v) } else { None }).collect();
+    // A sum from 0 that is read once, behind the loop, for one value.
     let alone = |v: &Val| match src.op(*v) {
-        Op::Read(m) if uses[v] == 1 && reads.get(m) == Some(&1) => Some(*m),
+        Op::Read(m) if uses[v] == 1 && reads.get(m) == Some(&1) && behind.contains(v) => {
+            (src.constant(*begin.get(m)?) == Some(0.0)).then_some(*m)
+        }
         _ => None,
     };
     // For each sum of two sums the one that takes up the other.
@@ -169,13 +179,11 @@ fn paired(kernel: &Kernel, part: &Part, joins: bool) -> Option<Clusters> {
     for s in body {
         if let Stmt::Accumulate(m, v) = s {
             let (mut mine, mut theirs) = (pair.value(*v, false)?, pair.value(*v, true)?);
-            let mut is_one = terms[m].len() == 1;
+            let mut is_one = terms.get(m).is_some_and(|terms| terms.len() == 1);
             if joins {
                 // All terms of the sum, where its first one stands.
-                if terms[m][0] != *v {
-                    continue;
-                }
-                for v in &terms[m][1..] {
+                let Some(terms) = terms.remove(m) else { continue };
+                for v in &terms[1..] {
                     let (x, y) = (pair.value(*v, false)?, pair.value(*v, true)?);
                     (mine, theirs) = (pair.sum(mine, x), pair.sum(theirs, y));
                 }

@@ -2,7 +2,7 @@
 
 pub use madelung_kernel_abi::{Lists, Member};
 
-use crate::cluster::{Clusters, clusters, joined_clusters};
+use crate::cluster::{Clusters, LeavesOut, clusters, joined_clusters};
 use crate::derivative::tangent;
 use crate::factor::factored;
 use crate::flatten::flatten;

@@ -239,3 +239,17 @@ fn stopped_gradients_are_constants() {
     }
     report("stopped_gradients_are_constants");
 }
+
+/// Sums that do not start from 0, that add one term twice, that are equal, and that are only added up behind the loop: a
+/// cluster form may join them.
+#[test]
+fn sums_that_clusters_join() {
+    let check = pairs(
+        "",
+        "let mut e = 0.0; let mut f = 1.3; let mut g = 0.0; let mut h = 0.0; let mut k = 0.4;",
+        "if r < cutoff { let t = charges[j] * exp(-alpha[s] * r); e += t / r; f += d.x * t; g += t; g += t; h += t; \
+         k += t; }",
+        "energy[i] = (e + f) + charges[i] * (g + h) + charges[i] * charges[i] * k;",
+    );
+    run("sums_that_clusters_join", &check);
+}
