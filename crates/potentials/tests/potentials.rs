@@ -217,6 +217,16 @@ impl Given {
             // Terms of order one may cancel.
             assert_close_rms(x, y, tolerance, rms(y).max(1.0));
         }
+        // One gradient alone: the other arrays are not there.
+        for n in &gradients {
+            let alone = op.evaluate(&context, &args, &Request { gradients: &[*n], ..request })?;
+            assert_close_rms(
+                &alone.gradients[0].to_f64()?,
+                &all[n + 1],
+                tolerance,
+                rms(&all[n + 1]).max(1.0),
+            );
+        }
         Ok(all)
     }
 }

@@ -20,7 +20,7 @@ impl Printer<'_> {
         let (r, c) = (at(row), at(column));
         match (self.varies(row), self.varies(column)) {
             (false, false) => ("", format!("p{slot}, {r} * w{width} + {c}")),
-            (false, true) => ("", format!("p{slot}.add({r} * w{width}), {c}, 1, 0")),
+            (false, true) => ("", format!("p{slot}, {c}, 1, {r} * w{width}")),
             (true, false) => ("", format!("p{slot}, {r}, w{width}, {c}")),
             (true, true) => ("_table", format!("p{slot}, {r}, w{width}, {c}")),
         }
