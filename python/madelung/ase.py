@@ -1,4 +1,4 @@
-"""An ASE calculator: Ewald sums of point charges, in eV and Å.
+"""An ASE calculator: Ewald sums of point charges, with pair potentials beside them, in eV and Å.
 
 ```python
 from ase.build import bulk
@@ -12,12 +12,15 @@ atoms.get_potential_energy()
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from madelung import _arguments as check
+from madelung import numpy as _numpy
+from madelung._functions.potentials import TABLES
 from madelung.numpy import EwaldParameters, NeighborList, Neighbors, estimate_ewald_parameters, ewald_summation
 from madelung.units import EV_ANGSTROM
 
@@ -32,6 +35,7 @@ except ImportError:
 __all__ = ["Madelung"]
 
 Floats = npt.NDArray[np.float64]
+Potentials = dict[str, dict[tuple[str, str], dict[str, float]]]
 
 # Largest element of the strain under which an Ewald sum keeps its parameters. Its error hardly changes with the cell,
 # which only moves the balance between the two parts of the work.
@@ -39,7 +43,7 @@ _SAME_SHAPE = 0.1
 
 
 class Madelung(Calculator):
-    """The Coulomb energy of point charges in a periodic cell, by Ewald's sum, and its derivatives.
+    """The Coulomb energy of point charges in a periodic cell, by Ewald's sum, with pair potentials, and its derivatives.
 
     Properties, with lengths in Å: `energy` and `free_energy` (the same number) and `energies` (N,) in eV, a pair's
     energy split half and half; `forces` (N, 3) in eV/Å, −∂E/∂r; `stress` (6,) in eV/Å³, +(1/V) ∂E/∂ε (tensile
@@ -58,6 +62,11 @@ class Madelung(Calculator):
         alpha: splitting parameter, in 1/Å.
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
         k_cutoff: radius of the reciprocal sum, in rad/Å.
+        potentials: pair potentials beside the charges, by the names of `madelung.numpy`, with the parameters of each pair
+            of elements, in eV and Å: {"lennard_jones": {("Na", "Cl"): {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair of
+            elements of the atoms is given once, in either order.
+        potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. None: the cutoff of
+            the real-space sum.
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2, or the number
             of atoms or the cell has changed; pairs beyond the cutoff do not count, so results depend on it by rounding
             alone. At 0 they are found anew for each calculation.
@@ -74,6 +83,8 @@ class Madelung(Calculator):
         "alpha": None,
         "cutoff": None,
         "k_cutoff": None,
+        "potentials": None,
+        "potential_cutoff": None,
         "skin": 0.5,
     }
     discard_results_on_any_change = True
@@ -86,11 +97,22 @@ class Madelung(Calculator):
         alpha: float | None = None,
         cutoff: float | None = None,
         k_cutoff: float | None = None,
+        potentials: Potentials | None = None,
+        potential_cutoff: float | None = None,
         skin: float = 0.5,
     ) -> None:
         self._split: _Split | None = None
         self._pairs: _SkinList | None = None
-        super().__init__(charges=charges, accuracy=accuracy, alpha=alpha, cutoff=cutoff, k_cutoff=k_cutoff, skin=skin)
+        super().__init__(
+            charges=charges,
+            accuracy=accuracy,
+            alpha=alpha,
+            cutoff=cutoff,
+            k_cutoff=k_cutoff,
+            potentials=potentials,
+            potential_cutoff=potential_cutoff,
+            skin=skin,
+        )
 
     @property
     def ewald_parameters(self) -> EwaldParameters | None:
@@ -133,8 +155,11 @@ class Madelung(Calculator):
         if self._split is None or not self._split.suits(cell, len(atoms)):
             given = {name: self.parameters[name] for name in ("accuracy", "alpha", "cutoff", "k_cutoff")}
             self._split = _Split(estimate_ewald_parameters(positions, charges, cell, **given), cell, len(atoms))
-            self._pairs = _SkinList(self._split.parameters.cutoff, self.parameters["skin"])
-        split = self._split.parameters
+            reach = self._split.parameters.cutoff
+            if self.parameters["potentials"]:
+                reach = max(reach, self.parameters["potential_cutoff"] or reach)
+            self._pairs = _SkinList(reach, self.parameters["skin"])
+        split, neighbors = self._split.parameters, self._pairs.of(positions, cell)
         energies, forces, virial = ewald_summation(
             positions,
             charges,
@@ -145,8 +170,14 @@ class Madelung(Calculator):
             prefactor=EV_ANGSTROM,
             compute_forces=True,
             compute_virial=True,
-            neighbors=self._pairs.of(positions, cell),
+            neighbors=neighbors,
         )
+        reach = self.parameters["potential_cutoff"] or split.cutoff
+        for name, given in (self.parameters["potentials"] or {}).items():
+            types, tables = _tables(atoms, name, given)
+            wanted = {"compute_forces": True, "compute_virial": True, "neighbors": neighbors}
+            more = getattr(_numpy, name)(positions, types, *tables, reach, cell, **wanted)
+            energies, forces, virial = (x + y for x, y in zip((energies, forces, virial), more))
         energy = float(energies.sum())
         self.results = {
             "energy": energy,
@@ -198,6 +229,8 @@ def _checked(name: str, value: Any) -> Any:
         if skin < 0.0:
             check.refuse("skin", "a length of zero or more", skin)
         return skin
+    if name == "potentials":
+        return _checked_potentials(value)
     if name not in Madelung.default_parameters:
         raise TypeError(f"`{name}`: expected one of the parameters {', '.join(Madelung.default_parameters)}")
     if value is None and name != "accuracy":
@@ -215,6 +248,40 @@ def _checked_charges(charges: Any) -> dict[str, float] | Floats | None:
         return {symbol: check.number(f"charges[{symbol!r}]", charge) for symbol, charge in charges.items()}
     # A copy: later changes of the caller's array do not change the calculator.
     return np.array(check.reals("charges", charges, ("N",)), dtype=np.float64)
+
+
+def _checked_potentials(potentials: Any) -> Potentials | None:
+    if potentials is None:
+        return None
+    if not isinstance(potentials, dict) or not set(potentials) <= set(TABLES):
+        check.refuse("potentials", f"a dict with keys among {', '.join(TABLES)}", check.described(potentials))
+    for name, of_pairs in potentials.items():
+        where = f"potentials[{name!r}]"
+        if not isinstance(of_pairs, dict):
+            check.refuse(where, "a dict from pairs of elements to parameters", check.described(of_pairs))
+        for pair, given in of_pairs.items():
+            if not isinstance(pair, tuple) or len(pair) != 2 or not set(pair) <= set(atomic_numbers):
+                check.refuse(where, "pairs of chemical symbols as keys", check.described(pair))
+            if not isinstance(given, dict) or set(given) != set(TABLES[name]):
+                check.refuse(f"{where}[{pair!r}]", f"the parameters {', '.join(TABLES[name])}", check.described(given))
+            for parameter, x in given.items():
+                check.number(f"{where}[{pair!r}][{parameter!r}]", x)
+            if pair[0] != pair[1] and pair[::-1] in of_pairs:
+                check.refuse(where, f"the pair {pair} once", "it in both orders")
+    return copy.deepcopy(potentials)
+
+
+def _tables(atoms: Atoms, name: str, given: dict[tuple[str, str], dict[str, float]]) -> tuple[Any, list[Floats]]:
+    """The type of each atom, and the tables of a potential's parameters."""
+    elements, types = np.unique(np.array(atoms.symbols), return_inverse=True)
+    tables = np.zeros((len(TABLES[name]), len(elements), len(elements)))
+    for i, a in enumerate(elements):
+        for j, b in enumerate(elements):
+            of_pair = given.get((a, b), given.get((b, a)))
+            if of_pair is None:
+                check.refuse(f"potentials[{name!r}]", "parameters for each pair of elements", f"none for {a} and {b}")
+            tables[:, i, j] = [of_pair[parameter] for parameter in TABLES[name]]
+    return types.astype(np.int32), list(tables)
 
 
 def _charges_of(atoms: Atoms, charges: dict[str, float] | Floats | None) -> Floats:

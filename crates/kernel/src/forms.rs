@@ -80,9 +80,6 @@ pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Ve
     Ok(made)
 }
 
-/// Whether a cluster form leaves out an output.
-type LeavesOut<'a> = &'a dyn Fn(ParamId, Role) -> bool;
-
 fn is_gradient(role: Role) -> bool {
     role.has(Role::COTANGENT) && !role.has(Role::HIDDEN)
 }

@@ -44,8 +44,13 @@ _RETURNS = text(
 )
 
 
+# The tables of each potential.
+TABLES: dict[str, tuple[str, ...]] = {}
+
+
 def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any]:
     """Declares the function of an op of `pair_potential!`: its docstring, and its tables with their texts."""
+    TABLES[name] = tuple(parameters)
     tables = tuple(
         Parameter(
             table,
