@@ -35,7 +35,7 @@ except ImportError:
 __all__ = ["Madelung"]
 
 Floats = npt.NDArray[np.float64]
-Potentials = dict[str, dict[tuple[str, str], dict[str, float]]]
+Potentials = dict[str, dict[str, dict[str, float]]]
 
 # Largest element of the strain under which an Ewald sum keeps its parameters. Its error hardly changes with the cell,
 # which only moves the balance between the two parts of the work.
@@ -43,7 +43,7 @@ _SAME_SHAPE = 0.1
 
 
 class Madelung(Calculator):
-    """The Coulomb energy of point charges in a periodic cell, by Ewald's sum, with pair potentials, and its derivatives.
+    """The energy of point charges in a periodic cell, by Ewald's sum, and of pair potentials, with its derivatives.
 
     Properties, with lengths in Å: `energy` and `free_energy` (the same number) and `energies` (N,) in eV, a pair's
     energy split half and half; `forces` (N, 3) in eV/Å, −∂E/∂r; `stress` (6,) in eV/Å³, +(1/V) ∂E/∂ε (tensile
@@ -62,9 +62,9 @@ class Madelung(Calculator):
         alpha: splitting parameter, in 1/Å.
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
         k_cutoff: radius of the reciprocal sum, in rad/Å.
-        potentials: pair potentials beside the charges, by the names of `madelung.numpy`, with the parameters of each pair
-            of elements, in eV and Å: {"lennard_jones": {("Na", "Cl"): {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair of
-            elements of the atoms is given once, in either order.
+        potentials: pair potentials beside the charges, by their names in `madelung.numpy`, with the parameters of each
+            pair of elements, in eV and Å: {"lennard_jones": {"Na-Cl": {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair
+            of the atoms' elements is given once, in either order.
         potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. None: the cutoff of
             the real-space sum.
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2, or the number
@@ -260,26 +260,27 @@ def _checked_potentials(potentials: Any) -> Potentials | None:
         if not isinstance(of_pairs, dict):
             check.refuse(where, "a dict from pairs of elements to parameters", check.described(of_pairs))
         for pair, given in of_pairs.items():
-            if not isinstance(pair, tuple) or len(pair) != 2 or not set(pair) <= set(atomic_numbers):
-                check.refuse(where, "pairs of chemical symbols as keys", check.described(pair))
+            elements = pair.split("-") if isinstance(pair, str) else ()
+            if len(elements) != 2 or not set(elements) <= set(atomic_numbers):
+                check.refuse(where, 'two chemical symbols as each key, such as "Na-Cl"', check.described(pair))
             if not isinstance(given, dict) or set(given) != set(TABLES[name]):
                 check.refuse(f"{where}[{pair!r}]", f"the parameters {', '.join(TABLES[name])}", check.described(given))
             for parameter, x in given.items():
                 check.number(f"{where}[{pair!r}][{parameter!r}]", x)
-            if pair[0] != pair[1] and pair[::-1] in of_pairs:
-                check.refuse(where, f"the pair {pair} once", "it in both orders")
+            if elements[0] != elements[1] and "-".join(elements[::-1]) in of_pairs:
+                check.refuse(where, f"{pair} once", "it in both orders")
     return copy.deepcopy(potentials)
 
 
-def _tables(atoms: Atoms, name: str, given: dict[tuple[str, str], dict[str, float]]) -> tuple[Any, list[Floats]]:
+def _tables(atoms: Atoms, name: str, given: dict[str, dict[str, float]]) -> tuple[Any, list[Floats]]:
     """The type of each atom, and the tables of a potential's parameters."""
     elements, types = np.unique(np.array(atoms.symbols), return_inverse=True)
     tables = np.zeros((len(TABLES[name]), len(elements), len(elements)))
     for i, a in enumerate(elements):
         for j, b in enumerate(elements):
-            of_pair = given.get((a, b), given.get((b, a)))
+            of_pair = given.get(f"{a}-{b}", given.get(f"{b}-{a}"))
             if of_pair is None:
-                check.refuse(f"potentials[{name!r}]", "parameters for each pair of elements", f"none for {a} and {b}")
+                check.refuse(f"potentials[{name!r}]", "parameters for each pair of elements", f"none for {a}-{b}")
             tables[:, i, j] = [of_pair[parameter] for parameter in TABLES[name]]
     return types.astype(np.int32), list(tables)
 

@@ -15,6 +15,7 @@ from ase.calculators.calculator import PropertyNotImplementedError
 from ase.filters import FrechetCellFilter
 from ase.stress import voigt_6_to_full_3x3_stress
 
+import madelung.numpy as mn
 from conftest import CASES, ROOT, assert_close
 from madelung.ase import Madelung
 from madelung.units import EV_ANGSTROM
@@ -113,6 +114,78 @@ def test_forces_and_stress_against_finite_differences(skin: float):
         strain[b, a] += 0.5
         expected = fourth_order(strained(strain), 1e-3) / volume
         assert stress[component] == pytest.approx(expected, abs=1e-8 * np.abs(stress).max())
+
+
+POTENTIALS = {
+    "born_mayer": {
+        pair: {"amplitude": a, "steepness": 3.15, "sigma": sigma, "c6": c6, "c8": c8}
+        # Tosi and Fumi, J. Phys. Chem. Solids 25, 45 (1964), for NaCl; lengths in Å, energies in eV.
+        for pair, a, sigma, c6, c8 in (
+            ("Na-Na", 0.2637, 2.340, 1.0486, 0.4993),
+            ("Na-Cl", 0.2110, 2.755, 6.9906, 8.6758),
+            ("Cl-Cl", 0.1582, 3.170, 72.4022, 145.4285),
+        )
+    }
+}
+
+
+def test_potentials_beside_the_charges():
+    """The lattice energy of NaCl: 786 kJ/mol, 8.15 eV for each pair of ions, by a Born–Haber cycle."""
+    atoms = salt(2)
+    atoms.calc = Madelung(SALT, accuracy=1e-8, cutoff=8.0, potentials=POTENTIALS)
+    assert atoms.get_potential_energy() / (len(atoms) / 2) == pytest.approx(-8.15, rel=0.02)
+    # Its parts, and derivatives of the whole.
+    atoms.rattle(0.1, seed=1)
+    elements, types = np.unique(np.array(atoms.symbols), return_inverse=True)
+    pairs = [
+        [POTENTIALS["born_mayer"].get(f"{a}-{b}", POTENTIALS["born_mayer"].get(f"{b}-{a}")) for b in elements]
+        for a in elements
+    ]
+    names = ("amplitude", "steepness", "sigma", "c6", "c8")
+    tables = [np.array([[pair[name] for pair in row] for row in pairs]) for name in names]
+    charges_alone = atoms.copy()
+    charges_alone.calc = Madelung(SALT, accuracy=1e-8, cutoff=8.0)
+    more = mn.born_mayer(
+        atoms.positions, types, *tables, 8.0, atoms.cell.array, compute_forces=True, energy_reduction="system"
+    )
+    assert atoms.get_potential_energy() == pytest.approx(charges_alone.get_potential_energy() + more[0][0], rel=1e-12)
+    assert_close(atoms.get_forces(), charges_alone.get_forces() + more[1], 1e-11)
+    # Differences see the sum's own jumps at the cutoff, which its accuracy bounds.
+    atoms.calc = Madelung(SALT, accuracy=1e-13, cutoff=8.0, potentials=POTENTIALS)
+    positions, forces = atoms.positions.copy(), atoms.get_forces()
+    direction = np.random.default_rng(2).normal(size=positions.shape)
+
+    def energy(step: float) -> float:
+        atoms.positions = positions + step * direction
+        return atoms.get_potential_energy()
+
+    expected = -fourth_order(energy, 1e-3)
+    assert np.sum(forces * direction) == pytest.approx(expected, abs=1e-8 * np.linalg.norm(forces))
+    # A radius of its own, beyond that of the charges.
+    atoms.calc = Madelung(SALT, accuracy=1e-8, cutoff=6.0, potentials=POTENTIALS, potential_cutoff=8.0)
+    charges_alone.calc = Madelung(SALT, accuracy=1e-8, cutoff=6.0)
+    charges_alone.positions = positions
+    atoms.positions = positions
+    assert atoms.get_potential_energy() == pytest.approx(charges_alone.get_potential_energy() + more[0][0], rel=1e-12)
+    again = Madelung(**json.loads(json.dumps(atoms.calc.todict())))
+    assert again.get_potential_energy(atoms) == atoms.get_potential_energy()
+
+
+def test_potentials_that_are_none():
+    good = {"Na-Cl": {"epsilon": 0.1, "sigma": 2.0}}
+    wrong = {
+        "`potentials`: expected a dict with keys among": {"morse": good},
+        'such as "Na-Cl"': {"lennard_jones": {"Na": good["Na-Cl"]}},
+        "expected the parameters epsilon, sigma": {"lennard_jones": {"Na-Cl": {"epsilon": 0.1}}},
+        "expected Na-Cl once": {"lennard_jones": good | {"Cl-Na": good["Na-Cl"]}},
+    }
+    for message, potentials in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            Madelung(SALT, potentials=potentials)
+    atoms = salt()
+    atoms.calc = Madelung(SALT, potentials={"lennard_jones": good})
+    with pytest.raises(ValueError, match="expected parameters for each pair of elements, got none for Cl-Cl"):
+        atoms.get_potential_energy()
 
 
 def test_the_skin_changes_nothing_along_a_trajectory():

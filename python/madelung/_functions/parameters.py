@@ -181,8 +181,8 @@ ERRORS = text(
 )
 ENERGY_ERRORS = text(
     "TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two "
-    "charges on one point.",
-    jax="What only the kernel can see (two charges on one point, a cell that is not finite under `jit`) is raised by "
+    "atoms on one point.",
+    jax="What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`) is raised by "
     "XLA as `jax.errors.JaxRuntimeError`, with the same text.",
     cuda=_DEVICE_ERRORS,
 )

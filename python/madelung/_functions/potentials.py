@@ -69,6 +69,8 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
         reach = f.distance("cutoff", reach_given(cutoff))
         onset = 0.9 * reach if taper is None else f.distance("taper", taper)
+        if not onset > 0.0:
+            check.positive("taper", onset)
         given = [f.table(table, x, ("K", "K"), system) for table, x in zip(parameters, tables)]
         for table, x in zip(parameters, given):
             check.fits(table, x, (given[0].shape[0],) * 2)

@@ -79,7 +79,7 @@ def ewald_real_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
         ValueError: Also for arrays or a stream of another device, and memory that was given back.
         NotImplementedError: Where there is no NVIDIA driver, with what to install.
     """
@@ -184,7 +184,7 @@ def ewald_reciprocal_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
         ValueError: Also for arrays or a stream of another device, and memory that was given back.
         NotImplementedError: Where there is no NVIDIA driver, with what to install.
     """
@@ -305,7 +305,7 @@ def ewald_summation(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
         ValueError: Also for arrays or a stream of another device, and memory that was given back.
         NotImplementedError: Where there is no NVIDIA driver, with what to install.
     """
@@ -710,7 +710,7 @@ def born_mayer(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
         ValueError: Also for arrays or a stream of another device, and memory that was given back.
         NotImplementedError: Where there is no NVIDIA driver, with what to install.
     """
@@ -845,7 +845,7 @@ def buckingham(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
         ValueError: Also for arrays or a stream of another device, and memory that was given back.
         NotImplementedError: Where there is no NVIDIA driver, with what to install.
     """
@@ -972,7 +972,7 @@ def lennard_jones(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
         ValueError: Also for arrays or a stream of another device, and memory that was given back.
         NotImplementedError: Where there is no NVIDIA driver, with what to install.
     """

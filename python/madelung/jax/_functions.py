@@ -81,8 +81,8 @@ def ewald_real_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
-        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
     """
     return ewald.ewald_real_space(
         Jax,
@@ -158,8 +158,8 @@ def ewald_reciprocal_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
-        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
     """
     return ewald.ewald_reciprocal_space(
         Jax,
@@ -256,8 +256,8 @@ def ewald_summation(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
-        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
     """
     return ewald.ewald_summation(
         Jax,
@@ -560,8 +560,8 @@ def born_mayer(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
-        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
     """
     return potentials.born_mayer(
         Jax,
@@ -660,8 +660,8 @@ def buckingham(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
-        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
     """
     return potentials.buckingham(
         Jax,
@@ -756,8 +756,8 @@ def lennard_jones(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point. What only the kernel can see (two charges on one point, a cell that is not finite under
-        `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
     """
     return potentials.lennard_jones(
         Jax,

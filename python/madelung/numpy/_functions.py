@@ -74,7 +74,7 @@ def ewald_real_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     return ewald.ewald_real_space(
         Numpy,
@@ -146,7 +146,7 @@ def ewald_reciprocal_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     return ewald.ewald_reciprocal_space(
         Numpy,
@@ -233,7 +233,7 @@ def ewald_summation(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     return ewald.ewald_summation(
         Numpy,
@@ -518,7 +518,7 @@ def born_mayer(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     return potentials.born_mayer(
         Numpy,
@@ -613,7 +613,7 @@ def buckingham(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     return potentials.buckingham(
         Numpy,
@@ -704,7 +704,7 @@ def lennard_jones(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     return potentials.lennard_jones(
         Numpy,

@@ -85,7 +85,7 @@ def ewald_real_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     given = (
         positions,
@@ -170,7 +170,7 @@ def ewald_reciprocal_space(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     given = (
         positions,
@@ -279,7 +279,7 @@ def ewald_summation(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     given = (
         positions,
@@ -623,7 +623,7 @@ def born_mayer(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     given = (
         positions,
@@ -729,7 +729,7 @@ def buckingham(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     given = (
         positions,
@@ -831,7 +831,7 @@ def lennard_jones(
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        charges on one point.
+        atoms on one point.
     """
     given = (
         positions,
