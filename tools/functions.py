@@ -58,14 +58,8 @@ from madelung.numpy._framework import Numpy
 from torch import Tensor
 
 {functions}
-from madelung.torch._framework import (
-    FAILURES,
-    Graph,
-    explained,
-    is_compiling,
-    mode_of,
-    outside_graphs,
-)
+from madelung.torch._errors import FAILURES, explained
+from madelung.torch._framework import Graph, is_compiling, mode_of, outside_graphs
 """,
     "jax": """
 from jax import Array

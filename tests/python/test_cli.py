@@ -140,7 +140,7 @@ def test_refusals_are_one_clear_line(tmp_path, bare):
         ((bare, "--charges", "Na=1"), "has none for Cl"),
         ((open_cell, "--charges", "H=1,O=-2"), "not periodic along a b c"),
         ((junk,), "ASE cannot read it"),
-        ((clash, "--charges", "Na=1,Cl=-1"), "no two charges on one point"),
+        ((clash, "--charges", "Na=1,Cl=-1"), "no two atoms on one point"),
         ((salt, "--accuracy", 2), "`accuracy`"),
         ((salt, "--alpha", -1), "`alpha`"),
         ((salt, "--output", tmp_path / "absent" / "out.xyz"), "cannot write"),

@@ -9,14 +9,8 @@ from torch import Tensor
 from madelung._functions import ewald, neighbors, potentials
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
-from madelung.torch._framework import (
-    FAILURES,
-    Graph,
-    explained,
-    is_compiling,
-    mode_of,
-    outside_graphs,
-)
+from madelung.torch._errors import FAILURES, explained
+from madelung.torch._framework import Graph, is_compiling, mode_of, outside_graphs
 
 __all__ = [
     "born_mayer",

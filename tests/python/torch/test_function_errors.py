@@ -221,7 +221,7 @@ def test_two_charges_on_one_point() -> None:
     r = R.clone()
     r[3] = r[0] + CELL[1]
     for graph in (False, True):
-        with pytest.raises(ValueError, match="`positions`: expected no two charges on one point, got atoms 0 and 3"):
+        with pytest.raises(ValueError, match="`positions`: expected no two atoms on one point, got atoms 0 and 3"):
             mt.ewald_real_space(r.requires_grad_(graph), Q, CELL, 0.9, cutoff=2.0, compute_forces=graph)
 
 

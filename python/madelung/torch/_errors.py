@@ -1,0 +1,65 @@
+"""Errors of calls that failed, in the words of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from madelung import _arguments as check
+from madelung._functions.declare import FUNCTIONS, ON_DEVICE, Group
+from madelung.torch import _inputs as given
+
+# Errors that an op, the checks before it, or a tensor's method called on another object may raise.
+FAILURES = (AttributeError, IndexError, TypeError, ValueError, RuntimeError)
+
+
+def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Exception:
+    """The error of a call that failed, in the words of this library: raised, or returned. `passed_on`: the body's."""
+    declared = FUNCTIONS[name]
+    parameters, groups, passed = list(declared.parameters("torch")), {}, {}
+    for item, x in zip(declared.arguments(), passed_on):
+        if isinstance(item, Group):
+            groups[item.name] = item, x
+            passed |= {p.name: each for p, each in zip(item.parameters, x)}
+        else:
+            passed[item.name] = x
+    if any(isinstance(x, torch.Tensor) and given.is_transformed(x) for x in _of_kind(parameters, passed, "reals")):
+        return error
+    first = passed[parameters[0].name]
+    for p in parameters[1:]:
+        if p.kind in ON_DEVICE and isinstance(passed[p.name], torch.Tensor):
+            given.expect(p.name, passed[p.name], first)
+    if isinstance(first, torch.Tensor) and (given.is_traced(first) or given.is_captured(first)):
+        return _renamed(error)
+    if "charges" in passed:
+        system = given.charged(first, passed["charges"], passed["cell"], passed["batch_idx"])
+        for p in parameters:
+            if p.kind in ("per_system", "sizes"):
+                given.numbers(p.name, passed[p.name], system.systems)
+    elif not isinstance(first, torch.Tensor):
+        expected = "a tensor" if first is None else "a tensor (`torch.as_tensor` makes one)"
+        check.refuse(parameters[0].name, expected, check.described(first), TypeError)
+    for p in parameters:
+        if p.kind == "number" and passed[p.name] is not None:
+            (check.number if p.name == "prefactor" else check.positive)(p.name, passed[p.name])
+    for group, values in groups.values():
+        if group.name == "lists" and values[0] is None:
+            given.converted(first, *values[1:])
+        elif group.name == "outputs":
+            check.outputs(values)
+        elif group.name == "miller":
+            for p, x in zip(group.parameters, values):
+                if x is not None:
+                    check.integers(p.name, given.view(p.name, x, first), p.shape)
+    return _renamed(error)
+
+
+def _of_kind(parameters: Sequence[Any], passed: dict[str, Any], kind: str) -> list[Any]:
+    return [passed[p.name] for p in parameters if p.kind == kind]
+
+
+def _renamed(error: Exception) -> Exception:
+    """An op's error in the names of the functions' arguments."""
+    return check.renamed(error) if isinstance(error, RuntimeError) and str(error).startswith("`") else error
