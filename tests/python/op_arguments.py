@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-SYSTEMS, ROWS = 2, 4
+SYSTEMS, ROWS, KINDS = 2, 4, 2
 
 
 def _pairs(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -27,17 +27,19 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
     """The arguments of a call: two small systems, a full list with images, and so on. What is named here is what an
     argument must satisfy, never an op."""
     rng = np.random.default_rng(seed)
-    systems = {a["systems"] for a in op.args if "systems" in a}
+    systems = {a["systems"]: SYSTEMS for a in op.args if "systems" in a}
+    sizes = systems | {a["into"]: KINDS for a in op.args if "into" in a}
 
     def shape(arg: dict[str, Any]) -> list[int]:
-        return [
-            s["const"] if "const" in s else SYSTEMS if s["dim"] in systems else SYSTEMS * ROWS for s in arg["shape"]
-        ]
+        return [s["const"] if "const" in s else sizes.get(s["dim"], SYSTEMS * ROWS) for s in arg["shape"]]
 
     def real(arg: dict[str, Any]) -> np.ndarray:
         if arg["zero"]:
             return np.zeros(0)
         x = rng.uniform(-1, 1, shape(arg))
+        if x.shape == (KINDS, KINDS):
+            # Parameters of potentials: steep ones would leave no digits to differences.
+            return 0.3 + 0.1 * x
         if arg["constraint"] == "positive":
             return 0.8 + 0.2 * np.abs(x)
         if x.shape[1:] == (3, 3):
@@ -62,8 +64,11 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             args.append(lists[i.part])
         elif i.part == "list_kind":
             args.append(0)
+        elif i.part == "map_of":
+            args.append(rng.integers(0, KINDS, SYSTEMS * ROWS).astype(np.int32))
         elif i.part == "scalar":
-            args.append(float(rng.uniform(3.3, 3.6)))
+            # A taper begins well before the cutoff.
+            args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))
         else:
             raise NotImplementedError(f"{op!r}: the tests have no {i.part} yet")
     return args

@@ -37,10 +37,7 @@ class Family:
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        self.members = {suffix: Member(self, suffix) for suffix in op.targets if suffix != DIRECT}
-        # The arrays that F₀ saves, by position of the differentiable input whose gradient each is.
-        names = {f"gradient by {op.inputs[n].name}": bit for bit, n in enumerate(op.reals)}
-        self.saved = [names.get(name) for name in op.saves]
+        self.members = {suffix: Member(self, suffix) for suffix in op.targets if suffix != SAVING}
 
     def __call__(self, *flat: Any) -> Any:
         """The outputs, of all inputs in order: arrays and numbers."""
@@ -121,7 +118,7 @@ class Member:
         outputs = [
             _compat.like(avals[0], op.shape(o["shape"], flat, dims), op.output_dtype(o, flat)) for o in op.outputs
         ]
-        return [*outputs, *gradients] if self.suffix == SAVING else outputs
+        return [*outputs, *gradients] if self.suffix == DIRECT else outputs
 
     def _jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, numbers: Any, mask: int, want: int, frozen: int
@@ -131,10 +128,10 @@ class Member:
         moved = [None if type(t) is ad.Zero else t for t in tangents]
         moved = self.arguments(moved, [None] * len(numbers), mask)
         results = self.bind(args[: len(op.inputs)], args[len(op.inputs) :], want, frozen)
-        if self.suffix in (VALUE, SAVING):
+        if self.suffix in (VALUE, DIRECT):
             direction = tuple(None if frozen >> k & 1 else moved[n] for k, n in enumerate(op.reals))
             changes = list(Call(op, args[: len(op.inputs)], (direction,)).run(run))
-            if self.suffix == SAVING:
+            if self.suffix == DIRECT:
                 direction = tuple(moved[n] for n in op.reals)
                 ones = tuple(jax.numpy.ones_like(x) for x in results[: len(op.outputs)])
                 second = Call(op, args[: len(op.inputs)], (direction,), ones, (), want).run(run)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from madelung._schema import SAVING
+from madelung._schema import DIRECT
 
 if TYPE_CHECKING:
     from madelung.jax._autodiff import Member
@@ -144,7 +144,7 @@ class Stack:
         results = member.bind(flat, extra, params["want"], params["frozen"])
         gradients = [op.args[op.inputs[n].arg]["shape"] for k, n in enumerate(op.reals) if params["want"] >> k & 1]
         outputs = [o["shape"] for o in op.outputs]
-        shapes = gradients if member.is_gradient else outputs + (gradients if member.suffix == SAVING else [])
+        shapes = gradients if member.is_gradient else outputs + (gradients if member.suffix == DIRECT else [])
         return [self._apart(x, self._gaps_of(shape)) for x, shape in zip(results, shapes)]
 
     def _apart(self, x: Any, gaps: Gaps | None) -> Any:
