@@ -166,11 +166,11 @@ def test_transformations_of_torch_take_neighbors() -> None:
         assert torch.equal(mapped, torch.stack([energy(r, found), energy(r + 0.01, found)]))
 
         class Model(torch.nn.Module):
-            def forward(self, r: Any, found: Any) -> Any:
-                return energy(r, found)
+            def forward(self, r: Any, q: Any, h: Any, found: Any) -> Any:
+                return mt.ewald_real_space(r, q, h, ALPHA, neighbors=found).sum()
 
-        exported = torch.export.export(Model(), (r, found)).module()
-        assert torch.equal(exported(r, found), energy(r, found))
+        exported = torch.export.export(Model(), (r, q, h, found)).module()
+        assert torch.equal(exported(r, q, h, found), energy(r, found))
         # Second derivatives, and those by the cell, which has none in clusters: by another list.
         lattice = h.clone().requires_grad_()
         plain = dict(zip(LISTS, found.coo()))
