@@ -220,7 +220,9 @@ def ops() -> set[str]:
     )
     names |= {f"{prefix}_{name}" for prefix in prefixes for name in sums}
     names |= set(re.findall(r"\bstatic \w+: (\w+) = crate::formula::", text))
-    assert {"pair_vectors", "ewald_summation", "born_mayer"} <= names, f"ops are declared in a way that is not read here: {names}"
+    assert {"pair_vectors", "ewald_summation", "born_mayer"} <= names, (
+        f"ops are declared in a way that is not read here: {names}"
+    )
     return names | {f"{name}_total" for name in names} | FUTURE_OPS
 
 

@@ -72,6 +72,16 @@ class Case:
     def positions(self) -> torch.Tensor:
         return self.args[self.reals[0]]
 
+    def without_rows(self) -> list[Any]:
+        """All arguments, without atoms, systems and pairs; types are there without atoms."""
+        types = {a["into"] for a in self.op.args if "into" in a}
+        shapes = [self.op.args[i.arg].get("shape") or [{}] for i in self.op.inputs]
+        rows = [
+            isinstance(x, torch.Tensor) and x.shape != (0,) and s[0].get("dim") not in types
+            for x, s in zip(self.args, shapes)
+        ]
+        return [x[:0] if there else x for x, there in zip(self.args, rows)]
+
     def to(self, dtype: torch.dtype) -> Case:
         return Case(self.op, [x.to(dtype) if n in self.op.reals else x for n, x in enumerate(self.args)])
 

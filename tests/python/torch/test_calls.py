@@ -151,14 +151,7 @@ def test_the_key_of_other_devices_says_so(op_case: Case) -> None:
 
 def test_nothing(op_case: Case) -> None:
     """No atoms, no systems, no pairs: empty results, and gradients of the inputs' shapes."""
-    if any(i.part == "ints" for i in op_case.op.inputs):
-        args = [x[:0] if isinstance(x, torch.Tensor) and x.shape != (0,) else x for x in op_case.args]
-    else:
-        # Types are there without atoms.
-        types = {a["into"] for a in op_case.op.args if "into" in a}
-        shapes = [op_case.op.args[i.arg].get("shape") or [{}] for i in op_case.op.inputs]
-        empty = [isinstance(x, torch.Tensor) and s[0].get("dim") not in types for x, s in zip(op_case.args, shapes)]
-        args = [x[:0] if none else x for x, none in zip(op_case.args, empty)]
+    args = op_case.without_rows()
     parts = [i.part for i in op_case.op.inputs]
     if "ptr" in parts:
         args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32, device=DEVICE)
