@@ -65,7 +65,7 @@ class Neighbors:
         return self.index[..., -1] > self.columns.shape[-1]
 
     def csr(self) -> tuple[Any, Any, Any]:
-        """Where the pairs of each atom begin (N+1,), their columns (P,) and images (P, 3), ordered by i, j, S."""
+        """Offsets of each atom's pairs (N+1,), their columns (P,) and images (P, 3), ordered by i, j, S."""
         arrays = (_array(x) for x in (self.index, self.columns, self.images))
         rows = _native.neighbor_rows(*arrays, self.atoms)
         return tuple(_like(self.index, x) for x in rows)

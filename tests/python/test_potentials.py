@@ -154,6 +154,7 @@ def test_wrong_arguments(module: Any) -> None:
     good = {"positions": r, "types": types, "epsilon": epsilon, "sigma": sigma, "cutoff": CUTOFF, "cell": cell}
     wrong: list[tuple[str, dict[str, Any]]] = [
         (r"`sigma`: expected shape \(2, 2\), got \(1, 2\)", {"sigma": sigma[:1]}),
+        (r"`epsilon`: expected finite numbers", {"epsilon": epsilon * np.nan}),
         (r"`types.*elements from 0 to below 2, got", {"types": types + 1}),
         (r"`types`: expected (shape \(27,\)|27 rows)", {"types": types[1:]}),
         (r"`cutoff`: expected the radius of the sum, got None", {"cutoff": None}),
@@ -164,3 +165,13 @@ def test_wrong_arguments(module: Any) -> None:
     for message, arguments in wrong:
         with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match=message):
             module.lennard_jones(**(good | arguments))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_are_not_narrowed(name: str) -> None:
+    r, types = ions()
+    with pytest.raises(TypeError, match="expected float32, as the positions, got float64"):
+        getattr(mn, name)(r.astype(np.float32), types, *TABLES[name], CUTOFF, CELL.astype(np.float32))
+    # Nested lists have no dtype of their own.
+    lists = [t.tolist() for t in TABLES[name]]
+    assert getattr(mn, name)(r.astype(np.float32), types, *lists, CUTOFF, CELL.astype(np.float32)).dtype == np.float32

@@ -77,8 +77,8 @@ class Cuda(Stream, Immediate):
 
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: System) -> Array:
         """See `Framework`."""
-        dtype = system.positions.dtype
-        return self.reals(name, x if isinstance(x, Array) else np.asarray(x, dtype), shape, system.positions)
+        r = system.positions
+        return self.reals(name, x if isinstance(x, (Array, np.ndarray)) else np.asarray(x, r.dtype), shape, r)
 
     def one_system(self, rows: int, system: System) -> Array:
         """See `Framework`."""

@@ -73,7 +73,7 @@ class Jax(Immediate):
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
         """See `Framework`."""
-        x = x if isinstance(x, jax.Array) else np.asarray(x, system.positions.dtype)
+        x = x if isinstance(x, (jax.Array, np.ndarray)) else np.asarray(x, system.positions.dtype)
         return given.reals(name, x, shape, system.positions)
 
     @staticmethod

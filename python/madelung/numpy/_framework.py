@@ -43,7 +43,8 @@ class Numpy(Immediate):
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
         """See `Framework`."""
-        return check.reals(name, np.asarray(x, system.positions.dtype), shape)
+        r = system.positions
+        return check.reals(name, x if isinstance(x, np.ndarray) else np.asarray(x, r.dtype), shape, r)
 
     @staticmethod
     def per_system(name: str, x: Any, system: check.Charges) -> Any:
