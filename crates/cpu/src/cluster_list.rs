@@ -1,10 +1,10 @@
 //! Pair lists in clusters as the loops of a launch take them: clusters as wide as the lanes.
 
-use madelung_core::array::Buffer;
 use madelung_core::runtime::lanes::packed::unpack;
 use madelung_core::runtime::{ClusterEntry, ClusterRun};
 use madelung_core::structure::Clusters;
-use madelung_core::structure::pairs::clusters::WIDTH;
+use madelung_core::structure::pairs::clusters::{Piece, WIDTH};
+use std::ops::Range;
 
 /// Runs after which sums in f32 go to f64: a column gets one term from each run at most (but for pairs that the list
 /// has twice).
@@ -27,14 +27,14 @@ pub(crate) struct ClusterList<'c> {
     pub(crate) shares: Vec<(u32, u32)>,
 }
 
-/// Runs of a piece, with clusters numbered among those that they touch.
-pub(crate) struct Runs {
-    pub(crate) runs: Buffer<ClusterRun>,
-    pub(crate) entries: Buffer<ClusterEntry>,
-    /// The offset in `touched` of each block of [`BLOCK`] runs, and the total.
-    pub(crate) blocks: Vec<u32>,
-    /// The clusters that each block adds to as columns.
-    pub(crate) touched: Vec<u32>,
+/// Some runs of a piece, with clusters numbered among those that the piece touches.
+#[derive(Default)]
+pub(crate) struct Block {
+    pub(crate) runs: Vec<ClusterRun>,
+    /// Entries of the runs, and room for more.
+    pub(crate) entries: Vec<ClusterEntry>,
+    /// Entries in use.
+    pub(crate) count: usize,
 }
 
 impl<'c> ClusterList<'c> {
@@ -69,55 +69,53 @@ impl<'c> ClusterList<'c> {
         Self { given, width, systems, members, share_ptr, shares }
     }
 
-    /// The runs and entries of piece `p`. Its clusters are cut in parts as wide as the lanes, and of an entry those parts
-    /// stay that hold pairs.
-    pub(crate) fn runs(&self, p: usize) -> Runs {
-        let (piece, slots, width) = (self.given.piece(p), self.given.slots(), self.width);
-        let (parts, bits) = (WIDTH / width, width.trailing_zeros());
-        let lanes = !(!0u32 << width);
-        let mut entries = Buffer::filled(piece.entries.len() * parts, ClusterEntry { cluster: 0, mask: 0 });
-        let mut runs = Buffer::with_capacity(piece.runs.len());
-        let (mut blocks, mut touched) = (vec![0], vec![]);
-        let mut seen = vec![u32::MAX; self.members[p].len()];
-        let (mut at, mut from) = (0, piece.first_entry);
-        for (n, block) in piece.runs.chunks(BLOCK).enumerate() {
-            let first = at;
-            for &[slot, image, end] in block {
-                let begin = at;
-                let of_run = &piece.entries[from - piece.first_entry..end as usize - piece.first_entry];
-                from = end as usize;
-                let out = &mut entries[at..at + of_run.len() * parts];
-                let mut count = 0;
-                for &[cluster, mask] in of_run {
-                    for part in 0..parts {
-                        let mask = mask as u32 >> (part * width) & lanes;
-                        // Written in any case, and kept where it holds pairs.
-                        out[count] =
-                            ClusterEntry { cluster: cluster as u32 * parts as u32 + part as u32, mask };
-                        count += usize::from(mask != 0);
-                    }
-                }
-                at += count;
-                let slot = slot as u32;
-                let member = piece.members[slot as usize / WIDTH] as usize;
-                runs.push(ClusterRun {
-                    row: slots[member * WIDTH + slot as usize % WIDTH],
-                    cluster: slot >> bits,
-                    lane: slot & (width as u32 - 1),
-                    shift: unpack(image),
-                    start: begin as u32,
-                    end: at as u32,
-                });
-            }
-            for e in &entries[first..at] {
-                if seen[e.cluster as usize] != n as u32 {
-                    seen[e.cluster as usize] = n as u32;
-                    touched.push(e.cluster);
-                }
-            }
-            blocks.push(touched.len() as u32);
+    /// Puts runs of a piece into `block`. Clusters are cut in parts as wide as the lanes, and of an entry those parts stay
+    /// that hold pairs.
+    pub(crate) fn expand(&self, piece: &Piece<'_>, runs: Range<usize>, block: &mut Block) {
+        match WIDTH / self.width {
+            1 => self.expand_in::<1>(piece, runs, block),
+            2 => self.expand_in::<2>(piece, runs, block),
+            4 => self.expand_in::<4>(piece, runs, block),
+            _ => self.expand_in::<8>(piece, runs, block),
         }
-        entries.truncate(at);
-        Runs { runs, entries, blocks, touched }
+    }
+
+    fn expand_in<const PARTS: usize>(&self, piece: &Piece<'_>, runs: Range<usize>, block: &mut Block) {
+        let (slots, width) = (self.given.slots(), WIDTH / PARTS);
+        let lanes = !(!0u32 << width);
+        let end_of = |run: usize| piece.runs[run][2] as usize - piece.first_entry;
+        let mut from = if runs.start == 0 { 0 } else { end_of(runs.start - 1) };
+        let most = (end_of(runs.end - 1) - from) * PARTS;
+        if block.entries.len() < most {
+            block.entries.resize(most, ClusterEntry { cluster: 0, mask: 0 });
+        }
+        block.runs.clear();
+        let mut at = 0;
+        for &[slot, image, end] in &piece.runs[runs] {
+            let end = end as usize - piece.first_entry;
+            let of_run = &piece.entries[from..end];
+            let (begin, out) = (at, &mut block.entries[at..]);
+            let mut count = 0;
+            for &[cluster, mask] in of_run {
+                for part in 0..PARTS {
+                    let mask = mask as u32 >> (part * width) & lanes;
+                    // Written in any case, and kept where it holds pairs.
+                    out[count] = ClusterEntry { cluster: cluster as u32 * PARTS as u32 + part as u32, mask };
+                    count += usize::from(mask != 0);
+                }
+            }
+            (at, from) = (at + count, end);
+            let slot = slot as u32;
+            let member = piece.members[slot as usize / WIDTH] as usize;
+            block.runs.push(ClusterRun {
+                row: slots[member * WIDTH + slot as usize % WIDTH],
+                cluster: slot / width as u32,
+                lane: slot % width as u32,
+                shift: unpack(image),
+                start: begin as u32,
+                end: at as u32,
+            });
+        }
+        block.count = at;
     }
 }

@@ -5,7 +5,7 @@
 //! the batch.
 #![expect(unsafe_code, reason = "generated code is called here, and its arrays are made for it")]
 
-use crate::cluster_list::{BLOCK, ClusterList};
+use crate::cluster_list::{BLOCK, Block, ClusterList};
 use crate::launch::Shared;
 use madelung_core::array::{Buffer, DType, Data, Plain};
 use madelung_core::backend::PairLoops;
@@ -213,7 +213,7 @@ impl Work<'_> {
 
     /// The sums that piece `p` leaves, for the clusters that it touches.
     fn piece<E: Elem>(&self, p: usize, packed: &[Line]) -> Buffer<Line> {
-        let (piece, members, width) = (self.list.runs(p), &self.list.members[p], self.list.width);
+        let (piece, members, width) = (self.list.given.piece(p), &self.list.members[p], self.list.width);
         let (block, sums) = (self.form.packed.len() * width, self.form.sums * width);
         let here = members.len();
         let (mut mine, _) = Buffer::<Line>::room(lines(here * block, size_of::<E>()));
@@ -230,32 +230,39 @@ impl Work<'_> {
         } else {
             zeros(here * sums, size_of::<E>())
         };
-        let at = ClusterPiece {
-            packed: mine.as_ptr().cast(),
-            columns: if columns.is_empty() {
-                result.as_mut_ptr().cast()
-            } else {
-                columns.as_mut_ptr().cast()
-            },
-            sums: result.as_mut_ptr().cast(),
-            runs: piece.runs.as_ptr(),
-            entries: piece.entries.as_ptr(),
-        };
-        for (n, touched) in piece.blocks.windows(2).enumerate() {
-            let (lo, hi) = (n * BLOCK, piece.runs.len().min((n + 1) * BLOCK));
+        let sums_here = result.as_mut_ptr().cast::<f64>();
+        let columns_here = columns.as_mut_ptr().cast::<E>();
+        let (mut part, mut touched, mut seen) = (Block::default(), vec![], vec![u32::MAX; here]);
+        for (n, first) in (0..piece.runs.len()).step_by(BLOCK).enumerate() {
+            let runs = first..piece.runs.len().min(first + BLOCK);
+            self.list.expand(&piece, runs.clone(), &mut part);
+            let at = ClusterPiece {
+                packed: mine.as_ptr().cast(),
+                columns: if columns.is_empty() { sums_here.cast() } else { columns_here.cast() },
+                sums: sums_here,
+                runs: part.runs.as_ptr(),
+                entries: part.entries.as_ptr(),
+            };
             // SAFETY: the launch was checked; runs and entries name clusters of this piece, for which there is room,
             // and rows of the launch.
-            unsafe { (self.entry)(&self.shared.0, &at, lo, hi) };
-            if !columns.is_empty() {
-                // SAFETY: there is room for `sums` elements of each cluster in both, and the call above is over.
-                let (columns, result) = unsafe {
-                    let columns = std::slice::from_raw_parts_mut(at.columns.cast::<E>(), here * sums);
-                    (columns, std::slice::from_raw_parts_mut(at.sums, here * sums))
-                };
-                for cluster in &piece.touched[touched[0] as usize..touched[1] as usize] {
-                    let of_cluster = *cluster as usize * sums..(*cluster as usize + 1) * sums;
-                    flush(self.isa, &mut columns[of_cluster.clone()], &mut result[of_cluster]);
+            unsafe { (self.entry)(&self.shared.0, &at, 0, runs.len()) };
+            if columns.is_empty() {
+                continue;
+            }
+            touched.clear();
+            for entry in &part.entries[..part.count] {
+                if std::mem::replace(&mut seen[entry.cluster as usize], n as u32) != n as u32 {
+                    touched.push(entry.cluster as usize);
                 }
+            }
+            // SAFETY: there is room for `sums` elements of each cluster in both, and the call above is over.
+            let (columns, result) = unsafe {
+                let columns = std::slice::from_raw_parts_mut(columns_here, here * sums);
+                (columns, std::slice::from_raw_parts_mut(sums_here, here * sums))
+            };
+            for cluster in &touched {
+                let of_cluster = cluster * sums..(cluster + 1) * sums;
+                flush(self.isa, &mut columns[of_cluster.clone()], &mut result[of_cluster]);
             }
         }
         drop(columns);

@@ -21,7 +21,7 @@ use super::order::SpatialOrder;
 use super::{Kind, PairList, Shifts};
 use crate::array::{Buffer, Numbers, View};
 use crate::backend::Check;
-use crate::backend::pool::{Pool, Threads, map_tasks, split_tasks};
+use crate::backend::pool::{Pool, Serial, Threads, map_tasks, split_tasks};
 use crate::runtime::lanes::packed::{pack, unpack};
 use crate::runtime::{SlotArray, StructureKind};
 use crate::structure::sealed::Sealed;
@@ -378,45 +378,56 @@ impl<'a> Clusters<'a> {
         {
             return Err(no_list("runs whose entries follow each other", "others"));
         }
-        let (mut valid, mut pairs) = (vec![], 0);
-        for p in 0..pieces.len() - 1 {
-            let piece = self.piece(p);
-            valid.clear();
-            for member in piece.members {
-                match clusters.get(*member as u32 as usize) {
-                    Some((system, lanes)) if *system == piece.system => valid.push(*lanes),
-                    _ => return Err(no_list("clusters of the piece's system", member)),
-                }
-            }
-            let mut from = piece.first_entry;
-            for &[slot, image, end] in piece.runs {
-                let (own, lane) = ((slot as u32 / WIDTH as u32) as usize, slot as u32 % WIDTH as u32);
-                if valid.get(own).is_none_or(|lanes| lanes >> lane & 1 == 0) {
-                    return Err(no_list("runs of atoms of the piece", format!("slot {slot}")));
-                }
-                // Behind the atom itself, and of its own images one of each two.
-                let behind = !1u32 << lane | u32::from(image > 0) << lane;
-                let bad = self.entries[from..end as usize].iter().fold(0, |bad, &[cluster, mask]| {
-                    let lanes = valid.get(cluster as u32 as usize).copied().unwrap_or(0);
-                    let lanes = if cluster as usize == own { lanes & behind } else { lanes };
-                    bad | mask as u32 & !lanes
-                });
-                pairs += self.entries[from..end as usize]
-                    .iter()
-                    .map(|e| e[1].count_ones() as usize)
-                    .sum::<usize>();
-                let there = |e: &[i32; 2]| (e[0] as u32 as usize) < valid.len();
-                if bad != 0 || !self.entries[from..end as usize].iter().all(there) {
-                    let expected = "neighbours behind each atom in the clusters of its piece";
-                    return Err(no_list(expected, format!("others for slot {slot}")));
-                }
-                from = end as usize;
+        let pool: &dyn Pool = if pieces.len() > 2 { Threads::shared() } else { &Serial };
+        let pairs: Result<Vec<usize>> =
+            map_tasks(pool, pieces.len() - 1, |p| self.check_piece(p, &clusters)).into_iter().collect();
+        let pairs = 2 * pairs?.iter().sum::<usize>();
+        if pairs == self.pairs {
+            return Ok(());
+        }
+        Err(no_list(&format!("{} pairs, as its frame says", self.pairs), pairs))
+    }
+
+    /// Runs and entries of a piece name valid lanes of its clusters; `clusters` has the system and the valid lanes of each.
+    /// Returns the number of pairs, from one side.
+    fn check_piece(&self, p: usize, clusters: &[(usize, u32)]) -> Result<usize> {
+        let piece = self.piece(p);
+        // Behind the members a cluster without valid lanes stands for all that are not there.
+        let mut valid = Vec::with_capacity(piece.members.len() + 1);
+        for member in piece.members {
+            match clusters.get(*member as u32 as usize) {
+                Some((system, lanes)) if *system == piece.system => valid.push(*lanes),
+                _ => return Err(no_list("clusters of the piece's system", member)),
             }
         }
-        if 2 * pairs != self.pairs {
-            return Err(no_list(&format!("{} pairs, as its frame says", self.pairs), 2 * pairs));
+        let none = valid.len() as u32;
+        valid.push(0);
+        let mut from = 0;
+        for &[slot, image, end] in piece.runs {
+            let (own, lane) = (slot as u32 / WIDTH as u32, slot as u32 % WIDTH as u32);
+            if valid[own.min(none) as usize] >> lane & 1 == 0 {
+                return Err(no_list("runs of atoms of the piece", format!("slot {slot}")));
+            }
+            // Behind the atom itself, and of its own images one of each two.
+            let behind = !1u32 << lane | u32::from(image > 0) << lane;
+            let end = end as usize - piece.first_entry;
+            let bad = piece.entries[from..end].iter().fold(0, |bad, &[cluster, mask]| {
+                let (cluster, mask) = (cluster as u32, mask as u32);
+                let lanes = valid[cluster.min(none) as usize];
+                let lanes = if cluster == own { lanes & behind } else { lanes };
+                bad | mask & !lanes | u32::from(cluster >= none)
+            });
+            if bad != 0 {
+                let expected = "neighbours behind each atom in the clusters of its piece";
+                return Err(no_list(expected, format!("others for slot {slot}")));
+            }
+            from = end;
         }
-        Ok(())
+        // Masks of sixteen lanes, as was seen above: four of them in a word.
+        let (fours, rest) = piece.entries.as_chunks::<4>();
+        let of = |word: u64, entry: &[i32; 2]| word << WIDTH | u64::from(entry[1] as u16);
+        let count = |entries: &[[i32; 2]]| entries.iter().fold(0, of).count_ones() as usize;
+        Ok(fours.iter().map(|four| count(four)).sum::<usize>() + count(rest))
     }
 
     fn runs_in_use(&self) -> usize {
