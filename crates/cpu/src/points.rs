@@ -50,6 +50,17 @@ impl Points {
         }
     }
 
+    /// Takes blocks of points in place of those it has, each coordinate by coordinate.
+    pub fn fill_blocks<const N: usize>(&mut self, blocks: impl ExactSizeIterator<Item = [[f32; N]; 3]>) {
+        self.resize(blocks.len() * N);
+        let [x, y, z] = self.coordinates.each_mut().map(|c| c.chunks_exact_mut(N));
+        for (((x, y), z), block) in x.zip(y).zip(z).zip(blocks) {
+            x.copy_from_slice(&block[0]);
+            y.copy_from_slice(&block[1]);
+            z.copy_from_slice(&block[2]);
+        }
+    }
+
     /// Takes those of `from` whose bit is set, in their order.
     ///
     /// # Panics

@@ -5,13 +5,12 @@
 
 use super::candidates::{Search, System, band, is_pair};
 use madelung_core::Result;
-use madelung_core::backend::pool::{Pool, map_tasks};
+use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::runtime::lanes::packed::{fits, pack};
-use madelung_core::structure::pairs::clusters::{WIDTH, is_worth};
+use madelung_core::structure::pairs::clusters::{Part, WIDTH, is_worth};
 use madelung_core::structure::pairs::order::SpatialOrder;
 use madelung_core::structure::{Batch, Clusters};
 use madelung_cpu::points::{Points, WORD};
-use std::ops::Range;
 
 /// Boxes of a level of the tree in one of the next.
 const FAN: usize = 16;
@@ -68,15 +67,41 @@ impl Extent {
         }
     }
 
-    /// Squared distance to another box that is moved by `t`.
-    fn apart(&self, other: &Self, t: [f64; 3]) -> f64 {
-        (0..3)
-            .map(|k| {
-                let gap =
-                    (other.low[k] + t[k] - self.high[k]).max(self.low[k] - other.high[k] - t[k]).max(0.0);
-                gap * gap
-            })
-            .sum()
+    fn moved(self, t: [f64; 3]) -> Self {
+        Self {
+            low: std::array::from_fn(|k| self.low[k] + t[k]),
+            high: std::array::from_fn(|k| self.high[k] + t[k]),
+        }
+    }
+}
+
+/// [`FAN`] boxes, coordinate by coordinate; those that are not there are near nothing.
+struct Boxes {
+    low: [[f64; FAN]; 3],
+    high: [[f64; FAN]; 3],
+}
+
+impl Boxes {
+    fn new(extents: &[Extent]) -> Self {
+        let of = |n: usize| extents.get(n).unwrap_or(&Extent::NONE);
+        Self {
+            low: std::array::from_fn(|k| std::array::from_fn(|n| of(n).low[k])),
+            high: std::array::from_fn(|k| std::array::from_fn(|n| of(n).high[k])),
+        }
+    }
+
+    /// A bit for each box whose squared distance from `own` is below `reach`.
+    fn near(&self, own: &Extent, reach: f64) -> u32 {
+        let larger = |a: f64, b: f64| if a > b { a } else { b };
+        let mut apart = [0.0; FAN];
+        for k in 0..3 {
+            for n in 0..FAN {
+                let gap = larger(self.low[k][n] - own.high[k], own.low[k] - self.high[k][n]);
+                let gap = larger(gap, 0.0);
+                apart[n] += gap * gap;
+            }
+        }
+        apart.iter().enumerate().fold(0, |near, (n, apart)| near | u32::from(*apart < reach) << n)
     }
 }
 
@@ -84,43 +109,47 @@ impl Extent {
 struct Tree {
     /// First cluster.
     first: usize,
-    levels: Vec<Vec<Extent>>,
+    clusters: Vec<Extent>,
+    /// Longest edge of their boxes.
+    longest: f64,
+    levels: Vec<Vec<Boxes>>,
 }
 
 impl Tree {
     fn new(first: usize, clusters: Vec<Extent>) -> Self {
-        let mut levels = vec![clusters];
-        while levels[levels.len() - 1].len() > FAN {
-            let below = &levels[levels.len() - 1];
-            let box_of = |boxes: &[Extent]| boxes.iter().fold(Extent::NONE, |all, e| all.with(*e));
-            levels.push(below.chunks(FAN).map(box_of).collect());
-        }
-        Self { first, levels }
-    }
-
-    fn cluster(&self, c: usize) -> &Extent {
-        &self.levels[0][c - self.first]
-    }
-
-    /// Calls `visit` with the clusters from `from` on, moved by `t`, whose boxes are closer to `own` than the root of
-    /// `reach`.
-    fn visit(&self, own: &Extent, t: [f64; 3], reach: f64, from: usize, visit: &mut impl FnMut(usize)) {
-        let top = self.levels.len() - 1;
-        let query = Query { own, t, reach, from: from - self.first };
-        self.descend(top, 0..self.levels[top].len(), &query, visit);
-    }
-
-    fn descend(&self, level: usize, nodes: Range<usize>, query: &Query<'_>, visit: &mut impl FnMut(usize)) {
-        let first = query.from / FAN.pow(level as u32);
-        for node in nodes.start.max(first)..nodes.end {
-            if query.own.apart(&self.levels[level][node], query.t) >= query.reach {
-                continue;
+        let edges = clusters.iter().flat_map(|e| (0..3).map(|k| e.high[k] - e.low[k]));
+        let longest = edges.fold(0.0, f64::max);
+        let mut levels: Vec<Vec<Boxes>> = vec![];
+        let mut below = clusters.clone();
+        loop {
+            levels.push(below.chunks(FAN).map(Boxes::new).collect());
+            if below.len() <= FAN {
+                return Self { first, clusters, longest, levels };
             }
+            let box_of = |boxes: &[Extent]| boxes.iter().fold(Extent::NONE, |all, e| all.with(*e));
+            below = below.chunks(FAN).map(box_of).collect();
+        }
+    }
+
+    /// Calls `visit` with the clusters from `from` on whose boxes are closer to `own` than the root of `reach`.
+    fn visit(&self, own: &Extent, reach: f64, from: usize, visit: &mut impl FnMut(usize)) {
+        let top = self.levels.len() - 1;
+        if !self.levels[top].is_empty() {
+            self.descend(top, 0, &Query { own, reach, from: from - self.first }, visit);
+        }
+    }
+
+    fn descend(&self, level: usize, node: usize, query: &Query<'_>, visit: &mut impl FnMut(usize)) {
+        let mut near = self.levels[level][node].near(query.own, query.reach);
+        let ahead = (query.from / FAN.pow(level as u32)).saturating_sub(node * FAN);
+        near &= (!0u32).checked_shl(ahead as u32).unwrap_or(0);
+        while near != 0 {
+            let child = node * FAN + near.trailing_zeros() as usize;
+            near &= near - 1;
             if level == 0 {
-                visit(self.first + node);
+                visit(self.first + child);
             } else {
-                let end = ((node + 1) * FAN).min(self.levels[level - 1].len());
-                self.descend(level - 1, node * FAN..end, query, visit);
+                self.descend(level - 1, child, query, visit);
             }
         }
     }
@@ -128,7 +157,6 @@ impl Tree {
 
 struct Query<'a> {
     own: &'a Extent,
-    t: [f64; 3],
     reach: f64,
     from: usize,
 }
@@ -145,64 +173,48 @@ pub(super) fn clusters(
     let wraps = search.placed.iter().map(|placed| placed.wrap).collect();
     let order = SpatialOrder::of_points(&points, wraps, batch, pool);
     let slots = order.slots();
-    let extents: Vec<Extent> = slots
-        .as_chunks::<WIDTH>()
-        .0
-        .iter()
-        .map(|atoms| {
-            atoms.iter().fold(Extent::NONE, |all, i| {
-                let at = points[*i as usize];
-                all.with(Extent { low: at, high: at })
-            })
-        })
-        .collect();
     // A slot that only fills a cluster up is nowhere.
     let is_filling = |n: usize| !n.is_multiple_of(WIDTH) && slots[n - 1] == slots[n];
     let at = |n: usize| if is_filling(n) { [f64::INFINITY; 3] } else { points[slots[n] as usize] };
-    let places: Vec<[f64; 3]> = (0..slots.len()).map(at).collect();
-    let mut of = Vec::with_capacity(extents.len());
+    let count = slots.len() / WIDTH;
+    let tasks = (count / TASK[0]).clamp(1, TASK[1]);
+    let ends: Vec<usize> = (1..=tasks).map(|t| count * t / tasks).collect();
+    let first = |t: usize| if t == 0 { 0 } else { ends[t - 1] };
+    let mut clusters = vec![(Extent::NONE, [[0.0; WIDTH]; 3]); count];
+    split_tasks(pool, &mut clusters, &ends, |t, part| {
+        for (c, (extent, places)) in (first(t)..).zip(part) {
+            for lane in 0..WIDTH {
+                let r = at(c * WIDTH + lane);
+                (0..3).for_each(|k| places[k][lane] = r[k]);
+                if r[0] != f64::INFINITY {
+                    *extent = extent.with(Extent { low: r, high: r });
+                }
+            }
+        }
+    });
+    let mut of = Vec::with_capacity(count);
     let mut trees = Vec::with_capacity(systems.len());
     for (b, system) in systems.iter().enumerate() {
         let first = of.len();
         of.resize(first + system.atoms.len().div_ceil(WIDTH), b);
-        trees.push(Tree::new(first, extents[first..of.len()].to_vec()));
+        trees.push(Tree::new(first, clusters[first..of.len()].iter().map(|(extent, _)| *extent).collect()));
     }
-    let find = Find { search, slots: &slots, places: &places };
-    let count = of.len();
-    let tasks = (count / TASK[0]).clamp(1, TASK[1]);
+    let find = Find { search, slots: &slots, clusters: &clusters };
     let parts: Vec<Part> = map_tasks(pool, tasks, |t| {
         let (mut part, mut scratch) = (Part::default(), Scratch::default());
-        for c in count * t / tasks..count * (t + 1) / tasks {
+        for c in first(t)..ends[t] {
             find.cluster(c, &trees[of[c]], &systems[of[c]], &mut scratch, &mut part);
         }
         part
     });
-    let lens = |of: fn(&Part) -> usize| parts.iter().map(of).sum::<usize>();
-    let mut runs = Vec::with_capacity(lens(|part| part.runs.len()));
-    let mut entries = Vec::with_capacity(lens(|part| part.entries.len()));
-    for part in parts {
-        let offset = entries.len() as i32;
-        runs.extend(part.runs.into_iter().map(|[slot, image, end]| [slot, image, end.wrapping_add(offset)]));
-        entries.extend(part.entries);
-    }
-    Clusters::assemble(&order, in_clusters, &runs, &entries, pool)
-}
-
-/// Runs and entries that a task found.
-#[derive(Default)]
-struct Part {
-    /// Slot, image, end of the run's entries in this part.
-    runs: Vec<[i32; 3]>,
-    /// Cluster, lanes.
-    entries: Vec<[i32; 2]>,
+    Clusters::assemble(&order, in_clusters, parts, pool)
 }
 
 /// Scratch of a task.
 #[derive(Default)]
 struct Scratch {
-    /// Clusters within reach, with their images.
-    near: Vec<(i32, [i32; 3])>,
-    at: Vec<[f32; 3]>,
+    /// Clusters within reach, with their images, and the way to them from the centre of the box.
+    near: Vec<(i32, [i32; 3], [f64; 3])>,
     points: Points,
     bits: Vec<u64>,
     certain: Vec<u64>,
@@ -211,47 +223,42 @@ struct Scratch {
 struct Find<'a> {
     search: &'a Search<'a>,
     slots: &'a [i32],
-    places: &'a [[f64; 3]],
+    /// Box of each cluster, and its atoms, coordinate by coordinate.
+    clusters: &'a [(Extent, [[f64; WIDTH]; 3])],
 }
 
 impl Find<'_> {
     /// The runs of the atoms of cluster `c`.
     fn cluster(&self, c: usize, tree: &Tree, system: &System<'_>, scratch: &mut Scratch, part: &mut Part) {
-        let (own, cutoff) = (tree.cluster(c), self.search.cutoff);
-        let reach = ((cutoff + system.slack) * (1.0 + 1e-9)).powi(2);
+        let ((own, places), cutoff) = (&self.clusters[c], self.search.cutoff);
+        let length = (cutoff + system.slack) * (1.0 + 1e-9);
         let centre: [f64; 3] = std::array::from_fn(|k| 0.5 * (own.low[k] + own.high[k]));
         let scale = 1.0 / cutoff;
         scratch.near.clear();
-        scratch.at.clear();
-        let mut extent = 0.0f64;
         let most = system.images.most();
         for x in -most[0]..=most[0] {
             for y in -most[1]..=most[1] {
                 for z in -most[2]..=most[2] {
                     let image = [x, y, z];
                     let t = system.lattice.translation(image);
-                    let origin: [f64; 3] = std::array::from_fn(|k| t[k] - centre[k]);
-                    tree.visit(own, t, reach, c, &mut |j| {
-                        scratch.near.push((j as i32, image));
-                        let places = &self.places[j * WIDTH..(j + 1) * WIDTH];
-                        scratch.at.extend(places.iter().map(|r| -> [f32; 3] {
-                            std::array::from_fn(|k| ((r[k] + origin[k]) * scale) as f32)
-                        }));
-                        let theirs = tree.cluster(j);
-                        for (k, origin) in origin.iter().enumerate() {
-                            extent = extent.max((theirs.high[k] + origin).abs());
-                            extent = extent.max((theirs.low[k] + origin).abs());
-                        }
+                    let origin = std::array::from_fn(|k| t[k] - centre[k]);
+                    tree.visit(&own.moved(t.map(|x| -x)), length * length, c, &mut |j| {
+                        scratch.near.push((j as i32, image, origin));
                     });
                 }
             }
         }
-        scratch.points.fill(scratch.at.iter().copied());
-        let limits = band(extent * scale + 1.0, system.slack * scale);
+        scratch.points.fill_blocks::<WIDTH>(scratch.near.iter().map(|(j, _, origin)| {
+            let (_, places) = &self.clusters[*j as usize];
+            std::array::from_fn(|k| std::array::from_fn(|n| ((places[k][n] + origin[k]) * scale) as f32))
+        }));
+        // No atom of a box within reach is farther from the centre.
+        let half = (0..3).map(|k| own.high[k] - centre[k]).fold(0.0, f64::max);
+        let limits = band((length + half + tree.longest) * scale + 1.0, system.slack * scale);
         scratch.bits.resize(scratch.points.words(), 0);
         for lane in 0..WIDTH {
             let slot = c * WIDTH + lane;
-            let r = self.places[slot];
+            let r = places.map(|places| places[lane]);
             if r[0] == f64::INFINITY {
                 break;
             }
@@ -276,7 +283,7 @@ impl Find<'_> {
                 let bit = open.trailing_zeros() as usize;
                 open &= open - 1;
                 let n = w * WORD + bit;
-                let (cluster, image) = scratch.near[n / WIDTH];
+                let (cluster, image, _) = scratch.near[n / WIDTH];
                 let j = self.slots[cluster as usize * WIDTH + n % WIDTH];
                 if !is_pair(i, j, system.images.code(image), self.search, system) {
                     *word &= !(1 << bit);
@@ -287,7 +294,7 @@ impl Find<'_> {
 }
 
 /// Writes the runs of the atom in a lane of cluster `c`, whose neighbours are those lanes of `near` that have a bit.
-fn put(c: usize, lane: usize, near: &[(i32, [i32; 3])], bits: &[u64], part: &mut Part) {
+fn put(c: usize, lane: usize, near: &[(i32, [i32; 3], [f64; 3])], bits: &[u64], part: &mut Part) {
     let slot = (c * WIDTH + lane) as i32;
     let (mut image, mut begun) = ([i32::MAX; 3], part.entries.len());
     for (clusters, word) in near.chunks(WORD / WIDTH).zip(bits) {
@@ -295,7 +302,7 @@ fn put(c: usize, lane: usize, near: &[(i32, [i32; 3])], bits: &[u64], part: &mut
         if word == 0 {
             continue;
         }
-        for (j, s) in clusters {
+        for (j, s, _) in clusters {
             let mut lanes = word as u32 & 0xffff;
             word >>= WIDTH;
             if *j as usize == c {

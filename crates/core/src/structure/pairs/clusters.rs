@@ -19,7 +19,7 @@ mod convert;
 
 use super::order::SpatialOrder;
 use super::{Kind, PairList, Shifts};
-use crate::array::{Buffer, Numbers, View};
+use crate::array::{Buffer, Numbers, Plain, View};
 use crate::backend::Check;
 use crate::backend::pool::{Pool, Serial, Threads, map_tasks, split_tasks};
 use crate::runtime::lanes::packed::{pack, unpack};
@@ -83,6 +83,15 @@ pub struct Clusters<'a> {
     rows: [OnceLock<PairList<'static>>; 2],
 }
 
+/// Runs and entries that a search found one after the other, with slots and clusters numbered in the whole list.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Slot, image, end of the run's entries in this part.
+    pub runs: Vec<[i32; 3]>,
+    /// Cluster, lanes.
+    pub entries: Vec<[i32; 2]>,
+}
+
 /// Piece of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'c> {
@@ -123,26 +132,50 @@ impl<'a> Clusters<'a> {
         Ok(list)
     }
 
-    /// From the runs and entries of a search, (slot, image, end of its entries) and (cluster, lanes), which number slots
-    /// and clusters of the whole list; `in_clusters` says which systems are to be evaluated in clusters.
+    /// From the parts that a search found, in the order of their slots; `in_clusters` says which systems are to be evaluated
+    /// in clusters.
     pub fn assemble(
         order: &SpatialOrder,
         in_clusters: &[bool],
-        runs: &[[i32; 3]],
-        entries: &[[i32; 2]],
+        parts: Vec<Part>,
         pool: &dyn Pool,
     ) -> Result<Clusters<'static>> {
         let slots = order.slots();
         let clusters = slots.len() / WIDTH;
-        let cuts = cut(order, runs);
-        let parts = map_tasks(pool, cuts.len(), |p| localize(&cuts[p].1, runs, entries, clusters));
-        let members = parts.iter().map(|part| part.members.len()).sum::<usize>();
-        let pairs = parts.iter().map(|part| part.pairs).sum::<usize>();
-        let numbers = [order.len(), order.ptr().len() - 1, slots.len(), cuts.len(), members, runs.len()];
+        let entry_ends = ends(parts.iter().map(|part| part.entries.len()));
+        let few = |n: usize| {
+            let expected = || Error::argument("cutoff", "a list of at most 2^31 runs", n.to_string());
+            i32::try_from(n).map_err(|_| expected())
+        };
+        few(entry_ends.last().copied().unwrap_or(0))?;
+        let runs: Vec<&[[i32; 3]]> = parts.iter().map(|part| &part.runs[..]).collect();
+        let mut runs = joined(&runs, pool, |t, run| {
+            let before = if t == 0 { 0 } else { entry_ends[t - 1] };
+            [run[0], run[1], run[2] + before as i32]
+        });
+        let entries: Vec<&[[i32; 2]]> = parts.iter().map(|part| &part.entries[..]).collect();
+        let mut entries = joined(&entries, pool, |_, entry| *entry);
+        let (cuts, count) = (cut(order, &runs), runs.len());
+        let mut rest = (&mut runs[..], &mut entries[..]);
+        let mut pieces = Vec::with_capacity(cuts.len());
+        let mut from = 0;
+        for (_, range) in &cuts {
+            let (runs, other_runs) = rest.0.split_at_mut(range.len());
+            let to = runs[runs.len() - 1][2] as usize;
+            let (entries, other_entries) = rest.1.split_at_mut(to - from);
+            (rest, from) = ((other_runs, other_entries), to);
+            pieces.push(Numbered { runs, entries, members: vec![], pairs: 0 });
+        }
+        let each: Vec<usize> = (1..=pieces.len()).collect();
+        split_tasks(pool, &mut pieces, &each, |_, piece| {
+            piece.iter_mut().for_each(|piece| piece.number(clusters));
+        });
+        let members = pieces.iter().map(|piece| piece.members.len()).sum::<usize>();
+        let pairs = pieces.iter().map(|piece| piece.pairs).sum::<usize>();
+        let numbers = [order.len(), order.ptr().len() - 1, slots.len(), cuts.len(), members];
         let mut frame = vec![VERSION, 0];
-        for n in numbers.into_iter().chain([entries.len()]) {
-            let many = || Error::argument("cutoff", "a list of at most 2^31 runs", n.to_string());
-            frame.push(i32::try_from(n).map_err(|_| many())?);
+        for n in numbers.into_iter().chain([count, from]) {
+            frame.push(few(n)?);
         }
         frame.extend([pairs as u32 as i32, (pairs >> 32) as i32]);
         frame.extend(order.ptr());
@@ -150,19 +183,15 @@ impl<'a> Clusters<'a> {
         frame.extend(&slots);
         frame.extend(order.wraps().iter().map(|wrap| pack(*wrap)));
         let mut first_member = 0;
-        for ((system, range), part) in cuts.iter().zip(&parts) {
+        for ((system, range), piece) in cuts.iter().zip(&pieces) {
             frame.extend([*system as i32, range.start as i32, first_member]);
-            first_member += part.members.len() as i32;
+            first_member += piece.members.len() as i32;
         }
-        frame.extend([0, runs.len() as i32, first_member]);
-        let mut local = (Buffer::with_capacity(runs.len()), Buffer::with_capacity(entries.len()));
-        for part in &parts {
-            frame.extend(&part.members);
-            local.0.extend_from_slice(&part.runs);
-            local.1.extend_from_slice(&part.entries);
-        }
+        let last = [0, frame[7], first_member];
+        frame.extend(last);
+        pieces.iter().for_each(|piece| frame.extend(&piece.members));
         let (sections, _) = sections(&frame)?;
-        let (runs, entries) = (local.0.into(), local.1.into());
+        let (runs, entries) = (runs.into(), entries.into());
         Ok(Clusters { frame: frame.into(), runs, entries, sections, pairs, rows: Default::default() })
     }
 
@@ -503,34 +532,51 @@ fn cut(order: &SpatialOrder, runs: &[[i32; 3]]) -> Vec<(usize, Range<usize>)> {
     cuts
 }
 
-/// A piece with numbers of its own.
-struct Local {
+/// Running sums: the end of each of several parts that follow each other.
+fn ends(lens: impl Iterator<Item = usize>) -> Vec<usize> {
+    lens.scan(0, |end, len| {
+        *end += len;
+        Some(*end)
+    })
+    .collect()
+}
+
+/// Elements of several parts behind each other, each as `of` gives it for the number of its part.
+fn joined<T: Plain + Sync>(parts: &[&[T]], pool: &dyn Pool, of: impl Fn(usize, &T) -> T + Sync) -> Buffer<T> {
+    let ends = ends(parts.iter().map(|part| part.len()));
+    let (mut all, _) = Buffer::room(ends.last().copied().unwrap_or(0));
+    split_tasks(pool, &mut all, &ends, |t, into| {
+        into.iter_mut().zip(parts[t]).for_each(|(into, x)| *into = of(t, x));
+    });
+    all
+}
+
+/// Piece whose slots and clusters get numbers of its own.
+struct Numbered<'a> {
+    runs: &'a mut [[i32; 3]],
+    entries: &'a mut [[i32; 2]],
     members: Vec<i32>,
-    runs: Vec<[i32; 3]>,
-    entries: Vec<[i32; 2]>,
     pairs: usize,
 }
 
-fn localize(range: &Range<usize>, runs: &[[i32; 3]], entries: &[[i32; 2]], clusters: usize) -> Local {
-    let mut here = vec![i32::MAX; clusters];
-    let mut members = vec![];
-    let mut place = |cluster: i32| {
-        let at = &mut here[cluster as usize];
-        if *at == i32::MAX {
-            *at = members.len() as i32;
-            members.push(cluster);
-        }
-        *at
-    };
-    let first = if range.start == 0 { 0 } else { runs[range.start - 1][2] as usize };
-    let runs = &runs[range.clone()];
-    let entries = &entries[first..runs.last().map_or(first, |run| run[2] as usize)];
-    let wide = WIDTH as i32;
-    let runs: Vec<_> =
-        runs.iter().map(|run| [place(run[0] / wide) * wide + run[0] % wide, run[1], run[2]]).collect();
-    let entries: Vec<_> = entries.iter().map(|entry| [place(entry[0]), entry[1]]).collect();
-    let pairs = 2 * entries.iter().map(|entry| entry[1].count_ones() as usize).sum::<usize>();
-    Local { members, runs, entries, pairs }
+impl Numbered<'_> {
+    /// Numbers clusters in the order in which they come; there are so many in the list.
+    fn number(&mut self, clusters: usize) {
+        let mut here = vec![i32::MAX; clusters];
+        let members = &mut self.members;
+        let mut place = |cluster: i32| {
+            let at = &mut here[cluster as usize];
+            if *at == i32::MAX {
+                *at = members.len() as i32;
+                members.push(cluster);
+            }
+            *at
+        };
+        let wide = WIDTH as i32;
+        self.runs.iter_mut().for_each(|run| run[0] = place(run[0] / wide) * wide + run[0] % wide);
+        self.entries.iter_mut().for_each(|entry| entry[0] = place(entry[0]));
+        self.pairs = 2 * self.entries.iter().map(|entry| entry[1].count_ones() as usize).sum::<usize>();
+    }
 }
 
 impl Sealed for Clusters<'_> {}

@@ -1,7 +1,6 @@
 //! Rows to clusters.
 
-use super::{Clusters, WIDTH, is_worth};
-use crate::array::Buffer;
+use super::{Clusters, Part, WIDTH, is_worth};
 use crate::backend::pool::{Pool, map_tasks};
 use crate::runtime::lanes::packed::{fits, pack};
 use crate::structure::pairs::order::SpatialOrder;
@@ -32,30 +31,23 @@ impl Clusters<'static> {
         let clusters = slots.len() / WIDTH;
         let tasks = (pool.threads() * 4).min(clusters).max(1);
         let convert = Convert { list, slots: &slots, places: &places, clusters };
-        let parts =
-            map_tasks(pool, tasks, |t| convert.rows(clusters * t / tasks, clusters * (t + 1) / tasks));
-        let (mut runs, mut entries) = (Buffer::new(), Buffer::new());
-        for part in parts {
-            let far = || {
-                let expected = "images within 511 cells along the first axis and 1023 along the others";
-                Error::argument("neighbor_list", expected, "some beyond")
-            };
-            let (mut new_runs, new_entries): Part = part.ok_or_else(far)?;
-            new_runs.iter_mut().for_each(|run: &mut [i32; 3]| run[2] += entries.len() as i32);
-            runs.extend_from_slice(&new_runs);
-            entries.extend_from_slice(&new_entries);
-        }
+        let parts: Option<Vec<Part>> =
+            map_tasks(pool, tasks, |t| convert.rows(clusters * t / tasks, clusters * (t + 1) / tasks))
+                .into_iter()
+                .collect();
+        let parts = parts.ok_or_else(|| {
+            let expected = "images within 511 cells along the first axis and 1023 along the others";
+            Error::argument("neighbor_list", expected, "some beyond")
+        })?;
         let worth = |w: &[i32]| {
             let members = w[0] as usize..w[1] as usize;
             let (atoms, pairs) = (members.len(), members.map(|i| list.range(i).len()).sum::<usize>());
             all || is_worth(atoms, pairs as f64 / atoms.max(1) as f64)
         };
         let in_clusters: Vec<bool> = order.ptr().windows(2).map(worth).collect();
-        Self::assemble(order, &in_clusters, &runs, &entries, pool)
+        Self::assemble(order, &in_clusters, parts, pool)
     }
 }
-
-type Part = (Buffer<[i32; 3]>, Buffer<[i32; 2]>);
 
 struct Convert<'a> {
     list: &'a PairList<'a>,
@@ -67,7 +59,7 @@ struct Convert<'a> {
 impl Convert<'_> {
     /// The runs of the rows in clusters `lo..hi`. None where an image does not fit its bits.
     fn rows(&self, lo: usize, hi: usize) -> Option<Part> {
-        let (mut runs, mut entries) = (Buffer::new(), Buffer::<[i32; 2]>::new());
+        let Part { mut runs, mut entries } = Part::default();
         // For each cluster the entry it has in the run that made it.
         let mut last = vec![(u32::MAX, 0u32); self.clusters];
         let mut kept: Vec<(i32, u32)> = vec![];
@@ -95,7 +87,7 @@ impl Convert<'_> {
                 runs.push([slot as i32, of_image[0].0, entries.len() as i32]);
             }
         }
-        Some((runs, entries))
+        Some(Part { runs, entries })
     }
 
     /// The pairs of atom `i` that are counted from its side: (packed image of the wrapped atoms, slot of the column).
