@@ -29,7 +29,7 @@ use crate::structure::{Batch, Structure};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Atoms of a cluster. Narrower registers take each in parts.
 pub const WIDTH: usize = 16;
@@ -279,62 +279,50 @@ impl<'a> Clusters<'a> {
     }
 
     fn to_rows(&self, wanted: &(dyn Fn(usize) -> bool + Sync), pool: &dyn Pool) -> PairList<'static> {
-        let atoms = self.atoms();
-        let counts: Vec<AtomicUsize> = (0..atoms).map(|_| AtomicUsize::new(0)).collect();
-        let walk = |visit: &(dyn Fn(usize, usize, i32) + Sync)| {
-            pool.run(self.pieces(), &|p| {
-                let piece = self.piece(p);
-                if wanted(piece.system) {
-                    self.for_each_pair(&piece, visit);
+        let (atoms, groups) = (self.atoms(), pool.threads());
+        let in_group = |n: usize, g: usize| n * g / groups..n * (g + 1) / groups;
+        let (ptr, any_order) = gather(atoms, groups, pool, &|g, put| {
+            for piece in in_group(self.pieces(), g).map(|p| self.piece(p)).filter(|p| wanted(p.system)) {
+                self.for_each_pair(&piece, |i, j, shift| {
+                    put(i, element(j, shift));
+                    put(j, element(i, shift.wrapping_neg()));
+                });
+            }
+        });
+        // Each pair is there from both sides, so that rows filled by columns in their order have these in order.
+        let (ptr, mut elements) = gather(atoms, groups, pool, &|g, put| {
+            for j in in_group(atoms, g) {
+                for there in &any_order[ptr[j] as usize..ptr[j + 1] as usize] {
+                    let (i, shift) = parts(*there);
+                    put(i as usize, element(j, shift.wrapping_neg()));
                 }
-            });
-        };
-        walk(&|i, j, _| {
-            counts[i].fetch_add(1, Ordering::Relaxed);
-            counts[j].fetch_add(1, Ordering::Relaxed);
+            }
         });
-        let mut ptr = vec![0i64; atoms + 1];
-        for (i, count) in counts.iter().enumerate() {
-            let before = ptr[i];
-            ptr[i + 1] = before + count.swap(before as usize, Ordering::Relaxed) as i64;
-        }
-        // Threads fill the rows in any order; that of their elements is set afterwards.
-        let pairs = ptr[atoms] as usize;
-        let elements: Vec<AtomicU64> = (0..pairs).map(|_| AtomicU64::new(0)).collect();
-        let put = |i: usize, j: usize, shift: i32| {
-            let at = counts[i].fetch_add(1, Ordering::Relaxed);
-            let order = shift as u32 ^ 1 << 31;
-            elements[at].store((j as u64) << 32 | u64::from(order), Ordering::Relaxed);
-        };
-        walk(&|i, j, shift| {
-            put(i, j, shift);
-            put(j, i, shift.wrapping_neg());
-        });
-        let mut elements: Vec<u64> = elements.into_iter().map(AtomicU64::into_inner).collect();
         let tasks = atoms.div_ceil(256);
         let ends: Vec<usize> = (1..=tasks).map(|t| ptr[atoms.min(t * 256)] as usize).collect();
         split_tasks(pool, &mut elements, &ends, |t, part| {
-            let rows = &ptr[t * 256..=atoms.min((t + 1) * 256)];
-            for row in rows.windows(2) {
-                part[(row[0] - rows[0]) as usize..(row[1] - rows[0]) as usize].sort_unstable();
+            for row in ptr[t * 256..=atoms.min((t + 1) * 256)].windows(2) {
+                let row = &mut part[(row[0] - ptr[t * 256]) as usize..(row[1] - ptr[t * 256]) as usize];
+                // Several images of a column come in any order.
+                if !row.is_sorted() {
+                    row.sort_unstable();
+                }
             }
         });
-        let (mut others, mut shifts) = (Buffer::zeros(pairs), Buffer::zeros(pairs));
-        let from = &elements;
+        let (mut others, mut shifts) = (Buffer::zeros(elements.len()), Buffer::zeros(elements.len()));
         let first = |t: usize| if t == 0 { 0 } else { ends[t - 1] };
         split_tasks(pool, &mut others, &ends, |t, part| {
-            part.iter_mut().zip(&from[first(t)..]).for_each(|(j, element)| *j = (element >> 32) as i32);
+            part.iter_mut().zip(&elements[first(t)..]).for_each(|(j, there)| *j = parts(*there).0);
         });
         split_tasks(pool, &mut shifts, &ends, |t, part| {
-            let of = |element: &u64| (*element as u32 ^ 1 << 31) as i32;
-            part.iter_mut().zip(&from[first(t)..]).for_each(|(shift, element)| *shift = of(element));
+            part.iter_mut().zip(&elements[first(t)..]).for_each(|(shift, there)| *shift = parts(*there).1);
         });
         PairList::from_search(ptr, Numbers::Owned(others), Shifts::Packed(shifts.into()), atoms, Kind::Full)
             .expect("atoms of slots are below their number")
     }
 
     /// Calls `visit` with the atoms and the packed image of every pair of a piece, once.
-    fn for_each_pair(&self, piece: &Piece<'_>, visit: &(dyn Fn(usize, usize, i32) + Sync)) {
+    fn for_each_pair(&self, piece: &Piece<'_>, mut visit: impl FnMut(usize, usize, i32)) {
         let (slots, wraps) = (self.slots(), self.section(Section::Wraps));
         let slot = |local: usize| piece.members[local / WIDTH] as usize * WIDTH + local % WIDTH;
         let mut from = piece.first_entry;
@@ -530,6 +518,52 @@ fn cut(order: &SpatialOrder, runs: &[[i32; 3]]) -> Vec<(usize, Range<usize>)> {
         from = to;
     }
     cuts
+}
+
+/// Column and packed image of a pair, as a number with the order of both.
+fn element(column: usize, shift: i32) -> u64 {
+    (column as u64) << 32 | u64::from(shift as u32 ^ 1 << 31)
+}
+
+/// Column and packed image of an element.
+fn parts(element: u64) -> (i32, i32) {
+    ((element >> 32) as i32, (element as u32 ^ 1 << 31) as i32)
+}
+
+/// Gives an element to a row.
+type Put<'p> = dyn FnMut(usize, u64) + 'p;
+
+/// Elements of each row, in the order in which `walk` gives those of a group, group by group; and where rows begin. Each
+/// group is walked twice: its elements are counted, and then have their places to themselves.
+fn gather(
+    rows: usize,
+    groups: usize,
+    pool: &dyn Pool,
+    walk: &(dyn Fn(usize, &mut Put<'_>) + Sync),
+) -> (Vec<i64>, Vec<u64>) {
+    let mut places = map_tasks(pool, groups, |g| {
+        let mut counts = vec![0usize; rows];
+        walk(g, &mut |row, _| counts[row] += 1);
+        counts
+    });
+    let (mut ptr, mut end) = (Vec::with_capacity(rows + 1), 0);
+    for row in 0..rows {
+        ptr.push(end as i64);
+        for group in &mut places {
+            end += std::mem::replace(&mut group[row], end);
+        }
+    }
+    ptr.push(end as i64);
+    let elements: Vec<AtomicU64> = (0..end).map(|_| AtomicU64::new(0)).collect();
+    let each: Vec<usize> = (1..=groups).collect();
+    split_tasks(pool, &mut places, &each, |g, places| {
+        let Some(places) = places.first_mut() else { return };
+        walk(g, &mut |row, there| {
+            elements[places[row]].store(there, Ordering::Relaxed);
+            places[row] += 1;
+        });
+    });
+    (ptr, elements.into_iter().map(AtomicU64::into_inner).collect())
 }
 
 /// Running sums: the end of each of several parts that follow each other.
