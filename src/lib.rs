@@ -7,8 +7,8 @@
 
 pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{
-    Energies, EwaldParameters, EwaldSettings, Options, Reduction, System, estimate_ewald_parameters,
-    ewald_real_space, ewald_reciprocal_space, ewald_summation,
+    Energies, EwaldParameters, EwaldSettings, Options, Prescribed, Reduction, System,
+    estimate_ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation,
 };
 pub use madelung_neighbors::{find_neighbors, neighbor_list};
 
@@ -95,7 +95,7 @@ pub mod cuda {
 /// Neighbour lists and searches around any points, on the host and on a device.
 pub mod neighbors {
     pub use madelung_neighbors::{
-        CooArrays, Coordinate, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, Form,
+        CooArrays, Coordinate, Cutoff, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, Form,
         HashGrid, ListArrays, Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic, QueryPairs,
         distances, neighbor_coo, registry,
     };

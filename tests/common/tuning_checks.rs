@@ -2,7 +2,7 @@
 //! A test binary takes it in with `mod common;`, a `use` of `estimate_ewald_parameters` and
 //! `#[path = "common/tuning_checks.rs"] mod tuning_checks;`.
 
-use super::estimate_ewald_parameters;
+use super::{Prescribed, estimate_ewald_parameters};
 use crate::common::numeric::rms_vector_difference;
 use crate::common::oracle::{Reference, ewald_truncated};
 use crate::common::references::reference_case;
@@ -13,8 +13,8 @@ use crate::common::systems::{
 /// RMS over atoms of the force error with estimated parameters, over the predicted error.
 fn error_ratio(system: &System, exact: &Reference, accuracy: f64, cutoff: Option<f64>) -> f64 {
     let natoms = system.positions.len();
-    let squares = system.sum_of_squared_charges();
-    let p = estimate_ewald_parameters(natoms, squares, &system.cell, accuracy, cutoff).unwrap();
+    let given = Prescribed { cutoff, ..Prescribed::default() };
+    let p = estimate_ewald_parameters(natoms, &system.cell, Some(accuracy), given).unwrap();
     let result =
         ewald_truncated(&system.positions, &system.charges, &system.cell, p.alpha, p.cutoff, p.k_cutoff);
     rms_vector_difference(&result.forces, &exact.forces) / system.force_unit() / p.predicted_force_error

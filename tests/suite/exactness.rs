@@ -13,14 +13,13 @@ use madelung::op::Cotangent;
 use madelung::{Energies, EwaldSettings, Options, Reduction, ewald_summation};
 
 fn everything(arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
-    let settings = EwaldSettings {
-        alpha: Some(vec![0.7]),
-        cutoff: Some(8.6),
-        k_cutoff: Some(vec![8.4]),
-        ..EwaldSettings::default()
-    };
+    let (alpha, k_cutoff) = (Some(vec![0.7]), Some(vec![8.4]));
+    everything_by(&EwaldSettings { alpha, cutoff: Some(8.6), k_cutoff, accuracy: None }, arrays, context)
+}
+
+fn everything_by(settings: &EwaldSettings, arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
     let Energies { energies, forces, charge_gradients, virial } =
-        ewald_summation(context, &arrays.system(), &settings, None, &Options::everything()).expect("a sum");
+        ewald_summation(context, &arrays.system(), settings, None, &Options::everything()).expect("a sum");
     [Some(energies), forces, charge_gradients, virial].map(|a| a.expect("asked for").to_f64().unwrap())
 }
 
@@ -52,17 +51,24 @@ fn bits_do_not_depend_on_the_batch() {
     let b = random_system(2, 5, left_handed_cell(300.0), 1.0, 1.2);
     let c = random_system(3, 90, triclinic_cell(1500.0), 0.0, 1.2);
     let empty = System { positions: vec![], charges: vec![], cell: triclinic_cell(100.0) };
-    for dtype in [DType::F64, DType::F32] {
-        let context = madelung::cpu::context();
-        let together = everything(&Arrays::new(&[&a, &empty, &b, &c], dtype), &context);
+    // A system large and dense enough for clusters, and settings that leave each subset of parameters open.
+    let d = random_system(4, 700, triclinic_cell(7000.0), 0.0, 1.2);
+    let given = [(None, None), (Some(0.5), None), (None, Some(9.0)), (Some(0.7), Some(8.6))];
+    let context = madelung::cpu::context();
+    for ((alpha, cutoff), dtype) in
+        given.iter().flat_map(|given| [DType::F64, DType::F32].map(|d| (given, d)))
+    {
+        let settings =
+            EwaldSettings { alpha: alpha.map(|x| vec![x]), cutoff: *cutoff, ..EwaldSettings::default() };
+        let together = everything_by(&settings, &Arrays::new(&[&a, &empty, &b, &c, &d], dtype), &context);
         let mut start = [0; 4];
-        for (system, empty) in [(&a, false), (&empty, true), (&b, false), (&c, false)] {
+        for (system, empty) in [(&a, false), (&empty, true), (&b, false), (&c, false), (&d, false)] {
             let n = system.charges.len();
             let sizes = [n, 3 * n, n, 9];
             let alone = if empty {
                 [vec![], vec![], vec![], vec![0.0; 9]]
             } else {
-                everything(&Arrays::new(&[system], dtype), &context)
+                everything_by(&settings, &Arrays::new(&[system], dtype), &context)
             };
             for k in 0..4 {
                 assert_eq!(together[k][start[k]..start[k] + sizes[k]], alone[k]);

@@ -22,4 +22,4 @@ mod exactness;
 mod imports;
 mod support;
 
-use madelung::estimate_ewald_parameters;
+use madelung::{Prescribed, estimate_ewald_parameters};

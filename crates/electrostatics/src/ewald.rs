@@ -3,13 +3,16 @@
 use crate::kvectors::miller_indices_batch;
 use crate::ops::registry;
 use crate::system::System;
-use crate::tuning::{EwaldParameters, estimate_ewald_parameters};
+use crate::tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
 use madelung_core::array::Array;
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Request};
 use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
+
+/// Cutoff beyond all pairs of a list.
+const UNBOUNDED: f64 = 1e30;
 
 /// The granularity of energies: per atom or per system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,74 +85,42 @@ pub struct EwaldSettings {
     pub cutoff: Option<f64>,
     /// Reciprocal cutoff in radians per L, one value for all systems or one per system.
     pub k_cutoff: Option<Vec<f64>>,
-    /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}.
-    pub accuracy: f64,
+    /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}; None: see [`estimate_ewald_parameters`].
+    pub accuracy: Option<f64>,
 }
 
 impl Default for EwaldSettings {
     fn default() -> Self {
-        Self { alpha: None, cutoff: None, k_cutoff: None, accuracy: 1e-6 }
+        Self { alpha: None, cutoff: None, k_cutoff: None, accuracy: Some(1e-6) }
     }
 }
 
 impl EwaldSettings {
     /// Settings whose parameters are all chosen for an accuracy.
     pub fn accuracy(accuracy: f64) -> Self {
-        Self { accuracy, ..Self::default() }
+        Self { accuracy: Some(accuracy), ..Self::default() }
     }
 
-    /// The parameters of each system in a call with these settings.
+    /// The parameters of each system in a call with these settings: those of the system alone.
     ///
-    /// Without a cutoff, the batch gets the mean of the cheapest cutoffs of its systems. A given `alpha` determines the
-    /// cutoffs; `alpha`, `cutoff` and `k_cutoff` together leave nothing to choose.
+    /// # Errors
+    /// Those of [`estimate_ewald_parameters`].
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<EwaldParameters>> {
         let systems = system.systems();
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let k_cutoff = per_system("k_cutoff", self.k_cutoff.as_deref(), systems)?;
         let cells = system.cells();
-        let charges = system.charges.to_f64()?;
-        let estimate = |b: usize, cutoff: Option<f64>| {
-            let members = system.batch.members(b);
+        let of = |b: usize| {
+            let given = Prescribed {
+                alpha: alpha.as_ref().map(|x| x[b]),
+                cutoff: self.cutoff,
+                k_cutoff: k_cutoff.as_ref().map(|x| x[b]),
+            };
             // An empty system has nothing to sum, whatever the parameters.
-            let squares = charges[members.clone()].iter().filter(|q| q.is_finite()).map(|q| q * q).sum();
-            estimate_ewald_parameters(members.len().max(1), squares, &cells[b], self.accuracy, cutoff)
+            let atoms = system.batch.members(b).len().max(1);
+            estimate_ewald_parameters(atoms, &cells[b], self.accuracy, given)
         };
-        let cutoff = match (self.cutoff, &alpha) {
-            (Some(cutoff), _) => Some(cutoff),
-            (None, Some(alpha)) => {
-                // The cutoff at which exp(−α²r²) equals the accuracy.
-                let reach = (-self.accuracy.ln()).max(1.0).sqrt();
-                let smallest = alpha.iter().copied().fold(f64::INFINITY, f64::min);
-                Some(reach / smallest)
-            }
-            (None, None) if systems > 0 => {
-                let mut sum = 0.0;
-                for b in 0..systems {
-                    sum += estimate(b, None)?.cutoff;
-                }
-                Some(sum / systems as f64)
-            }
-            _ => None,
-        };
-        (0..systems)
-            .map(|b| {
-                let mut p = estimate(b, cutoff)?;
-                if let Some(alpha) = &alpha {
-                    p.k_cutoff = 2.0 * alpha[b] * alpha[b] * p.cutoff;
-                    p.alpha = alpha[b];
-                }
-                if let Some(k) = &k_cutoff {
-                    p.k_cutoff = k[b];
-                }
-                let spacing = (madelung_core::cell::Cell::from_rows(cells[b])?.volume()
-                    / system.batch.members(b).len().max(1) as f64)
-                    .cbrt();
-                let real = crate::tuning::real_space_force_error(spacing, p.alpha, p.cutoff);
-                let waves = crate::tuning::reciprocal_space_force_error(spacing, p.alpha, p.k_cutoff);
-                p.predicted_force_error = real.hypot(waves);
-                Ok(p)
-            })
-            .collect()
+        (0..systems).map(of).collect()
     }
 }
 
@@ -227,19 +198,21 @@ pub fn ewald_summation(
         return Err(Error::argument("cutoff", "the cutoff that the neighbour list was built for", "none"));
     }
     let parameters = settings.parameters(system)?;
-    let cutoff = parameters.first().map_or(1.0, |p| p.cutoff);
+    let cutoffs: Vec<f64> = parameters.iter().map(|p| p.cutoff).collect();
     let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
     let (miller, waves) = waves(system, &parameters.iter().map(|p| p.k_cutoff).collect::<Vec<_>>())?;
     let found;
     let pairs = match pairs {
         Some(pairs) => pairs,
         None => {
-            found = system.neighbor_list(cutoff, &context.threads())?;
+            found = system.neighbor_list(&cutoffs[..], &context.threads())?;
             &found
         }
     };
     let full = full_list(pairs)?;
     let full = Arg::Structure(full.as_ref().map_or(pairs, |full| full));
+    // Pairs that were searched for are within the cutoff of their system.
+    let cutoff = settings.cutoff.unwrap_or(UNBOUNDED);
     let extra = [full, Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)
 }

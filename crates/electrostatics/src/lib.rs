@@ -22,7 +22,7 @@ pub use ewald::{
 };
 pub use ops::{ChargeSum, kernels as all_kernels, registry};
 pub use system::System;
-pub use tuning::{EwaldParameters, estimate_ewald_parameters};
+pub use tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
 
 /// The crate that [`charge_sum!`] refers to in other crates.
 #[doc(hidden)]

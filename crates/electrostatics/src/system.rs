@@ -5,7 +5,7 @@ use madelung_core::backend::pool::Pool;
 use madelung_core::cell::Cell;
 use madelung_core::structure::{Batch, Neighbors};
 use madelung_core::{Error, Result};
-use madelung_neighbors::{Options, find_neighbors};
+use madelung_neighbors::{Cutoff, Options, find_neighbors};
 
 /// Point charges in periodic cells: one system, or a batch of them.
 #[derive(Debug)]
@@ -81,11 +81,16 @@ impl<'a> System<'a> {
         &self.cells
     }
 
-    /// A full list of all pairs closer than `cutoff` under full periodicity, in the form in which sums are fastest.
+    /// A full list of all pairs closer than `cutoff` (one for all systems, or one for each) under full periodicity, in the
+    /// form in which sums are fastest.
     ///
     /// # Errors
     /// Those of [`madelung_neighbors::neighbor_list`].
-    pub fn neighbor_list(&self, cutoff: f64, pool: &dyn Pool) -> Result<Neighbors<'static>> {
+    pub fn neighbor_list<'c>(
+        &self,
+        cutoff: impl Into<Cutoff<'c>>,
+        pool: &dyn Pool,
+    ) -> Result<Neighbors<'static>> {
         let (cells, batch, options) = (Some(self.cells()), &self.batch, &Options::full());
         match self.positions.data() {
             Data::F32(r) => find_neighbors(r.as_chunks().0, cutoff, cells, None, batch, options, pool),

@@ -19,7 +19,8 @@
 //! ε_real = 2 √(d/rc) exp(−x²),  x = α rc          ε_reciprocal = 2 √(α d/s) exp(−s²),  s = kc/2α
 //! ```
 //!
-//! and equal shares of the error mean `s = x`, that is `kc = 2 α² rc`: all parameters in closed form.
+//! and equal shares of the error mean `s = x`, that is `kc = 2 α² rc`: all parameters in closed form. A parameter that was
+//! given leaves an error of its own; what is open is chosen for the rest of the target.
 //!
 //! The RMS is over atoms of the length of the error vector; over its components it is √3 smaller.
 //!
@@ -62,53 +63,133 @@ pub struct EwaldParameters {
     pub predicted_force_error: f64,
 }
 
-/// Parameters of an Ewald sum whose RMS force error is about `accuracy`, shared equally by both sums.
+/// Parameters of an Ewald sum that are prescribed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prescribed {
+    /// Splitting parameter, in 1/L.
+    pub alpha: Option<f64>,
+    /// Radius of the real-space sum, in L.
+    pub cutoff: Option<f64>,
+    /// Radius of the reciprocal sum, in radians per L.
+    pub k_cutoff: Option<f64>,
+}
+
+/// Parameters of an Ewald sum whose RMS force error is about `accuracy`, shared by both sums.
 ///
 /// - `natoms`: number of atoms N in the cell.
-/// - `sum_of_squared_charges`: `Σ q²` in e². It scales the unit that `accuracy` is measured in and cancels
-///   from the parameters, so it is only checked.
 /// - `cell`: rows are the lattice vectors (L), of either handedness.
-/// - `accuracy`: RMS over atoms of the force error |δF|, over q²_rms/(V/N)^{2/3}; from 1e-14 to below 1.
-/// - `cutoff`: radius of the real-space sum (L). `None` picks the one where both sums cost the least
-///   together, which grows with N as `(V²/N)^{1/6}` so that the total cost goes with N^{3/2}.
+/// - `accuracy`: RMS over atoms of the force error |δF|, over q²_rms/(V/N)^{2/3}; from 1e-14 to below 1. None: what is
+///   prescribed is taken as it is, and the parameter that is open, one at most, gives both sums the same error.
+/// - `given`: what is prescribed; the rest is chosen. Without a prescription the cutoff is the one where both sums cost
+///   the least together, which grows with N as `(V²/N)^{1/6}` so that the total cost goes with N^{3/2}.
 ///
 /// # Errors
-/// Names `natoms` where it is zero, `sum_of_squared_charges` where it is negative or not finite, `cell` where
-/// it is singular or not finite, `accuracy` where it is outside the range, and `cutoff` where it is not a
-/// finite number above zero.
+/// `natoms` where it is zero, `cell` where it is singular or not finite, `accuracy` where it is outside the range or None
+/// with more than one parameter open, `alpha`, `cutoff` and `k_cutoff` where they are not finite numbers above zero, and
+/// `cutoff` or `k_cutoff` where the accuracy cannot be had with what is prescribed.
 pub fn estimate_ewald_parameters(
     natoms: usize,
-    sum_of_squared_charges: f64,
     cell: &[[f64; 3]; 3],
-    accuracy: f64,
-    cutoff: Option<f64>,
+    accuracy: Option<f64>,
+    given: Prescribed,
 ) -> Result<EwaldParameters> {
     if natoms == 0 {
         return Err(Error::argument("natoms", "at least one atom", "0"));
     }
-    if !(sum_of_squared_charges.is_finite() && sum_of_squared_charges >= 0.0) {
-        let expected = "a finite number that is not negative";
-        return Err(Error::argument("sum_of_squared_charges", expected, sum_of_squared_charges.to_string()));
-    }
-    if !(SMALLEST_ACCURACY..1.0).contains(&accuracy) {
+    if let Some(bad) = accuracy.filter(|target| !(SMALLEST_ACCURACY..1.0).contains(target)) {
         let expected = "a relative force error from 1e-14 (the rounding of f64) to below 1";
-        return Err(Error::argument("accuracy", expected, accuracy.to_string()));
+        return Err(Error::argument("accuracy", expected, bad.to_string()));
     }
-    if let Some(cutoff) = cutoff.filter(|r| !(r.is_finite() && *r > 0.0)) {
-        return Err(Error::argument("cutoff", "a finite number above zero", cutoff.to_string()));
+    let named = [("alpha", given.alpha), ("cutoff", given.cutoff), ("k_cutoff", given.k_cutoff)];
+    for (name, x) in named {
+        if let Some(bad) = x.filter(|x| !(x.is_finite() && *x > 0.0)) {
+            return Err(Error::argument(name, "a finite number above zero", bad.to_string()));
+        }
     }
     let volume = Cell::from_rows(*cell)?.volume();
     if !volume.is_normal() {
         return Err(Error::argument("cell", "a volume that f64 can hold", format!("{volume:e}")));
     }
     let spacing = (volume / natoms as f64).cbrt();
-
-    let cutoff = cutoff.unwrap_or_else(|| cheapest_cutoff(natoms, spacing, accuracy));
-    let x = reach(spacing, cutoff, accuracy);
-    let (alpha, k_cutoff) = (x / cutoff, 2.0 * x * x / cutoff);
+    let (alpha, cutoff, k_cutoff) = match accuracy {
+        Some(target) => chosen(natoms, spacing, target, given)?,
+        None => balanced(given)?,
+    };
     let real = real_space_force_error(spacing, alpha, cutoff);
     let reciprocal = reciprocal_space_force_error(spacing, alpha, k_cutoff);
     Ok(EwaldParameters { alpha, cutoff, k_cutoff, predicted_force_error: real.hypot(reciprocal) })
+}
+
+/// (α, rc, kc) for an accuracy.
+fn chosen(natoms: usize, spacing: f64, target: f64, given: Prescribed) -> Result<(f64, f64, f64)> {
+    let share = target / SQRT_2;
+    // The error that is left for one sum beside that of the other, no less than what costs little more.
+    let rest = |error: f64| (target * target - error * error).max(0.0).sqrt().clamp(0.1 * target, share);
+    let cutoff_for = |alpha: f64, error: f64| reach(2.0 * (spacing * alpha).sqrt(), 0.5, error) / alpha;
+    let k_cutoff_for =
+        |alpha: f64, error: f64| 2.0 * alpha * reach(2.0 * (spacing * alpha).sqrt(), 0.5, error);
+    let enough = |name: &str, got: f64, needed: f64, error: f64, with: &str| {
+        if error <= target {
+            return Ok(());
+        }
+        let expected =
+            format!("at least {needed:.4} for an accuracy of {target:e} with {with} (or no accuracy)");
+        Err(Error::argument(name, expected, format!("{got}, which allows {error:.1e}")))
+    };
+    let real = |alpha: f64, cutoff: f64| {
+        let error = real_space_force_error(spacing, alpha, cutoff);
+        enough("cutoff", cutoff, cutoff_for(alpha, share), error, &format!("an alpha of {alpha}"))?;
+        Ok(error)
+    };
+    let waves = |alpha: f64, k_cutoff: f64| {
+        let error = reciprocal_space_force_error(spacing, alpha, k_cutoff);
+        enough("k_cutoff", k_cutoff, k_cutoff_for(alpha, share), error, &format!("an alpha of {alpha}"))?;
+        Ok(error)
+    };
+    Ok(match (given.alpha, given.cutoff, given.k_cutoff) {
+        (None, cutoff, None) => {
+            let cutoff = cutoff.unwrap_or_else(|| cheapest_cutoff(natoms, spacing, target));
+            let alpha = reach_of_cutoff(spacing, cutoff, share) / cutoff;
+            (alpha, cutoff, 2.0 * alpha * alpha * cutoff)
+        }
+        (None, None, Some(k_cutoff)) => {
+            // α d/s = kc d/2s²
+            let s = reach((2.0 * k_cutoff * spacing).sqrt(), 1.0, share);
+            (k_cutoff / (2.0 * s), 2.0 * s * s / k_cutoff, k_cutoff)
+        }
+        (None, Some(cutoff), Some(k_cutoff)) => {
+            let alpha = (k_cutoff / (2.0 * cutoff)).sqrt();
+            let error = real_space_force_error(spacing, alpha, cutoff)
+                .hypot(reciprocal_space_force_error(spacing, alpha, k_cutoff));
+            let needed = 2.0 * reach_of_cutoff(spacing, cutoff, share).powi(2) / cutoff;
+            enough("k_cutoff", k_cutoff, needed, error, &format!("a cutoff of {cutoff}"))?;
+            (alpha, cutoff, k_cutoff)
+        }
+        (Some(alpha), None, None) => (alpha, cutoff_for(alpha, share), k_cutoff_for(alpha, share)),
+        (Some(alpha), Some(cutoff), None) => (alpha, cutoff, k_cutoff_for(alpha, rest(real(alpha, cutoff)?))),
+        (Some(alpha), None, Some(k_cutoff)) => {
+            (alpha, cutoff_for(alpha, rest(waves(alpha, k_cutoff)?)), k_cutoff)
+        }
+        (Some(alpha), Some(cutoff), Some(k_cutoff)) => {
+            real(alpha, cutoff)?;
+            waves(alpha, k_cutoff)?;
+            (alpha, cutoff, k_cutoff)
+        }
+    })
+}
+
+/// (α, rc, kc) with the same error of both sums, whatever it is.
+fn balanced(given: Prescribed) -> Result<(f64, f64, f64)> {
+    match (given.alpha, given.cutoff, given.k_cutoff) {
+        (Some(alpha), Some(cutoff), Some(k_cutoff)) => Ok((alpha, cutoff, k_cutoff)),
+        (Some(alpha), Some(cutoff), None) => Ok((alpha, cutoff, 2.0 * alpha * alpha * cutoff)),
+        (Some(alpha), None, Some(k_cutoff)) => Ok((alpha, k_cutoff / (2.0 * alpha * alpha), k_cutoff)),
+        (None, Some(cutoff), Some(k_cutoff)) => Ok(((k_cutoff / (2.0 * cutoff)).sqrt(), cutoff, k_cutoff)),
+        _ => {
+            let expected = "a number, or two of `alpha`, `cutoff` and `k_cutoff`";
+            Err(Error::argument("accuracy", expected, "None"))
+        }
+    }
 }
 
 /// Expected RMS force error of a real-space sum that ends at `cutoff` (L), in units of q²_rms/(V/N)^{2/3}.
@@ -127,12 +208,23 @@ pub fn reciprocal_space_force_error(spacing: f64, alpha: f64, k_cutoff: f64) -> 
     2.0 * (alpha * spacing / s).sqrt() * (-s * s).exp()
 }
 
-/// `x = α·cutoff = k_cutoff/2α` at which either sum leaves an error of accuracy/√2.
+/// `x = α·cutoff` at which the real-space sum leaves an error.
 ///
 /// The asymptotic forms need x of order one; where a low accuracy and a long cutoff ask for less, the result
 /// is simply more accurate than wanted.
-fn reach(spacing: f64, cutoff: f64, accuracy: f64) -> f64 {
-    (2.0 * SQRT_2 * (spacing / cutoff).sqrt() / accuracy).ln().max(1.0).sqrt()
+fn reach_of_cutoff(spacing: f64, cutoff: f64, error: f64) -> f64 {
+    (2.0 * (spacing / cutoff).sqrt() / error).ln().max(1.0).sqrt()
+}
+
+/// `x`, 1 or more, at which `scale x⁻ᵖ exp(−x²)` falls to an error: x² = ln(scale/error) − p ln x, by Newton's method.
+fn reach(scale: f64, power: f64, error: f64) -> f64 {
+    let square = (scale / error).ln();
+    let mut x = square.max(1.0).sqrt();
+    for _ in 0..50 {
+        let value = x * x + power * x.ln() - square;
+        x = (x - value / (2.0 * x + power / x)).max(1.0);
+    }
+    x
 }
 
 /// Cutoff at which the estimated cost of both sums is smallest.
@@ -145,7 +237,7 @@ fn cheapest_cutoff(natoms: usize, spacing: f64, accuracy: f64) -> f64 {
     let scale = spacing * (natoms as f64 * ratio).powf(1.0 / 6.0);
     let mut cutoff = spacing;
     for _ in 0..20 {
-        cutoff = scale * reach(spacing, cutoff, accuracy);
+        cutoff = scale * reach_of_cutoff(spacing, cutoff, accuracy / SQRT_2);
     }
     cutoff
 }
@@ -159,8 +251,16 @@ mod tests {
     const SPACING: f64 = 2.1472291690189413; // (990/100)^{1/3}
     const NATOMS: usize = 100;
 
+    const OPEN: Prescribed = Prescribed { alpha: None, cutoff: None, k_cutoff: None };
+
     fn estimate(accuracy: f64, cutoff: Option<f64>) -> EwaldParameters {
-        estimate_ewald_parameters(NATOMS, 60.0, &CELL, accuracy, cutoff).unwrap()
+        estimate_ewald_parameters(
+            NATOMS,
+            &CELL,
+            Some(accuracy),
+            Prescribed { cutoff, ..Prescribed::default() },
+        )
+        .unwrap()
     }
 
     /// Midpoint rule over [from, from + length], fine enough for the smooth integrands below.
@@ -181,6 +281,36 @@ mod tests {
                 assert!((real / share - 1.0).abs() < 1e-9, "{real} {share}");
                 assert!((reciprocal / share - 1.0).abs() < 1e-9, "{reciprocal} {share}");
                 assert!((p.predicted_force_error / accuracy - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    /// Every subset that is prescribed: the parameters that are open meet the target, or an error says what is needed.
+    #[test]
+    fn open_parameters_meet_the_target() {
+        for (accuracy, alpha, cutoff, k_cutoff) in
+            [(1e-3, 0.3, 9.0, 2.0), (1e-6, 0.6, 7.0, 5.0), (1e-6, 0.1, 5.0, 0.7), (1e-9, 0.9, 5.5, 8.5)]
+        {
+            for subset in 0..8u32 {
+                let of = |bit: u32, x: f64| (subset >> bit & 1 == 1).then_some(x);
+                let given =
+                    Prescribed { alpha: of(0, alpha), cutoff: of(1, cutoff), k_cutoff: of(2, k_cutoff) };
+                match estimate_ewald_parameters(NATOMS, &CELL, Some(accuracy), given) {
+                    Ok(p) => {
+                        assert!(p.predicted_force_error <= 1.42 * accuracy, "{given:?} {p:?}");
+                        assert!(given.alpha.is_none_or(|x| x == p.alpha));
+                        assert!(given.cutoff.is_none_or(|x| x == p.cutoff));
+                        assert!(given.k_cutoff.is_none_or(|x| x == p.k_cutoff));
+                    }
+                    Err(Error::Argument { argument, .. }) => {
+                        assert!(subset.count_ones() > 1, "{given:?}");
+                        assert!(["cutoff", "k_cutoff"].contains(&&*argument));
+                        let known = Prescribed { alpha: Some(alpha), cutoff: Some(cutoff), ..given };
+                        let p = estimate_ewald_parameters(NATOMS, &CELL, None, known).unwrap();
+                        assert!(p.predicted_force_error > 0.7 * accuracy, "{given:?} {p:?}");
+                    }
+                    Err(other) => panic!("{other}"),
+                }
             }
         }
     }
@@ -229,17 +359,17 @@ mod tests {
     fn size_unit_and_handedness() {
         let p = estimate(1e-6, None);
         let mirrored = [CELL[1], CELL[0], CELL[2]];
-        assert_eq!(p, estimate_ewald_parameters(NATOMS, 3.0, &mirrored, 1e-6, None).unwrap());
+        assert_eq!(p, estimate_ewald_parameters(NATOMS, &mirrored, Some(1e-6), OPEN).unwrap());
 
         let in_nanometres = CELL.map(|row| row.map(|x| 0.1 * x));
-        let q = estimate_ewald_parameters(NATOMS, 60.0, &in_nanometres, 1e-6, None).unwrap();
+        let q = estimate_ewald_parameters(NATOMS, &in_nanometres, Some(1e-6), OPEN).unwrap();
         assert!((q.cutoff / p.cutoff * 10.0 - 1.0).abs() < 1e-12);
         assert!((q.alpha / p.alpha / 10.0 - 1.0).abs() < 1e-12);
         assert!((q.k_cutoff / p.k_cutoff / 10.0 - 1.0).abs() < 1e-12);
 
         // 64 times the atoms at one density: the cutoff doubles, but for the logarithm.
         let supercell = CELL.map(|row| row.map(|x| 4.0 * x));
-        let q = estimate_ewald_parameters(64 * NATOMS, 60.0, &supercell, 1e-6, None).unwrap();
+        let q = estimate_ewald_parameters(64 * NATOMS, &supercell, Some(1e-6), OPEN).unwrap();
         assert!((1.9..2.0).contains(&(q.cutoff / p.cutoff)));
     }
 
@@ -247,25 +377,34 @@ mod tests {
     fn coarse_targets_stay_meaningful() {
         let p = estimate(0.9, Some(1000.0));
         assert!(p.alpha > 0.0 && p.k_cutoff > 0.0 && p.predicted_force_error < 0.9);
-        let lone = estimate_ewald_parameters(1, 0.0, &CELL, 1e-8, None).unwrap();
+        let lone = estimate_ewald_parameters(1, &CELL, Some(1e-8), OPEN).unwrap();
         assert!(lone.cutoff.is_finite() && lone.k_cutoff.is_finite());
     }
 
     #[test]
     fn bad_input_is_named() {
         let flat = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]];
+        let of = |natoms, cell: &[[f64; 3]; 3], accuracy, given| {
+            estimate_ewald_parameters(natoms, cell, Some(accuracy), given)
+        };
+        let cutoff = |cutoff| Prescribed { cutoff: Some(cutoff), ..OPEN };
+        let alpha = Prescribed { alpha: Some(-1.0), ..OPEN };
+        let k_cutoff = Prescribed { k_cutoff: Some(f64::NAN), ..OPEN };
         let cases = [
-            ("natoms", estimate_ewald_parameters(0, 1.0, &CELL, 1e-6, None)),
-            ("sum_of_squared_charges", estimate_ewald_parameters(5, -1.0, &CELL, 1e-6, None)),
-            ("sum_of_squared_charges", estimate_ewald_parameters(5, f64::NAN, &CELL, 1e-6, None)),
-            ("cell", estimate_ewald_parameters(5, 1.0, &flat, 1e-6, None)),
-            ("cell", estimate_ewald_parameters(5, 1.0, &CELL.map(|a| a.map(|x| 1e120 * x)), 1e-6, None)),
-            ("accuracy", estimate_ewald_parameters(5, 1.0, &CELL, 1e-15, None)),
-            ("accuracy", estimate_ewald_parameters(5, 1.0, &CELL, 0.0, None)),
-            ("accuracy", estimate_ewald_parameters(5, 1.0, &CELL, 1.0, None)),
-            ("accuracy", estimate_ewald_parameters(5, 1.0, &CELL, f64::NAN, None)),
-            ("cutoff", estimate_ewald_parameters(5, 1.0, &CELL, 1e-6, Some(0.0))),
-            ("cutoff", estimate_ewald_parameters(5, 1.0, &CELL, 1e-6, Some(f64::INFINITY))),
+            ("natoms", of(0, &CELL, 1e-6, OPEN)),
+            ("cell", of(5, &flat, 1e-6, OPEN)),
+            ("cell", of(5, &CELL.map(|a| a.map(|x| 1e120 * x)), 1e-6, OPEN)),
+            ("accuracy", of(5, &CELL, 1e-15, OPEN)),
+            ("accuracy", of(5, &CELL, 0.0, OPEN)),
+            ("accuracy", of(5, &CELL, 1.0, OPEN)),
+            ("accuracy", of(5, &CELL, f64::NAN, OPEN)),
+            ("accuracy", estimate_ewald_parameters(5, &CELL, None, cutoff(5.0))),
+            ("cutoff", of(5, &CELL, 1e-6, cutoff(0.0))),
+            ("cutoff", of(5, &CELL, 1e-6, cutoff(f64::INFINITY))),
+            ("cutoff", of(5, &CELL, 1e-6, Prescribed { alpha: Some(0.1), ..cutoff(5.0) })),
+            ("k_cutoff", of(5, &CELL, 1e-6, Prescribed { k_cutoff: Some(1.0), ..cutoff(5.0) })),
+            ("alpha", of(5, &CELL, 1e-6, alpha)),
+            ("k_cutoff", of(5, &CELL, 1e-6, k_cutoff)),
         ];
         for (name, result) in cases {
             match result {

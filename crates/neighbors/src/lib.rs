@@ -20,8 +20,8 @@ pub use device::{
 };
 pub use grid::{HashGrid, Nearest};
 pub use list::{
-    Coordinate, Form, ListArrays, Method, NeighborSearch, Options, brute_force, distances, find_neighbors,
-    neighbor_list,
+    Coordinate, Cutoff, Form, ListArrays, Method, NeighborSearch, Options, brute_force, distances,
+    find_neighbors, neighbor_list,
 };
 pub use madelung_core::structure::pairs::{Kind, Neighbors, PairList};
 pub use ops::{coincident_atoms, kernels as all_kernels, registry};

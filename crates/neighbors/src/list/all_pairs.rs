@@ -12,7 +12,7 @@ pub(crate) fn search(
     found: &mut Found,
 ) {
     let Some(centre) = search.placed[system.atoms.clone()].first().map(|first| first.at) else { return };
-    let scale = 1.0 / search.cutoff;
+    let scale = 1.0 / system.cutoff;
     let mut extent = 0.0f64;
     let mut relative = |at: [f64; 3]| -> [f32; 3] {
         let at: [f64; 3] = std::array::from_fn(|k| (at[k] - centre[k]) * scale);
@@ -41,7 +41,7 @@ fn images(search: &Search<'_>, system: &System<'_>, mut found: impl FnMut(usize,
             high[k] = high[k].max(placed.s[k]);
         }
     }
-    let reach = (search.cutoff + system.slack) * (1.0 + 1e-9);
+    let reach = (system.cutoff + system.slack) * (1.0 + 1e-9);
     let most = system.images.most();
     for j in system.atoms.clone() {
         let placed = &search.placed[j];

@@ -31,7 +31,6 @@ pub(crate) struct Search<'a> {
     pub(crate) placed: &'a [WrappedAtom],
     /// The largest |wrap| of any atom along each axis.
     pub(crate) wraps: [i32; 3],
-    pub(crate) cutoff: f64,
     pub(crate) half: bool,
     pub(crate) cpu: Cpu,
 }
@@ -49,6 +48,7 @@ pub(crate) struct System<'a> {
     pub(crate) atoms: Range<usize>,
     pub(crate) lattice: &'a Lattice,
     pub(crate) images: Images,
+    pub(crate) cutoff: f64,
     /// Error of lengths between wrapped coordinates.
     pub(crate) slack: f64,
 }
@@ -206,7 +206,7 @@ impl Candidates {
         system: &System<'_>,
         found: &mut Found,
     ) {
-        let limits = band(extent, system.slack / search.cutoff);
+        let limits = band(extent, system.slack / system.cutoff);
         self.mask.resize(self.points.words(), 0);
         match within {
             Some(Box3 { centre, half }) => {
@@ -322,5 +322,5 @@ pub(crate) fn is_pair(i: usize, j: i32, code: i32, search: &Search<'_>, system: 
     let (wi, wj) = (search.placed[i].wrap, search.placed[j].wrap);
     let s = std::array::from_fn(|k| n[k] + wi[k] - wj[k]);
     let d = displacement(&system.lattice.rows, search.positions[i], search.positions[j], s);
-    squared(d) < search.cutoff * search.cutoff
+    squared(d) < system.cutoff * system.cutoff
 }

@@ -41,12 +41,12 @@ fn is_dense(search: &Search<'_>, system: &System<'_>) -> bool {
     }
     // Components along open axes are lengths.
     let along =
-        |k: usize| if lattice.periodic[k] { 1.0 } else { (extent[k][1] - extent[k][0]).max(search.cutoff) };
+        |k: usize| if lattice.periodic[k] { 1.0 } else { (extent[k][1] - extent[k][0]).max(system.cutoff) };
     let [a, b, c] = lattice.frame;
     let frame = a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
         + a[2] * (b[0] * c[1] - b[1] * c[0]);
     let volume = frame.abs() * along(0) * along(1) * along(2);
-    let sphere = 4.0 / 3.0 * std::f64::consts::PI * search.cutoff.powi(3);
+    let sphere = 4.0 / 3.0 * std::f64::consts::PI * system.cutoff.powi(3);
     is_worth(atoms, atoms as f64 * sphere / volume)
 }
 
@@ -109,8 +109,7 @@ impl Boxes {
 struct Tree {
     /// First cluster.
     first: usize,
-    clusters: Vec<Extent>,
-    /// Longest edge of their boxes.
+    /// Longest edge of the clusters' boxes.
     longest: f64,
     levels: Vec<Vec<Boxes>>,
 }
@@ -120,11 +119,11 @@ impl Tree {
         let edges = clusters.iter().flat_map(|e| (0..3).map(|k| e.high[k] - e.low[k]));
         let longest = edges.fold(0.0, f64::max);
         let mut levels: Vec<Vec<Boxes>> = vec![];
-        let mut below = clusters.clone();
+        let mut below = clusters;
         loop {
             levels.push(below.chunks(FAN).map(Boxes::new).collect());
             if below.len() <= FAN {
-                return Self { first, clusters, longest, levels };
+                return Self { first, longest, levels };
             }
             let box_of = |boxes: &[Extent]| boxes.iter().fold(Extent::NONE, |all, e| all.with(*e));
             below = below.chunks(FAN).map(box_of).collect();
@@ -230,7 +229,7 @@ struct Find<'a> {
 impl Find<'_> {
     /// The runs of the atoms of cluster `c`.
     fn cluster(&self, c: usize, tree: &Tree, system: &System<'_>, scratch: &mut Scratch, part: &mut Part) {
-        let ((own, places), cutoff) = (&self.clusters[c], self.search.cutoff);
+        let ((own, places), cutoff) = (&self.clusters[c], system.cutoff);
         let length = (cutoff + system.slack) * (1.0 + 1e-9);
         let centre: [f64; 3] = std::array::from_fn(|k| 0.5 * (own.low[k] + own.high[k]));
         let scale = 1.0 / cutoff;

@@ -74,7 +74,7 @@ impl Grid {
     /// Sorts the atoms of `system` into cells, in place of those it has.
     pub(crate) fn sort(&mut self, search: &Search<'_>, system: &System<'_>, pool: &dyn Pool) {
         let (lattice, atoms) = (system.lattice, &search.placed[system.atoms.clone()]);
-        let reach = (search.cutoff + system.slack) * (1.0 + 1e-9);
+        let reach = (system.cutoff + system.slack) * (1.0 + 1e-9);
         let (mut low, mut width) = ([0.0; 3], lattice.heights);
         for k in (0..3).filter(|&k| !lattice.periodic[k]) {
             let range = atoms.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), placed| {
@@ -195,7 +195,7 @@ impl Grid {
             let (low, high) =
                 self.bounds(self.columns_of(first, size).flat_map(|cells| self.atoms_of(cells)));
             let block = Block { first, size, low, high };
-            let extent = self.gather(&block, search, system, scratch);
+            let extent = self.gather(&block, system, scratch);
             let Scratch { points, order, spare, counts, home, rank } = &mut *scratch;
             sort(order, spare, counts);
             rank.resize(order.len(), 0);
@@ -211,7 +211,7 @@ impl Grid {
                     if own.is_empty() {
                         continue;
                     }
-                    let within = self.box_of(own.clone(), &block, search.cutoff);
+                    let within = self.box_of(own.clone(), &block, system.cutoff);
                     let first = self.atoms_of(column.clone()).start;
                     let own = own.map(|p| rank[home as usize + p - first] as usize);
                     candidates.cell(own, Some(within), extent, search, system, found);
@@ -239,10 +239,10 @@ impl Grid {
 
     /// Puts into `out` everything within the cutoff of the box around a block, in the order of the images, and says
     /// which coordinate none of it passes.
-    fn gather(&self, block: &Block, search: &Search<'_>, system: &System<'_>, out: &mut Scratch) -> f64 {
+    fn gather(&self, block: &Block, system: &System<'_>, out: &mut Scratch) -> f64 {
         let [nx, ny, nz] = self.cells.map(|n| n as i32);
         let [x, y, z] = block.first.map(|c| c as i32);
-        let scale = 1.0 / search.cutoff;
+        let scale = 1.0 / system.cutoff;
         let centre = block.centre();
         let half: [f32; 3] =
             std::array::from_fn(|k| ((block.high[k] - block.low[k]) * 0.5 * scale * (1.0 + 1e-6)) as f32);

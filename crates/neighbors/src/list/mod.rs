@@ -16,4 +16,4 @@ pub use arrays::ListArrays;
 pub use coordinate::Coordinate;
 pub(crate) use distances::coincident_pair;
 pub use distances::distances;
-pub use search::{Form, Method, NeighborSearch, Options, find_neighbors, neighbor_list};
+pub use search::{Cutoff, Form, Method, NeighborSearch, Options, find_neighbors, neighbor_list};

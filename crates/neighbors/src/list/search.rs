@@ -38,6 +38,52 @@ pub enum Form {
     Clusters,
 }
 
+/// Cutoff of a search, above zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cutoff<'a> {
+    /// One for all systems.
+    All(f64),
+    /// One for each.
+    Each(&'a [f64]),
+}
+
+impl From<f64> for Cutoff<'_> {
+    fn from(cutoff: f64) -> Self {
+        Self::All(cutoff)
+    }
+}
+
+impl<'a> From<&'a [f64]> for Cutoff<'a> {
+    fn from(cutoffs: &'a [f64]) -> Self {
+        Self::Each(cutoffs)
+    }
+}
+
+impl Cutoff<'_> {
+    /// Cutoff of system `b`.
+    fn of(&self, b: usize) -> f64 {
+        match self {
+            Self::All(cutoff) => *cutoff,
+            Self::Each(cutoffs) => cutoffs[b],
+        }
+    }
+
+    fn check(&self, systems: usize) -> Result<()> {
+        let cutoffs = match self {
+            Self::All(cutoff) => std::slice::from_ref(cutoff),
+            Self::Each(cutoffs) if cutoffs.len() == systems => cutoffs,
+            Self::Each(cutoffs) => {
+                let expected = format!("one for each of {systems} systems");
+                return Err(Error::argument("cutoff", expected, cutoffs.len().to_string()));
+            }
+        };
+        match cutoffs.iter().find(|cutoff| !(**cutoff > 0.0 && cutoff.is_finite())) {
+            Some(bad) => Err(Error::argument("cutoff", "a positive number", bad.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The kind of a list, the method of its search, and limits of its size.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -126,7 +172,7 @@ const FARTHEST: f64 = (1u32 << 29) as f64;
 /// All pairs closer than `cutoff`, strictly, with r_ij = r_j − r_i + S · cell. `positions` has shape (N, 3), `cutoff`
 /// and `cell` are in the same length unit, and S refers to the positions given, which may lie anywhere.
 ///
-/// `cell` (rows are lattice vectors) and `pbc` hold one entry for all systems of `batch` or one for each. Without `pbc`
+/// `cutoff`, `cell` (rows are lattice vectors) and `pbc` have one value for all systems of `batch` or one for each. Without `pbc`
 /// all axes of a cell are periodic; without `cell` none are. The rows of `cell` along open axes play no part and may be
 /// zero. Atoms on the same point are a pair at distance zero. Decisions are made in f64 for the coordinates given, of
 /// either type. Rows are ordered by i, then j, then S; the list does not depend on the method or on the threads of
@@ -138,9 +184,9 @@ const FARTHEST: f64 = (1u32 << 29) as f64;
 /// holds; `cell`, where it is missing for a periodic axis, not finite, or singular along periodic axes; `pbc` and
 /// `cell`, where their number is neither 1 nor that of the systems; `kind` for a directed list; `capacity` and
 /// `max_neighbors`, where they are too small, with the size that is needed.
-pub fn neighbor_list<T: Coordinate>(
+pub fn neighbor_list<'c, T: Coordinate>(
     positions: &[[T; 3]],
-    cutoff: f64,
+    cutoff: impl Into<Cutoff<'c>>,
     cell: Option<&[[[f64; 3]; 3]]>,
     pbc: Option<&[[bool; 3]]>,
     batch: &Batch<'_>,
@@ -157,9 +203,9 @@ pub fn neighbor_list<T: Coordinate>(
 /// # Errors
 /// As [`neighbor_list`]; `form` for clusters of a half list, and where images are too far for them (511 cells along the
 /// first axis, 1023 along the others).
-pub fn find_neighbors<T: Coordinate>(
+pub fn find_neighbors<'c, T: Coordinate>(
     positions: &[[T; 3]],
-    cutoff: f64,
+    cutoff: impl Into<Cutoff<'c>>,
     cell: Option<&[[[f64; 3]; 3]]>,
     pbc: Option<&[[bool; 3]]>,
     batch: &Batch<'_>,
@@ -212,10 +258,10 @@ impl NeighborSearch {
     /// # Errors
     /// As [`neighbor_list`].
     #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
-    pub fn build<T: Coordinate>(
+    pub fn build<'c, T: Coordinate>(
         &mut self,
         positions: &[[T; 3]],
-        cutoff: f64,
+        cutoff: impl Into<Cutoff<'c>>,
         cell: Option<&[[[f64; 3]; 3]]>,
         pbc: Option<&[[bool; 3]]>,
         batch: &Batch<'_>,
@@ -234,10 +280,10 @@ impl NeighborSearch {
     /// # Errors
     /// As [`neighbor_list`]; `cutoff` too where there are more pairs than an int32 can count.
     #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
-    pub fn coo<T: Coordinate>(
+    pub fn coo<'c, T: Coordinate>(
         &mut self,
         positions: &[[T; 3]],
-        cutoff: f64,
+        cutoff: impl Into<Cutoff<'c>>,
         cell: Option<&[[[f64; 3]; 3]]>,
         pbc: Option<&[[bool; 3]]>,
         batch: &Batch<'_>,
@@ -255,10 +301,10 @@ impl NeighborSearch {
     /// # Errors
     /// As [`find_neighbors`].
     #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
-    pub fn neighbors<T: Coordinate>(
+    pub fn neighbors<'c, T: Coordinate>(
         &mut self,
         positions: &[[T; 3]],
-        cutoff: f64,
+        cutoff: impl Into<Cutoff<'c>>,
         cell: Option<&[[[f64; 3]; 3]]>,
         pbc: Option<&[[bool; 3]]>,
         batch: &Batch<'_>,
@@ -290,10 +336,10 @@ impl NeighborSearch {
 
     /// Finds the neighbours of all atoms, and gives them to `list`.
     #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
-    fn run<T: Coordinate, R>(
+    fn run<'c, T: Coordinate, R>(
         &mut self,
         positions: &[[T; 3]],
-        cutoff: f64,
+        cutoff: impl Into<Cutoff<'c>>,
         cell: Option<&[[[f64; 3]; 3]]>,
         pbc: Option<&[[bool; 3]]>,
         batch: &Batch<'_>,
@@ -310,10 +356,10 @@ impl NeighborSearch {
 
     /// Checks the arguments, moves the atoms into their cells, and hands them to `search`.
     #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
-    fn prepared<T: Coordinate, R>(
+    fn prepared<'c, T: Coordinate, R>(
         &mut self,
         positions: &[[T; 3]],
-        cutoff: f64,
+        cutoff: impl Into<Cutoff<'c>>,
         cell: Option<&[[[f64; 3]; 3]]>,
         pbc: Option<&[[bool; 3]]>,
         batch: &Batch<'_>,
@@ -321,9 +367,8 @@ impl NeighborSearch {
         pool: &dyn Pool,
         then: impl FnOnce(&Search<'_>, &[System<'_>], &mut Memory) -> Result<R>,
     ) -> Result<R> {
-        if !(cutoff > 0.0 && cutoff.is_finite()) {
-            return Err(Error::argument("cutoff", "a positive number", cutoff.to_string()));
-        }
+        let cutoff = cutoff.into();
+        cutoff.check(batch.systems())?;
         if options.kind == Kind::Directed {
             return Err(Error::argument("kind", "a full or a half list", "a directed one"));
         }
@@ -341,18 +386,18 @@ impl NeighborSearch {
         }
         let lattices = lattices(cell, pbc, batch.systems())?;
         let lattice = |b: usize| if lattices.len() == 1 { &lattices[0] } else { &lattices[b] };
-        let wraps = place(positions, batch, lattice, cutoff, pool, &mut self.placed)?;
+        let wraps = place(positions, batch, lattice, |b| cutoff.of(b), pool, &mut self.placed)?;
         let whose = |b: usize| if batch.systems() > 1 { format!(" for system {b}") } else { String::new() };
         let systems: Vec<System<'_>> = (0..batch.systems())
             .map(|b| {
-                let (atoms, lattice) = (batch.members(b), lattice(b));
+                let (atoms, lattice, cutoff) = (batch.members(b), lattice(b), cutoff.of(b));
                 let slack = lattice.slack(largest(&positions[atoms.clone()]), cutoff);
                 let images = Images::new(lattice, atoms.len(), cutoff, slack, || whose(b))?;
-                Ok(System { atoms, lattice, images, slack })
+                Ok(System { atoms, lattice, images, cutoff, slack })
             })
             .collect::<Result<_>>()?;
         let half = options.kind == Kind::Half;
-        let search = Search { positions, placed: &self.placed, wraps, cutoff, half, cpu: options.cpu };
+        let search = Search { positions, placed: &self.placed, wraps, half, cpu: options.cpu };
         then(&search, &systems, &mut self.memory)
     }
 }
@@ -367,15 +412,15 @@ fn place<'a>(
     positions: &[[f64; 3]],
     batch: &Batch<'_>,
     lattice: impl Fn(usize) -> &'a Lattice + Sync,
-    cutoff: f64,
+    cutoff: impl Fn(usize) -> f64 + Sync,
     pool: &dyn Pool,
     placed: &mut Vec<WrappedAtom>,
 ) -> Result<[i32; 3]> {
     // Beyond these, the arithmetic of the search would leave its numbers.
-    let too_far = |placed: &WrappedAtom| {
+    let too_far = |placed: &WrappedAtom, b: usize| {
         placed.wrap == [i32::MAX; 3]
             || placed.s.iter().any(|s| !s.is_finite())
-            || placed.at.iter().any(|x| x.abs() > 1e15 * cutoff)
+            || placed.at.iter().any(|x| x.abs() > 1e15 * cutoff(b))
     };
     let atoms = positions.len();
     placed.resize(atoms, WrappedAtom::default());
@@ -385,8 +430,9 @@ fn place<'a>(
         let first = task * ATOMS_PER_TASK;
         let mut most = [0; 3];
         for (i, placed) in (first..).zip(placed) {
-            *placed = wrapped(lattice(batch.of(i)), positions[i]);
-            let wrap = if too_far(placed) { [i32::MAX; 3] } else { placed.wrap };
+            let b = batch.of(i);
+            *placed = wrapped(lattice(b), positions[i]);
+            let wrap = if too_far(placed, b) { [i32::MAX; 3] } else { placed.wrap };
             (0..3).for_each(|k| most[k] = most[k].max(wrap[k].abs()));
         }
         *wraps[task].lock().unwrap_or_else(PoisonError::into_inner) = most;
@@ -396,7 +442,7 @@ fn place<'a>(
     if most != [i32::MAX; 3] {
         return Ok(most);
     }
-    let i = placed.iter().position(too_far).unwrap_or_default();
+    let i = (0..atoms).find(|i| too_far(&placed[*i], batch.of(*i))).unwrap_or_default();
     Err(Error::argument(
         "positions",
         format!("coordinates within {FARTHEST} boxes and 1e15 cutoffs of the origin"),
@@ -442,8 +488,7 @@ fn find(
     found: &mut Vec<Found>,
     workers: &Mutex<Vec<Worker>>,
 ) -> Result<usize> {
-    let gridded: Vec<usize> =
-        (0..systems.len()).filter(|&b| wants_grid(&systems[b], search, options)).collect();
+    let gridded: Vec<usize> = (0..systems.len()).filter(|&b| wants_grid(&systems[b], options)).collect();
     grids.resize_with(gridded.len(), Grid::default);
     if let ([grid], [system]) = (&mut grids[..], &gridded[..]) {
         grid.sort(search, &systems[*system], pool);
@@ -510,10 +555,10 @@ fn find(
 }
 
 /// Whether a system is large enough for a grid, or the options prescribe one.
-fn wants_grid(system: &System<'_>, search: &Search<'_>, options: &Options) -> bool {
+fn wants_grid(system: &System<'_>, options: &Options) -> bool {
     let images: f64 = (0..3)
         .filter(|&k| system.lattice.periodic[k])
-        .map(|k| 1.0 + 2.0 * search.cutoff / system.lattice.heights[k])
+        .map(|k| 1.0 + 2.0 * system.cutoff / system.lattice.heights[k])
         .product();
     !system.atoms.is_empty()
         && match options.method {
