@@ -95,10 +95,9 @@ impl Boxes {
         let larger = |a: f64, b: f64| if a > b { a } else { b };
         let mut apart = [0.0; FAN];
         for k in 0..3 {
-            for n in 0..FAN {
-                let gap = larger(self.low[k][n] - own.high[k], own.low[k] - self.high[k][n]);
-                let gap = larger(gap, 0.0);
-                apart[n] += gap * gap;
+            for ((apart, low), high) in apart.iter_mut().zip(&self.low[k]).zip(&self.high[k]) {
+                let gap = larger(larger(low - own.high[k], own.low[k] - high), 0.0);
+                *apart += gap * gap;
             }
         }
         apart.iter().enumerate().fold(0, |near, (n, apart)| near | u32::from(*apart < reach) << n)
@@ -182,9 +181,10 @@ pub(super) fn clusters(
     let mut clusters = vec![(Extent::NONE, [[0.0; WIDTH]; 3]); count];
     split_tasks(pool, &mut clusters, &ends, |t, part| {
         for (c, (extent, places)) in (first(t)..).zip(part) {
-            for lane in 0..WIDTH {
-                let r = at(c * WIDTH + lane);
-                (0..3).for_each(|k| places[k][lane] = r[k]);
+            let mut put = |lane: usize, r: [f64; 3]| (0..3).for_each(|k| places[k][lane] = r[k]);
+            for (lane, slot) in (c * WIDTH..(c + 1) * WIDTH).enumerate() {
+                let r = at(slot);
+                put(lane, r);
                 if r[0] != f64::INFINITY {
                     *extent = extent.with(Extent { low: r, high: r });
                 }
