@@ -30,8 +30,8 @@ ARROWS = {
     "potentials": "core neighbors",
     "madelung": "core cpu cuda neighbors electrostatics potentials",
     "bridge": "core",
-    "bridge-torch": "bridge core cpu cuda neighbors",
-    "bridge-jax": "bridge core cpu cuda neighbors",
+    "bridge-torch": "bridge core cpu cuda",
+    "bridge-jax": "bridge core cpu cuda",
     "python": "madelung core cuda neighbors electrostatics potentials bridge bridge-torch bridge-jax",
 }
 
@@ -43,13 +43,6 @@ NOT_IN_PHYSICS = {"rayon", "cudarc", "pyo3"}
 UNSAFE_IN_PHYSICS = "crates/neighbors/src/device/"
 
 BRIDGES = ["bridge", "bridge-torch", "bridge-jax"]
-# Files of bridges that may name the neighbour search, and why.
-SEARCHES = {
-    "crates/bridge-jax/src/search.rs": "becomes an op",
-    "crates/bridge-torch/src/search.rs": "becomes an op",
-}
-# Named like an op of version 1 already.
-FUTURE_OPS = {"neighbor_search"}
 
 # Files that tools/functions.py writes.
 WRITTEN = sorted((ROOT / "python" / "madelung").glob("*/_functions.py"))
@@ -220,25 +213,21 @@ def ops() -> set[str]:
     )
     names |= {f"{prefix}_{name}" for prefix in prefixes for name in sums}
     names |= set(re.findall(r"\bstatic \w+: (\w+) = crate::formula::", text))
-    assert {"pair_vectors", "ewald_summation", "born_mayer"} <= names, (
+    assert {"pair_vectors", "neighbor_search", "ewald_summation", "born_mayer"} <= names, (
         f"ops are declared in a way that is not read here: {names}"
     )
-    return names | {f"{name}_total" for name in names} | FUTURE_OPS
+    return names | {f"{name}_total" for name in names}
 
 
 def check_bridges() -> list[str]:
     """Bridges name no op and no crate of physics."""
     words = "|".join([*(rf"{op}(?:_v\d+\w*)?" for op in sorted(ops())), *(f"madelung_{crate}" for crate in PHYSICS)])
-    breaches, excepted = [], set()
+    breaches = []
     for crate in BRIDGES:
         for file, text in product(folder_of(crate) / "src", strings=True).items():
-            name = str(file.relative_to(ROOT))
             found = sorted(set(re.findall(rf"\b(?:{words})\b", text)))
-            if found and name in SEARCHES:
-                excepted.add(name)
-            else:
-                breaches += [f"{name}: names {word}" for word in found]
-    return breaches + [f"{name}: needs no exception any more" for name in sorted(SEARCHES.keys() - excepted)]
+            breaches += [f"{file.relative_to(ROOT)}: names {word}" for word in found]
+    return breaches
 
 
 def lines(folder: Path) -> int:

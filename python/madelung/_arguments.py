@@ -41,6 +41,17 @@ class Groups:
     batch_ptr: Ints | None = None
     systems: int | None = None
 
+    def of(self, atoms: int) -> tuple[Ints, int]:
+        """The system of each atom, and the number of systems."""
+        if self.batch_idx is not None:
+            # More systems than atoms are stray indices, unless the caller says how many there are.
+            known = min(int(self.batch_idx[-1]) + 1, atoms) if atoms else 0
+            return self.batch_idx, known if self.systems is None else self.systems
+        if self.batch_ptr is not None:
+            counts = np.diff(self.batch_ptr)
+            return np.repeat(np.arange(len(counts), dtype=np.int32), counts), len(counts)
+        return np.zeros(atoms, np.int32), 1
+
 
 @dataclass(frozen=True, slots=True)
 class Charges:
@@ -303,6 +314,16 @@ def lattices(cells: int | None, axes: Any) -> int | None:
     return found[0] if found else None
 
 
+def search_axes(axes: npt.NDArray[np.bool_] | None, cell: Any) -> tuple[Ints, int]:
+    """The periodic axes of a search: int32 (B, 3) for each system, or (0, 3) and the bits of those of all."""
+    if axes is not None and cell is None and axes.any():
+        refuse("cell", "lattice vectors for the periodic axes", "None")
+    if axes is not None and len(axes) != 1:
+        return axes.astype(np.int32), 0
+    bits = (cell is not None,) * 3 if axes is None else axes[0]
+    return np.zeros((0, 3), np.int32), sum(1 << k for k in range(3) if bits[k])
+
+
 def list_options(
     half_fill: Any,
     format: Any,
@@ -328,6 +349,16 @@ def list_options(
         distances=flag("return_distances", return_distances),
         vectors=flag("return_vectors", return_vectors),
     )
+
+
+def list_fits(ptr: Ints, options: ListOptions) -> None:
+    """Refuses a list of more pairs than the caller has room for."""
+    longest = int(np.diff(ptr).max(initial=0))
+    if options.max_neighbors is not None and options.max_neighbors < longest:
+        expected = f"at least {longest}, the neighbours of the atom that has most"
+        refuse("max_neighbors", expected, options.max_neighbors)
+    if options.capacity is not None and options.capacity < ptr[-1]:
+        refuse("capacity", f"at least {ptr[-1]}, the number of pairs", options.capacity)
 
 
 def fully_periodic(pbc: Any, systems: int) -> None:

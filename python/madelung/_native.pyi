@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from madelung._arguments import Charges, Groups, ListOptions, Neighbors, Settings
+from madelung._arguments import Charges, Neighbors, Settings
 
 def version() -> str: ...
 def isa() -> str: ...
@@ -19,8 +19,7 @@ def check_device(ordinal: int) -> None: ...
 def cuda_devices() -> int: ...
 def described_ops() -> str: ...
 def torch_init(path: str) -> str: ...
-def jax_handlers() -> list[tuple[str, list[int], list[int]]]: ...
-def jax_targets() -> tuple[str, str]: ...
+def jax_handlers() -> tuple[str, list[tuple[str, list[int]]]]: ...
 def jax_scratch(
     target: str,
     mask: int,
@@ -29,25 +28,15 @@ def jax_scratch(
     operands: Sequence[tuple[str, Sequence[int]]],
     results: Sequence[tuple[str, Sequence[int]]],
 ) -> int: ...
-def jax_search_scratch(
-    systems: int, operands: Sequence[tuple[str, Sequence[int]]], results: Sequence[tuple[str, Sequence[int]]]
-) -> int: ...
-def neighbor_list(
-    positions: npt.NDArray[np.floating],
-    cutoff: float,
-    cell: npt.NDArray[np.float64] | None,
-    pbc: Sequence[Sequence[bool]] | None,
-    groups: Groups,
-    options: ListOptions,
-) -> tuple[npt.NDArray, ...]: ...
-def find_neighbors(
-    positions: npt.NDArray,
-    cutoff: float,
-    cell: npt.NDArray[np.float64] | None,
-    pbc: Sequence[Sequence[bool]] | None,
-    groups: Groups,
-    form: str | None,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
+def pair_distances(
+    positions: npt.NDArray[np.float64],
+    cell: npt.NDArray[np.float64],
+    batch_idx: npt.NDArray[np.int32],
+    systems: int,
+    ptr: npt.NDArray,
+    columns: npt.NDArray,
+    shifts: npt.NDArray,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
 def neighbor_rows(
     index: npt.NDArray, columns: npt.NDArray, images: npt.NDArray, atoms: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
@@ -118,13 +107,4 @@ def device_call(
     want: int,
     negate: int,
 ) -> list[DeviceArray | None]: ...
-def device_neighbors(
-    frame: tuple[DeviceArray, DeviceArray | None, DeviceArray | None, DeviceArray],
-    axes: Sequence[bool],
-    systems: int,
-    cutoff: float,
-    half: bool,
-    capacity: int | None,
-    stream: DeviceStream,
-) -> tuple[DeviceArray, DeviceArray, DeviceArray]: ...
 def release_device_memory() -> None: ...

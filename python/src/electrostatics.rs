@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 
 use crate::call::{compute, exception};
 use crate::convert::{Groups, Numbers, elements, given};
-use crate::neighbors::rows_of_three;
+use crate::lists::rows_of_three;
 
 /// The attributes of a Python object with the charges of a call.
 #[derive(FromPyObject)]

@@ -1,25 +1,19 @@
 //! The XLA handlers of ops.
 
-use madelung_bridge_jax::{HANDLERS, Outline, Pair, SEARCH, WITH_SCRATCH, scratch, search_scratch};
+use madelung_bridge_jax::{HANDLERS, Outline, WITH_SCRATCH, scratch};
 use madelung_core::Error;
 use madelung_core::array::DType;
 use pyo3::prelude::*;
 
 use crate::call::exception;
 
-/// The name of each platform, and the addresses of its handlers of members and of the search: the plain handler, and
-/// the handler whose last result is scratch (0 if there is none). The addresses are of static C functions.
+/// The suffix of targets with a scratch result, and for each platform its name and the addresses of its handlers, which
+/// are static C functions: the plain one, and the one whose last result is scratch (0 if there is none).
 #[pyfunction]
-pub(crate) fn jax_handlers() -> Vec<(&'static str, [usize; 2], [usize; 2])> {
-    let addresses =
-        |pair: Pair| [pair.plain as usize, pair.with_scratch.map_or(0, |handler| handler as usize)];
-    HANDLERS.iter().map(|h| (h.platform, addresses(h.member), addresses(h.search))).collect()
-}
-
-/// The target of the search, and the suffix of targets with a scratch result.
-#[pyfunction]
-pub(crate) fn jax_targets() -> (&'static str, &'static str) {
-    (SEARCH, WITH_SCRATCH)
+pub(crate) fn jax_handlers() -> (&'static str, Vec<(&'static str, [usize; 2])>) {
+    let scratch = |handler: Option<_>| handler.map_or(0, |handler| handler as usize);
+    let addresses = HANDLERS.iter().map(|h| (h.platform, [h.plain as usize, scratch(h.with_scratch)]));
+    (WITH_SCRATCH, addresses.collect())
 }
 
 /// The name of a dtype, and a shape.
@@ -54,14 +48,4 @@ pub(crate) fn jax_scratch(
         results: typed(results)?,
     };
     scratch(&outline).map_err(exception)
-}
-
-/// The size in bytes of the scratch result of a search.
-#[pyfunction]
-pub(crate) fn jax_search_scratch(
-    systems: usize,
-    operands: Vec<Typed>,
-    results: Vec<Typed>,
-) -> PyResult<usize> {
-    search_scratch(systems, &typed(operands)?, &typed(results)?).map_err(exception)
 }

@@ -5,12 +5,10 @@ mod call;
 mod convert;
 mod cuda;
 mod device;
-mod device_neighbors;
 mod dlpack;
 mod electrostatics;
 mod jax;
 mod lists;
-mod neighbors;
 mod op_call;
 mod torch;
 
@@ -27,15 +25,11 @@ mod _native {
         device_of_pointer, device_upload, release_device_memory,
     };
     #[pymodule_export]
-    use super::device_neighbors::device_neighbors;
-    #[pymodule_export]
     use super::electrostatics::{ewald_parameters, miller_indices};
     #[pymodule_export]
-    use super::jax::{jax_handlers, jax_scratch, jax_search_scratch, jax_targets};
+    use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]
-    use super::lists::{find_neighbors, full_list, neighbor_rows};
-    #[pymodule_export]
-    use super::neighbors::neighbor_list;
+    use super::lists::{full_list, neighbor_rows, pair_distances};
     #[pymodule_export]
     use super::op_call::{described_ops, device_call, host_call};
     #[pymodule_export]

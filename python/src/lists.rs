@@ -1,54 +1,16 @@
-//! Neighbour lists as arguments: the caller's in any form, and those of a search.
+//! Neighbour lists as arguments, in any form.
 
 use madelung::backend::pool::Threads;
-use madelung::cpu::context;
-use madelung::neighbors::{Form, ListArrays, Options};
+use madelung::batch::Batch;
 use madelung::pairs::{Kind, Neighbors as FoundList, PairList};
 use madelung::{Error, Result};
-use numpy::ndarray::Array1;
+use numpy::ndarray::{Array1, Array2};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::compute;
-use crate::convert::{Groups, Numbers, elements, given, given_any, triples};
-use crate::neighbors::{Positions, cells, narrow_offsets, rows_of_three};
-
-/// The list of all pairs closer than the cutoff in the form that is fastest to use, or in a given one ("rows" or
-/// "clusters"), as three arrays.
-#[pyfunction]
-pub(crate) fn find_neighbors<'py>(
-    py: Python<'py>,
-    positions: Positions<'py>,
-    cutoff: f64,
-    cell: Option<PyReadonlyArray3<'py, f64>>,
-    pbc: Option<Vec<[bool; 3]>>,
-    groups: Groups<'py>,
-    form: Option<&str>,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let cells = cell.as_ref().map(cells).transpose()?;
-    let (cells, pbc) = (cells.as_deref(), pbc.as_deref());
-    let options = match form {
-        Some("rows") => Options::full().with_form(Form::Rows),
-        Some("clusters") => Options::full().with_form(Form::Clusters),
-        _ => Options::full(),
-    };
-    let groups = groups.batch(positions.len()?)?;
-    let of = |list: Result<FoundList<'static>>| list.and_then(|list| ListArrays::of(&list, &context()));
-    let pool = Threads::shared();
-    let found = match &positions {
-        Positions::F64(r) => {
-            let r = triples(r)?;
-            compute(py, || of(madelung::find_neighbors(r, cutoff, cells, pbc, &groups, &options, pool)))
-        }
-        Positions::F32(r) => {
-            let r = triples(r)?;
-            compute(py, || of(madelung::find_neighbors(r, cutoff, cells, pbc, &groups, &options, pool)))
-        }
-    }?;
-    let ListArrays { index, columns, images } = found;
-    PyTuple::new(py, [given_any(py, index)?, given_any(py, columns)?, given_any(py, images)?])
-}
+use crate::convert::{Numbers, elements, given, triples};
 
 /// The rows of a list in either form: offsets, columns and images (P, 3).
 #[pyfunction]
@@ -142,4 +104,48 @@ pub(crate) fn full_list<'py>(
     })?;
     let arrays = [given(py, ptr), given(py, Array1::from_vec(columns)), given(py, rows_of_three(shifts))];
     PyTuple::new(py, arrays)
+}
+
+/// Lengths (P,) and vectors (P, 3) of the pairs of a list. `cell`: none, one, or one for each system.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the arrays of a list and of its atoms")]
+pub(crate) fn pair_distances<'py>(
+    py: Python<'py>,
+    positions: PyReadonlyArray2<'py, f64>,
+    cell: PyReadonlyArray3<'py, f64>,
+    batch_idx: PyReadonlyArray1<'py, i32>,
+    systems: usize,
+    ptr: Numbers<'py>,
+    columns: Numbers<'py>,
+    shifts: Numbers<'py>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let (r, cells, of) = (triples(&positions)?, elements(&cell)?, elements(&batch_idx)?);
+    let views = [ptr.view()?, columns.view()?, shifts.view()?];
+    let (distances, vectors) = compute(py, || {
+        let cells = (!cells.is_empty()).then_some(cells.as_chunks().0.as_chunks().0);
+        let batch = Batch::from_idx(of, Some(systems))?;
+        let list = FoundList::from_arrays(views.each_ref(), r.len(), Kind::Full, true)?;
+        let pool = Threads::shared();
+        madelung::neighbors::distances(r, cells, &batch, &list.rows(pool), pool)
+    })?;
+    PyTuple::new(py, [given(py, Array1::from_vec(distances)), given(py, rows_of_three(vectors))])
+}
+
+/// Offsets as int32.
+fn narrow_offsets(ptr: &[i64]) -> Result<Array1<i32>> {
+    let narrow = |p: &i64| {
+        i32::try_from(*p).map_err(|_| {
+            let expected = format!(
+                "at most {} pairs, which is what the int32 offsets of the result can address",
+                i32::MAX
+            );
+            Error::argument("cutoff", expected, format!("{p} pairs"))
+        })
+    };
+    Ok(Array1::from_vec(ptr.iter().map(narrow).collect::<Result<_>>()?))
+}
+
+pub(crate) fn rows_of_three<T>(rows: Vec<[T; 3]>) -> Array2<T> {
+    Array2::from_shape_vec((rows.len(), 3), rows.into_flattened())
+        .expect("as many elements as the shape says")
 }

@@ -2,7 +2,7 @@
 
 use madelung::array::{Array, View};
 use madelung::backend::Context;
-use madelung::op::Evaluated;
+use madelung::op::{Evaluated, Registry};
 use madelung::{Error, Result};
 use madelung_bridge::layout::Type;
 use madelung_bridge::{Entry, Member, describe, find};
@@ -13,10 +13,15 @@ use crate::call::{compute, exception};
 use crate::convert::{Numbers, given_any};
 use crate::device::{DeviceArray, DeviceStream, with_arrays};
 
-/// The descriptions of all ops, as JSON, for calls by name.
+/// The registries that frameworks call: ops, and searches.
+pub(crate) fn registries() -> Vec<&'static Registry> {
+    [madelung::registries(), vec![madelung_neighbors::searches()]].concat()
+}
+
+/// The descriptions of all ops and searches, as JSON, for calls by name.
 #[pyfunction]
 pub(crate) fn described_ops() -> PyResult<String> {
-    let described = describe(&madelung::registries()).map_err(exception)?;
+    let described = describe(&registries()).map_err(exception)?;
     Ok(serde_json::to_string(&described).unwrap_or_default())
 }
 

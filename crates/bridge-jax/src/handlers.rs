@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a foreign calling convention")]
 
 use crate::ffi::{CAPTURABLE, CallFrame, enter};
-use crate::{call, cuda, search};
+use crate::{call, cuda};
 use std::ffi::c_void;
 
 /// Runs a member of an op's family on the CPU.
@@ -12,15 +12,6 @@ use std::ffi::c_void;
 pub(crate) unsafe extern "C" fn member(frame: *mut CallFrame) -> *mut c_void {
     // SAFETY: as promised by the caller.
     unsafe { enter(frame, 0, call::run) }
-}
-
-/// Finds the pairs of a neighbour list on the CPU.
-///
-/// # Safety
-/// The frame is one that XLA calls a handler with.
-pub(crate) unsafe extern "C" fn search(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, search::run) }
 }
 
 /// Runs a member of an op's family on a CUDA device.
@@ -42,22 +33,4 @@ pub(crate) unsafe extern "C" fn member_on_cuda(frame: *mut CallFrame) -> *mut c_
 pub(crate) unsafe extern "C" fn member_with_scratch(frame: *mut CallFrame) -> *mut c_void {
     // SAFETY: as promised by the caller.
     unsafe { enter(frame, CAPTURABLE, cuda::run_with_scratch) }
-}
-
-/// Finds the pairs of a neighbour list on a CUDA device; not capturable, like [`member_on_cuda`].
-///
-/// # Safety
-/// The frame is one that XLA calls a handler with.
-pub(crate) unsafe extern "C" fn search_on_cuda(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, 0, search::run_on_cuda) }
-}
-
-/// Finds the pairs of a neighbour list on a CUDA device, with scratch as the last result.
-///
-/// # Safety
-/// The frame is one that XLA calls a handler with.
-pub(crate) unsafe extern "C" fn search_with_scratch(frame: *mut CallFrame) -> *mut c_void {
-    // SAFETY: as promised by the caller.
-    unsafe { enter(frame, CAPTURABLE, search::run_with_scratch) }
 }

@@ -81,7 +81,7 @@ fn is_blocking() -> bool {
 }
 
 /// Checks the device for errors so far, if blocking checks are on and no capture is in progress.
-pub(crate) fn checked(stream: Stream) -> Result<()> {
+fn checked(stream: Stream) -> Result<()> {
     if is_blocking() && !stream.is_capturing()? { check(stream.device()) } else { Ok(()) }
 }
 

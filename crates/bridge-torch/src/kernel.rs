@@ -9,7 +9,6 @@
 #![expect(unsafe_code, reason = "the dispatcher's calling convention")]
 
 use crate::call::{Entry, run};
-use crate::search;
 use crate::shim::{Boxed, shim};
 use crate::tensor::Tensor;
 use madelung_bridge::layout::Type;
@@ -59,25 +58,6 @@ unsafe fn give(stack: *mut u64, results: Vec<Tensor>) {
         // SAFETY: as promised by the caller.
         unsafe { *stack.add(n) = result.into_raw() };
     }
-}
-
-/// The kernel of the neighbour search.
-///
-/// # Safety
-/// The arguments are those of [`search::SCHEMA`].
-pub(crate) unsafe extern "C-unwind" fn search_kernel(stack: *mut u64, _inputs: u64, _results: u64) {
-    let work = AssertUnwindSafe(|| {
-        // SAFETY: the schema has `TENSORS` tensors, then `NUMBERS` numbers.
-        let (tensors, numbers) = unsafe {
-            let owned = (0..search::TENSORS).map(|n| Tensor::from_raw(*stack.add(n))).collect();
-            (owned, std::slice::from_raw_parts(stack.add(search::TENSORS), search::NUMBERS).to_vec())
-        };
-        // SAFETY: there is room for all results.
-        unsafe { give(stack, search::run(tensors, &numbers)?) };
-        Ok(())
-    });
-    // SAFETY: a message of this thread, or null.
-    unsafe { throw(error_message(work)) };
 }
 
 macro_rules! row {

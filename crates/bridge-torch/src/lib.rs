@@ -11,7 +11,6 @@
 mod call;
 mod kernel;
 mod schema;
-mod search;
 mod shim;
 mod tensor;
 
@@ -69,9 +68,6 @@ pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> 
     for d in described.iter().filter(|d| !registered.contains(&d.op.full_name())) {
         library::add(shim, d)?;
     }
-    if registered.insert(search::NAME.into()) {
-        library::add_search(shim)?;
-    }
     registered.extend(described.iter().map(|d| d.op.full_name()));
     Ok(described)
 }
@@ -80,10 +76,8 @@ pub fn register(path: &str, registries: &[&Registry]) -> Result<Vec<Described>> 
 mod library {
     #![expect(unsafe_code, reason = "foreign functions with C strings")]
 
-    use super::{
-        CStr, CString, Described, Entry, Error, Flat, Member, Result, c_void, name_of, schema, search,
-    };
-    use crate::kernel::{function, search_kernel};
+    use super::{CStr, CString, Described, Entry, Error, Flat, Member, Result, c_void, name_of, schema};
+    use crate::kernel::function;
     use crate::shim::{Boxed, Shim};
 
     fn text(s: &str) -> Result<CString> {
@@ -147,10 +141,5 @@ mod library {
             }
         }
         Ok(())
-    }
-
-    /// Adds the neighbour search, for CUDA only.
-    pub(super) fn add_search(shim: &Shim) -> Result<()> {
-        Namespace::open(shim, "madelung", &[c"CUDA"])?.add(search::NAME, search::SCHEMA, search_kernel)
     }
 }

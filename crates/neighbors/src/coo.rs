@@ -19,13 +19,48 @@ pub struct CooArrays {
     pub shifts: Array,
 }
 
+/// Integers where the caller wants result `n`, or from the context's allocator.
+pub(crate) fn room(context: &Context<'_>, n: usize, shape: &[usize]) -> Result<Array> {
+    match context.allocator.result(n, DType::I32, shape)? {
+        Some(array) => Ok(array),
+        None => context.allocator.room(DType::I32, shape),
+    }
+}
+
 impl CooArrays {
     /// Arrays from the context's allocator.
     ///
     /// # Errors
     /// Memory ran out.
     pub fn room(context: &Context<'_>, atoms: usize, capacity: usize) -> Result<Self> {
-        let room = |shape: &[usize]| context.allocator.room(DType::I32, shape);
-        Ok(Self { list: room(&[2, capacity])?, ptr: room(&[atoms + 1])?, shifts: room(&[capacity, 3])? })
+        let room = |n, shape: &[usize]| room(context, n, shape);
+        Ok(Self {
+            list: room(0, &[2, capacity])?,
+            ptr: room(1, &[atoms + 1])?,
+            shifts: room(2, &[capacity, 3])?,
+        })
+    }
+
+    /// The list of the host with room for `capacity` pairs, filled up as on a device.
+    pub(crate) fn with_room(self, context: &Context<'_>, capacity: usize) -> Result<Self> {
+        let atoms = self.ptr.shape()[0] - 1;
+        let mut wide = Self::room(context, atoms, capacity)?;
+        let pairs = self.shifts.shape()[0];
+        if let (
+            [Array::I32(list), Array::I32(ptr), Array::I32(shifts)],
+            [Array::I32(i), Array::I32(p), Array::I32(s)],
+        ) = ([&mut wide.list, &mut wide.ptr, &mut wide.shifts], [&self.list, &self.ptr, &self.shifts])
+        {
+            ptr.copy_from_slice(p);
+            list.fill(atoms as i32);
+            shifts.fill(0);
+            if pairs <= capacity {
+                list[..pairs].copy_from_slice(&i[..pairs]);
+                list[capacity..][..pairs].copy_from_slice(&i[pairs..]);
+                shifts[..3 * pairs].copy_from_slice(s);
+            }
+        }
+        [self.list, self.ptr, self.shifts].into_iter().for_each(|array| context.allocator.recycle(array));
+        Ok(wide)
     }
 }

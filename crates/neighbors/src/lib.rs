@@ -12,6 +12,7 @@ mod kernels;
 mod lattice;
 mod list;
 mod ops;
+mod searches;
 
 pub use coo::CooArrays;
 pub use device::{
@@ -25,3 +26,4 @@ pub use list::{
 };
 pub use madelung_core::structure::pairs::{Kind, Neighbors, PairList};
 pub use ops::{coincident_atoms, kernels as all_kernels, registry};
+pub use searches::searches;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from madelung import _arguments as check
@@ -23,6 +24,19 @@ class System(Protocol):
     def single(self) -> bool:
         """Whether the call is not batched: one cell (3, 3), and no `batch_idx`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A list that a search has found, and its atoms, as `Framework.pair_vectors` takes them."""
+
+    pairs: Any
+    ptr: Any
+    shifts: Any
+    positions: Any
+    cell: Any
+    batch_idx: Any
+    systems: int
 
 
 class Framework(Protocol):
@@ -93,6 +107,28 @@ class Framework(Protocol):
         """A neighbour list; `options` are those of `check.list_options`."""
         ...
 
+    def searched(
+        self, positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: Any
+    ) -> Found:
+        """The pairs of a neighbour list, within the limits of the options: those of its form are checked."""
+        ...
+
+    def pair_vectors(self, found: Found, kind: int) -> tuple[Any, Any]:
+        """The vectors of pairs and their lengths: with derivatives where the framework has them."""
+        ...
+
+    def columns(self, pairs: Any) -> Any:
+        """The second row of pairs (2, P)."""
+        ...
+
+    def places(self, rows: Any, ptr: Any, width: int) -> Any:
+        """The places of pairs in a matrix of so many columns, flat; behind the matrix for those that have none."""
+        ...
+
+    def spread(self, x: Any, at: Any, atoms: int, width: int, fill: int = 0) -> Any:
+        """An array (P, …) in the places of a matrix (N, width, …)."""
+        ...
+
     def values(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Charges:
         """Charges as arrays of NumPy."""
         ...
@@ -116,6 +152,11 @@ class Framework(Protocol):
 
 class Immediate:
     """Methods of frameworks that trace no graph, for results that never change or that no later call shares."""
+
+    @staticmethod
+    def columns(pairs: Any) -> Any:
+        """See `Framework`."""
+        return pairs[1]
 
     @staticmethod
     def copied(x: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
+from madelung._functions import lists
 from madelung._functions.framework import Immediate
 from madelung._neighbors import Neighbors
 from madelung._schema import FULL
@@ -23,6 +24,7 @@ from madelung.cuda import _neighbors
 from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given, part
 from madelung.cuda._ops import OPS
 from madelung.cuda._stream import Stream
+from madelung.numpy._framework import Numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,14 @@ class Cuda(Stream, Immediate):
         return results[0] if len(results) == 1 else tuple(results)
 
     def neighbor_list(self, *given: Any) -> tuple[Array, ...]:
-        """See `Framework`."""
-        return _neighbors.neighbor_list(self, *given)
+        """See `Framework`; matrices, and lists with a limit for each atom, are made on the host."""
+        if given[-1].format == "matrix" or given[-1].max_neighbors is not None:
+            values = (self.value("", x) for x in given)
+            return tuple(map(self.uploaded, lists.neighbor_list(Numpy, *values)))
+        return lists.neighbor_list(self, *given)
+
+    searched, pair_vectors = _neighbors.searched, _neighbors.pair_vectors
+    columns = staticmethod(_neighbors.columns)
 
     def find_neighbors(self, *given: Any) -> Neighbors:
         """See `Framework`."""

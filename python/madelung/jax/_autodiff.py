@@ -23,7 +23,7 @@ from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE, 
 from madelung.jax import _compat
 from madelung.jax._vmap import batched
 
-_WITH_SCRATCH = _native.jax_targets()[1]
+_WITH_SCRATCH = _native.jax_handlers()[0]
 
 
 class Op(NamedOp):
@@ -164,13 +164,23 @@ class Member:
         return jax.ffi.ffi_lowering(self.target)(ctx, *operands, **self._attributes(numbers, mask, want))
 
     def _lower_on_cuda(self, ctx: Any, *operands: Any, numbers: Any, mask: int, want: int, frozen: int) -> Any:
-        """The lowering with scratch as one more result, so that XLA may capture the call in a graph."""
+        """The lowering with scratch as one more result, so that XLA may capture the call in a graph.
+
+        Without it where only the device knows how much a call needs, or sizes are open (as `jax.export` allows).
+        """
         attributes = self._attributes(numbers, mask, want)
         bits = [int(attributes[self.op.inputs[n].name].view(np.int64)) for n in self.op.numbers]
-        call = functools.partial(_native.jax_scratch, self.target, mask, want, bits)
-        results = with_scratch(ctx, self.target, call, operands, attributes)
-        if results is not None:
-            return results
+        types = [[(str(aval.dtype), aval.shape) for aval in avals] for avals in (ctx.avals_in, ctx.avals_out)]
+        if all(isinstance(n, int) for arrays in types for _, shape in arrays for n in shape):
+            try:
+                size = _native.jax_scratch(self.target, mask, want, bits, *types)
+            except NotImplementedError:
+                pass
+            else:
+                scratch = jax.core.ShapedArray((size,), np.dtype(np.uint8))
+                ctx = ctx.replace(avals_out=[*ctx.avals_out, scratch])
+                lowered = jax.ffi.ffi_lowering(self.target + _WITH_SCRATCH)
+                return list(lowered(ctx, *operands, **attributes))[:-1]
         return self._lower(ctx, *operands, numbers=numbers, mask=mask, want=want, frozen=frozen)
 
     def _attributes(self, numbers: Sequence[Any], mask: int, want: int) -> dict[str, Any]:
@@ -179,22 +189,6 @@ class Member:
             i = self.op.inputs[n]
             attributes[i.name] = np.float64(x) if i.type == "float" else np.int64(x)
         return attributes
-
-
-def with_scratch(
-    ctx: Any, target: str, size: Callable[..., int], operands: Sequence[Any], attributes: dict[str, Any]
-) -> Sequence[Any] | None:
-    """A call that has its scratch as the last result, without that one. None where only the device knows how much it
-    needs, or where sizes are open (as `jax.export` allows)."""
-    types = [[(str(aval.dtype), aval.shape) for aval in avals] for avals in (ctx.avals_in, ctx.avals_out)]
-    if not all(isinstance(n, int) for arrays in types for _, shape in arrays for n in shape):
-        return None
-    try:
-        scratch = jax.core.ShapedArray((size(*types),), np.dtype(np.uint8))
-    except NotImplementedError:
-        return None
-    ctx = ctx.replace(avals_out=[*ctx.avals_out, scratch])
-    return list(jax.ffi.ffi_lowering(target + _WITH_SCRATCH)(ctx, *operands, **attributes))[:-1]
 
 
 def _zero(result: Any) -> Any:

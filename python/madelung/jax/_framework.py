@@ -13,11 +13,13 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
+from madelung._functions import lists
 from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
 from madelung.jax._energies import energies
+from madelung.numpy._framework import Numpy
 
 
 class System:
@@ -154,7 +156,23 @@ class Jax(Immediate):
             results[-1] = results[-1][0]
         return results[0] if len(results) == 1 else tuple(results)
 
-    neighbor_list = staticmethod(_neighbors.neighbor_list)
+    @classmethod
+    def neighbor_list(cls, *arguments: Any) -> tuple[Any, ...]:
+        """See `Framework`; with a capacity the number of pairs follows, and a flag of overflow."""
+        arrays, options = lists.neighbor_list(cls, *arguments), arguments[-1]
+        if options.capacity is None:
+            return arrays
+        pairs = arrays[options.format == "coo"][-1]
+        return (*arrays, pairs, pairs > options.capacity)
+
+    searched, pair_vectors = staticmethod(_neighbors.searched), staticmethod(_neighbors.pair_vectors)
+    spread = staticmethod(_neighbors.spread)
+
+    @staticmethod
+    def places(rows: Any, ptr: Any, width: int) -> Any:
+        """See `Framework`."""
+        return Numpy.places(np.asarray(rows), np.asarray(ptr), width)
+
     find_neighbors = staticmethod(_neighbors.find_neighbors)
 
     @staticmethod

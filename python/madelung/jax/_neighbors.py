@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,127 +9,64 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._functions.framework import Found
 from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors, axes_of, check_axes, flatten, unflatten
-from madelung._schema import FULL, HALF
-from madelung.jax import _compat, _ops
 from madelung.jax import _inputs as given
-from madelung.jax._autodiff import with_scratch
+from madelung.jax import _ops
 from madelung.numpy._framework import Numpy
 
 __all__ = ["NeighborList", "Neighbors"]
 
-_TARGET = _native.jax_targets()[0]
 
-# Shapes of the three arrays of a list.
-Shapes = tuple[tuple[int, ...], ...]
-
-
-def _types(positions: Any, cell: Any, pbc: Any, idx: Any, *, shapes: Shapes, **_: Any) -> list[Any]:
-    return [_compat.like(positions, shape, np.int32) for shape in shapes]
-
-
-def _lower(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, shapes: Shapes) -> Any:
-    del shapes
-    return jax.ffi.ffi_lowering(_TARGET)(ctx, *operands, **_attributes(cutoff, half, systems))
-
-
-def _lower_on_cuda(ctx: Any, *operands: Any, cutoff: float, half: bool, systems: int, shapes: Shapes) -> Any:
-    if len(shapes[0]) == 1:
-        raise NotImplementedError("neighbours in clusters are lists of the CPU: make one with form='rows'")
-    attributes = _attributes(cutoff, half, systems)
-    call = functools.partial(_native.jax_search_scratch, systems)
-    results = with_scratch(ctx, _TARGET, call, operands, attributes)
-    if results is not None:
-        return results
-    return _lower(ctx, *operands, cutoff=cutoff, half=half, systems=systems, shapes=shapes)
-
-
-def _attributes(cutoff: float, half: bool, systems: int) -> dict[str, Any]:
-    return {"cutoff": np.float64(cutoff), "half": np.int64(half), "systems": np.int64(systems)}
-
-
-def _batch(operands: Any, axes: Any, **params: Any) -> Any:
-    operands = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, axes)]
-
-    def call(xs: list[Any]) -> list[Any]:
-        left = iter(xs)
-        return _search.bind(*[x if d is None else next(left) for x, d in zip(operands, axes)], **params)
-
-    results = lax.map(call, [x for x, d in zip(operands, axes) if d is not None])
-    return results, [0] * len(results)
-
-
-@functools.lru_cache(maxsize=256)
-def _jitted(params: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
-    return jax.jit(functools.partial(_search.bind, **dict(params)))
-
-
-_search = Primitive(_TARGET)
-_search.multiple_results = True
-_search.def_impl(lambda *operands, **params: _jitted(tuple(sorted(params.items())))(*operands))
-_search.def_abstract_eval(_types)
-batching.primitive_batchers[_search] = _batch
-mlir.register_lowering(_search, _lower)
-mlir.register_lowering(_search, _lower_on_cuda, platform="cuda")
-
-
-def neighbor_list(
-    positions: Any,
-    cutoff: Any,
-    cell: Any,
-    pbc: Any,
-    batch_idx: Any,
-    batch_ptr: Any,
-    options: check.ListOptions,
-) -> tuple[jax.Array, ...]:
-    """A list of exact size, or with a capacity and a flag of overflow; and lengths and vectors of its pairs."""
+def searched(
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
+) -> Found:
+    """See `Framework`; with a capacity the arrays have that size."""
     r = given.reals("positions", positions, ("N", 3))
     h = None if cell is None else given.cells(cell, r)
-    form, room, half = options.format, options.capacity, options.half_fill
-    if room is not None and form == "matrix":
+    room = options.capacity
+    if room is not None and options.format == "matrix":
         check.refuse("format", "'coo' or 'csr' with a capacity (a matrix has `max_neighbors`)", "'matrix'")
-    traced = given.is_traced(r, h, pbc, batch_idx, batch_ptr)
-    if traced and room is None:
-        check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
-    if traced and (options.max_neighbors is not None or options.method is not None):
-        check.refuse("max_neighbors", "no limit and no method under `jit`", "one")
     reach = given.static("cutoff", cutoff)
-    if traced:
+    if given.is_traced(r, h, pbc, batch_idx, batch_ptr):
+        if room is None:
+            check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
+        if options.max_neighbors is not None or options.method is not None:
+            check.refuse("max_neighbors", "no limit and no method under `jit`", "one")
         idx, systems = _systems(len(r), h, batch_idx, batch_ptr)
-        shapes = ((2, room), (len(r) + 1,), (room, 3))
-        found = _bounded(r, reach, h, pbc, idx, systems, half, shapes)
+        found = _search(_atoms(r, reach, h, pbc, idx, systems), options.half_fill, room)
     else:
-        arrays = (given.value("batch_idx", batch_idx), given.value("batch_ptr", batch_ptr))
+        values = [given.value(*x) for x in (("positions", r), ("cell", h))]
         axes = given.value("pbc", pbc) if isinstance(pbc, jax.Array) else pbc
-        plain = options._replace(format="coo" if form == "csr" else form, distances=False, vectors=False)
-        found = Numpy.neighbor_list(given.value("positions", r), reach, given.value("cell", h), axes, *arrays, plain)
+        others = (given.value("batch_idx", batch_idx), given.value("batch_ptr", batch_ptr))
+        host = Numpy.searched(values[0], reach, values[1], axes, *others, options)
+        found = host.pairs, host.ptr, host.shifts
         if room is not None:
             found = _padded(found, room, len(r))
-        if options.distances or options.vectors:
-            ptr = given.value("batch_ptr", batch_ptr)
-            idx = (
-                np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
-                if batch_idx is None and ptr is not None
-                else batch_idx
-            )
-            idx, systems = _measured_systems(len(r), h, idx, ptr)
-        found = given.beside(r, found)
-    arrays = found
-    if form == "csr":
-        arrays = (found[1], found[0][1], found[2])
-    measured: list[Any] = []
-    if options.distances or options.vectors:
-        measured = _measured(r, h, idx, systems, found, options)
-    if room is None:
-        return (*arrays, *measured)
-    pairs = found[1][-1]
-    return (*arrays, *measured, pairs, pairs > room)
+        found, idx, systems = given.beside(r, found), host.batch_idx, host.systems
+    return Found(*found, r, h, idx, systems)
+
+
+def pair_vectors(found: Found, kind: int) -> tuple[jax.Array, jax.Array]:
+    """See `Framework`."""
+    r, h, systems = found.positions, found.cell, found.systems
+    if h is None:
+        # No pair is with an image.
+        h = jnp.eye(3, dtype=r.dtype)
+    if h.ndim == 2 or len(h) != systems:
+        h = jnp.broadcast_to(h, (systems, 3, 3))
+    of_list = (found.ptr, found.pairs[1], found.shifts, kind)
+    return _ops.OPS["pair_vectors"](r, h, jnp.asarray(found.batch_idx), *of_list)
+
+
+def spread(x: Any, at: Any, atoms: int, width: int, fill: int = 0) -> jax.Array:
+    """See `Framework`."""
+    full = jnp.full((atoms * width, *x.shape[1:]), fill, x.dtype)
+    return full.at[at].set(x).reshape(atoms, width, *x.shape[1:])
 
 
 def _padded(found: Any, room: int, atoms: int) -> tuple[Any, ...]:
@@ -159,56 +94,20 @@ def _systems(atoms: int, cell: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any
     return jnp.zeros(atoms, jnp.int32), 1
 
 
-def _measured_systems(atoms: int, cell: Any, idx: Any, batch_ptr: Any) -> tuple[Any, int]:
-    if idx is None:
-        return jnp.zeros(atoms, jnp.int32), 1
-    known = np.asarray(given.hidden(idx))
-    systems = len(batch_ptr) - 1 if batch_ptr is not None else int(known[-1]) + 1 if len(known) else 0
-    if cell is not None and cell.ndim == 3:
-        systems = max(systems, len(cell))
-    return jnp.asarray(known, jnp.int32), systems
-
-
-def _bounded(
-    positions: Any, cutoff: float, cell: Any, pbc: Any, idx: Any, systems: int, half: bool, shapes: Shapes
-) -> list[Any]:
-    """A list in arrays of fixed shapes: pairs (2, C), offsets and images, or a frame, entries and runs of clusters."""
+def _atoms(positions: Any, cutoff: float, cell: Any, pbc: Any, idx: Any, systems: int) -> tuple[Any, ...]:
+    """The inputs that searches have in common."""
     r = lax.stop_gradient(positions)
     h = jnp.zeros((0, 3, 3), r.dtype) if cell is None else lax.stop_gradient(cell).reshape(-1, 3, 3)
-    axes = jnp.zeros((0, 3), jnp.int32)
-    if pbc is not None:
-        if not isinstance(pbc, jax.core.Tracer):
-            pbc = check.periodic(pbc)
-            if cell is None and pbc.any():
-                check.refuse("cell", "lattice vectors for the periodic axes", "None")
-        if cell is not None or isinstance(pbc, jax.core.Tracer):
-            axes = jnp.asarray(pbc).reshape(-1, 3).astype(jnp.int32)
-    operands = _compat.vary([r, h, axes, idx])
-    return _search.bind(*operands, cutoff=cutoff, half=half, systems=systems, shapes=shapes)
-
-
-def _measured(positions: Any, cell: Any, idx: Any, systems: int, found: Any, options: check.ListOptions) -> list[Any]:
-    """The lengths and vectors of the pairs of a list, in its shape."""
-    if options.format == "matrix":
-        matrix, counts, shifts = (np.asarray(x) for x in found)
-        there = np.arange(matrix.shape[1]) < counts[:, None]
-        ptr = jnp.asarray(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.int32))
-        columns, shifts = jnp.asarray(matrix[there]), jnp.asarray(shifts[there])
+    if isinstance(pbc, jax.core.Tracer):
+        rows, bits = pbc.reshape(-1, 3).astype(jnp.int32), 0
     else:
-        pairs, ptr, shifts = found
-        columns = pairs[1]
-    if cell is None:
-        # No pair is with an image.
-        cell = jnp.eye(3, dtype=positions.dtype)
-    if cell.ndim == 2 or len(cell) != systems:
-        cell = jnp.broadcast_to(cell, (systems, 3, 3))
-    kind = HALF if options.half_fill else FULL
-    vectors, distances = _ops.OPS["pair_vectors"](positions, cell, idx, ptr, columns, shifts, kind)
-    if options.format == "matrix":
-        rows, slots = np.nonzero(there)
-        distances = jnp.zeros(matrix.shape, distances.dtype).at[rows, slots].set(distances)
-        vectors = jnp.zeros((*matrix.shape, 3), vectors.dtype).at[rows, slots].set(vectors)
-    return [x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked]
+        rows, bits = check.search_axes(check.periodic(pbc), cell)
+    return r, h, jnp.asarray(rows), idx, systems, cutoff, bits
+
+
+def _search(atoms: tuple[Any, ...], half: bool, room: int) -> tuple[Any, ...]:
+    """A list with room for so many pairs."""
+    return _ops.OPS["neighbor_search"](*atoms, int(half), room, 0)
 
 
 jax.tree_util.register_pytree_with_keys(
@@ -315,15 +214,13 @@ class NeighborList(_NeighborList):
         def search() -> Neighbors:
             # Under `vmap` every branch is taken by all, and positions that led to no search may not be finite.
             at = jnp.where(again, r, neighbors.positions)
-            reach, like = self.cutoff + self.skin, (neighbors.index, neighbors.columns, neighbors.images)
+            atoms = _atoms(at, self.cutoff + self.skin, h, axes, idx, systems)
             if neighbors.form == "clusters":
-                shapes = tuple(x.shape for x in like)
-                found = _bounded(at, reach, h, axes, idx, systems, False, shapes)
+                rooms = (x.shape[0] for x in (neighbors.index, neighbors.columns, neighbors.images))
+                found = _ops.OPS["find_neighbors"](*atoms, 1, *rooms)
             else:
-                room = neighbors.columns.shape[0]
-                shapes = ((2, room), (len(r) + 1,), (room, 3))
-                pairs, ptr, images = _bounded(at, reach, h, axes, idx, systems, False, shapes)
-                found = [ptr, pairs[1], images]
+                pairs, ptr, images = _search(atoms, False, neighbors.columns.shape[0])
+                found = ptr, pairs[1], images
             return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=at)
 
         return lax.cond(again, search, lambda: neighbors)

@@ -19,15 +19,14 @@ __all__ = list(OPS)
 
 def _register() -> None:
     _cuda.prepare()
-    search, suffix = _native.jax_targets()
+    suffix, handlers = _native.jax_handlers()
     targets = [target for family in OPS.values() for target in family.op.targets.values()]
-    for platform, *handlers in _native.jax_handlers():
-        for names, pair in zip((targets, [search]), handlers):
-            for handler, after in zip(pair, ("", suffix)):
-                if handler:
-                    capsule = jax.ffi.pycapsule(ctypes.c_void_p(handler))
-                    for name in names:
-                        jax.ffi.register_ffi_target(name + after, capsule, platform=platform)
+    for platform, pair in handlers:
+        for handler, after in zip(pair, ("", suffix)):
+            if handler:
+                capsule = jax.ffi.pycapsule(ctypes.c_void_p(handler))
+                for name in targets:
+                    jax.ffi.register_ffi_target(name + after, capsule, platform=platform)
 
 
 _register()

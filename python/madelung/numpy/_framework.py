@@ -9,25 +9,22 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native, _neighbors
-from madelung._functions.framework import Immediate
+from madelung._functions import lists
+from madelung._functions.framework import Found, Immediate
 from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors
-from madelung._schema import CHECKED, FULL
+from madelung._schema import CHECKED, FULL, VALUE
 from madelung.numpy._ops import OPS
 
 
-def _searched(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
-    """Positions, cutoff, cells, periodic axes and systems of a search, checked."""
+def _atoms(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
+    """The inputs that searches have in common, checked."""
     r, reach = check.reals("positions", positions, ("N", 3)), check.positive("cutoff", cutoff)
     axes = check.periodic(pbc)
-    h = None
-    if cell is not None:
-        h = check.lattice(check.cells(cell, r))
-    systems = check.lattices(None if h is None else len(h), axes)
-    if h is None and axes is not None and axes.any():
-        check.refuse("cell", "lattice vectors for the periodic axes", "None")
-    groups = check.groups(batch_idx, batch_ptr, len(r), systems)
-    return r, reach, h, None if axes is None else axes.tolist(), groups
+    h = np.empty((0, 3, 3), r.dtype) if cell is None else check.cells(cell, r).reshape(-1, 3, 3)
+    systems = check.lattices(None if cell is None else len(h), axes)
+    rows, bits = check.search_axes(axes, cell)
+    return r, h, rows, *check.groups(batch_idx, batch_ptr, len(r), systems).of(len(r)), reach, bits
 
 
 class Numpy(Immediate):
@@ -103,24 +100,53 @@ class Numpy(Immediate):
             results[-1] = results[-1][0]
         return results[0] if len(results) == 1 else tuple(results)
 
+    neighbor_list = classmethod(lists.neighbor_list)
+
     @staticmethod
-    def neighbor_list(
+    def searched(
         positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
-    ) -> tuple[Any, ...]:
+    ) -> Found:
         """See `Framework`."""
-        return _native.neighbor_list(*_searched(positions, cutoff, cell, pbc, batch_idx, batch_ptr), options)
+        r, h, _, idx, systems, *_ = atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+        method = (None, "cell_list", "brute_force").index(options.method)
+        pairs, ptr, shifts = OPS["neighbor_search"].run(VALUE, (*atoms, options.half_fill, -1, method))
+        check.list_fits(ptr, options)
+        return Found(pairs, ptr, shifts, r, h, idx, systems)
+
+    @staticmethod
+    def pair_vectors(found: Found, kind: int) -> tuple[Any, Any]:
+        """See `Framework`; computed in float64 and rounded once."""
+        r, h = (x.astype(np.float64, copy=False) for x in (found.positions, found.cell))
+        arrays = (found.ptr, found.pairs[1], found.shifts)
+        distances, vectors = _native.pair_distances(r, h, found.batch_idx, found.systems, *arrays)
+        dtype = found.positions.dtype
+        return vectors.astype(dtype, copy=False), distances.astype(dtype, copy=False)
+
+    @staticmethod
+    def places(rows: Any, ptr: Any, width: int) -> Any:
+        """See `Framework`; all have one."""
+        return rows.astype(np.int64) * width + (np.arange(len(rows)) - ptr[rows])
+
+    @staticmethod
+    def spread(x: Any, at: Any, atoms: int, width: int, fill: int = 0) -> Any:
+        """See `Framework`."""
+        try:
+            full = np.full((atoms * width, *x.shape[1:]), fill, x.dtype)
+        except MemoryError:
+            check.refuse("max_neighbors", "a matrix that memory can hold", f"{atoms} rows of {width}")
+        full[at] = x
+        return full.reshape(atoms, width, *x.shape[1:])
 
     @staticmethod
     def find_neighbors(
         positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
     ) -> Neighbors:
         """See `Framework`."""
-        atoms = _searched(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
-        r, reach, h, _, _ = atoms
-        found = _native.find_neighbors(*atoms, form)
-        at = None if h is None else h.copy()
-        axes = _neighbors.axes_of(pbc, cell)
-        return Neighbors(*found, at, None, _neighbors.form_of(found[1]), len(r), float(reach), axes)
+        r, h, *_, reach, _ = atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+        kept = -1 if form is None else ("rows", "clusters").index(form)
+        found = OPS["find_neighbors"].run(VALUE, (*atoms, kept, -1, -1, -1))
+        at, axes = None if cell is None else h.copy(), _neighbors.axes_of(pbc, cell)
+        return Neighbors(*found, at, None, _neighbors.form_of(found[1]), len(r), reach, axes)
 
     @staticmethod
     def values(*charges: Any) -> check.Charges:

@@ -12,9 +12,11 @@ import torch
 
 from madelung import _arguments as check
 from madelung import _neighbors as _found
+from madelung._functions import lists
+from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
-from madelung.torch import _neighbors, _ops, _search
+from madelung.torch import _ops, _search
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._energies import Energies
 from madelung.torch._specialised import not_compiled
@@ -77,6 +79,10 @@ class _Mode:
 
     # Whether sizes of tensors are numbers.
     reads_sizes = True
+
+    neighbor_list = classmethod(lists.neighbor_list)
+    columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
+    places, spread = staticmethod(_search.places), staticmethod(_search.spread)
 
     @classmethod
     def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
@@ -234,8 +240,8 @@ class Eager(_Mode):
 
     converted = staticmethod(given.converted)
     waves, systems = staticmethod(given.waves), staticmethod(given.systems_of)
-    neighbor_list = staticmethod(_neighbors.neighbor_list)
-    find_neighbors = staticmethod(_neighbors.find_neighbors)
+    searched = staticmethod(_search.searched_on_host)
+    find_neighbors = staticmethod(_search.find_neighbors_on_host)
 
     # What most calls of small systems are, without the questions that other calls need.
 
@@ -353,7 +359,7 @@ class Device(_Made):
     Constants are made once for each stream, except during the capture of a graph, which then owns them.
     """
 
-    neighbor_list = staticmethod(_search.neighbor_list)
+    searched = staticmethod(_search.searched)
     find_neighbors = staticmethod(_search.find_neighbors)
 
     @staticmethod

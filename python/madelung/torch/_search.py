@@ -1,68 +1,31 @@
-"""Neighbour lists that are searched on a CUDA device.
+"""Neighbour lists of tensors. On the CPU they are NumPy's.
 
-With a capacity nothing is read: the list has room for so many pairs, the number of atoms stands behind the last one,
-and one that does not fit is an error of `madelung.check_device`. Without one the number of pairs is read.
+On a CUDA device, with a capacity, nothing is read: the list has room for so many pairs, the number of atoms stands
+behind the last one, and one that does not fit is an error of `madelung.check_device`. Without one the number of pairs
+is read.
 """
 
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from madelung import _arguments as check
+from madelung._functions.framework import Found
 from madelung._neighbors import Neighbors, axes_of
-from madelung._schema import CHECKED, FULL, HALF
+from madelung._schema import CHECKED, FULL, VALUE
+from madelung.numpy._framework import Numpy
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._lists import remember
 
-# A capacity of as many as there are.
-_ALL = -1
-
-_NAME = "madelung::neighbor_search_v1"
-
-
-def _fake(
-    positions: Tensor,
-    cell: Tensor,
-    pbc: Tensor,
-    batch_idx: Tensor,
-    systems: int,
-    cutoff: float,
-    half: int,
-    capacity: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The shapes and dtypes of a search's results, for tracing."""
-    room = torch.library.get_ctx().new_dynamic_size() if capacity < 0 else capacity
-    shapes = ((2, room), (positions.shape[0] + 1,), (room, 3))
-    pairs, ptr, shifts = (positions.new_empty(shape, dtype=torch.int32) for shape in shapes)
-    return pairs, ptr, shifts
-
-
-# Without this object torch would forget the registrations made through it.
-_KEPT = torch.library.Library("madelung", "FRAGMENT")
-torch.library.register_fake(_NAME, _fake, lib=_KEPT)
 # Lists have no derivatives.
-_KEPT.impl("neighbor_search_v1", torch.library.fallthrough_kernel, "Autograd")
-_neighbor_search = torch.ops.madelung.neighbor_search_v1.default
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A list in COO form, and the batch that it is of."""
-
-    pairs: Tensor
-    ptr: Tensor
-    shifts: Tensor
-    # The system of each atom, and the cell of each system.
-    of: Tensor
-    cell: Tensor
-
+_neighbor_search = _ops.OPS["neighbor_search"].overload(VALUE, private=True)
 
 # The columns of lists that were found here, by the identity of the list, which is held weakly: one view of them for all
 # calls, so that calls know them as checked.
@@ -75,7 +38,79 @@ def columns_of(pairs: Any) -> Any:
     return known[1] if known is not None and known[0]() is pairs else pairs[1]
 
 
-def search(
+def searched_on_host(
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
+) -> Found:
+    """See `Framework`."""
+    found = Numpy.searched(*_views(positions, cutoff, cell, pbc, batch_idx, batch_ptr), options)
+    pairs, ptr, shifts, of = map(torch.from_numpy, (found.pairs, found.ptr, found.shifts, found.batch_idx))
+    return Found(pairs, ptr, shifts, positions, cell, of, found.systems)
+
+
+def find_neighbors_on_host(
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+) -> Neighbors:
+    """All pairs closer than a cutoff, in the form that is fastest or in a given one."""
+    found = Numpy.find_neighbors(*_views(positions, cutoff, cell, pbc, batch_idx, batch_ptr), form)
+    arrays = {name: torch.from_numpy(getattr(found, name)) for name in ("index", "columns", "images")}
+    return replace(found, **arrays, cell=_kept(cell))
+
+
+def _views(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
+    """The arguments of a search as arrays of NumPy."""
+    r, _, h = given.reals(positions, None, cell)
+    if r is None:
+        check.refuse("positions", "a tensor", "None", TypeError)
+    idx, ptr = given.view("batch_idx", batch_idx, positions), given.view("batch_ptr", batch_ptr, positions)
+    return r, cutoff, h, given.view("pbc", pbc) if isinstance(pbc, Tensor) else pbc, idx, ptr
+
+
+def _kept(cell: Any) -> Any:
+    """The cell of a list."""
+    return None if cell is None else cell.detach().clone().reshape(-1, 3, 3)
+
+
+def pair_vectors(found: Found, kind: int) -> tuple[Tensor, Tensor]:
+    """See `Framework`."""
+    r, h, systems = found.positions, found.cell, found.systems
+    # Without a cell no pair is with an image.
+    h = (torch.eye(3, dtype=r.dtype, device=r.device) if h is None else h).reshape(-1, 3, 3)
+    h = h if len(h) == systems else h.expand(systems, 3, 3)
+    # Made by the search, so it needs no check.
+    of_list = (found.ptr, found.pairs[1], found.shifts, kind + CHECKED)
+    return _ops.pair_vectors(r, h, found.batch_idx, *of_list)
+
+
+def places(rows: Tensor, ptr: Tensor, width: int) -> Tensor:
+    """See `Framework`."""
+    rows, atoms = rows.long(), len(ptr) - 1
+    slots = torch.arange(len(rows), device=rows.device) - ptr[rows]
+    return torch.where((rows < atoms) & (slots < width), rows * width + slots, atoms * width)
+
+
+def spread(x: Tensor, at: Tensor, atoms: int, width: int, fill: int = 0) -> Tensor:
+    """See `Framework`."""
+    full = x.new_full((atoms * width + 1, *x.shape[1:]), fill)
+    return full.index_copy(0, at, x)[:-1].reshape(atoms, width, *x.shape[1:])
+
+
+def searched(
+    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
+) -> Found:
+    """See `Framework`; with a capacity the list has room for so many pairs."""
+    most, capacity = options.max_neighbors, options.capacity
+    if capacity is not None and (most is None) == (options.format == "matrix"):
+        expected = "the width of the matrix" if most is None else "None"
+        expected += f" with `capacity` and the format {options.format!r}, as nothing is read from the device"
+        check.refuse("max_neighbors", expected, most)
+    cutoff = check.positive("cutoff", cutoff)
+    found = _search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, options.half_fill, capacity)
+    if capacity is None and most is not None:
+        check.list_fits(found.ptr.cpu().numpy(), options)
+    return found
+
+
+def _search(
     positions: Any, cutoff: float, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, half: bool, capacity: int | None
 ) -> Found:
     """All pairs closer than a cutoff, from both sides or half of them, without gradients."""
@@ -85,21 +120,19 @@ def search(
             given.refuse_without_values(name, x)
     if capacity is None:
         given.refuse_in_capture("capacity", "how many pairs there is room for", positions)
+    h = positions.new_empty(0, 3, 3)
     if cell is not None:
         expected = (3, 3) if isinstance(cell, Tensor) and cell.dim() == 2 else ("B", 3, 3)
         given.reals_like("cell", cell, expected, positions)
-        cell = cell.reshape(-1, 3, 3)
-    axes = _periodic(pbc, cell, positions)
-    found = check.lattices(None if cell is None else len(cell), axes)
+        h = cell.reshape(-1, 3, 3)
+    axes, bits = _periodic(pbc, cell, positions)
+    found = check.lattices(None if cell is None else len(h), None if len(axes) == 0 else axes)
     of, systems = _batch(positions, found, batch_idx, batch_ptr)
-    if cell is None:
-        # No pair is with an image.
-        cell = torch.eye(3, dtype=positions.dtype, device=positions.device).unsqueeze(0)
-    most = _ALL if capacity is None else capacity
-    pairs, ptr, shifts = _neighbor_search(positions.detach(), cell.detach(), axes, of, systems, cutoff, int(half), most)
+    atoms = (positions.detach(), h.detach(), axes, of, systems, cutoff, bits)
+    pairs, ptr, shifts = _neighbor_search(*atoms, int(half), -1 if capacity is None else capacity, 0)
     if not (half or pairs.is_inference() or _transforms_active() or given.is_traced(pairs)):
         _remember(pairs, ptr, shifts, len(positions))
-    return Found(pairs, ptr, shifts, of, cell if len(cell) == systems else cell.expand(systems, 3, 3))
+    return Found(pairs, ptr, shifts, positions, cell, of, systems)
 
 
 def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
@@ -112,8 +145,8 @@ def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
     remember([(arrays, (FULL, atoms, [(x._version, x.data_ptr(), x.shape) for x in arrays]))])
 
 
-def _periodic(pbc: Any, cell: Any, positions: Tensor) -> Tensor:
-    """The periodic axes, int32: (1, 3) on the host, or a row for each system on the device."""
+def _periodic(pbc: Any, cell: Any, positions: Tensor) -> tuple[Tensor, int]:
+    """The periodic axes: a row for each system on the device, int32, or none and the bits of those of all systems."""
     if isinstance(pbc, Tensor) and pbc.is_cuda:
         given.expect("pbc", pbc, positions)
         if pbc.dtype != torch.bool:
@@ -122,17 +155,13 @@ def _periodic(pbc: Any, cell: Any, positions: Tensor) -> Tensor:
             check.refuse("pbc", "shape (3,) or (B, 3)", tuple(pbc.shape))
         if cell is None:
             check.refuse("cell", "lattice vectors for what axes are periodic", "None")
-        return pbc.reshape(-1, 3).to(torch.int32)
+        return pbc.reshape(-1, 3).to(torch.int32), 0
     axes = check.periodic(given.view("pbc", pbc) if isinstance(pbc, Tensor) else pbc)
-    if axes is None:
-        return torch.full((1, 3), int(cell is not None), dtype=torch.int32, device="cpu")
-    if cell is None and axes.any():
-        check.refuse("cell", "lattice vectors for the periodic axes", "None")
-    rows = torch.from_numpy(axes.astype("int32"))
-    if len(rows) == 1:
-        return rows
+    rows, bits = check.search_axes(axes, cell)
+    if len(rows) == 0:
+        return positions.new_empty((0, 3), dtype=torch.int32), bits
     given.refuse_in_capture("pbc", "one row, or a tensor on the device", positions, "rows on the host")
-    return rows.to(positions.device)
+    return torch.from_numpy(rows).to(positions.device), bits
 
 
 def _batch(positions: Tensor, systems: int | None, batch_idx: Any, batch_ptr: Any) -> tuple[Tensor, int]:
@@ -172,58 +201,6 @@ def find_neighbors(
     if form == "clusters":
         check.refuse("form", "'rows' on a device", "'clusters'")
     given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
-    found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
-    at = None if cell is None else cell.detach().clone().reshape(-1, 3, 3)
-    arrays = (found.ptr, columns_of(found.pairs), found.shifts, at, None)
+    found = _search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
+    arrays = (found.ptr, columns_of(found.pairs), found.shifts, _kept(cell), None)
     return Neighbors(*arrays, "rows", len(positions), float(cutoff), axes_of(pbc, cell))
-
-
-def neighbor_list(
-    positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
-) -> tuple[Tensor, ...]:
-    """The list in the requested form, and the lengths and vectors of its pairs."""
-    most, capacity = options.max_neighbors, options.capacity
-    if capacity is not None and (most is None) == (options.format == "matrix"):
-        expected = "the width of the matrix" if most is None else "None"
-        expected += f" with `capacity` and the format {options.format!r}, as nothing is read from the device"
-        check.refuse("max_neighbors", expected, most)
-    if options.fill_value is not None and 0 <= options.fill_value < len(positions):
-        expected = f"a number that is not one of the {len(positions)} indices"
-        check.refuse("fill_value", expected, options.fill_value)
-    cutoff = check.positive("cutoff", cutoff)
-    found = search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, options.half_fill, capacity)
-    atoms = len(positions)
-    if capacity is None and (most is not None or options.format == "matrix"):
-        longest = int(found.ptr.diff().max()) if atoms else 0
-        if most is not None and longest > most:
-            check.refuse("max_neighbors", f"at least {longest}", most)
-        most = longest if most is None else most
-    measured: list[Tensor] = []
-    if options.distances or options.vectors:
-        # Made by the search, so it needs no check.
-        kind = (HALF if options.half_fill else FULL) + CHECKED
-        of_list = (found.ptr, columns_of(found.pairs), found.shifts, kind)
-        vectors, distances = _ops.pair_vectors(positions, found.cell, found.of, *of_list)
-        measured = [x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked]
-    if options.format == "coo":
-        return found.pairs, found.ptr, found.shifts, *measured
-    if options.format == "csr":
-        return found.ptr, found.pairs[1], found.shifts, *measured
-    assert most is not None
-    counts = found.ptr.diff()
-    rows, columns = found.pairs
-    slots = torch.arange(len(rows), device=rows.device) - found.ptr[rows.long()]
-    # Entries without a place go behind the last one.
-    at = torch.where((rows < atoms) & (slots < most), rows.long() * most + slots, atoms * most)
-
-    def spread(x: Tensor, fill: int = 0) -> Tensor:
-        full = x.new_full((atoms * most + 1, *x.shape[1:]), fill)
-        return full.index_copy(0, at, x)[:-1].reshape(atoms, most, *x.shape[1:])
-
-    fill = atoms if options.fill_value is None else options.fill_value
-    matrix = spread(columns, fill)
-    if capacity is not None and atoms:
-        # A matrix that would not have all pairs has none, but an index that every function refuses.
-        passed = (counts.max() > most) | (found.ptr[-1] > capacity)
-        matrix = torch.where(passed, atoms + 1 if fill == -1 else -1, matrix)
-    return matrix, counts, spread(found.shifts), *map(spread, measured)

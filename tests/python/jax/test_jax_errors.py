@@ -195,7 +195,7 @@ def test_a_program_for_cuda_of_open_sizes_takes_scratch_from_xla() -> None:
 
 def as_target(name: str, platform: str) -> Callable[..., Any]:
     """The handler of a platform, registered for the CPU under a name of its own."""
-    handlers = {of: plain for of, (plain, _), _ in _native.jax_handlers()}
+    handlers = {of: plain for of, (plain, _) in _native.jax_handlers()[1]}
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(handlers[platform])), platform="cpu")
     return jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((1,), np.float64))
 

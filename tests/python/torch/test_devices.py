@@ -6,7 +6,6 @@ call would read a device, this fails. Shapes and devices are those of fake CUDA 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,58 +41,23 @@ def _asks_a_driver() -> bool:
 FAKE = pytest.mark.skipif(_asks_a_driver(), reason="this PyTorch needs a driver for fake CUDA tensors")
 
 
-def _search_of_the_cpu(
-    positions: torch.Tensor,
-    cell: torch.Tensor,
-    pbc: torch.Tensor,
-    of: torch.Tensor,
-    systems: int,
-    cutoff: float,
-    half: int,
-    capacity: int,
-) -> tuple[torch.Tensor, ...]:
-    """What the kernel of the device promises."""
-    ptr = np.searchsorted(of.numpy(), np.arange(systems + 1)).astype(np.int32)
-    if of.numel() and (of.min() < 0 or of.max() >= systems):
-        raise ValueError("`neighbor_list::batch_idx`: out of range")
-    axes = pbc.numpy().astype(bool)
-    pairs, offsets, shifts = mn.neighbor_list(
-        positions.numpy(), cutoff, cell.numpy(), axes, batch_ptr=ptr, half_fill=bool(half)
-    )
-    found = pairs.shape[1]
-    room = found if capacity < 0 else capacity
-    padded = np.full((2, room), len(positions), np.int32), np.zeros((room, 3), np.int32)
-    if found <= room:
-        padded[0][:, :found], padded[1][:found] = pairs, shifts
-    return torch.from_numpy(padded[0]), torch.from_numpy(offsets), torch.from_numpy(padded[1])
-
-
 @pytest.fixture
-def searched() -> Iterator[None]:
-    """The search of the device takes tensors of the CPU."""
-    library = torch.library.Library("madelung", "IMPL")
-    library.impl("neighbor_search_v1", _search_of_the_cpu, "CPU")
-    yield
-    del library
-
-
-@pytest.fixture
-def as_on_a_device(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def as_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls with tensors of the CPU go the way of those with CUDA tensors."""
     monkeypatch.setattr(_framework, "Eager", _framework.Device)
 
 
 def listed(*arguments: Any, **options: Any) -> tuple[torch.Tensor, ...]:
-    """The list of the device: what is not given is as in the function."""
+    """The list of the device, by the search of the CPU: what is not given is as in the function."""
     names = ("positions", "cutoff", "cell", "pbc", "batch_idx", "batch_ptr")
     given = {**dict.fromkeys(names), **dict(zip(names, arguments))}
     given |= {name: options.pop(name) for name in names if name in options}
     wish = {"half_fill": False, "format": "coo", "return_distances": False, "return_vectors": False}
     others = dict.fromkeys(("method", "max_neighbors", "capacity", "fill_value"))
-    return _search.neighbor_list(*(given[name] for name in names), check.list_options(**{**wish, **others, **options}))
+    options = {**wish, **others, **options}
+    return _framework.Device.neighbor_list(*(given[name] for name in names), check.list_options(**options))
 
 
-@pytest.mark.usefixtures("searched")
 @pytest.mark.parametrize("capacity", [None, 4000])
 @pytest.mark.parametrize("form", ["coo", "csr", "matrix"])
 @pytest.mark.parametrize("half", [False, True], ids=["full", "half"])
@@ -138,7 +102,6 @@ def test_lists(how: str, half: bool, form: str, capacity: int | None) -> None:
     return same((*cut, *(x[: ptr[-1]] for x in others)), expected)
 
 
-@pytest.mark.usefixtures("searched")
 def test_a_list_that_does_not_fit_is_no_list() -> None:
     r, _, h, _ = tensors(charges_in_cells(1))
     pairs, ptr, _ = listed(r, CUTOFF, h[0])
@@ -155,7 +118,6 @@ def test_a_list_that_does_not_fit_is_no_list() -> None:
                 _ops.pair_vectors(r, h, torch.zeros(len(r), dtype=torch.int32), *full, 0)
 
 
-@pytest.mark.usefixtures("searched")
 def test_derivatives_of_what_pairs_measure() -> None:
     r, _, h, idx = tensors(charges_in_cells(3))
     at, cell = leaves(r, h)

@@ -1,7 +1,7 @@
 //! The metadata of handlers, and their errors.
 
 use super::*;
-use crate::handlers::{member, member_on_cuda, member_with_scratch, search, search_with_scratch};
+use crate::handlers::{member, member_on_cuda, member_with_scratch};
 use std::ffi::CStr;
 use std::ptr::null;
 use std::sync::Mutex;
@@ -78,7 +78,7 @@ fn answer(runtime: Option<(c_int, c_int)>, handler: Handler) -> ((c_int, c_int),
 fn no_runtime_is_told_a_version_beyond_its_own() {
     assert_eq!(answer(None, member), ((0, 1), 0));
     assert_eq!(answer(Some((0, 1)), member), ((0, 1), 0));
-    assert_eq!(answer(Some((0, 2)), search), ((0, 2), 0));
+    assert_eq!(answer(Some((0, 2)), member), ((0, 2), 0));
     assert_eq!(answer(Some((0, 3)), member), ((0, 3), 0));
     assert_eq!(answer(Some((0, 9)), member), (HEADER, 0));
     assert_eq!(answer(Some((1, 0)), member_on_cuda), (HEADER, 0));
@@ -87,7 +87,7 @@ fn no_runtime_is_told_a_version_beyond_its_own() {
 #[test]
 fn only_what_has_its_scratch_as_a_result_may_be_captured() {
     for (handler, traits) in
-        [(member as Handler, 0), (member_on_cuda, 0), (member_with_scratch, 1), (search_with_scratch, 1)]
+        [(member as Handler, 0), (member_on_cuda, 0), (member_with_scratch, 1)]
     {
         assert_eq!(answer(Some((0, 3)), handler).1, traits);
     }

@@ -182,10 +182,10 @@ fn cuda_gives_what_the_cpu_gives() {
     let mut asked = 0;
     for spare in [0, SPARE as isize] {
         questions(spare, |_, target, q| {
-            let want = call_on_cpu(CPU.member.plain, &q.operands, &q.results, &q.attributes);
+            let want = call_on_cpu(CPU.plain, &q.operands, &q.results, &q.attributes);
             let want = want.unwrap_or_else(|e| panic!("{target}: {e:?}"));
             let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
-            let done = xla.call(CUDA.member.plain, &operands, &results, &q.attributes);
+            let done = xla.call(CUDA.plain, &operands, &results, &q.attributes);
             done.unwrap_or_else(|e| panic!("{target}: {e:?}"));
             check(device()).unwrap_or_else(|e| panic!("{target}: {e}"));
             for (n, (got, want)) in xla.read(&results).iter().zip(&want).enumerate() {
@@ -209,7 +209,7 @@ fn results_per_pair_are_zero_where_there_is_no_pair() {
     let mut seen = 0;
     questions(SPARE as isize, |_, target, q| {
         let results = xla.results(&q.results);
-        xla.call(CUDA.member.plain, &xla.send(&q.operands), &results, &q.attributes).expect("a call");
+        xla.call(CUDA.plain, &xla.send(&q.operands), &results, &q.attributes).expect("a call");
         for (shape, result) in q.results.iter().zip(xla.read(&results)) {
             if shape[0] == pairs + SPARE {
                 let width = result.len() / shape[0];
@@ -230,11 +230,9 @@ fn a_list_beyond_its_room_gives_nan_and_is_recorded() {
         if !described.inputs.iter().any(|input| input.name == "pairs_ptr") {
             return;
         }
-        let want =
-            call_on_cpu(CPU.member.plain, &q.operands, &q.results, &q.attributes).expect("NaN, and no error");
+        let want = call_on_cpu(CPU.plain, &q.operands, &q.results, &q.attributes).expect("NaN, and no error");
         let results = xla.results(&q.results);
-        xla.call(CUDA.member.plain, &xla.send(&q.operands), &results, &q.attributes)
-            .expect("NaN, and no error");
+        xla.call(CUDA.plain, &xla.send(&q.operands), &results, &q.attributes).expect("NaN, and no error");
         for values in [want, xla.read(&results)] {
             assert!(values.iter().flatten().all(|x| x.is_nan()), "{target}: {values:?}");
         }
@@ -249,7 +247,7 @@ fn a_call_after_the_first_only_puts_work_on_the_stream() {
     let (xla, _turn) = xla();
     questions(SPARE as isize, |_, target, q| {
         let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
-        let call = || xla.call(CUDA.member.plain, &operands, &results, &q.attributes).expect("a call");
+        let call = || xla.call(CUDA.plain, &operands, &results, &q.attributes).expect("a call");
         call();
         let counts = || (UNASKED.map(calls), UNCOMPILED.map(calls), calls("cuCtxGetDevice"));
         let before = counts();
@@ -263,7 +261,7 @@ fn a_call_after_the_first_only_puts_work_on_the_stream() {
 
 /// The handler that has its scratch as a result.
 fn with_scratch() -> Handler {
-    CUDA.member.with_scratch.expect("a handler")
+    CUDA.with_scratch.expect("a handler")
 }
 
 /// The bytes of that scratch.
@@ -294,8 +292,7 @@ fn scratch_of_the_size_that_was_measured_is_all_that_a_call_asks_for() {
     let (xla, _turn) = xla();
     questions(SPARE as isize, |described, target, q| {
         let (operands, want, got) = (xla.send(&q.operands), xla.results(&q.results), xla.results(&q.results));
-        xla.call(CUDA.member.plain, &operands, &want, &q.attributes)
-            .unwrap_or_else(|e| panic!("{target}: {e:?}"));
+        xla.call(CUDA.plain, &operands, &want, &q.attributes).unwrap_or_else(|e| panic!("{target}: {e:?}"));
         let bytes = bytes_of(described, target, &q);
         let memory = xla.scratch(bytes);
         let call = |bytes: usize| {
@@ -332,7 +329,7 @@ fn a_call_with_scratch_can_be_captured_and_run_again_on_other_numbers() {
             // Scratch may be anybody's between two runs.
             xla.overwrite(std::slice::from_ref(&memory), &[filled_like(&memory)]);
             xla.replay(&graph);
-            let want = call_on_cpu(CPU.member.plain, &others, &q.results, &q.attributes);
+            let want = call_on_cpu(CPU.plain, &others, &q.results, &q.attributes);
             let want = want.unwrap_or_else(|e| panic!("{target}: {e:?}"));
             for (n, (got, want)) in xla.read(&results).iter().zip(&want).enumerate() {
                 let largest = want.iter().fold(1e-3, |most: f64, x| most.max(x.abs()));
@@ -388,7 +385,7 @@ fn what_xla_or_the_arguments_lack_is_an_error() {
     let op = described.iter().find(|d| d.op.name == "pair_vectors").expect("an op of the library");
     let q = Input::new(0).frame(op, "", &op.targets[0].1);
     let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
-    let call = |results: &[Array]| xla.call(CUDA.member.plain, &operands, results, &q.attributes);
+    let call = |results: &[Array]| xla.call(CUDA.plain, &operands, results, &q.attributes);
     let said = |(code, text): (u32, String), expected: u32, part: &str| {
         assert!(code == expected && text.contains(part), "{code}: {text}");
     };

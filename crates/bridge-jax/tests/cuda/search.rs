@@ -2,11 +2,13 @@
 
 use super::xla::{Attribute, Xla, call_on_cpu_with, integers};
 use super::{CPU, CUDA, device, xla};
-use madelung_bridge_jax::{Handler, search_scratch};
+use madelung_bridge_jax::{Handler, Outline, describe, scratch};
 use madelung_core::array::{Array, DType};
 use madelung_cuda::check;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+
+const TARGET: &str = "madelung.neighbor_search_v1";
 
 /// The input of a search.
 struct Question {
@@ -18,6 +20,7 @@ struct Question {
 
 /// Atoms at random places of skewed cells, some of them outside.
 fn question(dtype: DType, cells: usize, axes: &[i32], half: bool) -> Question {
+    describe(&[madelung_neighbors::searches()]).expect("the searches");
     let of = [0, 0, 0, 0, 0, 1, 1, 1, 1];
     let (atoms, systems) = (of.len(), 2);
     let numbers = (1..).map(|n: u32| (f64::from(n) * 0.754_877_666_246_693).fract());
@@ -32,9 +35,12 @@ fn question(dtype: DType, cells: usize, axes: &[i32], half: bool) -> Question {
         integers(&[atoms], &of),
     ];
     let attributes = [
+        ("target", Attribute::Text(TARGET.into())),
         ("cutoff", Attribute::Real(3.3)),
+        ("axes", Attribute::Int(if cells == 0 { 0 } else { 7 })),
         ("half", Attribute::Int(i64::from(half))),
-        ("systems", Attribute::Int(systems as i64)),
+        ("batch_idx_systems", Attribute::Int(systems as i64)),
+        ("method", Attribute::Int(0)),
     ];
     let attributes = attributes.map(|(name, attribute)| (name.to_string(), attribute)).into();
     Question { operands, attributes, atoms, systems }
@@ -54,13 +60,23 @@ fn every_question() -> Vec<Question> {
     all
 }
 
+impl Question {
+    /// The attributes of a search with room for so many pairs.
+    fn with_room(&self, capacity: usize) -> BTreeMap<String, Attribute> {
+        let mut attributes = self.attributes.clone();
+        attributes.insert("capacity".into(), Attribute::Int(capacity as i64));
+        attributes
+    }
+}
+
 fn shapes(q: &Question, capacity: usize) -> [Vec<usize>; 3] {
     [vec![2, capacity], vec![q.atoms + 1], vec![capacity, 3]]
 }
 
 /// List, offsets and images of the CPU's handler.
 fn on_cpu(q: &Question, capacity: usize) -> Vec<Vec<i32>> {
-    call_on_cpu_with(CPU.search.plain, &q.operands, &shapes(q, capacity), &q.attributes, -7).expect("a list")
+    call_on_cpu_with(CPU.plain, &q.operands, &shapes(q, capacity), &q.with_room(capacity), -7)
+        .expect("a list")
 }
 
 fn pairs_of(q: &Question) -> usize {
@@ -78,13 +94,15 @@ fn read(xla: &Xla, arrays: &[Array]) -> Vec<Vec<i32>> {
 }
 
 fn with_scratch() -> Handler {
-    CUDA.search.with_scratch.expect("a handler")
+    CUDA.with_scratch.expect("a handler")
 }
 
 fn bytes_of(q: &Question, capacity: usize) -> usize {
-    let operands: Vec<_> = q.operands.iter().map(|a| (a.dtype(), a.shape().to_vec())).collect();
-    let results = shapes(q, capacity).map(|shape| (DType::I32, shape));
-    search_scratch(q.systems, &operands, &results).expect("a size")
+    let operands = q.operands.iter().map(|a| (a.dtype(), a.shape().to_vec())).collect();
+    let results = shapes(q, capacity).map(|shape| (DType::I32, shape)).into();
+    // Systems, cutoff, axes, half, capacity and method.
+    let numbers = vec![q.systems as u64, 1.0_f64.to_bits(), 0, 0, capacity as u64, 0];
+    scratch(&Outline { target: TARGET, mask: 0, want: 0, numbers, operands, results }).expect("a size")
 }
 
 #[test]
@@ -97,13 +115,13 @@ fn lists_are_those_of_the_cpu() {
         for capacity in [pairs, pairs + 7] {
             let want = on_cpu(&q, capacity);
             let (plain, other) = (room(&xla, &q, capacity), room(&xla, &q, capacity));
-            xla.call(CUDA.search.plain, &operands, &plain, &q.attributes).expect("a search");
+            xla.call(CUDA.plain, &operands, &plain, &q.with_room(capacity)).expect("a search");
             assert_eq!(read(&xla, &plain), want);
             // With scratch of the size that was measured, and nothing else.
             let bytes = bytes_of(&q, capacity);
             let memory = xla.scratch(bytes);
             xla.exhausted.store(true, Ordering::Relaxed);
-            xla.call_with(with_scratch(), &operands, &other, Some((&memory, bytes)), &q.attributes)
+            xla.call_with(with_scratch(), &operands, &other, Some((&memory, bytes)), &q.with_room(capacity))
                 .expect("a search");
             xla.exhausted.store(false, Ordering::Relaxed);
             assert_eq!(read(&xla, &other), want);
@@ -118,7 +136,7 @@ fn a_list_without_enough_room_has_no_pair_and_true_offsets() {
     let q = question(DType::F64, 2, &[], false);
     let capacity = pairs_of(&q) - 1;
     let results = room(&xla, &q, capacity);
-    xla.call(CUDA.search.plain, &xla.send(&q.operands), &results, &q.attributes).expect("no error");
+    xla.call(CUDA.plain, &xla.send(&q.operands), &results, &q.with_room(capacity)).expect("no error");
     assert_eq!(read(&xla, &results), on_cpu(&q, capacity));
     let error = check(device()).expect_err("a record").to_string();
     assert!(error.contains("capacity"), "{error}");
@@ -130,7 +148,7 @@ fn what_is_not_finite_is_recorded_and_gives_a_list_that_no_room_is_enough_for() 
     let mut q = question(DType::F64, 2, &[], false);
     q.operands[0] = Array::filled(DType::F64, &[q.atoms, 3], f64::NAN);
     let results = room(&xla, &q, 50);
-    xla.call(CUDA.search.plain, &xla.send(&q.operands), &results, &q.attributes).expect("no error");
+    xla.call(CUDA.plain, &xla.send(&q.operands), &results, &q.with_room(50)).expect("no error");
     let found = read(&xla, &results);
     assert!(found[1].last().is_some_and(|last| *last > 50), "{:?}", found[1]);
     assert!(found[0].iter().all(|atom| *atom == q.atoms as i32));
@@ -146,7 +164,7 @@ fn a_search_can_be_captured_and_run_again_for_other_positions() {
     let bytes = bytes_of(&q, capacity);
     let memory = xla.scratch(bytes);
     let graph = xla.capture(|| {
-        xla.call_with(with_scratch(), &operands, &results, Some((&memory, bytes)), &q.attributes)
+        xla.call_with(with_scratch(), &operands, &results, Some((&memory, bytes)), &q.with_room(capacity))
             .expect("a search");
     });
     let mut seen = vec![];
@@ -167,9 +185,9 @@ fn a_search_can_be_captured_and_run_again_for_other_positions() {
 fn what_is_no_search_is_an_error() {
     let (xla, _turn) = xla();
     let q = question(DType::F64, 2, &[], false);
-    let (operands, results) = (xla.send(&q.operands), room(&xla, &q, 50));
+    let (operands, results) = (xla.send(&q.operands), room(&xla, &q, 300));
     let call = |operands: &[Array], results: &[Array]| {
-        let error = xla.call(CUDA.search.plain, operands, results, &q.attributes).expect_err("an error");
+        let error = xla.call(CUDA.plain, operands, results, &q.with_room(300)).expect_err("an error");
         assert_eq!(error.0, 3, "{error:?}");
         error.1
     };
@@ -177,7 +195,7 @@ fn what_is_no_search_is_an_error() {
     assert!(call(&operands, &results[..2]).contains("`results`"));
     let axes_without_a_cell = question(DType::F64, 0, &[1, 0, 0], false);
     assert!(call(&xla.send(&axes_without_a_cell.operands), &results).contains("`cell`"));
-    let short = room(&xla, &Question { atoms: 3, ..question(DType::F64, 2, &[], false) }, 50);
-    assert!(call(&operands, &short).contains("`neighbor_ptr`"));
+    let short = room(&xla, &Question { atoms: 3, ..question(DType::F64, 2, &[], false) }, 300);
+    assert!(call(&operands, &short).contains("`result`"));
     check(device()).expect("nothing was recorded");
 }

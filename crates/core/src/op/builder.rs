@@ -1,6 +1,8 @@
 //! Builder of ops.
 
-use super::declare::{ArgKind, ArgSpec, Constraint, Explain, Op, OutputSpec, Step, Work, forward_order};
+use super::declare::{
+    ArgKind, ArgSpec, Constraint, Explain, Op, OutputSpec, Search, Step, Work, forward_order,
+};
 use super::linear::Linear;
 use super::size::Size;
 use super::validate::{check_kind, check_order};
@@ -185,10 +187,19 @@ impl OpBuilder {
         self
     }
 
-    /// An integer output, of kernels that are not differentiated.
+    /// An integer output, of kernels that are not differentiated or of a search. Sizes may also be sums (`Atom+1`) and
+    /// integer attributes, which are capacities.
     #[must_use]
     pub fn integer_output(mut self, name: &str, shape: &[&str], dtype: DType) -> Self {
-        self.op.outputs.push(OutputSpec { dtype: Some(dtype), ..OutputSpec::new(name, sizes(shape)) });
+        let mut shape = sizes(shape);
+        for size in &mut shape {
+            if let Size::Dim(name) = size
+                && self.op.args.iter().any(|arg| arg.name == *name && arg.kind == ArgKind::IntScalar)
+            {
+                *size = Size::Attr(std::mem::take(name));
+            }
+        }
+        self.op.outputs.push(OutputSpec { dtype: Some(dtype), ..OutputSpec::new(name, shape) });
         self
     }
 
@@ -227,6 +238,13 @@ impl OpBuilder {
     #[must_use]
     pub fn explain(mut self, explain: Explain) -> Self {
         self.op.explain = Some(explain);
+        self
+    }
+
+    /// A search in the place of steps.
+    #[must_use]
+    pub fn search(mut self, search: Search) -> Self {
+        self.op.search = Some(search);
         self
     }
 
@@ -269,7 +287,7 @@ impl OpBuilder {
             op.steps.push(step);
         }
         let written = |b: usize| op.steps.iter().any(|s| s.writes(b));
-        if let Some(b) = (op.args.len()..op.buffers()).find(|b| !written(*b)) {
+        if let (None, Some(b)) = (op.search, (op.args.len()..op.buffers()).find(|b| !written(*b))) {
             return Err(Error::argument(
                 op.buffer_name(b),
                 "an array that some step writes",

@@ -4,10 +4,11 @@ use super::Arg;
 use super::builder::OpBuilder;
 use super::linear::Linear;
 use super::size::Size;
-use crate::Error;
-use crate::array::DType;
+use crate::array::{Array, DType};
+use crate::backend::Context;
 use crate::runtime::{Kernel, Param, ParamKind, StructureKind};
 use crate::structure::noun;
+use crate::{Error, Result};
 use serde::Serialize;
 
 /// Kind of an argument.
@@ -218,6 +219,8 @@ pub struct Op {
     pub(super) forward: Vec<usize>,
     #[serde(skip)]
     pub(crate) explain: Option<Explain>,
+    #[serde(skip)]
+    pub(super) search: Option<Search>,
 }
 
 /// Order of steps in which each follows those whose arrays it reads, and steps that do not depend on each other come last
@@ -242,6 +245,10 @@ pub(super) fn forward_order(steps: &[Step]) -> Vec<usize> {
 /// Explanation of a result that is not finite.
 pub type Explain = fn(&[Arg<'_>]) -> Option<Error>;
 
+/// Search of a call: its integer outputs, from arguments that it checks itself. Sizes of outputs that are attributes are
+/// capacities; where one is negative, the search finds the size.
+pub type Search = fn(&Context<'_>, &[Arg<'_>]) -> Result<Vec<Array>>;
+
 impl Op {
     /// Begins a declaration.
     #[expect(clippy::new_ret_no_self, reason = "an op is declared step by step")]
@@ -259,6 +266,7 @@ impl Op {
                 steps: vec![],
                 forward: vec![],
                 explain: None,
+                search: None,
             },
             steps: vec![],
         }

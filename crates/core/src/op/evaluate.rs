@@ -29,6 +29,9 @@ impl Op {
         args: &[Arg<'_>],
         request: &Request<'_, '_>,
     ) -> Result<Evaluated> {
+        if let Some(search) = self.search {
+            return Ok(Evaluated { values: search(context, args)?, ..Evaluated::default() });
+        }
         let mut run = Run::new(self, context, args, request)?;
         let mut evaluated = run.evaluate(request)?;
         let Run { mut call, mut arrays, raised } = run;

@@ -24,7 +24,9 @@ mod storage;
 mod validate;
 
 pub use builder::OpBuilder;
-pub use declare::{ArgKind, ArgSpec, Constraint, DeclaredStructure, Explain, Op, OutputSpec, Step, Work};
+pub use declare::{
+    ArgKind, ArgSpec, Constraint, DeclaredStructure, Explain, Op, OutputSpec, Search, Step, Work,
+};
 pub use linear::Linear;
 pub use registry::Registry;
 pub use request::{Arg, Cotangent, Direction, Evaluated, Request};

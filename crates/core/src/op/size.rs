@@ -20,8 +20,11 @@ pub enum Size {
 }
 
 impl Size {
-    /// A number, or the name of a dimension.
+    /// A number, the name of a dimension, or a sum of these (`Atom+1`).
     pub fn parse(text: &str) -> Self {
+        if let Some((first, rest)) = text.split_once('+') {
+            return Self::Sum(vec![Self::parse(first), Self::parse(rest)]);
+        }
         text.parse().map_or_else(|_| Self::Dim(text.to_string()), Self::Const)
     }
 

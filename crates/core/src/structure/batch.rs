@@ -232,6 +232,10 @@ impl Structure for DeviceBatch<'_> {
         StructureKind::Batch
     }
 
+    fn as_device_batch(&self) -> Option<&DeviceBatch<'_>> {
+        Some(self)
+    }
+
     fn place(&self) -> Option<Place> {
         Some(self.ptr.view().place())
     }

@@ -73,6 +73,11 @@ pub trait Structure: sealed::Sealed + Debug + Send + Sync {
         None
     }
 
+    /// The batch, in the memory of a device.
+    fn as_device_batch(&self) -> Option<&DeviceBatch<'_>> {
+        None
+    }
+
     /// The pair list, in the memory of the host.
     fn as_pairs(&self) -> Option<&PairList<'_>> {
         None

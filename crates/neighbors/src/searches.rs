@@ -1,0 +1,204 @@
+//! The searches that frameworks call by name, each declared once: ops of integers, on the host and on a GPU.
+
+use crate::CooArrays;
+use crate::coo::room;
+use crate::device::{DeviceCoo, DeviceFrame, Periodic};
+use crate::list::{Form, ListArrays, Method, NeighborSearch, Options};
+use madelung_core::array::{Array, DType, Data, Numbers, Place, View};
+use madelung_core::backend::Context;
+use madelung_core::op::{Arg, Op, OpBuilder, Registry};
+use madelung_core::structure::{Batch, Structure};
+use madelung_core::{Error, Result};
+use madelung_cuda::Cuda;
+use std::sync::OnceLock;
+
+/// The searches of this crate.
+///
+/// `neighbor_search`: pairs (2, P), offsets of each atom's pairs (N + 1,) and images (P, 3). With a `capacity` from 0 up
+/// that is P, filled up as [`CooArrays`] says; offsets count all pairs, and a list that does not fit has none. `method`: 1
+/// (cell list), 2 (brute force) or whichever is faster, on the host.
+///
+/// `find_neighbors`, on the host: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster.
+/// Sizes of arrays in clusters from 0 up are room for those.
+///
+/// Both take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
+/// bits of `axes` for all), and the system of each atom.
+pub fn searches() -> &'static Registry {
+    static SEARCHES: OnceLock<Registry> = OnceLock::new();
+    SEARCHES.get_or_init(|| declare().expect("declarations of searches are complete"))
+}
+
+fn declare() -> Result<Registry> {
+    let neighbor_search = atoms(Op::new("madelung", "neighbor_search", 1))
+        .int_scalar("half")
+        .int_scalar("capacity")
+        .int_scalar("method")
+        .integer_output("neighbor_list", &["2", "capacity"], DType::I32)
+        .integer_output("neighbor_ptr", &["Atom+1"], DType::I32)
+        .integer_output("neighbor_shifts", &["capacity", "3"], DType::I32)
+        .search(neighbor_search)
+        .build()?;
+    let find_neighbors = atoms(Op::new("madelung", "find_neighbors", 1))
+        .int_scalar("form")
+        .int_scalar("frame")
+        .int_scalar("entries")
+        .int_scalar("runs")
+        .integer_output("index", &["frame"], DType::I32)
+        .integer_output("columns", &["entries", "2"], DType::I32)
+        .integer_output("images", &["runs", "3"], DType::I32)
+        .search(find_neighbors)
+        .build()?;
+    Registry::new([neighbor_search, find_neighbors])
+}
+
+fn atoms(op: OpBuilder) -> OpBuilder {
+    op.real("positions", &["Atom", "3"])
+        .real("cell", &["Cell", "3", "3"])
+        .ints("pbc", &["Axes", "3"])
+        .batch("batch_idx", "Atom", "System")
+        .scalar("cutoff")
+        .int_scalar("axes")
+}
+
+/// The arguments that searches have in common.
+struct Atoms<'a> {
+    positions: &'a View<'a>,
+    cell: Option<&'a View<'a>>,
+    pbc: Periodic<'a>,
+    batch: &'a dyn Structure,
+    cutoff: f64,
+}
+
+/// The common arguments, with numbers of shapes that belong to them, and the others.
+fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
+    let [Arg::Array(positions), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), rest @ ..] = args
+    else {
+        return Err(wrong());
+    };
+    let [Arg::Real(cutoff), Arg::Int(axes), rest @ ..] = rest else { return Err(wrong()) };
+    let numbers: Vec<i64> =
+        rest.iter().filter_map(|arg| if let Arg::Int(number) = arg { Some(*number) } else { None }).collect();
+    for (name, view, inner) in
+        [("positions", positions, &[3][..]), ("cell", cell, &[3, 3]), ("pbc", pbc, &[3])]
+    {
+        if view.shape().get(1..) != Some(inner) {
+            let got = format!("{:?}", view.shape());
+            return Err(Error::argument(name, format!("rows of shape {inner:?}"), got));
+        }
+    }
+    let cell = (cell.shape()[0] > 0).then_some(cell);
+    // Without a system there is no cell.
+    let is_open = cell.is_none() && batch.sizes()[1] == Some(0);
+    let pbc = match pbc.shape()[0] {
+        rows if rows == 0 || is_open => {
+            Periodic::All(std::array::from_fn(|k| !is_open && axes >> k & 1 != 0))
+        }
+        _ => Periodic::Each(pbc.clone()),
+    };
+    let atoms = Atoms { positions, cell, pbc, batch: *batch, cutoff: *cutoff };
+    Ok((atoms, numbers.try_into().map_err(|_| wrong())?))
+}
+
+fn wrong() -> Error {
+    Error::argument("arguments", "those of the search", "others")
+}
+
+fn neighbor_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
+    let (atoms, [half, capacity, method]) = read(args)?;
+    let capacity = usize::try_from(capacity).ok();
+    let options = if half == 0 { Options::full() } else { Options::half() };
+    let options = match method {
+        1 => options.with_method(Method::CellList),
+        2 => options.with_method(Method::BruteForce),
+        _ => options,
+    };
+    let found = if let (Some(cuda), Some(batch)) =
+        (context.backend.as_any().downcast_ref::<Cuda>(), atoms.batch.as_device_batch())
+    {
+        let Atoms { positions, cell, pbc, cutoff, .. } = &atoms;
+        let frame = DeviceFrame { positions, cell: *cell, pbc, batch };
+        let counted = DeviceCoo::count(cuda, context, &frame, *cutoff, options.kind)?;
+        let capacity = capacity.map_or_else(|| counted.total(), Ok)?;
+        let mut found = CooArrays::room(context, batch.atoms(), capacity)?;
+        counted.write(&mut found)?;
+        found
+    } else {
+        let OnHost { positions, cells, axes, batch } = atoms.on_host()?;
+        let (r, h, pbc) = (positions.as_chunks().0, cells.as_deref(), Some(&axes[..]));
+        let found = NeighborSearch::new().coo(r, atoms.cutoff, h, pbc, batch, &options, context)?;
+        match capacity {
+            Some(capacity) => found.with_room(context, capacity)?,
+            None => found,
+        }
+    };
+    Ok(vec![found.list, found.ptr, found.shifts])
+}
+
+fn find_neighbors(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
+    if context.backend.place() != Place::Host {
+        let text = "neighbours in clusters are lists of the CPU: make one with form='rows'";
+        return Err(Error::Unsupported(text.into()));
+    }
+    let (atoms, [form, rooms @ ..]) = read::<4>(args)?;
+    let OnHost { positions, cells, axes, batch } = atoms.on_host()?;
+    let options = match form {
+        0 => Options::full().with_form(Form::Rows),
+        1 => Options::full().with_form(Form::Clusters),
+        _ => Options::full(),
+    };
+    let (r, h, pbc) = (positions.as_chunks().0, cells.as_deref(), Some(&axes[..]));
+    let found = crate::find_neighbors(r, atoms.cutoff, h, pbc, batch, &options, &context.threads())?;
+    let arrays = match rooms.map(usize::try_from) {
+        [Ok(frame), Ok(entries), Ok(runs)] if form == 1 => {
+            let [index, columns, images] = [
+                room(context, 0, &[frame])?,
+                room(context, 1, &[entries, 2])?,
+                room(context, 2, &[runs, 3])?,
+            ];
+            let mut arrays = ListArrays { index, columns, images };
+            arrays.write(&found)?;
+            arrays
+        }
+        _ => ListArrays::of(&found, context)?,
+    };
+    Ok(vec![arrays.index, arrays.columns, arrays.images])
+}
+
+/// The common arguments in the memory of the host.
+struct OnHost<'a> {
+    positions: Numbers<'a, f64>,
+    cells: Option<Vec<[[f64; 3]; 3]>>,
+    axes: Vec<[bool; 3]>,
+    batch: &'a Batch<'a>,
+}
+
+impl<'a> Atoms<'a> {
+    fn on_host(&self) -> Result<OnHost<'a>> {
+        let batch = self.batch.as_batch().ok_or_else(|| self.positions.place().elsewhere("positions"))?;
+        let positions = match self.positions.data() {
+            Data::F64(elements) => elements.into(),
+            Data::F32(elements) => elements.iter().map(|x| f64::from(*x)).collect(),
+            _ => {
+                let got = self.positions.dtype().to_string();
+                return Err(Error::argument("positions", "float32 or float64", got));
+            }
+        };
+        let cells = self.cell.map(View::to_f64).transpose()?;
+        let axes = match &self.pbc {
+            Periodic::All(axes) => vec![*axes],
+            Periodic::Each(rows) => rows
+                .to_i32("pbc")?
+                .as_chunks()
+                .0
+                .iter()
+                .map(|row: &[i32; 3]| row.map(|axis| axis != 0))
+                .collect(),
+        };
+        Ok(OnHost {
+            positions,
+            cells: cells.map(|cells| cells.as_chunks().0.as_chunks().0.to_vec()),
+            axes,
+            batch,
+        })
+    }
+}
