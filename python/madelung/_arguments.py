@@ -377,8 +377,13 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
         alpha=None if alpha is None else per_system("alpha", alpha, systems),
         cutoff=None if cutoff is None else positive("cutoff", cutoff),
         k_cutoff=None if k_cutoff is None else per_system("k_cutoff", k_cutoff, systems),
-        accuracy=positive("accuracy", accuracy),
+        accuracy=None if accuracy is None else positive("accuracy", accuracy),
     )
+
+
+def largest(cutoff: Any) -> Any:
+    """The largest of a list of cutoffs, one for each system; anything else as it is."""
+    return max(cutoff, default=1.0) if isinstance(cutoff, list) else cutoff
 
 
 def lattice(cells: Floats) -> Floats:

@@ -167,6 +167,8 @@ class Madelung(Calculator):
             split.alpha,
             cutoff=split.cutoff,
             k_cutoff=split.k_cutoff,
+            # Chosen for it before, perhaps in a cell that was a little smaller.
+            accuracy=None,
             prefactor=EV_ANGSTROM,
             compute_forces=True,
             compute_virial=True,

@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     alpha: Option<Vec<f64>>,
     cutoff: Option<f64>,
     k_cutoff: Option<Vec<f64>>,
-    accuracy: f64,
+    accuracy: Option<f64>,
 }
 
 impl From<Settings> for EwaldSettings {

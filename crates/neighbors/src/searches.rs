@@ -3,7 +3,7 @@
 use crate::CooArrays;
 use crate::coo::room;
 use crate::device::{DeviceCoo, DeviceFrame, Periodic};
-use crate::list::{Form, ListArrays, Method, NeighborSearch, Options};
+use crate::list::{Cutoff, Form, ListArrays, Method, NeighborSearch, Options};
 use madelung_core::array::{Array, DType, Data, Numbers, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// (cell list), 2 (brute force) or whichever is faster, on the host.
 ///
 /// `find_neighbors`, on the host: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster.
-/// Sizes of arrays in clusters from 0 up are room for those.
+/// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
 /// Both take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.
@@ -39,6 +39,7 @@ fn declare() -> Result<Registry> {
         .search(neighbor_search)
         .build()?;
     let find_neighbors = atoms(Op::new("madelung", "find_neighbors", 1))
+        .real("cutoffs", &["Reach"])
         .int_scalar("form")
         .int_scalar("frame")
         .int_scalar("entries")
@@ -147,7 +148,11 @@ fn find_neighbors(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
         _ => Options::full(),
     };
     let (r, h, pbc) = (positions.as_chunks().0, cells.as_deref(), Some(&axes[..]));
-    let found = crate::find_neighbors(r, atoms.cutoff, h, pbc, batch, &options, &context.threads())?;
+    let cutoffs =
+        args.iter().skip(4).find_map(|arg| if let Arg::Array(view) = arg { Some(view) } else { None });
+    let cutoffs = cutoffs.map(View::to_f64).transpose()?.unwrap_or_default();
+    let cutoff = if cutoffs.is_empty() { Cutoff::All(atoms.cutoff) } else { Cutoff::Each(&cutoffs) };
+    let found = crate::find_neighbors(r, cutoff, h, pbc, batch, &options, &context.threads())?;
     let arrays = match rooms.map(usize::try_from) {
         [Ok(frame), Ok(entries), Ok(runs)] if form == 1 => {
             let [index, columns, images] = [

@@ -150,26 +150,30 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy` (see `estimate_ewald_parameters`).
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices` given parameters are taken
+    as they are.
     """
     cutoff = reach_of(lists, cutoff)
     if cutoff is None and (lists[1] is not None or lists[4] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    f.distance("accuracy", accuracy)
+    if accuracy is not None:
+        f.distance("accuracy", accuracy)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     if pbc is not None:
         f.untraced(_check_periodic, f, pbc, system)
-    open_waves = k_cutoff is None and miller[0] is None
-    if alpha is None or cutoff is None or open_waves:
+    is_open = alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None)
+    reach = f.distance("cutoff", cutoff)
+    if is_open or (accuracy is not None and miller[0] is None and f.is_readable(positions, charges, cell, alpha)):
         of = (positions, charges, cell, batch_idx)
         _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy)
-        cutoff = rows[0][1] if rows else 1.0
+        if cutoff is None:
+            # The search keeps to the cutoff of each system.
+            cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
         if alpha is None:
             alpha = [row[0] for row in rows]
-        if open_waves:
+        if miller[0] is None:
             k_cutoff = [row[2] for row in rows]
-    reach = f.distance("cutoff", cutoff)
-    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, reach)
+    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, cutoff)
     waves = _waves(f, system, cell, k_cutoff, miller)
     split = f.per_system("alpha", alpha, system)
     return f.energies("ewald_summation", system, (split,), (*pairs, reach, *waves), wanted)
@@ -185,8 +189,7 @@ def ewald_summation(
     BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
     notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
     returns=text(
-        "Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the "
-        "cutoff, which all systems share.",
+        "Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64.",
         torch="They are tensors, on the positions' device.",
         jax="They are arrays of NumPy.",
         cuda="They are arrays of NumPy.",
@@ -210,15 +213,13 @@ def estimate_ewald_parameters(
 
     By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
     the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result, whatever is given.
+    result.
     """
     system, rows = _parameters(f, (positions, charges, cell, batch_idx), alpha, cutoff, k_cutoff, accuracy)
     if system.single:
         return EwaldParameters(*rows[0])
     split, reach, waves, error = np.array(rows).reshape(-1, 4).T.copy()
-    first = float(reach[0]) if len(reach) else float("nan")
-    split, waves, error = (f.array(x, positions) for x in (split, waves, error))
-    return EwaldParameters(split, first, waves, error)
+    return EwaldParameters(*(f.array(x, positions) for x in (split, reach, waves, error)))
 
 
 @function(

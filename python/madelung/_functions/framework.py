@@ -137,6 +137,10 @@ class Framework(Protocol):
         """An array as one of NumPy; anything else as it is."""
         ...
 
+    def is_readable(self, *given: Any) -> bool:
+        """Whether the values of all arrays are there without waiting for a device or leaving a graph."""
+        ...
+
     def copied(self, x: Any) -> Any:
         """An array that the caller may write to."""
         ...

@@ -16,18 +16,21 @@ def reach_of(lists: tuple[Any, ...], cutoff: Any) -> Any:
 
 
 def pairs_of(
-    f: Framework, system: Any, atoms: tuple[Any, Any, Any, Any], lists: tuple[Any, ...], cutoff: float | None
+    f: Framework, system: Any, atoms: tuple[Any, Any, Any, Any], lists: tuple[Any, ...], cutoff: Any
 ) -> tuple[Any, ...]:
-    """Inputs of an op that make up the full list of a call; `atoms`: positions, cell, periodic axes and systems."""
+    """Inputs of an op that make up the full list of a call; `atoms`: positions, cell, periodic axes and systems.
+
+    Without a given list the cutoff may be a list of those of each system, which a device has the largest of.
+    """
     positions, cell, pbc, batch_idx = atoms
     check_axes(lists[0], cell, pbc)
-    pairs = f.listed(system, lists, cutoff)
+    pairs = f.listed(system, lists, None if isinstance(cutoff, list) else cutoff)
     if pairs is not None:
         return pairs
     if cutoff is None:
         check.refuse("cutoff", "the radius of the sum, as no neighbour list is given", "None")
     found = f.find_neighbors(positions, cutoff, cell, pbc, batch_idx, None, None)
-    pairs = f.listed(system, (found, *lists[1:]), cutoff, own=True)
+    pairs = f.listed(system, (found, *lists[1:]), None, own=True)
     assert pairs is not None
     return pairs
 

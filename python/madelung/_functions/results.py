@@ -8,11 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EwaldParameters:
-    """Parameters of an Ewald sum. For a batch, all but the cutoff are arrays (B,)."""
+    """Parameters of an Ewald sum. For a batch, arrays (B,)."""
 
     alpha: Any
     """Splitting parameter, in 1/L."""
-    cutoff: float
+    cutoff: Any
     """Radius of the real-space sum, in L. It may exceed the cell."""
     k_cutoff: Any
     """Radius of the reciprocal sum, in radians per L."""

@@ -168,6 +168,11 @@ class Cuda(Stream, Immediate):
         """See `Framework`; waits for an array of the device."""
         return x.numpy() if isinstance(x, Array) else x
 
+    @staticmethod
+    def is_readable(*given: Any) -> bool:
+        """See `Framework`."""
+        return False
+
 
 # Most runs ask for one cell again and again. The key has the cell's value.
 _WAVES: dict[Any, tuple[Array, Array]] = {}

@@ -51,6 +51,7 @@ def find_neighbors(
     """All pairs closer than a cutoff, in rows."""
     if form == "clusters":
         check.refuse("form", "'rows' on a device", "'clusters'")
+    cutoff = check.largest(cutoff)
     r, h, *_ = atoms = _atoms(on, positions, cutoff, cell, pbc, batch_idx, batch_ptr)
     pairs, ptr, shifts = _search(on, atoms, False, None)
     at, axes = None if cell is None else h, axes_of(check.periodic(pbc), cell)

@@ -185,6 +185,11 @@ class Jax(Immediate):
         """See `Framework`."""
         return given.value(name, x) if isinstance(x, jax.Array) else x
 
+    @staticmethod
+    def is_readable(*arrays: Any) -> bool:
+        """See `Framework`."""
+        return not given.is_traced(*arrays) and not given.is_remote(*arrays)
+
 
 def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:
     """Checks that the first row of a list agrees with its offsets; the op finds other errors of either."""

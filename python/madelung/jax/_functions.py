@@ -215,7 +215,8 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy` (see `estimate_ewald_parameters`).
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices` given parameters are taken
+    as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
     more; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` no size may depend on a value: there the
@@ -239,7 +240,9 @@ def ewald_summation(
             overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool; must be True everywhere.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
@@ -310,7 +313,7 @@ def estimate_ewald_parameters(
 
     By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
     the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result, whatever is given.
+    result.
 
     Not under `jit`.
 
@@ -318,15 +321,17 @@ def estimate_ewald_parameters(
         positions: (N, 3), float32 or float64.
         charges: (N,), of the positions' dtype, as all real arrays.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
         cutoff: radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
-        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the
-        cutoff, which all systems share. They are arrays of NumPy.
+        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64. They are arrays
+        of NumPy.
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.

@@ -137,7 +137,8 @@ def _of_numpy(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, 
         if form == "clusters":
             check.refuse("form", "'rows' on a device", "'clusters'")
         form = "rows"
-    return Numpy.find_neighbors(given.value("positions", r), given.static("cutoff", cutoff), *others, form)
+    reach = cutoff if isinstance(cutoff, list) else given.static("cutoff", cutoff)
+    return Numpy.find_neighbors(given.value("positions", r), reach, *others, form)
 
 
 def _of_jax(found: Neighbors, positions: Any, cell: Any) -> Neighbors:
@@ -217,7 +218,7 @@ class NeighborList(_NeighborList):
             atoms = _atoms(at, self.cutoff + self.skin, h, axes, idx, systems)
             if neighbors.form == "clusters":
                 rooms = (x.shape[0] for x in (neighbors.index, neighbors.columns, neighbors.images))
-                found = _ops.OPS["find_neighbors"](*atoms, 1, *rooms)
+                found = _ops.OPS["find_neighbors"](*atoms, jnp.zeros(0, r.dtype), 1, *rooms)
             else:
                 pairs, ptr, images = _search(atoms, False, neighbors.columns.shape[0])
                 found = ptr, pairs[1], images

@@ -142,9 +142,10 @@ class Numpy(Immediate):
         positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
     ) -> Neighbors:
         """See `Framework`."""
-        r, h, *_, reach, _ = atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+        each = cutoff if isinstance(cutoff, list) else []
+        r, h, *_, reach, _ = atoms = _atoms(positions, check.largest(cutoff), cell, pbc, batch_idx, batch_ptr)
         kept = -1 if form is None else ("rows", "clusters").index(form)
-        found = OPS["find_neighbors"].run(VALUE, (*atoms, kept, -1, -1, -1))
+        found = OPS["find_neighbors"].run(VALUE, (*atoms, np.array(each, r.dtype), kept, -1, -1, -1))
         at, axes = None if cell is None else h.copy(), _neighbors.axes_of(pbc, cell)
         return Neighbors(*found, at, None, _neighbors.form_of(found[1]), len(r), reach, axes)
 
@@ -157,6 +158,11 @@ class Numpy(Immediate):
     def value(name: str, x: Any) -> Any:
         """See `Framework`."""
         return x
+
+    @staticmethod
+    def is_readable(*given: Any) -> bool:
+        """See `Framework`."""
+        return True
 
 
 class NeighborList(_NeighborList):

@@ -201,7 +201,8 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy` (see `estimate_ewald_parameters`).
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices` given parameters are taken
+    as they are.
 
     Args:
         positions: (N, 3), float32 or float64.
@@ -219,7 +220,9 @@ def ewald_summation(
             cutoff do not count, so a list with a skin serves. Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool; must be True everywhere.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
@@ -286,21 +289,22 @@ def estimate_ewald_parameters(
 
     By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
     the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result, whatever is given.
+    result.
 
     Args:
         positions: (N, 3), float32 or float64.
         charges: (N,), of the positions' dtype, as all real arrays.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
         cutoff: radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
-        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64, but for the
-        cutoff, which all systems share.
+        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64.
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.

@@ -210,6 +210,12 @@ class _Mode:
         return given.view(name, x) if isinstance(x, torch.Tensor) else x
 
     @staticmethod
+    def is_readable(*arrays: Any) -> bool:
+        """See `Framework`."""
+        tensors = [x for x in arrays if isinstance(x, torch.Tensor)]
+        return all(x.is_cpu and not given.is_traced(x) for x in tensors)
+
+    @staticmethod
     def copied(x: torch.Tensor) -> torch.Tensor:
         """See `Framework`; others are kept for later calls."""
         return x.clone()

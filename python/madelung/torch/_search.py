@@ -201,6 +201,7 @@ def find_neighbors(
     if form == "clusters":
         check.refuse("form", "'rows' on a device", "'clusters'")
     given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
+    cutoff = check.largest(cutoff)
     found = _search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
     arrays = (found.ptr, columns_of(found.pairs), found.shifts, _kept(cell), None)
     return Neighbors(*arrays, "rows", len(positions), float(cutoff), axes_of(pbc, cell))
