@@ -5,7 +5,10 @@ use madelung::Result;
 use madelung::batch::Batch;
 use madelung_core::array::{Array, DType, Data, Elements, Plain, View};
 use numpy::ndarray::{ArrayBase, ArrayD, ArrayViewMutD, Dimension, OwnedRepr};
-use numpy::{Element, PyArray, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
+use numpy::{
+    Element, PyArray, PyArrayDescrMethods, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2,
+    PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::any::Any;
@@ -13,7 +16,6 @@ use std::any::Any;
 use crate::call::exception;
 
 /// A contiguous array of real numbers or integers.
-#[derive(FromPyObject)]
 pub(crate) enum Numbers<'py> {
     F64(PyReadonlyArrayDyn<'py, f64>),
     F32(PyReadonlyArrayDyn<'py, f32>),
@@ -21,9 +23,26 @@ pub(crate) enum Numbers<'py> {
     I64(PyReadonlyArrayDyn<'py, i64>),
 }
 
+impl<'a, 'py> FromPyObject<'a, 'py> for Numbers<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        // By the dtype, as an attempt that fails writes a message.
+        let (py, dtype) = (object.py(), object.cast::<PyUntypedArray>()?.dtype());
+        if dtype.is_equiv_to(&numpy::dtype::<f64>(py)) {
+            object.extract().map(Self::F64)
+        } else if dtype.is_equiv_to(&numpy::dtype::<f32>(py)) {
+            object.extract().map(Self::F32)
+        } else if dtype.is_equiv_to(&numpy::dtype::<i32>(py)) {
+            object.extract().map(Self::I32)
+        } else {
+            Ok(Self::I64(object.extract()?))
+        }
+    }
+}
+
 impl Numbers<'_> {
     pub(crate) fn view(&self) -> PyResult<View<'_>> {
-        use numpy::PyUntypedArrayMethods;
         let view = match self {
             Self::F64(a) => View::new(Data::F64(elements(a)?), a.shape()),
             Self::F32(a) => View::new(Data::F32(elements(a)?), a.shape()),

@@ -14,13 +14,12 @@ use madelung::backend::Context;
 use madelung::cuda::{Cuda, Device, Memory, Stream};
 use madelung::{Error, Result};
 use madelung_bridge::dlpack::{Form, is_row_major};
-use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::{compute, exception};
-use crate::convert::{elements, given_any};
+use crate::convert::{Numbers, given_any};
 use crate::dlpack::{capsule, taken};
 
 /// A CUDA stream of the caller, with the memory pool for work on the stream.
@@ -311,15 +310,6 @@ impl DeviceArray {
     }
 }
 
-/// A NumPy array of a supported dtype.
-#[derive(FromPyObject)]
-pub(crate) enum Numbers<'py> {
-    F64(PyReadonlyArrayDyn<'py, f64>),
-    F32(PyReadonlyArrayDyn<'py, f32>),
-    I32(PyReadonlyArrayDyn<'py, i32>),
-    I64(PyReadonlyArrayDyn<'py, i64>),
-}
-
 /// A copy of a NumPy array on a device; the call waits for the stream.
 #[pyfunction]
 pub(crate) fn device_upload(
@@ -327,13 +317,7 @@ pub(crate) fn device_upload(
     array: Numbers<'_>,
     stream: &DeviceStream,
 ) -> PyResult<DeviceArray> {
-    let view = match &array {
-        Numbers::F64(a) => View::new(Data::F64(elements(a)?), a.shape()),
-        Numbers::F32(a) => View::new(Data::F32(elements(a)?), a.shape()),
-        Numbers::I32(a) => View::new(Data::I32(elements(a)?), a.shape()),
-        Numbers::I64(a) => View::new(Data::I64(elements(a)?), a.shape()),
-    };
-    let view = view.map_err(exception)?;
+    let view = array.view()?;
     let lane = &stream.0;
     compute(py, || Ok(DeviceArray::made(lane, lane.memory.upload(&view)?)))
 }

@@ -86,9 +86,7 @@ fn no_runtime_is_told_a_version_beyond_its_own() {
 
 #[test]
 fn only_what_has_its_scratch_as_a_result_may_be_captured() {
-    for (handler, traits) in
-        [(member as Handler, 0), (member_on_cuda, 0), (member_with_scratch, 1)]
-    {
+    for (handler, traits) in [(member as Handler, 0), (member_on_cuda, 0), (member_with_scratch, 1)] {
         assert_eq!(answer(Some((0, 3)), handler).1, traits);
     }
 }

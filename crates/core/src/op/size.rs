@@ -62,7 +62,7 @@ mod tests {
         let attrs = [("order", 4), ("bad", -1)];
         let size = Size::Product(vec![
             Size::parse("3"),
-            Size::Sum(vec![Size::parse("Atom"), Size::Const(1)]),
+            Size::parse("Atom+1"),
             Size::Attr("order".into()),
         ]);
         assert_eq!(size.evaluate(&dims, &attrs), Ok(72));
