@@ -59,6 +59,7 @@ class Madelung(Calculator):
         accuracy: target for the RMS force error in units of q²_rms/(V/N)^(2/3) times e²/4πε₀. What is left open of
             `alpha`, `cutoff` and `k_cutoff` is chosen for it at the first calculation, and again only when the number
             of atoms changes or the cell by more than a tenth: choosing anew moves the energy by the error of the sum.
+            What is given and cannot meet it is an error; with None it is taken as it is.
         alpha: splitting parameter, in 1/Å.
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
         k_cutoff: radius of the reciprocal sum, in rad/Å.
@@ -93,7 +94,7 @@ class Madelung(Calculator):
         self,
         charges: dict[str, float] | npt.ArrayLike | None = None,
         *,
-        accuracy: float = 1e-6,
+        accuracy: float | None = 1e-6,
         alpha: float | None = None,
         cutoff: float | None = None,
         k_cutoff: float | None = None,
@@ -235,7 +236,7 @@ def _checked(name: str, value: Any) -> Any:
         return _checked_potentials(value)
     if name not in Madelung.default_parameters:
         raise TypeError(f"`{name}`: expected one of the parameters {', '.join(Madelung.default_parameters)}")
-    if value is None and name != "accuracy":
+    if value is None:
         return None
     return check.positive(name, value)
 

@@ -192,7 +192,7 @@ def test_the_skin_changes_nothing_along_a_trajectory():
     """Same pairs in another order of summation: rounding apart, the same numbers."""
     atoms = salt(2, rattle=0.1)
     velocities = np.random.default_rng(3).normal(scale=0.02, size=atoms.positions.shape)
-    split = {"alpha": 0.45, "cutoff": 8.0, "k_cutoff": 3.6}
+    split = {"alpha": 0.45, "cutoff": 8.0, "k_cutoff": 3.6, "accuracy": 1e-5}
     calculators = {skin: Madelung(SALT, **split, skin=skin) for skin in (0.0, 0.3, 1.0)}
     for _ in range(20):
         atoms.positions += velocities

@@ -36,6 +36,7 @@ q = 2 * rng.random(8) - 0.7
 pairs, ptr, shifts = mn.neighbor_list(r, 4.0, h)
 full = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts}
 everything = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
+split = {"cutoff": 4.0, "k_cutoff": 6.0, "accuracy": None}
 def there(x):
     return {name: Interface(array) for name, array in x.items()}
 def all_close(found, expected, tolerance=1e-12):
@@ -58,8 +59,8 @@ def run(program: str) -> None:
 def test_sums_are_those_of_numpy() -> None:
     run("""
 here = (Interface(r), Lender(q), Interface(h))
-expected = mn.ewald_summation(r, q, h, 0.9, cutoff=4.0, k_cutoff=6.0, **everything)
-found = mc.ewald_summation(*here, 0.9, cutoff=4.0, k_cutoff=6.0, **there(full), **everything)
+expected = mn.ewald_summation(r, q, h, 0.9, **split, **everything)
+found = mc.ewald_summation(*here, 0.9, **split, **there(full), **everything)
 all_close(found, expected)
 # The cell's values are not looked at, and nothing is waited for.
 waits = dev.calls("cuStreamSynchronize")
@@ -100,14 +101,15 @@ def test_batches_and_single_precision() -> None:
 both, charges = np.concatenate([r, r + 0.1]), np.concatenate([q, q[::-1]])
 idx = np.repeat([0, 1], 8).astype(np.int32)
 cells, alpha = np.stack([h, 1.1 * h]), np.array([0.9, 0.8])
+splits = {**split, "k_cutoff": [6.0, 5.0]}
 lists = dict(zip(full, mn.neighbor_list(both, 4.0, cells, batch_idx=idx)))
-expected = mn.ewald_summation(both, charges, cells, alpha, cutoff=4.0, k_cutoff=[6.0, 5.0], batch_idx=idx, **everything)
+expected = mn.ewald_summation(both, charges, cells, alpha, **splits, batch_idx=idx, **everything)
 given = there({"batch_idx": idx, **lists})
 found = mc.ewald_summation(
     Lender(both), Interface(charges), Interface(cells), Interface(alpha), cutoff=4.0, k_cutoff=[6.0, 5.0], **given,
     **everything)
 all_close(found, expected)
-found = mc.ewald_summation(Interface(both), charges, cells, alpha, cutoff=4.0, k_cutoff=[6.0, 5.0], batch_idx=idx)
+found = mc.ewald_summation(Interface(both), charges, cells, alpha, **splits, batch_idx=idx)
 all_close(found, expected[0])
 # One cell for all.
 lists = dict(zip(full, mn.neighbor_list(both, 4.0, h, batch_idx=idx)))
@@ -116,12 +118,12 @@ all_close(mc.ewald_real_space(Interface(both), charges, Interface(h), 0.9, cutof
           mn.ewald_real_space(both, charges, h, 0.9, cutoff=4.0, batch_idx=idx, **everything))
 # Single precision, to its own error.
 r4, q4, h4 = (x.astype(np.float32) for x in (r, q, h))
-all_close(mc.ewald_summation(Interface(r4), Lender(q4, versioned=False), h4, 0.9, cutoff=4.0, k_cutoff=6.0),
-          mn.ewald_summation(r4, q4, h4, 0.9, cutoff=4.0, k_cutoff=6.0), 1e-5)
+all_close(mc.ewald_summation(Interface(r4), Lender(q4, versioned=False), h4, 0.9, **split),
+          mn.ewald_summation(r4, q4, h4, 0.9, **split), 1e-5)
 # No atoms.
 none = np.zeros((0, 3)), np.zeros(0), h
-all_close(mc.ewald_summation(*map(Interface, none), 0.9, cutoff=4.0, k_cutoff=6.0, **everything),
-          mn.ewald_summation(*none, 0.9, cutoff=4.0, k_cutoff=6.0, **everything))
+all_close(mc.ewald_summation(*map(Interface, none), 0.9, **split, **everything),
+          mn.ewald_summation(*none, 0.9, **split, **everything))
 # Any op by its name, and its gradients.
 _, distances = mc.call(
     "pair_vectors", mc.asarray(r), mc.asarray(h[None]), *map(mc.asarray, (np.zeros(8, np.int32), ptr, pairs[1])),
@@ -220,7 +222,7 @@ class Cuda:
     def __init__(self, handle): self.handle = handle
     def __cuda_stream__(self): return 0, self.handle
 assert dev.current() is None
-expected = mn.ewald_summation(r, q, h, 0.9, cutoff=4.0, k_cutoff=6.0, compute_forces=True)
+expected = mn.ewald_summation(r, q, h, 0.9, **split, compute_forces=True)
 for device, wrap in ((0, int), (1, Torch), (1, CuPy), (0, Numba), (1, Cuda)):
     # Arrays that are still under way on a stream of their own, while another device is current.
     theirs, ours = dev.stream(device), dev.stream(device)
@@ -441,7 +443,7 @@ with refused(ValueError, "`neighbor_ptr`", "with the list that it belongs to"):
 with refused(ValueError, "`miller_batch_idx`", "it with `miller_indices`"):
     mc.ewald_reciprocal_space(*list(good.values())[:4], 6.0, miller_batch_idx=np.zeros(3, np.int32))
 with refused(ValueError, "`pbc`"):
-    mc.ewald_summation(*list(good.values())[:3], 0.9, cutoff=3.0, k_cutoff=6.0, pbc=[True, True, False])
+    mc.ewald_summation(*list(good.values())[:3], 0.9, cutoff=3.0, k_cutoff=6.0, accuracy=None, pbc=[True, True, False])
 with refused(TypeError, "`x`", "float32, float64, int32 or int64", "complex128"):
     mc.asarray(np.ones(3, complex))
 with refused(ValueError, "`device`", "where the array lies"):

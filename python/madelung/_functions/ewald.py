@@ -150,8 +150,8 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices` given parameters are taken
-    as they are.
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, under transforms and on
+    devices given parameters are taken as they are.
     """
     cutoff = reach_of(lists, cutoff)
     if cutoff is None and (lists[1] is not None or lists[4] is not None):

@@ -54,9 +54,9 @@ ACCURACY = Parameter(
     "accuracy",
     "number",
     text(
-        "target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that are None "
-        "are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as they are; "
-        "one parameter at most is open then, and balances the errors of both sums."
+        "target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that are "
+        "None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as they "
+        "are; one parameter at most is open then, and balances the errors of both sums."
     ),
     1e-6,
 )
