@@ -60,11 +60,7 @@ mod tests {
     fn sizes_are_expressions() {
         let dims = [("Atom", 5)];
         let attrs = [("order", 4), ("bad", -1)];
-        let size = Size::Product(vec![
-            Size::parse("3"),
-            Size::parse("Atom+1"),
-            Size::Attr("order".into()),
-        ]);
+        let size = Size::Product(vec![Size::parse("3"), Size::parse("Atom+1"), Size::Attr("order".into())]);
         assert_eq!(size.evaluate(&dims, &attrs), Ok(72));
         assert!(Size::parse("Bond").evaluate(&dims, &attrs).is_err());
         assert!(Size::Attr("bad".into()).evaluate(&dims, &attrs).is_err());
