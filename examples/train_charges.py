@@ -160,6 +160,8 @@ def predict(model: Charges, batch: Batch, hybrid: bool = False) -> Prediction:
         batch.alpha,
         k_cutoff=batch.k_cutoff,
         cutoff=CUTOFF,
+        # Chosen for it before, in the cell without strain.
+        accuracy=None,
         neighbor_list=pairs,
         neighbor_ptr=ptr,
         neighbor_shifts=shifts,

@@ -295,12 +295,17 @@ def word(name: str, x: Any, words: Sequence[str]) -> str:
 
 
 def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
-    """The periodic axes: (3,) or (B, 3), as (1, 3) or (B, 3)."""
+    """The periodic axes: one flag for all, (3,) or (B, 3), as (1, 3) or (B, 3). Flags may be 0 and 1."""
     if pbc is None:
         return None
     array = _array("pbc", pbc)
+    if array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
+        array = array.astype(np.bool_)
     if array.dtype != np.bool_:
-        refuse("pbc", "True or False for each axis", array.dtype, TypeError)
+        got = array.dtype if array.dtype.kind not in "iu" else array.tolist()
+        refuse("pbc", "True or False for each axis", got, TypeError)
+    if array.ndim == 0:
+        array = np.repeat(array, 3)
     if array.ndim not in (1, 2) or array.shape[-1] != 3:
         refuse("pbc", "shape (3,) or (B, 3)", array.shape)
     return array.reshape(-1, 3)
@@ -353,10 +358,11 @@ def list_options(
 
 def list_fits(ptr: Ints, options: ListOptions) -> None:
     """Refuses a list of more pairs than the caller has room for."""
-    longest = int(np.diff(ptr).max(initial=0))
-    if options.max_neighbors is not None and options.max_neighbors < longest:
-        expected = f"at least {longest}, the neighbours of the atom that has most"
-        refuse("max_neighbors", expected, options.max_neighbors)
+    if options.max_neighbors is not None:
+        longest = int(np.diff(ptr).max(initial=0))
+        if options.max_neighbors < longest:
+            expected = f"at least {longest}, the neighbours of the atom that has most"
+            refuse("max_neighbors", expected, options.max_neighbors)
     if options.capacity is not None and options.capacity < ptr[-1]:
         refuse("capacity", f"at least {ptr[-1]}, the number of pairs", options.capacity)
 

@@ -86,8 +86,8 @@ BATCHES = [
 PBC = [
     ("one axis", np.array([True])),
     ("rank 3", np.ones((1, 1, 3), bool)),
-    ("integers", np.ones(3, int)),
-    ("bool", True),
+    ("integers", 2 * np.ones(3, int)),
+    ("a float", 1.0),
     ("a string", "TTT"),
 ]
 

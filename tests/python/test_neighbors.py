@@ -144,6 +144,15 @@ def test_one_cell_or_one_pbc_for_all_systems():
             assert np.array_equal(pairs, expected)
 
 
+def test_periodic_axes_in_any_form():
+    r, cell = np.random.default_rng(5).random((20, 3)) * 4.0, 4.0 * np.eye(3)
+    for some, plain in ((True, [True] * 3), (False, [False] * 3), ((1, 1, 0), [True, True, False])):
+        for a, b in zip(neighbor_list(r, 3.0, cell, some), neighbor_list(r, 3.0, cell, np.array(plain))):
+            np.testing.assert_array_equal(a, b)
+    with pytest.raises(TypeError, match=r"`pbc`: expected True or False for each axis, got \[1, 2, 0\]"):
+        neighbor_list(r, 3.0, cell, (1, 2, 0))
+
+
 def test_no_atoms_and_one_atom():
     for cell in (None, np.eye(3)):
         pairs, ptr, shifts = neighbor_list(np.zeros((0, 3)), 1.5, cell)

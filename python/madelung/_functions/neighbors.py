@@ -20,7 +20,10 @@ _ATOMS = (
     Parameter("cutoff", "number", text("in the unit of the positions.", jax="A Python number.")),
     CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.")),
     PBC.but(
-        text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", cuda="An array of NumPy."),
+        text=text(
+            "(3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic.",
+            cuda="An array of NumPy.",
+        ),
     ),
     BATCH_IDX.but(
         text=text(

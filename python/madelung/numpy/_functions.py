@@ -373,7 +373,7 @@ def neighbor_list(
         positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
         cutoff: in the unit of the positions.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        pbc: (3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted.
         batch_ptr: (B+1,), where each system begins.
         half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
@@ -433,7 +433,7 @@ def find_neighbors(
         positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
         cutoff: in the unit of the positions.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        pbc: (3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted.
         batch_ptr: (B+1,), where each system begins.
         form: how the pairs are kept. None: in clusters of atoms that are neighbours in space where that is faster (a
