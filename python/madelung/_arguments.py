@@ -105,7 +105,7 @@ class Settings:
     """The parameters of an Ewald sum; each None is chosen for the accuracy."""
 
     alpha: list[float] | None
-    cutoff: float | None
+    cutoff: list[float] | None
     k_cutoff: list[float] | None
     accuracy: float
 
@@ -381,7 +381,7 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
     """The parameters of an Ewald sum, checked."""
     return Settings(
         alpha=None if alpha is None else per_system("alpha", alpha, systems),
-        cutoff=None if cutoff is None else positive("cutoff", cutoff),
+        cutoff=None if cutoff is None else per_system("cutoff", cutoff, systems),
         k_cutoff=None if k_cutoff is None else per_system("k_cutoff", k_cutoff, systems),
         accuracy=None if accuracy is None else positive("accuracy", accuracy),
     )

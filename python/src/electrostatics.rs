@@ -32,7 +32,7 @@ impl Charges<'_> {
 #[derive(FromPyObject)]
 pub(crate) struct Settings {
     alpha: Option<Vec<f64>>,
-    cutoff: Option<f64>,
+    cutoff: Option<Vec<f64>>,
     k_cutoff: Option<Vec<f64>>,
     accuracy: Option<f64>,
 }

@@ -343,7 +343,7 @@ def test_a_cell_can_be_relaxed():
         ({"charges": np.ones((2, 3))}, ValueError, "`charges`: expected shape (N,), got (2, 3)"),
         ({"charges": "Na"}, TypeError, "`charges`: expected"),
         ({"accuracy": 0.0}, ValueError, "`accuracy`: expected a number above zero"),
-        ({"accuracy": None}, TypeError, "`accuracy`: expected a number"),
+        ({"accuracy": "x"}, TypeError, "`accuracy`: expected a number"),
         ({"alpha": -1.0}, ValueError, "`alpha`: expected a number above zero"),
         ({"cutoff": "10"}, TypeError, "`cutoff`: expected a number"),
         ({"k_cutoff": np.nan}, ValueError, "`k_cutoff`: expected a finite number"),

@@ -69,7 +69,7 @@ fn parameters() {
     let settings = EwaldSettings::default;
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         names(sum_of(&salt(), &EwaldSettings { alpha: Some(vec![bad]), ..settings() }), "alpha");
-        names(sum_of(&salt(), &EwaldSettings { cutoff: Some(bad), ..settings() }), "cutoff");
+        names(sum_of(&salt(), &EwaldSettings { cutoff: Some(vec![bad]), ..settings() }), "cutoff");
         names(sum_of(&salt(), &EwaldSettings { k_cutoff: Some(vec![bad]), ..settings() }), "k_cutoff");
         names(sum_of(&salt(), &EwaldSettings::accuracy(bad)), "accuracy");
     }

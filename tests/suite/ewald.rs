@@ -98,7 +98,7 @@ fn independent_of_alpha() {
         let at = |alpha: f64| {
             let settings = EwaldSettings {
                 alpha: Some(vec![alpha]),
-                cutoff: Some(6.3 / alpha),
+                cutoff: Some(vec![6.3 / alpha]),
                 k_cutoff: Some(vec![2.0 * alpha * 6.3]),
                 ..EwaldSettings::default()
             };

@@ -14,7 +14,11 @@ use madelung::{Energies, EwaldSettings, Options, Reduction, ewald_summation};
 
 fn everything(arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
     let (alpha, k_cutoff) = (Some(vec![0.7]), Some(vec![8.4]));
-    everything_by(&EwaldSettings { alpha, cutoff: Some(8.6), k_cutoff, accuracy: None }, arrays, context)
+    everything_by(
+        &EwaldSettings { alpha, cutoff: Some(vec![8.6]), k_cutoff, accuracy: None },
+        arrays,
+        context,
+    )
 }
 
 fn everything_by(settings: &EwaldSettings, arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
@@ -58,8 +62,11 @@ fn bits_do_not_depend_on_the_batch() {
     for ((alpha, cutoff), dtype) in
         given.iter().flat_map(|given| [DType::F64, DType::F32].map(|d| (given, d)))
     {
-        let settings =
-            EwaldSettings { alpha: alpha.map(|x| vec![x]), cutoff: *cutoff, ..EwaldSettings::default() };
+        let settings = EwaldSettings {
+            alpha: alpha.map(|x| vec![x]),
+            cutoff: cutoff.map(|x| vec![x]),
+            ..EwaldSettings::default()
+        };
         let together = everything_by(&settings, &Arrays::new(&[&a, &empty, &b, &c, &d], dtype), &context);
         let mut start = [0; 4];
         for (system, empty) in [(&a, false), (&empty, true), (&b, false), (&c, false), (&d, false)] {

@@ -81,8 +81,8 @@ pub struct Energies {
 pub struct EwaldSettings {
     /// Splitting parameter in 1/L, one value for all systems or one per system.
     pub alpha: Option<Vec<f64>>,
-    /// Real-space cutoff in L.
-    pub cutoff: Option<f64>,
+    /// Real-space cutoff in L, one value for all systems or one per system.
+    pub cutoff: Option<Vec<f64>>,
     /// Reciprocal cutoff in radians per L, one value for all systems or one per system.
     pub k_cutoff: Option<Vec<f64>>,
     /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}; None: see [`estimate_ewald_parameters`].
@@ -108,12 +108,13 @@ impl EwaldSettings {
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<EwaldParameters>> {
         let systems = system.systems();
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
+        let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
         let k_cutoff = per_system("k_cutoff", self.k_cutoff.as_deref(), systems)?;
         let cells = system.cells();
         let of = |b: usize| {
             let given = Prescribed {
                 alpha: alpha.as_ref().map(|x| x[b]),
-                cutoff: self.cutoff,
+                cutoff: cutoff.as_ref().map(|x| x[b]),
                 k_cutoff: k_cutoff.as_ref().map(|x| x[b]),
             };
             // An empty system has nothing to sum, whatever the parameters.
@@ -194,8 +195,11 @@ pub fn ewald_summation(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    if pairs.is_some() && settings.cutoff.is_none() {
-        return Err(Error::argument("cutoff", "the cutoff that the neighbour list was built for", "none"));
+    let one = settings.cutoff.as_ref().filter(|cutoffs| cutoffs.len() == 1).map(|cutoffs| cutoffs[0]);
+    if pairs.is_some() && one.is_none() {
+        let got =
+            settings.cutoff.as_ref().map_or("none".into(), |cutoffs| format!("{} numbers", cutoffs.len()));
+        return Err(Error::argument("cutoff", "the cutoff that the neighbour list was built for", got));
     }
     let parameters = settings.parameters(system)?;
     let cutoffs: Vec<f64> = parameters.iter().map(|p| p.cutoff).collect();
@@ -212,7 +216,7 @@ pub fn ewald_summation(
     let full = full_list(pairs)?;
     let full = Arg::Structure(full.as_ref().map_or(pairs, |full| full));
     // Pairs that were searched for are within the cutoff of their system.
-    let cutoff = settings.cutoff.unwrap_or(UNBOUNDED);
+    let cutoff = one.unwrap_or(UNBOUNDED);
     let extra = [full, Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)
 }

@@ -107,7 +107,12 @@ def ewald_reciprocal_space(
     ALPHA.but(default=None),
     KEYWORDS,
     K_CUTOFF,
-    CUTOFF.but(text=text("radius of the real-space sum, in L; needed with a neighbour list.", jax="A Python number.")),
+    CUTOFF.but(
+        text=text(
+            "radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.",
+            jax="Python numbers.",
+        )
+    ),
     MILLER,
     LISTS,
     ACCURACY,
@@ -162,7 +167,12 @@ def ewald_summation(
     if pbc is not None:
         f.untraced(_check_periodic, f, pbc, system)
     is_open = alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None)
-    reach = f.distance("cutoff", cutoff)
+    if getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
+        if any(x is not None for x in lists[:-1]):
+            check.refuse("cutoff", "one number with a neighbour list", "several")
+        cutoff, reach = check.per_system("cutoff", f.value("cutoff", cutoff), system.systems), check.UNBOUNDED
+    else:
+        reach = f.distance("cutoff", cutoff)
     if is_open or (accuracy is not None and miller[0] is None and f.is_readable(positions, charges, cell, alpha)):
         of = (positions, charges, cell, batch_idx)
         _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy)
@@ -182,7 +192,12 @@ def ewald_summation(
 @function(
     *_SYSTEM,
     ACCURACY,
-    CUTOFF.but(text=text("radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.")),
+    CUTOFF.but(
+        text=text(
+            "radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha` "
+            "and `k_cutoff`."
+        )
+    ),
     KEYWORDS,
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
     K_CUTOFF.but(text=text("radius of the reciprocal sum, in radians per L, one for all systems or (B,).")),
@@ -277,5 +292,5 @@ def _parameters(
 ) -> tuple[check.Charges, list[tuple[float, float, float, float]]]:
     """Charges as arrays of NumPy, and (alpha, cutoff, k_cutoff, predicted error) of each system."""
     charges, split, waves = f.values(*of), f.value("alpha", alpha), f.value("k_cutoff", k_cutoff)
-    settings = check.settings(charges.systems, split, cutoff, waves, accuracy)
+    settings = check.settings(charges.systems, split, f.value("cutoff", cutoff), waves, accuracy)
     return charges, _native.ewald_parameters(charges, settings)

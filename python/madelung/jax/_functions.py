@@ -230,7 +230,8 @@ def ewald_summation(
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
-        cutoff: radius of the real-space sum, in L; needed with a neighbour list. A Python number.
+        cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
+            Python numbers.
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
@@ -324,7 +325,8 @@ def estimate_ewald_parameters(
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
-        cutoff: radius of the real-space sum, in L. Kept where it is given, as are `alpha` and `k_cutoff`.
+        cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
+            and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         batch_idx: (N,), the system of each atom, sorted. None: one system.

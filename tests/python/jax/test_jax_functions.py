@@ -33,7 +33,7 @@ def shard_map(f: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
     ("name", "settings"),
     [
         ("ewald_summation", {}),
-        ("ewald_summation", {"alpha": 0.8, "cutoff": 4.5, "k_cutoff": 5.0, "prefactor": 14.4}),
+        ("ewald_summation", {"alpha": 0.8, "cutoff": 4.5, "k_cutoff": 5.0, "accuracy": None, "prefactor": 14.4}),
         ("ewald_real_space", {"alpha": 0.9, "cutoff": 4.0}),
         ("ewald_reciprocal_space", {"alpha": 0.9, "k_cutoff": 6.0}),
     ],
@@ -58,7 +58,7 @@ def test_same_bits_under_jit(reduction: str) -> None:
     lists = listed(r, h)
     options = {"energy_reduction": reduction, **EVERYTHING}
     found = jax.jit(lambda *xs: mj.ewald_summation(*xs, ALPHA, **lists, **options))(r, q, h)
-    expected = mj.ewald_summation(r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, **options)
+    expected = mj.ewald_summation(r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, accuracy=None, **options)
     for x, y in zip(found, expected):
         assert np.array_equal(x, y)
 
@@ -196,8 +196,12 @@ def test_batches() -> None:
     r, q = (jnp.concatenate(pair) for pair in list(zip(one, two))[:2])
     h = jnp.stack([one[2], two[2]])
     idx = jnp.repeat(jnp.arange(2), 6)
-    together = mj.ewald_summation(r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, batch_idx=idx, **EVERYTHING)
-    alone = [mj.ewald_summation(*x, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, **EVERYTHING) for x in (one, two)]
+    together = mj.ewald_summation(
+        r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, accuracy=None, batch_idx=idx, **EVERYTHING
+    )
+    alone = [
+        mj.ewald_summation(*x, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, accuracy=None, **EVERYTHING) for x in (one, two)
+    ]
     for k in range(3):
         assert np.array_equal(together[k], jnp.concatenate([x[k] for x in alone]))
     assert np.array_equal(together[3], jnp.stack([x[3] for x in alone]))
@@ -326,7 +330,7 @@ def test_lists_that_are_kept() -> None:
     assert not state[1].did_overflow
     for n, e in enumerate(energies):
         at = r * jnp.array([1.0, 1.0, 0.93**n])
-        close(e, mj.ewald_summation(at, q, h, ALPHA, cutoff=2.5, k_cutoff=K_CUTOFF), 1e-12)
+        close(e, mj.ewald_summation(at, q, h, ALPHA, cutoff=2.5, k_cutoff=K_CUTOFF, accuracy=None), 1e-12)
     # Too little room: the flag stays, what follows is NaN, and outside of jit the list grows.
     tight = mj.NeighborList(cutoff=2.5, skin=0.5, room=1.0)
     state, energies = run(r, tight.allocate(2.0 * r, 2.0 * h))

@@ -90,7 +90,7 @@ def test_the_values_of_the_cpu(dtype: torch.dtype, tolerance: float) -> None:
     results = []
     for device in ("cpu", DEVICE):
         r, q, h = (x.requires_grad_() for x in salt(dtype=dtype, device=device))
-        out = mt.ewald_summation(r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, **EVERYTHING)
+        out = mt.ewald_summation(r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, accuracy=None, **EVERYTHING)
         grads = torch.autograd.grad(out[1].square().sum(), (r, q, h))
         assert all(x.device.type == device for x in (*out, *grads))
         results.append([x.detach().double().cpu() for x in (*out, *grads)])
@@ -120,7 +120,7 @@ def test_the_same_bits() -> None:
         assert equal(mt.ewald_summation(r, q, h, **lists, **waves, **EVERYTHING), expected)
     two = (torch.cat([r, moved(r, 1)]), torch.cat([q, q]), torch.stack([h, h]))
     idx = torch.arange(2, device=DEVICE).repeat_interleave(len(r))
-    options = {"cutoff": CUTOFF, "k_cutoff": K_CUTOFF, "batch_idx": idx}
+    options = {"cutoff": CUTOFF, "k_cutoff": K_CUTOFF, "accuracy": None, "batch_idx": idx}
     for x, y in zip(mt.ewald_summation(*two, ALPHA, **options, **EVERYTHING), expected):
         assert torch.equal(x[: len(y)] if y.shape != (3, 3) else x[0], y)
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_captured_says_so() -> None:
         "`capacity`: expected how many pairs": lambda: mt.neighbor_list(r, CUTOFF, h),
         "while a CUDA graph is captured": lambda: mt.ewald_summation(r, q, h),
         "`miller_indices`: expected what": lambda: mt.ewald_summation(
-            r, q, h, k_cutoff=K_CUTOFF, **{k: x for k, x in given.items() if k not in waves}
+            r, q, h, k_cutoff=K_CUTOFF, accuracy=None, **{k: x for k, x in given.items() if k not in waves}
         ),
     }.items():
         graph = torch.cuda.CUDAGraph()
@@ -228,9 +228,12 @@ def test_a_loop_with_one_cell_reads_nothing() -> None:
 
 def test_side_streams() -> None:
     r, q, h = salt()
-    expected = mt.ewald_summation(r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, **EVERYTHING)
+    expected = mt.ewald_summation(r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, accuracy=None, **EVERYTHING)
     (by_r,) = torch.autograd.grad(
-        mt.ewald_summation(x := r.clone().requires_grad_(), q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF).sum(), x
+        mt.ewald_summation(
+            x := r.clone().requires_grad_(), q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, accuracy=None
+        ).sum(),
+        x,
     )
     streams = [torch.cuda.Stream() for _ in range(3)]
     for stream in streams:
@@ -239,7 +242,7 @@ def test_side_streams() -> None:
             # What is made here is made late.
             sleep()
             x = r.clone().requires_grad_()
-            got = mt.ewald_summation(x, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, **EVERYTHING)
+            got = mt.ewald_summation(x, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=K_CUTOFF, accuracy=None, **EVERYTHING)
             (g,) = torch.autograd.grad(got[0].sum(), x)
         torch.cuda.current_stream().wait_stream(stream)
         assert equal(got, expected) and torch.equal(g, by_r)
@@ -267,7 +270,7 @@ def test_inputs_may_be_freed_at_once() -> None:
 def test_another_device_than_the_current_one() -> None:
     if torch.cuda.device_count() < 2:
         pytest.skip("one GPU")
-    options = {"cutoff": CUTOFF, "k_cutoff": K_CUTOFF}
+    options = {"cutoff": CUTOFF, "k_cutoff": K_CUTOFF, "accuracy": None}
     expected = mt.ewald_summation(*salt(device="cuda:0"), ALPHA, **options, **EVERYTHING)
     with torch.cuda.device(0):
         r, q, h = (x.requires_grad_() for x in salt(device="cuda:1"))

@@ -10,8 +10,8 @@ def test_tensors_come_and_go_without_a_copy() -> None:
         PREAMBLE
         + """
 import torch
-expected = mn.ewald_summation(r, q, h, 0.9, cutoff=4.0, k_cutoff=6.0, **everything)
-how = {"cutoff": 4.0, "k_cutoff": 6.0, **everything}
+expected = mn.ewald_summation(r, q, h, 0.9, cutoff=4.0, k_cutoff=6.0, accuracy=None, **everything)
+how = {"cutoff": 4.0, "k_cutoff": 6.0, "accuracy": None, **everything}
 # On PyTorch's stream, and on another one; on a device that is not the current one.
 side = torch.cuda.Stream()
 for device, stream in (("cuda:0", None), ("cuda:0", side), ("cuda:1", None), ("cuda:1", dev.stream(1))):

@@ -204,7 +204,7 @@ def test_functions_that_are_given_everything_read_nothing(
     systems = 3 if batched else 1
     indices, waves = given.waves(x[2], [5.0] * systems, systems)
     expected = mn.ewald_summation(
-        r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=5.0, **options, **({"batch_idx": idx} if batched else {})
+        r, q, h, ALPHA, cutoff=CUTOFF, k_cutoff=5.0, accuracy=None, **options, **({"batch_idx": idx} if batched else {})
     )
 
     def read(name: str, x: Any, positions: Any = None) -> Any:
@@ -268,7 +268,10 @@ def test_values_are_read_once() -> None:
     ("wrong", "message"),
     [
         ({"alpha": None}, "alpha, the Miller indices"),
-        ({"miller_indices": None, "miller_batch_idx": None, "k_cutoff": 5.0}, "`miller_indices`: expected what"),
+        (
+            {"miller_indices": None, "miller_batch_idx": None, "k_cutoff": 5.0, "accuracy": None},
+            "`miller_indices`: expected what",
+        ),
         ({"neighbor_list": None, "neighbor_ptr": None, "neighbor_shifts": None}, "`neighbor_list`: expected what"),
     ],
 )
@@ -286,7 +289,7 @@ def test_what_a_captured_graph_has_to_be_given(
     monkeypatch.setattr(given, "view", lambda name, x, positions=None: None if x is None else given._values(name, x))
     same(
         mt.ewald_summation(r, q, h[0], **options),
-        mn.ewald_summation(*map(torch.Tensor.numpy, (r, q, h[0])), ALPHA, cutoff=CUTOFF, k_cutoff=5.0),
+        mn.ewald_summation(*map(torch.Tensor.numpy, (r, q, h[0])), ALPHA, cutoff=CUTOFF, k_cutoff=5.0, accuracy=None),
     )
     with pytest.raises(ValueError, match=rf"{message}.*while a CUDA graph is captured"):
         mt.ewald_summation(r, q, h[0], **{**options, **wrong})

@@ -16,7 +16,7 @@ from conftest import DEVICE
 
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
 # With these a pair at the cutoff has an energy of 1e-16.
-SPLIT = {"alpha": 1.5, "cutoff": 4.0, "k_cutoff": 6.0}
+SPLIT = {"alpha": 1.5, "cutoff": 4.0, "k_cutoff": 6.0, "accuracy": None}
 REDUCTIONS = pytest.mark.parametrize("reduction", ["atom", "system"])
 
 
@@ -29,7 +29,7 @@ def energies(request: pytest.FixtureRequest) -> Callable[..., Any]:
             return mt.ewald_real_space(r, q, h, alpha, cutoff=4.0, **options)
         if request.param == "reciprocal":
             return mt.ewald_reciprocal_space(r, q, h, alpha, 6.0, **options)
-        return mt.ewald_summation(r, q, h, alpha, cutoff=4.0, k_cutoff=6.0, **options)
+        return mt.ewald_summation(r, q, h, alpha, cutoff=4.0, k_cutoff=6.0, accuracy=None, **options)
 
     return call
 

@@ -163,7 +163,7 @@ BAD: dict[str, dict[str, list[tuple[Any, type[Exception], str]]]] = {
         "k_cutoff": PER_SYSTEM,
         "cutoff": NUMBERS,
         "accuracy": NUMBERS,
-        "pbc": [(torch.tensor([True, True, False]), ValueError, "all three axes"), (True, ValueError, "shape")],
+        "pbc": [(torch.tensor([True, True, False]), ValueError, "all three axes"), (1.5, TypeError, "True or False")],
     },
     "estimate_ewald_parameters": {
         **ESTIMATED,
