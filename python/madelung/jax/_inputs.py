@@ -38,13 +38,31 @@ def reals(name: str, x: Any, shape: Sequence[int | str], like: Any = None) -> An
     return x
 
 
+# Arguments for which every integer stands for something.
+_ANY_INTEGER = ("neighbor_shifts", "miller_indices")
+
+
 def integers(name: str, x: Any, shape: Sequence[int | str]) -> Any:
-    """An array of int32, or of int64."""
+    """An array of int32, from any integers that an int32 can hold.
+
+    While values are not known, indices beyond become −1, which every op refuses.
+    """
+    if isinstance(x, np.ndarray):
+        # Before JAX, which may cut them to 32 bits.
+        x = check.integers(name, x, shape)
     x = array(name, x)
     if not jnp.issubdtype(x.dtype, jnp.integer):
         check.refuse(name, "integers", x.dtype, TypeError)
     check.fits(name, x, shape)
-    return x if x.dtype == jnp.int32 else x.astype(jnp.int32)
+    if x.dtype == jnp.int32:
+        return x
+    if not is_traced(x) and not is_remote(x):
+        check.integers(name, value(name, x), shape)
+    elif x.dtype.itemsize >= 4:
+        if name in _ANY_INTEGER:
+            check.refuse(name, "int32 where values are not known (under `jit`, on a device)", x.dtype, TypeError)
+        x = jnp.where((x >= 0) & (x <= np.iinfo(np.int32).max), x, -1) if x.size else x
+    return x.astype(jnp.int32)
 
 
 def cells(cell: Any, like: Any) -> Any:

@@ -82,8 +82,10 @@ def _systems(atoms: int, cell: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any
         ptr = given.integers("batch_ptr", batch_ptr, ("B+1",))
         if several and len(ptr) != len(cell) + 1:
             check.refuse("batch_ptr", f"{len(cell) + 1} offsets, as there are {len(cell)} cells", len(ptr))
-        systems = jnp.arange(len(ptr) - 1, dtype=jnp.int32)
-        return jnp.repeat(systems, jnp.diff(ptr), total_repeat_length=atoms), len(ptr) - 1
+        of = jnp.searchsorted(ptr[1:], jnp.arange(atoms, dtype=jnp.int32), side="right").astype(jnp.int32)
+        # Offsets of other atoms leave none a system, which the search refuses.
+        right = (ptr[0] == 0) & (ptr[-1] == atoms) & (jnp.diff(ptr) >= 0).all()
+        return jnp.where(right, of, -1), len(ptr) - 1
     if batch_idx is not None:
         if not several:
             expected = "one for each system, (B, 3, 3), under `jit` with `batch_idx`"
@@ -131,6 +133,8 @@ def find_neighbors(
 def _of_numpy(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any) -> Neighbors:
     """The neighbours, in arrays of NumPy."""
     r = given.reals("positions", positions, ("N", 3))
+    # In the precision that JAX has for the positions.
+    cell = jnp.asarray(cell) if isinstance(cell, np.ndarray) else cell
     arrays = [("cell", cell), ("pbc", pbc), ("batch_idx", batch_idx), ("batch_ptr", batch_ptr)]
     others = (given.value(name, x) if isinstance(x, jax.Array) else x for name, x in arrays)
     if given.is_remote(r):
@@ -144,7 +148,8 @@ def _of_numpy(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, 
 def _of_jax(found: Neighbors, positions: Any, cell: Any) -> Neighbors:
     """Neighbours in arrays of JAX, beside the positions."""
     arrays = dict(zip(Neighbors.ARRAYS, given.beside(positions, (found.index, found.columns, found.images))))
-    at = None if cell is None else given.hidden(jnp.asarray(cell)).reshape(-1, 3, 3)
+    # A copy, as the caller may donate either.
+    at = None if cell is None else jnp.array(given.hidden(jnp.asarray(cell))).reshape(-1, 3, 3)
     return replace(found, **arrays, cell=at)
 
 
@@ -242,4 +247,4 @@ class NeighborList(_NeighborList):
                 rooms = known
         padded = [np.pad(x, [(0, n - len(x)), *[(0, 0)] * (x.ndim - 1)]) for x, n in zip(arrays, rooms)]
         found = _of_jax(replace(found, **dict(zip(Neighbors.ARRAYS, padded))), positions, cell)
-        return replace(found, positions=given.hidden(jnp.asarray(positions)), cutoff=float(self.cutoff))
+        return replace(found, positions=jnp.array(given.hidden(jnp.asarray(positions))), cutoff=float(self.cutoff))

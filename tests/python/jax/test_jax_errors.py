@@ -85,6 +85,32 @@ def test_at_once(call: Callable[[], Any], error: type[Exception], text: str) -> 
         wait(call())
 
 
+@pytest.mark.parametrize("name", [*PAIRS, "miller_indices", "batch_idx"])
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_integers_do_not_wrap(name: str, array: Any) -> None:
+    """Beyond 32 bits: refused by value, and while a function is traced by the op, or for what it is."""
+    given = {**LISTS, "batch_idx": jnp.zeros(6, jnp.int32)}
+    wide = array(np.asarray(given[name], np.int64) + 2**32)
+    with pytest.raises(ValueError, match=f"`{name}`: expected integers that 32 bits can hold"):
+        summation(**{**given, name: wide})
+    traced = jax.jit(lambda x: summation(cell=H[None], **{**given, name: x}))
+    if name in ("neighbor_shifts", "miller_indices"):
+        with pytest.raises(TypeError, match=f"`{name}`: expected int32 where values are not known"):
+            traced(wide)
+    elif ON_CPU:
+        with pytest.raises(Exception, match=f"{name}`: expected"):
+            wait(traced(wide))
+
+
+@only_on_cpu
+@pytest.mark.parametrize("ptr", [[5, 6], [0, 7], [0, 4, 2, 6]])
+def test_offsets_of_other_atoms_under_jit(ptr: list[int]) -> None:
+    cells = jnp.stack([H] * (len(ptr) - 1))
+    search = jax.jit(lambda x: mj.neighbor_list(R, CUTOFF, cells, batch_ptr=x, capacity=4000))
+    with pytest.raises(Exception, match="`batch_idx`: expected system indices"):
+        wait(search(jnp.array(ptr)))
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

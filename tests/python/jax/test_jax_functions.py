@@ -385,3 +385,25 @@ assert not jax.config.jax_enable_x64
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "UserWarning" not in done.stderr
+
+
+def test_lists_own_their_arrays() -> None:
+    """A step may donate its positions and its list."""
+    r, _, h = system(6)
+    search, kept = mj.NeighborList(CUTOFF, skin=0.5), jnp.array(r)
+    neighbors = search.allocate(kept, cells := jnp.array(h)[None])
+    step = jax.jit(lambda r, n: (r + 0.01, search.update(n, r, cells)), donate_argnums=(0, 1))
+    moved, _ = step(jnp.array(r), neighbors)
+    assert not (kept.is_deleted() or cells.is_deleted())
+    close(moved, r + 0.01, 1e-15)
+
+
+def test_lists_of_numpy_arrays() -> None:
+    """In the precision that JAX has: float64 is float32 without x64."""
+    r, _, h = map(np.asarray, system(6))
+    # Under another name in JAX 0.6.
+    with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.disable_x64():
+        found = mj.NeighborList(1.5).allocate(r, h)
+        assert found.cell.dtype == jnp.float32
+        count = mn.find_neighbors(r.astype(np.float32), 1.5, h.astype(np.float32)).num_pairs
+        assert int(found.num_pairs) == int(count)
