@@ -92,7 +92,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
         "stream": "Any",
         "neighbors": "Neighbors",
     }[p.kind]
-    return f"{kind} | None" if p.default is None and kind != "Any" else kind
+    return f"{kind} | None" if (p.default is None or p.or_none) and kind != "Any" else kind
 
 
 def default(p: Parameter) -> str:

@@ -59,6 +59,8 @@ class Parameter:
     words: tuple[str, ...] = ()
     without: tuple[Namespace, ...] = ()
     """Namespaces that lack it: the body gets the default there."""
+    or_none: bool = False
+    """Whether None says something beside another default."""
 
     def but(self, **changes: Any) -> Parameter:
         """The parameter with another default or text."""

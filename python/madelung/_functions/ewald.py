@@ -108,10 +108,11 @@ def ewald_reciprocal_space(
     KEYWORDS,
     K_CUTOFF,
     CUTOFF.but(
+        kind="per_system",
         text=text(
             "radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.",
             jax="Python numbers.",
-        )
+        ),
     ),
     MILLER,
     LISTS,
@@ -167,7 +168,7 @@ def ewald_summation(
     if pbc is not None:
         f.untraced(_check_periodic, f, pbc, system)
     is_open = alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None)
-    if getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
+    if not isinstance(cutoff, (float, int)) and getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
         if any(x is not None for x in lists[:-1]):
             check.refuse("cutoff", "one number with a neighbour list", "several")
         cutoff, reach = check.per_system("cutoff", f.value("cutoff", cutoff), system.systems), check.UNBOUNDED
@@ -193,10 +194,11 @@ def ewald_summation(
     *_SYSTEM,
     ACCURACY,
     CUTOFF.but(
+        kind="per_system",
         text=text(
             "radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha` "
             "and `k_cutoff`."
-        )
+        ),
     ),
     KEYWORDS,
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),

@@ -59,6 +59,7 @@ ACCURACY = Parameter(
         "are; one parameter at most is open then, and balances the errors of both sums."
     ),
     1e-6,
+    or_none=True,
 )
 PBC = Parameter(
     "pbc", "axes", text("(3,) or (B, 3) of bool; must be True everywhere.", cuda="An array of NumPy."), None

@@ -502,8 +502,18 @@ def _waves_on(
         return indices.to(device), of.to(device)
 
 
+# `torch.jit.is_tracing`, which costs five times as much.
+_is_recorded = torch._C._is_tracing
+
+
 def mode_of(like: Any) -> type[Eager] | type[Device]:
     """The mode of a call outside of graphs, by the place of its first tensor."""
+    if _is_recorded():
+        expected = (
+            "a call outside of `torch.jit.trace`, which would keep lists and parameters as constants and leave out "
+        )
+        expected += "gradients (`torch.compile` and `torch.export` do not)"
+        check.refuse("positions", expected, "a traced tensor")
     return Eager if like.is_cpu else Device
 
 

@@ -276,3 +276,10 @@ def test_tensors_that_are_only_read_are_not_blamed_for_their_place() -> None:
 def test_lists_of_tensors_without_values() -> None:
     with pytest.raises(ValueError, match="`positions`: expected a tensor with values"):
         mt.neighbor_list(R.to("meta"), 2.5, CELL.to("meta"))
+
+
+def test_traces_are_refused() -> None:
+    """A trace would keep the list and leave out the gradient."""
+    pairs = mt.find_neighbors(R, 2.5, CELL)
+    with pytest.raises(ValueError, match="expected a call outside of `torch.jit.trace`"):
+        torch.jit.trace(lambda r: mt.ewald_real_space(r, Q, CELL, 0.9, neighbors=pairs), (R,))
