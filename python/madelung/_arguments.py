@@ -107,7 +107,7 @@ class Settings:
     alpha: list[float] | None
     cutoff: list[float] | None
     k_cutoff: list[float] | None
-    accuracy: float
+    accuracy: float | None
 
 
 class ListOptions(NamedTuple):

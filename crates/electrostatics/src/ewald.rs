@@ -187,7 +187,8 @@ pub fn ewald_reciprocal_space(
 /// The cell is periodic along all three axes (the sum has no slab correction).
 ///
 /// # Errors
-/// Those of [`ewald_real_space`] and [`ewald_reciprocal_space`]; `cutoff`, where `pairs` is given without it.
+/// Those of [`ewald_real_space`] and [`ewald_reciprocal_space`]; `cutoff`, where `pairs` is given without one
+/// or with several.
 pub fn ewald_summation(
     context: &Context<'_>,
     system: &System<'_>,

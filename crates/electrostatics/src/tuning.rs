@@ -115,6 +115,12 @@ pub fn estimate_ewald_parameters(
         Some(target) => chosen(natoms, spacing, target, given)?,
         None => balanced(given)?,
     };
+    // Of extreme numbers that are given, squares leave the range of f64.
+    if let Some(bad) = [alpha, cutoff, k_cutoff].iter().find(|x| !(x.is_finite() && **x > 0.0)) {
+        let name = named.iter().find(|(_, x)| x.is_some()).map_or("cell", |(name, _)| name);
+        let got = format!("one that makes another parameter {bad}");
+        return Err(Error::argument(name, "a number that leaves the others within the range of f64", got));
+    }
     let real = real_space_force_error(spacing, alpha, cutoff);
     let reciprocal = reciprocal_space_force_error(spacing, alpha, k_cutoff);
     Ok(EwaldParameters { alpha, cutoff, k_cutoff, predicted_force_error: real.hypot(reciprocal) })
@@ -406,6 +412,9 @@ mod tests {
             ("k_cutoff", of(5, &CELL, 1e-6, Prescribed { k_cutoff: Some(1.0), ..cutoff(5.0) })),
             ("alpha", of(5, &CELL, 1e-6, alpha)),
             ("k_cutoff", of(5, &CELL, 1e-6, k_cutoff)),
+            ("alpha", of(5, &CELL, 1e-6, Prescribed { alpha: Some(1e308), ..OPEN })),
+            ("alpha", of(5, &CELL, 1e-6, Prescribed { alpha: Some(1e-320), ..OPEN })),
+            ("cutoff", of(5, &CELL, 1e-6, cutoff(1e-310))),
         ];
         for (name, result) in cases {
             match result {

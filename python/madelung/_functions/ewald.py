@@ -156,26 +156,27 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, under transforms and on
-    devices given parameters are taken as they are.
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
+    transforms and on devices given parameters are taken as they are.
     """
     cutoff = reach_of(lists, cutoff)
     if cutoff is None and (lists[1] is not None or lists[4] is not None):
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    if accuracy is not None:
-        f.distance("accuracy", accuracy)
+    if accuracy is not None and not 1e-14 <= f.distance("accuracy", accuracy) < 1.0:
+        check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
+    _check_waves(k_cutoff, miller)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     if pbc is not None:
         f.untraced(_check_periodic, f, pbc, system)
     is_open = alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None)
     if not isinstance(cutoff, (float, int)) and getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
-        if any(x is not None for x in lists[:-1]):
-            check.refuse("cutoff", "one number with a neighbour list", "several")
-        cutoff, reach = check.per_system("cutoff", f.value("cutoff", cutoff), system.systems), check.UNBOUNDED
-    else:
-        reach = f.distance("cutoff", cutoff)
-    if is_open or (accuracy is not None and miller[0] is None and f.is_readable(positions, charges, cell, alpha)):
-        of = (positions, charges, cell, batch_idx)
+        each = check.per_system("cutoff", f.value("cutoff", cutoff), system.systems)
+        cutoff = each[0] if len(each) == 1 else each
+    if isinstance(cutoff, list) and any(x is not None for x in lists[:-1]):
+        check.refuse("cutoff", "one number with a neighbour list", f"{len(cutoff)} numbers")
+    reach = check.UNBOUNDED if isinstance(cutoff, list) else f.distance("cutoff", cutoff)
+    of = (positions, charges, cell, batch_idx)
+    if is_open or (accuracy is not None and miller[0] is None and f.is_readable(*of, alpha)):
         _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy)
         if cutoff is None:
             # The search keeps to the cutoff of each system.
@@ -274,8 +275,7 @@ def _waves(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[An
             check.refuse("k_cutoff", "the radius of the sum, as no `miller_indices` are given", "None")
         each = check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), system.systems)
         return f.waves(cell, each, system.systems)
-    if k_cutoff is not None:
-        check.refuse("k_cutoff", "it or `miller_indices`", "both")
+    _check_waves(k_cutoff, miller)
     indices = f.integers("miller_indices", indices, ("K", 3), system)
     rows = indices.shape[0]
     if of is not None:
@@ -283,6 +283,11 @@ def _waves(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[An
     if system.systems != 1:
         check.refuse("miller_batch_idx", f"the system of each index, as there are {system.systems} systems", "None")
     return indices, f.one_system(rows, system)
+
+
+def _check_waves(k_cutoff: Any, miller: tuple[Any, Any]) -> None:
+    if k_cutoff is not None and miller[0] is not None:
+        check.refuse("k_cutoff", "it or `miller_indices`", "both")
 
 
 def _check_periodic(f: Framework, pbc: Any, system: Any) -> None:

@@ -263,8 +263,8 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, under transforms and on
-    devices given parameters are taken as they are.
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
+    transforms and on devices given parameters are taken as they are.
 
     With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is waited for. Where
     `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads them; without

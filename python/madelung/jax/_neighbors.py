@@ -80,6 +80,8 @@ def _systems(atoms: int, cell: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any
     several = cell is not None and cell.ndim == 3
     if batch_ptr is not None:
         ptr = given.integers("batch_ptr", batch_ptr, ("B+1",))
+        if len(ptr) == 0:
+            check.refuse("batch_ptr", "where each system begins, and the number of atoms", "no number")
         if several and len(ptr) != len(cell) + 1:
             check.refuse("batch_ptr", f"{len(cell) + 1} offsets, as there are {len(cell)} cells", len(ptr))
         of = jnp.searchsorted(ptr[1:], jnp.arange(atoms, dtype=jnp.int32), side="right").astype(jnp.int32)
@@ -101,7 +103,9 @@ def _atoms(positions: Any, cutoff: float, cell: Any, pbc: Any, idx: Any, systems
     r = lax.stop_gradient(positions)
     h = jnp.zeros((0, 3, 3), r.dtype) if cell is None else lax.stop_gradient(cell).reshape(-1, 3, 3)
     if isinstance(pbc, jax.core.Tracer):
-        rows, bits = pbc.reshape(-1, 3).astype(jnp.int32), 0
+        if pbc.dtype != jnp.bool_:
+            check.refuse("pbc", "True or False for each axis", pbc.dtype, TypeError)
+        rows, bits = (jnp.broadcast_to(pbc, (3,)) if pbc.ndim == 0 else pbc).reshape(-1, 3).astype(jnp.int32), 0
     else:
         rows, bits = check.search_axes(check.periodic(pbc), cell)
     return r, h, jnp.asarray(rows), idx, systems, cutoff, bits

@@ -201,8 +201,8 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, under transforms and on
-    devices given parameters are taken as they are.
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
+    transforms and on devices given parameters are taken as they are.
 
     Args:
         positions: (N, 3), float32 or float64.

@@ -229,8 +229,8 @@ def ewald_summation(
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, under transforms and on
-    devices given parameters are taken as they are.
+    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
+    transforms and on devices given parameters are taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
     more. With `energy_reduction="system"` the gradients are computed together with the energies, so that a backward

@@ -151,6 +151,7 @@ def _periodic(pbc: Any, cell: Any, positions: Tensor) -> tuple[Tensor, int]:
         given.expect("pbc", pbc, positions)
         if pbc.dtype != torch.bool:
             check.refuse("pbc", "True or False for each axis", str(pbc.dtype).removeprefix("torch."), TypeError)
+        pbc = pbc.expand(3) if pbc.dim() == 0 else pbc
         if pbc.dim() not in (1, 2) or pbc.shape[-1] != 3:
             check.refuse("pbc", "shape (3,) or (B, 3)", tuple(pbc.shape))
         if cell is None:

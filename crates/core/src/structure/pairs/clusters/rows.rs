@@ -24,7 +24,8 @@ impl Clusters<'_> {
     }
 
     fn to_rows(&self, wanted: &(dyn Fn(usize) -> bool + Sync), pool: &dyn Pool) -> PairList<'static> {
-        let (atoms, groups) = (self.atoms(), pool.threads());
+        // Each group counts the pairs of all atoms.
+        let (atoms, groups) = (self.atoms(), pool.threads().min(16));
         let in_group = |n: usize, g: usize| n * g / groups..n * (g + 1) / groups;
         let (ptr, any_order) = gather(atoms, groups, pool, &|g, put| {
             for piece in in_group(self.pieces(), g).map(|p| self.piece(p)).filter(|p| wanted(p.system)) {
