@@ -102,7 +102,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The parameters of an Ewald sum; each None is chosen for the accuracy."""
+    """Parameters of an Ewald sum. Those that are None are chosen for the accuracy; without one, balanced."""
 
     alpha: list[float] | None
     cutoff: list[float] | None

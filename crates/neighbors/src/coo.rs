@@ -6,7 +6,7 @@ use madelung_core::backend::Context;
 
 /// List of up to C pairs of N atoms in coordinate form, on the host or in the memory of a device.
 ///
-/// On a device atoms behind the last pair are N and images zeros. A list of more than C pairs has no pair at all in it, and
+/// With a capacity C, atoms behind the last pair are N and images zeros. A list of more than C pairs has no pair at all in it, and
 /// offsets that say how many there are (up to `i32::MAX`, which no room is enough for). So has one that could not be made,
 /// but for its offsets: 0, and then C + 1.
 #[derive(Debug)]

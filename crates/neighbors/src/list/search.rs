@@ -172,8 +172,8 @@ const FARTHEST: f64 = (1u32 << 29) as f64;
 /// All pairs closer than `cutoff`, strictly, with r_ij = r_j − r_i + S · cell. `positions` has shape (N, 3), `cutoff`
 /// and `cell` are in the same length unit, and S refers to the positions given, which may lie anywhere.
 ///
-/// `cutoff`, `cell` (rows are lattice vectors) and `pbc` have one value for all systems of `batch` or one for each. Without `pbc`
-/// all axes of a cell are periodic; without `cell` none are. The rows of `cell` along open axes play no part and may be
+/// `cell` (rows are lattice vectors) and `pbc` have one entry for all systems of `batch` or one for each, and so has
+/// [`Cutoff`]. Without `pbc` all axes of a cell are periodic; without `cell` none are. The rows of `cell` along open axes play no part and may be
 /// zero. Atoms on the same point are a pair at distance zero. Decisions are made in f64 for the coordinates given, of
 /// either type. Rows are ordered by i, then j, then S; the list does not depend on the method or on the threads of
 /// `pool`, and that of a system not on its batch. A [`NeighborSearch`] saves time when lists are built repeatedly.
