@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from madelung import _cuda, _native, units
+from madelung import _arguments, _cuda, _native, units
 from madelung._cuda import check_device
 
-__all__ = ["__version__", "check_device", "devices", "ops", "units"]
+__all__ = ["__version__", "check_device", "devices", "get_num_threads", "ops", "set_num_threads", "units"]
 
 __version__: str = _native.version()
 
@@ -31,3 +31,23 @@ def devices() -> list[str]:
     """
     _cuda.prepare()
     return ["cpu", *(f"cuda:{n}" for n in range(_native.cuda_devices()))]
+
+
+def get_num_threads() -> int:
+    """The number of threads that share the work of a call; `madelung.torch` uses `torch.get_num_threads()` at most."""
+    return _native.threads()
+
+
+def set_num_threads(threads: int) -> None:
+    """Sets the number of threads of calls that begin from now on.
+
+    The environment variable `MADELUNG_NUM_THREADS` gives the number that a process begins with, by default all threads
+    that it may use. Results do not depend on the number of threads.
+
+    Args:
+        threads: A number of at least 1.
+
+    Raises:
+        TypeError, ValueError: `threads` is no such number.
+    """
+    _native.set_threads(_arguments.positive_integer("threads", threads))

@@ -10,6 +10,7 @@ mod electrostatics;
 mod jax;
 mod lists;
 mod op_call;
+mod signals;
 mod torch;
 
 use pyo3::prelude::*;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 /// The compiled part of Madelung.
 #[pymodule]
 mod _native {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::cuda::{check_device, cuda_devices, cuda_primitives, cuda_sources, set_library_folders};
     #[pymodule_export]
@@ -35,7 +38,12 @@ mod _native {
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]
-    use super::{isa, registry_json, threads, version};
+    use super::{isa, registry_json, set_threads, threads, version};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::signals::watch(module.py())
+    }
 }
 
 /// The version of the library.
@@ -55,6 +63,12 @@ fn isa() -> String {
 fn threads() -> usize {
     use madelung::backend::pool::{Pool, Threads};
     Threads::shared().threads()
+}
+
+/// Sets the number of threads of calls from now on; 0: all that the process may use.
+#[pyfunction]
+fn set_threads(threads: usize) {
+    madelung::backend::pool::Threads::shared().set_threads(threads);
 }
 
 /// The declarations of all ops, as JSON.

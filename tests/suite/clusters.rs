@@ -18,7 +18,7 @@ const CUTOFF: f64 = 8.0;
 fn clusters_agree_with_rows() {
     let small = random_system(1, 40, triclinic_cell(500.0), 0.3, 1.2);
     let large = random_system(2, 300, left_handed_cell(4000.0), 0.0, 1.2);
-    let unwrapped = large.unwrapped(3, 2);
+    let unwrapped = [large.unwrapped(3, 2), large.unwrapped(3, 400)];
     let asked = [
         Options::default(),
         Options::forces(),
@@ -27,8 +27,7 @@ fn clusters_agree_with_rows() {
         Options { energy_reduction: Reduction::System, ..Options::everything() },
     ];
     for dtype in [DType::F64, DType::F32] {
-        // In f32, coordinates two cells away have lost more than forces may.
-        let far = if dtype == DType::F64 { &unwrapped } else { &large };
+        let far = &unwrapped[usize::from(dtype == DType::F32)];
         let arrays = Arrays::new(&[&small, &large, far], dtype);
         let system = arrays.system();
         // With a skin.

@@ -19,6 +19,7 @@ mod cuda_text;
 mod derivatives;
 mod ewald;
 mod exactness;
+mod far;
 mod imports;
 mod support;
 

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
 use madelung_core::array::{Array, DType, Data, Place, View};
+use madelung_core::stop::caught;
 use madelung_core::{Error, Result};
 use madelung_cuda::{Arena, Stream};
 use std::any::Any;
@@ -24,7 +25,9 @@ const BUFFER: u32 = 1;
 const ATTRIBUTE_SCALAR: u32 = 3;
 const ATTRIBUTE_STRING: u32 = 4;
 
+const CANCELLED: u32 = 1;
 const INVALID_ARGUMENT: u32 = 3;
+const RESOURCE_EXHAUSTED: u32 = 8;
 const UNIMPLEMENTED: u32 = 12;
 const INTERNAL: u32 = 13;
 
@@ -496,9 +499,12 @@ pub(crate) unsafe fn enter(
     if frame.stage != STAGE_EXECUTE {
         return null_mut();
     }
-    let (code, message) = match catch_unwind(AssertUnwindSafe(|| work(&Call(frame)))) {
+    let (code, message) = match catch_unwind(AssertUnwindSafe(|| caught(String::new, || work(&Call(frame)))))
+    {
         Ok(Ok(())) => return null_mut(),
         Ok(Err(error @ Error::Unsupported(_))) => (UNIMPLEMENTED, error.to_string()),
+        Ok(Err(error @ Error::Memory { .. })) => (RESOURCE_EXHAUSTED, error.to_string()),
+        Ok(Err(Error::Interrupted)) => (CANCELLED, Error::Interrupted.to_string()),
         Ok(Err(error @ Error::Driver(_))) => (INTERNAL, error.to_string()),
         Ok(Err(error)) => (INVALID_ARGUMENT, error.to_string()),
         Err(panic) => {

@@ -114,7 +114,12 @@ impl Xla {
         let allocate = self.has(self.api.memory_allocate)?;
         let mut arguments = ApiArguments::new(self.context, [bytes, ALIGNMENT, 0]);
         // SAFETY: the arguments are those of the function.
-        self.check(unsafe { allocate(&raw mut arguments) }, &format!("asking XLA for {bytes} bytes"))?;
+        let code = unsafe { allocate(&raw mut arguments) };
+        self.check(code, &format!("asking XLA for {bytes} bytes")).map_err(|error| {
+            let ran_out =
+                ["RESOURCE_EXHAUSTED", "memory"].iter().any(|word| error.to_string().contains(word));
+            if ran_out { Error::memory(bytes, None) } else { error }
+        })?;
         Ok(Block { xla: self, address: arguments.words[2], bytes })
     }
 }

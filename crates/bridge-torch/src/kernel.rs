@@ -12,11 +12,12 @@ use crate::call::{Entry, run};
 use crate::shim::{Boxed, shim};
 use crate::tensor::Tensor;
 use madelung_bridge::layout::Type;
+use madelung_core::stop::caught;
 use madelung_core::{Error, Result};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::panic::{AssertUnwindSafe, UnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -98,20 +99,19 @@ thread_local! {
 /// # Safety
 /// `stack` holds the arguments of the entry's schema, and has room for its results.
 unsafe fn enter(at: usize, stack: *mut u64) -> *const c_char {
-    let work = AssertUnwindSafe(|| {
+    error_message(|| {
         let entry = ENTRIES[at].get().ok_or_else(|| Error::Unsupported("no op is registered here".into()))?;
         // SAFETY: as promised by the caller.
         let (tensors, numbers) = unsafe { take(entry, stack) };
         // SAFETY: there is room for all results.
         unsafe { give(stack, run(entry, tensors, &numbers)?) };
         Ok(())
-    });
-    error_message(work)
+    })
 }
 
 /// Runs `work`; returns null, or the message of its error or panic, which lives until this thread's next error.
-fn error_message(work: impl FnOnce() -> Result<()> + UnwindSafe) -> *const c_char {
-    let message = match catch_unwind(work) {
+fn error_message(work: impl FnOnce() -> Result<()>) -> *const c_char {
+    let message = match catch_unwind(AssertUnwindSafe(|| caught(String::new, work))) {
         Ok(Ok(())) => return std::ptr::null(),
         Ok(Err(error)) => Error::to_string(&error),
         Err(panic) => format!("a defect in Madelung, please report it: {}", panic_message(&*panic)),
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use std::ffi::CStr;
 
-    fn text(work: impl FnOnce() -> Result<()> + UnwindSafe) -> Option<String> {
+    fn text(work: impl FnOnce() -> Result<()>) -> Option<String> {
         let text = error_message(work);
         // SAFETY: null, or a C string of this thread.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "memory behind foreign handles")]
 
 use crate::shim::{Handle, current_stream, shim};
-use madelung_core::array::{Array, DType, Data, Place, View};
+use madelung_core::array::{Array, DType, Data, Place, View, is_left};
 use madelung_core::backend::context::Allocator;
 use madelung_core::{Error, Result};
 use madelung_cuda::{Device, Stream};
@@ -26,8 +26,11 @@ pub(crate) struct TorchMemory;
 
 impl Allocator for TorchMemory {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        let (tensor, data) = Tensor::empty(dtype, shape, Place::Host)?;
         let elements: usize = shape.iter().product();
+        if !is_left(elements * dtype.size()) {
+            return Err(Error::memory(elements * dtype.size(), None));
+        }
+        let (tensor, data) = Tensor::empty(dtype, shape, Place::Host)?;
         if data.is_null() {
             return Ok(Array::zeros(dtype, shape));
         }
@@ -198,7 +201,12 @@ impl Tensor {
                 index,
                 &raw mut handle,
             );
-            s.done(made, format_args!("allocating {dtype} {shape:?}"))?;
+            s.done(made, format_args!("allocating {dtype} {shape:?}")).map_err(|error| {
+                let bytes = shape.iter().product::<usize>() * dtype.size();
+                // PyTorch says no more than a text, and not every version says one.
+                let other = place != Place::Host && !error.to_string().contains("memory");
+                if other { error } else { Error::memory(bytes, None) }
+            })?;
             let tensor = Self(handle);
             s.done((s.aoti_torch_get_data_ptr)(handle, &raw mut data), "reading a tensor's address")?;
             Ok((tensor, data.cast()))

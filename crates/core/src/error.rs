@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// An error of a call, in terms of the caller's arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// An argument that does not fit.
@@ -17,6 +17,17 @@ pub enum Error {
     },
     /// A valid call that this build or machine, or this order of derivative, does not support.
     Unsupported(String),
+    /// An allocation that failed.
+    Memory {
+        /// The argument that made the size, by the caller's name; empty where it is not known.
+        argument: String,
+        /// The size of the allocation in bytes.
+        bytes: usize,
+        /// The bytes that are left, where the allocator says so.
+        left: Option<usize>,
+    },
+    /// A call that the host program interrupted ([`crate::stop`]).
+    Interrupted,
     /// A failure of a GPU's driver, compiler or libraries: the attempted operation and the reported error.
     Driver(String),
 }
@@ -25,6 +36,11 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The error of an allocation that failed, whose argument the call knows that wants it.
+    pub fn memory(bytes: usize, left: Option<usize>) -> Self {
+        Self::Memory { argument: String::new(), bytes, left }
+    }
+
     /// The error of an argument that does not fit.
     pub fn argument(
         argument: impl Into<String>,
@@ -41,8 +57,31 @@ impl fmt::Display for Error {
             Self::Argument { argument, expected, got } => {
                 write!(f, "`{argument}`: expected {expected}, got {got}")
             }
+            Self::Memory { argument, bytes, left } => {
+                let whose = if argument.is_empty() { String::new() } else { format!("`{argument}`: ") };
+                let left = left.map(|left| format!(", {} are left", size(left)));
+                write!(f, "{whose}out of memory: {} are needed{}", size(*bytes), left.unwrap_or_default())
+            }
+            Self::Interrupted => f.write_str("the call was interrupted"),
             Self::Unsupported(text) | Self::Driver(text) => f.write_str(text),
         }
+    }
+}
+
+/// A number of bytes for people.
+fn size(bytes: usize) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let x = bytes as f64;
+    units
+        .iter()
+        .find(|(unit, _)| x >= *unit)
+        .map_or(format!("{bytes} bytes"), |(unit, name)| format!("{:.1} {name}", x / unit))
+}
+
+/// The message, which `fn main() -> Result<()>` prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -5,6 +5,7 @@ pub mod backend;
 pub mod cell;
 mod error;
 pub mod op;
+pub mod stop;
 pub mod structure;
 pub mod tape;
 

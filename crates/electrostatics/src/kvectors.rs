@@ -10,7 +10,9 @@
 
 use std::f64::consts::{PI, TAU};
 
+use madelung_core::array::reserve;
 use madelung_core::cell::Cell;
+use madelung_core::stop::caught;
 use madelung_core::{Error, Result};
 
 /// Relative tolerance on k_cutoff², so that rounding never splits a shell of equivalent vectors, and a cell and its
@@ -49,31 +51,38 @@ pub fn miller_indices(cell: &[[f64; 3]; 3], k_cutoff: f64) -> Result<Vec<[i32; 3
     let limit = k_cutoff * k_cutoff * (1.0 + SHELL_TOLERANCE);
     let [b0, b1, b2] = cell.reciprocal();
     let b2_squared = dot(b2, b2);
-    let mut rows = Vec::with_capacity((1.05 * expected_rows) as usize);
-    for h in 0..=h_bound {
-        let k_first = if h == 0 { 0 } else { -k_bound };
-        for k in k_first..=k_bound {
-            let base = add(scaled(b0, h), scaled(b1, k));
-            // The chord that the line base + l·b2 cuts from the sphere, widened by one against rounding.
-            // It keeps the work proportional to the rows found, however skewed the cell is.
-            let centre = -dot(base, b2) / b2_squared;
-            let half_chord_squared = (limit - dot(base, base)) / b2_squared + centre * centre;
-            let half_chord = half_chord_squared.max(0.0).sqrt();
-            let first = if h == 0 && k == 0 { 1 } else { -l_bound };
-            let lower = first.max((centre - half_chord).floor() as i32);
-            let upper = l_bound.min((centre + half_chord).ceil() as i32);
-            for l in lower..=upper {
-                let kvec = add(base, scaled(b2, l));
-                if dot(kvec, kvec) <= limit {
-                    rows.push([h, k, l]);
+    caught(
+        || "k_cutoff".into(),
+        || {
+            let mut rows = vec![];
+            reserve(&mut rows, (1.05 * expected_rows) as usize);
+            for h in 0..=h_bound {
+                let k_first = if h == 0 { 0 } else { -k_bound };
+                for k in k_first..=k_bound {
+                    let base = add(scaled(b0, h), scaled(b1, k));
+                    // The chord that the line base + l·b2 cuts from the sphere, widened by one against rounding.
+                    // It keeps the work proportional to the rows found, however skewed the cell is.
+                    let centre = -dot(base, b2) / b2_squared;
+                    let half_chord_squared = (limit - dot(base, base)) / b2_squared + centre * centre;
+                    let half_chord = half_chord_squared.max(0.0).sqrt();
+                    let first = if h == 0 && k == 0 { 1 } else { -l_bound };
+                    let lower = first.max((centre - half_chord).floor() as i32);
+                    let upper = l_bound.min((centre + half_chord).ceil() as i32);
+                    reserve(&mut rows, (upper - lower + 1).max(0) as usize);
+                    for l in lower..=upper {
+                        let kvec = add(base, scaled(b2, l));
+                        if dot(kvec, kvec) <= limit {
+                            rows.push([h, k, l]);
+                        }
+                    }
+                }
+                if rows.len() as f64 > MAX_ROWS {
+                    return Err(too_many(rows.len() as f64));
                 }
             }
-        }
-        if rows.len() as f64 > MAX_ROWS {
-            return Err(too_many(rows.len() as f64));
-        }
-    }
-    Ok(rows)
+            Ok(rows)
+        },
+    )
 }
 
 /// Miller indices of a batch: the rows (K, 3) of all systems one after the other, and `kvec_ptr` (B + 1,),
@@ -102,7 +111,14 @@ pub fn miller_indices_batch(cells: &[[[f64; 3]; 3]], k_cutoffs: &[f64]) -> Resul
             }
             other => other,
         })?;
-        rows.extend(of_system);
+        caught(
+            || "k_cutoff".into(),
+            || {
+                reserve(&mut rows, of_system.len());
+                rows.extend(of_system);
+                Ok(())
+            },
+        )?;
         kvec_ptr.push(i32::try_from(rows.len()).map_err(|_| {
             let expected = "radii that give at most 2147483647 wave vectors in the whole batch";
             Error::argument("k_cutoff", expected, format!("{} after {} systems", rows.len(), system + 1))

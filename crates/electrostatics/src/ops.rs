@@ -119,6 +119,7 @@ impl ChargeSum {
             .scalar("prefactor")
             .must_be(Constraint::Finite)
             .explain(coincident_atoms)
+            .lattice("positions", "cell", "atoms")
     }
 }
 

@@ -1,7 +1,8 @@
 //! Growable memory for plain numbers, which is kept for later buffers where it is large: see [`crate::kept`].
 #![expect(unsafe_code, reason = "elements behind a pointer to memory of either kind")]
 
-use crate::kept::Block;
+use crate::exhausted::reserve;
+use crate::kept::{Block, SMALLEST};
 use half::{bf16, f16};
 use std::borrow::Cow;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -28,7 +29,8 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 /// A vector of plain numbers.
 ///
 /// From [`SMALLEST`](crate::kept::SMALLEST) bytes on its memory is a block that is aligned and, when the buffer is
-/// dropped, kept for later ones. Smaller buffers are vectors.
+/// dropped, kept for later ones. Smaller buffers are vectors. Functions that need memory which is not there unwind with
+/// [`Exhausted`](crate::Exhausted).
 pub struct Buffer<T: Plain> {
     pointer: NonNull<T>,
     len: usize,
@@ -52,7 +54,11 @@ impl<T: Plain> Buffer<T> {
     pub fn with_capacity(capacity: usize) -> Self {
         match Self::in_block(capacity) {
             Some((buffer, _)) => buffer,
-            None => Vec::with_capacity(capacity).into(),
+            None => {
+                let mut elements = Vec::new();
+                reserve(&mut elements, capacity);
+                elements.into()
+            }
         }
     }
 
@@ -85,8 +91,14 @@ impl<T: Plain> Buffer<T> {
                 buffer.len = len;
                 (buffer, zeros)
             }
-            // SAFETY: bytes of 0 are a value.
-            None => (vec![unsafe { std::mem::zeroed() }; len].into(), true),
+            None => {
+                // Zeros of the system come without a write, but not from a vector that may fail.
+                if len.saturating_mul(size_of::<T>()) >= SMALLEST {
+                    reserve(&mut Vec::<T>::new(), len);
+                }
+                // SAFETY: bytes of 0 are a value.
+                (vec![unsafe { std::mem::zeroed() }; len].into(), true)
+            }
         }
     }
 
@@ -158,18 +170,19 @@ impl<T: Plain> Buffer<T> {
 
     /// Reserves memory for `more` elements beyond those that are there.
     pub fn reserve(&mut self, more: usize) {
-        let least = self.len.checked_add(more).expect("as many elements as memory holds");
+        let least = self.len.saturating_add(more);
         if least <= self.capacity {
             return;
         }
-        let capacity = least.max(2 * self.capacity);
+        let capacity = least.max(self.capacity.saturating_mul(2));
         if let Some((mut large, _)) = Self::in_block(capacity) {
             large.extend_from_slice(self);
             *self = large;
             return;
         }
         let mut elements = Vec::from(std::mem::take(self));
-        elements.reserve(capacity - elements.len());
+        let more = capacity - elements.len();
+        reserve(&mut elements, more);
         *self = elements.into();
     }
 }

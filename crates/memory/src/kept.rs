@@ -14,6 +14,7 @@
     reason = "blocks come from the process's allocator, and the system is advised about them"
 )]
 
+use crate::exhausted::is_left;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -244,7 +245,8 @@ impl Block {
         let class = class(bytes).filter(|_| CACHE.most() > 0)?;
         let (base, zeros) = match CACHE.take(class) {
             Some(base) => (base, false),
-            None => (fresh(class)?, true),
+            None if is_left(bytes) => (fresh(class)?, true),
+            None => return None,
         };
         Some((Self { base, class: class as u8 }, zeros))
     }

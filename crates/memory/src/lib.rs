@@ -3,7 +3,9 @@
 
 mod buffer;
 mod disjoint_rows;
+mod exhausted;
 pub mod kept;
 
 pub use buffer::{Buffer, Numbers, Plain};
 pub use disjoint_rows::Rows;
+pub use exhausted::{Exhausted, collected, filled, is_left, reserve};

@@ -29,6 +29,7 @@ fn declare() -> Result<Registry> {
         .output("distances", &["Pair"])
         .step(&PAIR_VECTORS)
         .explain(no_direction)
+        .lattice("positions", "cell", "atoms")
         .build()?;
     Registry::new([pair_vectors])
 }

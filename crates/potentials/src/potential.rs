@@ -139,5 +139,6 @@ impl PairPotential {
             .scalar("taper")
             .must_be(Constraint::Finite)
             .explain(coincident_atoms)
+            .lattice("positions", "cell", "atoms")
     }
 }

@@ -1,6 +1,7 @@
 //! Thread pools, and safe ways to share work among their threads.
 #![expect(unsafe_code, reason = "workers call a closure borrowed from the caller of `run`")]
 
+use crate::stop::if_asked;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -29,7 +30,10 @@ impl Pool for Serial {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        (0..tasks).for_each(task);
+        for t in 0..tasks {
+            if_asked();
+            task(t);
+        }
     }
 }
 
@@ -101,6 +105,7 @@ pub struct Threads {
 #[derive(Debug)]
 struct Started {
     process: u32,
+    size: usize,
     /// None if the system starts no threads.
     workers: Option<rayon::ThreadPool>,
 }
@@ -136,15 +141,18 @@ impl Call {
         self.next.load(Ordering::Relaxed) < self.tasks
     }
 
-    /// Runs the next task; false if there is none.
-    fn run_one(&self) -> bool {
+    /// Runs the next task behind `first`; false if there is none.
+    fn run_one(&self, first: impl FnOnce()) -> bool {
         let t = self.next.fetch_add(1, Ordering::Relaxed);
         if t >= self.tasks {
             return false;
         }
         // SAFETY: the closure lives until `finish` returns: see `Send` above.
         let task = unsafe { &*self.task };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(t))) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
+            first();
+            task(t);
+        })) {
             self.next.store(self.tasks, Ordering::Relaxed);
             lock(&self.panic).get_or_insert(panic);
         }
@@ -157,7 +165,7 @@ impl Call {
             Some(workers) => *workers += 1,
             None => return,
         }
-        self.run_one();
+        self.run_one(|| ());
         // The lock makes the task's writes visible to the caller.
         if let Some(workers) = &mut *lock(&self.workers) {
             *workers -= 1;
@@ -193,21 +201,29 @@ impl Threads {
         &SHARED
     }
 
-    /// The running workers of this process.
+    /// Changes the number of threads of calls that begin from now on; 0 stands for all that the process may use. Results
+    /// do not depend on it.
+    pub fn set_threads(&self, threads: usize) {
+        self.threads.store(if threads == 0 { available() } else { threads }, Ordering::Relaxed);
+    }
+
+    /// The running workers of this process, at least as many as calls use.
     fn workers(&self) -> Option<&rayon::ThreadPool> {
         let process = std::process::id();
         let found = self.started.load(Ordering::Acquire);
         // SAFETY: memory that `started` has pointed to is freed by `drop` at the earliest.
         if let Some(started) = unsafe { found.as_ref() }
             && started.process == process
+            && started.size >= self.threads() - 1
         {
             return started.workers.as_ref();
         }
-        // None yet, or those of the parent process, whose threads do not exist here and whose locks may stay held:
-        // leaked.
-        let builder = rayon::ThreadPoolBuilder::new().num_threads(self.threads() - 1);
+        // None yet; or fewer than are wanted now, which other calls may use; or those of the parent process, whose threads
+        // do not exist here and whose locks may stay held: leaked.
+        let size = self.threads() - 1;
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(size);
         let workers = builder.thread_name(|n| format!("madelung-{}", n + 1)).build().ok();
-        let made = Box::into_raw(Box::new(Started { process, workers }));
+        let made = Box::into_raw(Box::new(Started { process, size, workers }));
         let ours = self.started.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire);
         // SAFETY: if another thread of this process was faster, `made` was never shared, and `other` is valid as above.
         let started = unsafe {
@@ -295,7 +311,7 @@ impl Pool for Threads {
             let call = call.clone();
             workers.spawn_fifo(move || call.help());
         }
-        while call.run_one() {}
+        while call.run_one(if_asked) {}
         call.finish();
         let panic = lock(&call.panic).take();
         if let Some(panic) = panic {

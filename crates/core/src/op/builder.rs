@@ -3,6 +3,7 @@
 use super::declare::{
     ArgKind, ArgSpec, Constraint, Explain, Op, OutputSpec, Search, Step, Work, forward_order,
 };
+use super::far::Lattice;
 use super::linear::Linear;
 use super::size::Size;
 use super::validate::{check_kind, check_order};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 pub struct OpBuilder {
     pub(super) op: Op,
     pub(super) steps: Vec<(Work, Vec<(String, String)>)>,
+    pub(super) lattice: Option<[String; 3]>,
 }
 
 impl OpBuilder {
@@ -137,6 +139,15 @@ impl OpBuilder {
         self.geometry()
     }
 
+    /// Arguments by whose lattice translations pairs' images are meant, so that an atom may be moved by a lattice vector
+    /// which its list takes up: positions (N, 3), cells (B, 3, 3), and the systems of the atoms. In f32, calls move atoms
+    /// that lie far outside their cells.
+    #[must_use]
+    pub fn lattice(mut self, positions: &str, cell: &str, batch: &str) -> Self {
+        self.lattice = Some([positions, cell, batch].map(String::from));
+        self
+    }
+
     /// The last argument may be stored in another dtype than the others: see [`ArgSpec::stored`].
     #[must_use]
     pub fn stored(mut self) -> Self {
@@ -250,7 +261,15 @@ impl OpBuilder {
 
     /// The op, its declaration checked against its kernels.
     pub fn build(self) -> Result<Arc<Op>> {
-        let Self { mut op, steps } = self;
+        let Self { mut op, steps, lattice } = self;
+        if let Some(names) = lattice {
+            let at = |name: &String| {
+                op.arg(name)
+                    .ok_or_else(|| Error::argument(name, "an argument of the op", "none of this name"))
+            };
+            op.lattice =
+                Some(Lattice { positions: at(&names[0])?, cell: at(&names[1])?, batch: at(&names[2])? });
+        }
         for (work, names) in steps {
             let mut dims = BTreeMap::new();
             let mut step = Step { work, buffers: vec![] };

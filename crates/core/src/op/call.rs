@@ -1,6 +1,6 @@
 //! Calls: an op with its arguments bound.
 
-use super::bind::{check_finite, check_room, has_gaps};
+use super::bind::{check_room, has_gaps};
 use super::declare::Op;
 use super::lists::MadeLists;
 use super::request::Arg;
@@ -40,7 +40,7 @@ impl<'r> Call<'r, '_> {
         size.map_or(Ok(0), |size| size.evaluate(&self.dims, &self.attrs))
     }
 
-    /// A view has the dtype and shape of a buffer and is finite; `name` is called for an error alone.
+    /// A view has the dtype and shape of a buffer; `name` is called for an error alone.
     pub(super) fn fits(
         &self,
         name: &dyn Fn() -> String,
@@ -53,7 +53,7 @@ impl<'r> Call<'r, '_> {
             let expected = format!("{dtype} {:?}", &*shape);
             return Err(Error::argument(name(), expected, format!("{} {:?}", view.dtype(), view.shape())));
         }
-        check_finite(name, view)
+        Ok(())
     }
 
     pub(super) fn zeros(&self, buffer: usize) -> Result<Array> {
@@ -72,7 +72,7 @@ impl<'r> Call<'r, '_> {
 
     pub(super) fn extent(&self, buffer: usize) -> Result<(DType, Shape)> {
         let (dtype, shape) = (self.op.integer(buffer).unwrap_or(self.dtype), self.shape(buffer)?);
-        check_room(self.op.buffer_name(buffer), dtype, &shape, self.context.backend.place())?;
+        check_room(self.op.buffer_name(buffer), dtype, &shape)?;
         Ok((dtype, shape))
     }
 

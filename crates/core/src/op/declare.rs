@@ -2,6 +2,7 @@
 
 use super::Arg;
 use super::builder::OpBuilder;
+use super::far::Lattice;
 use super::linear::Linear;
 use super::size::Size;
 use crate::array::{Array, DType};
@@ -221,6 +222,8 @@ pub struct Op {
     pub(crate) explain: Option<Explain>,
     #[serde(skip)]
     pub(super) search: Option<Search>,
+    #[serde(skip)]
+    pub(super) lattice: Option<Lattice>,
 }
 
 /// Order of steps in which each follows those whose arrays it reads, and steps that do not depend on each other come last
@@ -267,8 +270,10 @@ impl Op {
                 forward: vec![],
                 explain: None,
                 search: None,
+                lattice: None,
             },
             steps: vec![],
+            lattice: None,
         }
     }
 

@@ -75,11 +75,13 @@ impl Op {
         })
     }
 
-    /// Results that are finite, or their error; `raised`: whether an error was put off on the way.
+    /// Results that are finite, or their error; `raised`: whether an error was put off on the way. Cotangents and tangents
+    /// that are not finite have such results, by which a trainer knows that it has to skip the step.
     pub(super) fn settle(
         &self,
         context: &Context<'_>,
         args: &[Arg<'_>],
+        request: &Request<'_, '_>,
         mut evaluated: Evaluated,
         raised: bool,
         word: Option<Array>,
@@ -91,7 +93,7 @@ impl Op {
             return Ok(evaluated);
         }
         if !raised {
-            if evaluated.arrays().all(|a| a.view().data().not_finite().is_none()) {
+            if evaluated.arrays().all(|a| a.view().data().not_finite().is_none()) || !request.is_finite() {
                 return Ok(evaluated);
             }
             context.status.raise(self.why_not_finite(args))?;

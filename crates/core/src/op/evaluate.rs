@@ -1,7 +1,7 @@
 //! Execution of a member of an op's family: its steps forwards, and backwards where gradients are wanted.
 
 use super::arrays::{Arrays, Slot};
-use super::bind::{bind, check_finite, describe_view};
+use super::bind::{bind, describe_view};
 use super::call::Call;
 use super::declare::{Op, Step, Work};
 use super::grid::search;
@@ -12,6 +12,7 @@ use crate::array::Array;
 use crate::backend::status::Word;
 use crate::backend::{Bound, Context, Launch, LaunchArgs};
 use crate::runtime::{Kernel, Member, ParamKind, Part, Role, SlotArray};
+use crate::stop::caught;
 use crate::structure::Structure;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -24,6 +25,21 @@ impl Op {
 
     /// Any member of the family.
     pub fn evaluate(
+        &self,
+        context: &Context<'_>,
+        args: &[Arg<'_>],
+        request: &Request<'_, '_>,
+    ) -> Result<Evaluated> {
+        caught(
+            || self.largest(args),
+            || {
+                let nearby = self.evaluated_nearby(context, args, request)?;
+                nearby.map_or_else(|| self.evaluated_here(context, args, request), Ok)
+            },
+        )
+    }
+
+    pub(super) fn evaluated_here(
         &self,
         context: &Context<'_>,
         args: &[Arg<'_>],
@@ -42,11 +58,25 @@ impl Op {
         if on_device {
             call.narrow(&mut evaluated, request)?;
         }
-        let mut evaluated = self.settle(context, args, evaluated, raised, call.word.take())?;
+        let mut evaluated = self.settle(context, args, request, evaluated, raised, call.word.take())?;
         if !on_device {
             call.narrow(&mut evaluated, request)?;
         }
         Ok(evaluated)
+    }
+}
+
+impl Op {
+    /// Name of the argument with the most elements, which makes the sizes of the others.
+    fn largest(&self, args: &[Arg<'_>]) -> String {
+        let elements = |arg: &Arg<'_>| match arg {
+            Arg::Array(view) => view.len(),
+            Arg::Structure(structure) => structure.sizes().into_iter().flatten().max().unwrap_or(0),
+            Arg::Grid(grid) => grid.points(),
+            Arg::Real(_) | Arg::Int(_) | Arg::Zero => 0,
+        };
+        let largest = self.args.iter().zip(args).max_by_key(|(_, arg)| elements(arg));
+        largest.map(|(spec, _)| spec.name.clone()).unwrap_or_default()
     }
 }
 
@@ -130,10 +160,7 @@ impl<'r, 'a> Run<'r, 'a> {
                     self.call.widened(view)?
                 }
                 // Filled when the call began.
-                Some(Cotangent::Uniform(_)) => {
-                    check_finite(&name, &self.arrays.readable(buffer, Role::COTANGENT, true))?;
-                    continue;
-                }
+                Some(Cotangent::Uniform(_)) => continue,
             };
             self.arrays.set(buffer, Role::COTANGENT, slot);
         }

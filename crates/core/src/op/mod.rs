@@ -12,6 +12,7 @@ mod call;
 mod declare;
 mod ends;
 mod evaluate;
+mod far;
 mod grid;
 mod linear;
 mod lists;

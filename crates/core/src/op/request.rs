@@ -61,6 +61,18 @@ pub struct Request<'r, 'a> {
     pub saved: &'r [Option<View<'a>>],
 }
 
+impl Request<'_, '_> {
+    /// Whether all tangents and cotangents are finite, in the memory of the host.
+    pub(super) fn is_finite(&self) -> bool {
+        let finite = |view: &View<'_>| view.data().not_finite().is_none();
+        self.directions.iter().flat_map(|direction| direction.iter().flatten()).all(finite)
+            && self.cotangents.iter().flatten().all(|cotangent| match cotangent {
+                Cotangent::Array(view) => finite(view),
+                Cotangent::Uniform(w) => w.is_finite(),
+            })
+    }
+}
+
 /// Results of a call.
 #[derive(Debug, Default)]
 pub struct Evaluated {

@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ impl Size {
 
     /// Value of the expression, where every dimension and attribute in it is known; an overflow is an error.
     pub fn evaluate(&self, dims: &[(&str, usize)], attrs: &[(&str, i64)]) -> Result<usize> {
-        let overflow = || Error::argument("shape", "a size that fits in 64 bits", format!("{self:?}"));
+        let overflow = || Error::argument("shape", "a size that fits in 64 bits", self.to_string());
         let attr = |name: &String| attrs.iter().find(|(a, _)| a == name).map(|(_, n)| *n);
         match self {
             Self::Const(n) => Ok(*n),
@@ -48,6 +49,19 @@ impl Size {
             Self::Product(parts) => parts
                 .iter()
                 .try_fold(1usize, |n, p| n.checked_mul(p.evaluate(dims, attrs)?).ok_or_else(overflow)),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let joined =
+            |parts: &[Size], by: &str| parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(by);
+        match self {
+            Self::Const(n) => write!(f, "{n}"),
+            Self::Dim(name) | Self::Attr(name) => f.write_str(name),
+            Self::Sum(parts) => f.write_str(&joined(parts, " + ")),
+            Self::Product(parts) => f.write_str(&joined(parts, " · ")),
         }
     }
 }

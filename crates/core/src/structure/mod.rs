@@ -63,6 +63,13 @@ pub trait Structure: sealed::Sealed + Debug + Send + Sync {
         Ok(vec![])
     }
 
+    /// The list after atom i was moved by −n\[i\] lattice vectors: each image S becomes S + nⱼ − nᵢ; None for what is no
+    /// list of the host's.
+    fn moved(&self, n: &[[i32; 3]]) -> Option<Box<dyn Structure + '_>> {
+        _ = n;
+        None
+    }
+
     /// Full, half or directed, for a pair list.
     fn list_kind(&self) -> Option<pairs::Kind> {
         None

@@ -79,11 +79,8 @@ impl Memory {
         }
         drop(current);
         if Driver::is_out_of_memory(code) {
-            let (free, total) = device.memory()?;
-            return Err(Error::Driver(format!(
-                "out of memory on device {}: {room} bytes are wanted, {free} of {total} are free",
-                device.ordinal()
-            )));
+            let (free, _) = device.memory()?;
+            return Err(Error::memory(room, Some(free)));
         }
         device.driver.check(code, format_args!("allocating {room} bytes"))?;
         Ok(self.block(address, bytes, room))

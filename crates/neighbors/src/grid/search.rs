@@ -2,10 +2,11 @@
 
 use super::call::Call;
 use super::{HashGrid, WrappedPoints, kernels};
-use madelung_core::array::{Array, Buffer, DType, Data, View};
+use madelung_core::array::{Array, Buffer, DType, Data, View, collected, filled};
 use madelung_core::backend::Context;
 use madelung_core::backend::Scan;
 use madelung_core::runtime::Kernel;
+use madelung_core::stop::caught;
 use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Kind, PairList, Shifts};
 use madelung_core::{Error, Result};
@@ -76,27 +77,32 @@ impl HashGrid {
                 return Err(Error::argument("radius", expected, format!("{radius} for system {b}")));
             }
         }
-        let placed = self.place(context, queries, batch)?;
-        let slack = self.slack(&placed);
-        let m = batch.atoms();
-        let mut counts = Array::zeros(DType::I64, &[m]);
-        let call = self.call(&kernels::GRID_COUNT, &placed, batch, &slack).real(radius);
-        call.output("found", &mut counts).run(context)?;
-        let counts = counts.view();
-        let Data::I64(counts) = counts.data() else { unreachable!("made as int64") };
-        let mut ptr = vec![0i64; m + 1];
-        madelung_cpu::scan(context, Scan::Exclusive, counts, &mut ptr)?;
-        let total = ptr[m] as usize;
-        if total > capacity {
-            let error = Error::argument(
-                "capacity",
-                format!("at least {total}, the number of pairs"),
-                capacity.to_string(),
-            );
-            return Ok(Capped { neighbor_ptr: ptr, list: Err(error) });
-        }
-        let list = self.fill(context, &placed, batch, &slack, radius, &ptr);
-        Ok(Capped { neighbor_ptr: ptr, list })
+        caught(
+            || "radius".into(),
+            || {
+                let placed = self.place(context, queries, batch)?;
+                let slack = self.slack(&placed);
+                let m = batch.atoms();
+                let mut counts = Array::zeros(DType::I64, &[m]);
+                let call = self.call(&kernels::GRID_COUNT, &placed, batch, &slack).real(radius);
+                call.output("found", &mut counts).run(context)?;
+                let counts = counts.view();
+                let Data::I64(counts) = counts.data() else { unreachable!("made as int64") };
+                let mut ptr = filled(m + 1, 0i64);
+                madelung_cpu::scan(context, Scan::Exclusive, counts, &mut ptr)?;
+                let total = ptr[m] as usize;
+                if total > capacity {
+                    let error = Error::argument(
+                        "capacity",
+                        format!("at least {total}, the number of pairs"),
+                        capacity.to_string(),
+                    );
+                    return Ok(Capped { neighbor_ptr: ptr, list: Err(error) });
+                }
+                let list = self.fill(context, &placed, batch, &slack, radius, &ptr);
+                Ok(Capped { neighbor_ptr: ptr, list })
+            },
+        )
     }
 
     fn fill(
@@ -181,49 +187,55 @@ impl HashGrid {
         else {
             return Err(Error::argument("k", "numbers of neighbours that can be addressed", k.to_string()));
         };
-        let placed = self.place(context, queries, batch)?;
-        let slack = self.slack(&placed);
-        let systems = self.batch.systems();
-        let begins: Vec<f64> = (0..systems).map(|b| self.first_radius(b, k)).collect();
-        let begin = Array::from(begins);
-        let limits: Vec<f64> = (0..systems)
-            .map(|b| {
-                let open = self.lattices[b].periodic == [false; 3];
-                // Rounded up: the farthest point is within it.
-                if open { self.points.span(&placed, b) * (1.0 + 1e-12) } else { f64::MAX }
-            })
-            .collect();
-        let limit = Array::from(limits);
-        let mut counts = Array::zeros(DType::I32, &[m]);
-        let mut index = Array::filled(DType::I32, &[total], f64::from(fill_value.unwrap_or(-1)));
-        let mut distance = Array::filled(DType::F64, &[total], f64::INFINITY);
-        let mut shift = Array::zeros(DType::I32, &[3 * total]);
-        self.call(&kernels::GRID_CLOSEST, &placed, batch, &slack)
-            .dim("Found", total)
-            .dim("FoundComponent", 3 * total)
-            .int(k as i64)
-            .input("begin", &begin)
-            .input("limit", &limit)
-            .output("found", &mut counts)
-            .output("index", &mut index)
-            .output("distance", &mut distance)
-            .output("shift", &mut shift)
-            .run(context)?;
-        let (counts, mut indices, shifts) = (ints(counts), ints(index), ints(shift));
-        let mut shifts: Vec<[i32; 3]> = shifts.as_chunks().0.to_vec();
-        let mut distances = distance.to_f64()?;
-        for (i, count) in counts.iter().enumerate().filter(|(_, count)| (**count as usize) < k) {
-            let Some(fill) = fill_value else {
-                let expected = format!("at most {count}, the points that query {i} has (or a fill value)");
-                return Err(Error::argument("k", expected, k.to_string()));
-            };
-            // Entries of an earlier, smaller search are overwritten.
-            let rest = i * k + *count as usize..(i + 1) * k;
-            indices[rest.clone()].fill(fill);
-            distances[rest.clone()].fill(f64::INFINITY);
-            shifts[rest].fill([0; 3]);
-        }
-        Ok(Nearest { indices: indices.into(), distances, shifts, counts: counts.into() })
+        caught(
+            || "k".into(),
+            || {
+                let placed = self.place(context, queries, batch)?;
+                let slack = self.slack(&placed);
+                let systems = self.batch.systems();
+                let begins: Vec<f64> = (0..systems).map(|b| self.first_radius(b, k)).collect();
+                let begin = Array::from(begins);
+                let limits: Vec<f64> = (0..systems)
+                    .map(|b| {
+                        let open = self.lattices[b].periodic == [false; 3];
+                        // Rounded up: the farthest point is within it.
+                        if open { self.points.span(&placed, b) * (1.0 + 1e-12) } else { f64::MAX }
+                    })
+                    .collect();
+                let limit = Array::from(limits);
+                let mut counts = Array::zeros(DType::I32, &[m]);
+                let mut index = Array::filled(DType::I32, &[total], f64::from(fill_value.unwrap_or(-1)));
+                let mut distance = Array::filled(DType::F64, &[total], f64::INFINITY);
+                let mut shift = Array::zeros(DType::I32, &[3 * total]);
+                self.call(&kernels::GRID_CLOSEST, &placed, batch, &slack)
+                    .dim("Found", total)
+                    .dim("FoundComponent", 3 * total)
+                    .int(k as i64)
+                    .input("begin", &begin)
+                    .input("limit", &limit)
+                    .output("found", &mut counts)
+                    .output("index", &mut index)
+                    .output("distance", &mut distance)
+                    .output("shift", &mut shift)
+                    .run(context)?;
+                let (counts, mut indices, shifts) = (ints(counts), ints(index), ints(shift));
+                let mut shifts = collected(shifts.as_chunks().0.iter().copied());
+                let mut distances = distance.to_f64()?;
+                for (i, count) in counts.iter().enumerate().filter(|(_, count)| (**count as usize) < k) {
+                    let Some(fill) = fill_value else {
+                        let expected =
+                            format!("at most {count}, the points that query {i} has (or a fill value)");
+                        return Err(Error::argument("k", expected, k.to_string()));
+                    };
+                    // Entries of an earlier, smaller search are overwritten.
+                    let rest = i * k + *count as usize..(i + 1) * k;
+                    indices[rest.clone()].fill(fill);
+                    distances[rest.clone()].fill(f64::INFINITY);
+                    shifts[rest].fill([0; 3]);
+                }
+                Ok(Nearest { indices: indices.into(), distances, shifts, counts: counts.into() })
+            },
+        )
     }
 
     /// A radius within which k points are likely, and many more are not.

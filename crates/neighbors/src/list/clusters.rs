@@ -5,6 +5,7 @@
 
 use super::candidates::{Search, System, band, is_pair};
 use madelung_core::Result;
+use madelung_core::array::{collected, filled, reserve};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::runtime::lanes::packed::{fits, pack};
 use madelung_core::structure::pairs::clusters::{Part, WIDTH, is_worth};
@@ -167,8 +168,8 @@ pub(super) fn clusters(
     batch: &Batch<'_>,
     pool: &dyn Pool,
 ) -> Result<Clusters<'static>> {
-    let points: Vec<[f64; 3]> = search.placed.iter().map(|placed| placed.at).collect();
-    let wraps = search.placed.iter().map(|placed| placed.wrap).collect();
+    let points = collected(search.placed.iter().map(|placed| placed.at));
+    let wraps = collected(search.placed.iter().map(|placed| placed.wrap));
     let order = SpatialOrder::of_points(&points, wraps, batch, pool);
     let slots = order.slots();
     // A slot that only fills a cluster up is nowhere.
@@ -178,7 +179,7 @@ pub(super) fn clusters(
     let tasks = (count / TASK[0]).clamp(1, TASK[1]);
     let ends: Vec<usize> = (1..=tasks).map(|t| count * t / tasks).collect();
     let first = |t: usize| if t == 0 { 0 } else { ends[t - 1] };
-    let mut clusters = vec![(Extent::NONE, [[0.0; WIDTH]; 3]); count];
+    let mut clusters = filled(count, (Extent::NONE, [[0.0; WIDTH]; 3]));
     split_tasks(pool, &mut clusters, &ends, |t, part| {
         for (c, (extent, places)) in (first(t)..).zip(part) {
             let mut put = |lane: usize, r: [f64; 3]| (0..3).for_each(|k| places[k][lane] = r[k]);
@@ -191,7 +192,8 @@ pub(super) fn clusters(
             }
         }
     });
-    let mut of = Vec::with_capacity(count);
+    let mut of = vec![];
+    reserve(&mut of, count);
     let mut trees = Vec::with_capacity(systems.len());
     for (b, system) in systems.iter().enumerate() {
         let first = of.len();

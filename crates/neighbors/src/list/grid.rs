@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use madelung_core::array::Buffer;
+use madelung_core::array::{Buffer, reserve};
 use madelung_core::backend::pool::{Pool, split_tasks};
 
 use super::candidates::{Box3, Candidates, Found, Search, System, band};
@@ -278,6 +278,9 @@ impl Grid {
                 let code = system.images.code(image);
                 let room = count + run.len();
                 if out.points.len() < room {
+                    let more = 2 * room - out.points.len();
+                    reserve(&mut out.points, more);
+                    reserve(&mut out.order, more);
                     out.points.resize(2 * room, Point::default());
                     out.order.resize(2 * room, 0);
                 }
@@ -330,6 +333,7 @@ fn sort(order: &mut Vec<u64>, spare: &mut Vec<u64>, counts: &mut Vec<u32>) {
     if n < 64 {
         return order.sort_unstable();
     }
+    reserve(spare, n.saturating_sub(spare.len()));
     spare.resize(n, 0);
     let (low, high) =
         order.iter().fold((u64::MAX, 0), |(low, high), &entry| (low.min(entry), high.max(entry)));

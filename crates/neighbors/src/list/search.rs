@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::CooArrays;
+use madelung_core::array::reserve;
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Pool, Serial, split_tasks};
+use madelung_core::stop::caught;
 use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Buffers, Kind, Neighbors, PairList};
 use madelung_core::{Error, Result};
@@ -368,37 +370,43 @@ impl NeighborSearch {
         then: impl FnOnce(&Search<'_>, &[System<'_>], &mut Memory) -> Result<R>,
     ) -> Result<R> {
         let cutoff = cutoff.into();
-        cutoff.check(batch.systems())?;
-        if options.kind == Kind::Directed {
-            return Err(Error::argument("kind", "a full or a half list", "a directed one"));
-        }
-        if positions.len() != batch.atoms() {
-            let expected = format!("{} rows, as the batch has atoms", batch.atoms());
-            return Err(Error::argument("positions", expected, format!("{} rows", positions.len())));
-        }
-        let positions = &*T::widen(positions);
-        if let Some(i) = positions.iter().position(|r| !(r[0] + r[1] + r[2]).is_finite()) {
-            return Err(Error::argument(
-                "positions",
-                "finite coordinates",
-                format!("{:?} for atom {i}", positions[i]),
-            ));
-        }
-        let lattices = lattices(cell, pbc, batch.systems())?;
-        let lattice = |b: usize| if lattices.len() == 1 { &lattices[0] } else { &lattices[b] };
-        let wraps = place(positions, batch, lattice, |b| cutoff.of(b), pool, &mut self.placed)?;
-        let whose = |b: usize| if batch.systems() > 1 { format!(" for system {b}") } else { String::new() };
-        let systems: Vec<System<'_>> = (0..batch.systems())
-            .map(|b| {
-                let (atoms, lattice, cutoff) = (batch.members(b), lattice(b), cutoff.of(b));
-                let slack = lattice.slack(largest(&positions[atoms.clone()]), cutoff);
-                let images = Images::new(lattice, atoms.len(), cutoff, slack, || whose(b))?;
-                Ok(System { atoms, lattice, images, cutoff, slack })
-            })
-            .collect::<Result<_>>()?;
-        let half = options.kind == Kind::Half;
-        let search = Search { positions, placed: &self.placed, wraps, half, cpu: options.cpu };
-        then(&search, &systems, &mut self.memory)
+        caught(
+            || "cutoff".into(),
+            || {
+                cutoff.check(batch.systems())?;
+                if options.kind == Kind::Directed {
+                    return Err(Error::argument("kind", "a full or a half list", "a directed one"));
+                }
+                if positions.len() != batch.atoms() {
+                    let expected = format!("{} rows, as the batch has atoms", batch.atoms());
+                    return Err(Error::argument("positions", expected, format!("{} rows", positions.len())));
+                }
+                let positions = &*T::widen(positions);
+                if let Some(i) = positions.iter().position(|r| !(r[0] + r[1] + r[2]).is_finite()) {
+                    return Err(Error::argument(
+                        "positions",
+                        "finite coordinates",
+                        format!("{:?} for atom {i}", positions[i]),
+                    ));
+                }
+                let lattices = lattices(cell, pbc, batch.systems())?;
+                let lattice = |b: usize| if lattices.len() == 1 { &lattices[0] } else { &lattices[b] };
+                let wraps = place(positions, batch, lattice, |b| cutoff.of(b), pool, &mut self.placed)?;
+                let whose =
+                    |b: usize| if batch.systems() > 1 { format!(" for system {b}") } else { String::new() };
+                let systems: Vec<System<'_>> = (0..batch.systems())
+                    .map(|b| {
+                        let (atoms, lattice, cutoff) = (batch.members(b), lattice(b), cutoff.of(b));
+                        let slack = lattice.slack(largest(&positions[atoms.clone()]), cutoff);
+                        let images = Images::new(lattice, atoms.len(), cutoff, slack, || whose(b))?;
+                        Ok(System { atoms, lattice, images, cutoff, slack })
+                    })
+                    .collect::<Result<_>>()?;
+                let half = options.kind == Kind::Half;
+                let search = Search { positions, placed: &self.placed, wraps, half, cpu: options.cpu };
+                then(&search, &systems, &mut self.memory)
+            },
+        )
     }
 }
 
@@ -423,6 +431,7 @@ fn place<'a>(
             || placed.at.iter().any(|x| x.abs() > 1e15 * cutoff(b))
     };
     let atoms = positions.len();
+    reserve(placed, atoms.saturating_sub(placed.len()));
     placed.resize(atoms, WrappedAtom::default());
     let ends = task_ends(atoms);
     let wraps: Vec<Mutex<[i32; 3]>> = ends.iter().map(|_| Mutex::new([0; 3])).collect();

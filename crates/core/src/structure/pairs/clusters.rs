@@ -23,7 +23,7 @@ use super::{Kind, PairList};
 use crate::array::{Buffer, Numbers, Plain, View};
 use crate::backend::Check;
 use crate::backend::pool::{Pool, Serial, Threads, map_tasks, split_tasks};
-use crate::runtime::lanes::packed::{pack, unpack};
+use crate::runtime::lanes::packed::{fits, pack, unpack};
 use crate::runtime::{SlotArray, StructureKind};
 use crate::structure::sealed::Sealed;
 use crate::structure::{Batch, Structure};
@@ -87,9 +87,9 @@ pub struct Clusters<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Slot, image, end of the run's entries in this part.
-    pub runs: Vec<[i32; 3]>,
+    pub runs: Buffer<[i32; 3]>,
     /// Cluster, lanes.
-    pub entries: Vec<[i32; 2]>,
+    pub entries: Buffer<[i32; 2]>,
 }
 
 /// Piece of a list.
@@ -497,6 +497,26 @@ impl Structure for Clusters<'_> {
 
     fn sizes(&self) -> [Option<usize>; 3] {
         [self.atoms(), self.atoms(), self.pairs].map(Some)
+    }
+
+    fn moved(&self, n: &[[i32; 3]]) -> Option<Box<dyn Structure + '_>> {
+        let wraps = (0..self.atoms()).zip(n).map(|(i, n)| {
+            let wrap = self.wrap(i);
+            Some(std::array::from_fn(|k| wrap[k] - n[k]))
+                .filter(|wrap: &[i32; 3]| fits(wrap.map(i32::abs)))
+                .map(pack)
+        });
+        let Some(wraps) = wraps.collect::<Option<Vec<i32>>>() else { return self.rows().moved(n) };
+        let mut frame = Buffer::from(&*self.frame);
+        frame[self.sections[Section::Wraps as usize].clone()].copy_from_slice(&wraps);
+        Some(Box::new(Clusters {
+            frame: frame.into(),
+            runs: self.runs.borrowed(),
+            entries: self.entries.borrowed(),
+            sections: self.sections.clone(),
+            pairs: self.pairs,
+            rows: Default::default(),
+        }))
     }
 
     fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {

@@ -1,7 +1,9 @@
 //! Formats of pair lists: CSR, COO and padded matrices, full and half.
 
 use super::{Kind, PairList, Rows, Shifts};
+use crate::array::{Buffer, filled, reserve};
 use crate::runtime::lanes::packed::pack;
+use crate::stop::caught;
 use crate::{Error, Result};
 use std::borrow::Cow;
 
@@ -51,7 +53,9 @@ impl PairList<'_> {
             };
         }
         let mut ptr = vec![0];
-        let (mut others, mut shifts) = (Vec::with_capacity(self.len), Vec::with_capacity(self.len));
+        let (mut others, mut shifts) = (vec![], vec![]);
+        reserve(&mut others, self.len);
+        reserve(&mut shifts, self.len);
         for i in 0..self.rows() {
             let (j, s) = self.row(i);
             others.extend_from_slice(j);
@@ -82,7 +86,8 @@ impl PairList<'_> {
 
     /// The list as COO, sorted by row; only `i` is new where the list is CSR.
     pub fn to_coo(&self) -> Coo<'_> {
-        let mut i = Vec::with_capacity(self.len);
+        let mut i = vec![];
+        reserve(&mut i, self.len);
         for row in 0..self.rows() {
             i.resize(i.len() + self.range(row).len(), row as i32);
         }
@@ -93,7 +98,7 @@ impl PairList<'_> {
     /// The list as a matrix padded with `fill_value`, of `max_neighbors` entries per row (None: as the longest row needs).
     ///
     /// # Errors
-    /// `max_neighbors`, with what is needed, where a row is longer, or where no memory could hold the matrix; `fill_value`, where it is a valid column.
+    /// `max_neighbors`, with what is needed, where a row is longer ([`Error::Memory`] where there is no memory for the matrix); `fill_value`, where it is a valid column.
     pub fn to_matrix(&self, max_neighbors: Option<usize>, fill_value: i32) -> Result<Matrix> {
         let needed = self.max_row();
         let width = max_neighbors.unwrap_or(needed);
@@ -105,20 +110,9 @@ impl PairList<'_> {
             let expected = format!("a number that is not one of the {} indices", self.columns);
             return Err(Error::argument("fill_value", expected, fill_value.to_string()));
         }
-        let (mut matrix, mut shifts) = (vec![], vec![]);
-        let room = self.rows().checked_mul(width).filter(|size| {
-            matrix.try_reserve_exact(*size).is_ok() && shifts.try_reserve_exact(*size).is_ok()
-        });
-        let Some(size) = room else {
-            let expected = "a matrix that memory can hold";
-            return Err(Error::argument(
-                "max_neighbors",
-                expected,
-                format!("{} rows of {width}", self.rows()),
-            ));
-        };
-        matrix.resize(size, fill_value);
-        shifts.resize(size, [0; 3]);
+        let size = self.rows().saturating_mul(width);
+        let (mut matrix, mut shifts) =
+            caught(|| "max_neighbors".into(), || Ok((filled(size, fill_value), filled(size, [0; 3]))))?;
         let mut num_neighbors = Vec::with_capacity(self.rows());
         for i in 0..self.rows() {
             let (j, s) = self.row(i);
@@ -157,6 +151,27 @@ impl PairList<'_> {
         Ok(self.rebuilt(Kind::Half, || self.iter().filter(|&(i, j, s)| i < j || (i == j && s > [0; 3]))))
     }
 
+    /// The list after atom i was moved by −n\[i\] lattice vectors: each image S becomes S + nⱼ − nᵢ.
+    pub(super) fn moved_atoms(&self, n: &[[i32; 3]]) -> PairList<'_> {
+        let mut shifts = Buffer::filled(self.others().len(), [0; 3]);
+        for (i, of_row) in n.iter().enumerate() {
+            for p in self.range(i) {
+                let (of_column, shift) = (n[self.others()[p] as usize], self.shifts.at(p));
+                shifts[p] =
+                    std::array::from_fn(|k| shift[k].wrapping_add(of_column[k]).wrapping_sub(of_row[k]));
+            }
+        }
+        let list = self.borrowed();
+        PairList::new(
+            list.ranges,
+            list.others,
+            Shifts::Triples(shifts.into()),
+            self.columns,
+            self.len,
+            self.kind,
+        )
+    }
+
     /// A list of the pairs that `pairs` walks over, each row sorted.
     fn rebuilt<I: Iterator<Item = (usize, usize, [i32; 3])>>(
         &self,
@@ -170,7 +185,7 @@ impl PairList<'_> {
             ptr[i + 1] += ptr[i];
         }
         let len = ptr[rows] as usize;
-        let mut entries = vec![(0i32, [0i32; 3]); len];
+        let mut entries = filled(len, (0i32, [0i32; 3]));
         let mut next = ptr.clone();
         for (i, j, s) in pairs() {
             entries[next[i] as usize] = (j as i32, s);
@@ -179,11 +194,12 @@ impl PairList<'_> {
         for row in ptr.windows(2) {
             entries[row[0] as usize..row[1] as usize].sort_unstable();
         }
-        let (others, shifts): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+        let others: Buffer<i32> = entries.iter().map(|(j, _)| *j).collect();
+        let shifts = entries.into_iter().map(|(_, shift)| shift);
         let ranges = Rows::Ptr(ptr.into());
         let shifts = match self.shifts {
-            Shifts::Packed(_) => Shifts::Packed(shifts.into_iter().map(pack).collect()),
-            Shifts::Triples(_) => Shifts::Triples(shifts.into()),
+            Shifts::Packed(_) => Shifts::Packed(shifts.map(pack).collect()),
+            Shifts::Triples(_) => Shifts::Triples(shifts.collect::<Buffer<_>>().into()),
         };
         PairList::new(ranges, others.into(), shifts, self.columns, len, kind)
     }

@@ -509,6 +509,10 @@ impl Structure for PairList<'_> {
         [self.rows(), self.columns, self.others.len()].map(Some)
     }
 
+    fn moved(&self, n: &[[i32; 3]]) -> Option<Box<dyn Structure + '_>> {
+        (n.len() == self.rows() && n.len() == self.columns).then(|| Box::new(self.moved_atoms(n)) as _)
+    }
+
     fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
         Ok(match array {
             SlotArray::Start => Some(self.starts().into()),

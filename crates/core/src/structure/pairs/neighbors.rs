@@ -56,6 +56,10 @@ impl Structure for Neighbors<'_> {
         self.form().sizes()
     }
 
+    fn moved(&self, n: &[[i32; 3]]) -> Option<Box<dyn Structure + '_>> {
+        self.form().moved(n)
+    }
+
     fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
         self.form().array(array)
     }

@@ -1,7 +1,7 @@
 //! Order of atoms in space.
 
 use super::clusters::WIDTH;
-use crate::array::{Data, View};
+use crate::array::{Data, View, collected, filled, reserve};
 use crate::backend::pool::{Pool, Serial, split_tasks};
 use crate::cell::Cell;
 use crate::structure::Batch;
@@ -42,8 +42,8 @@ impl SpatialOrder {
             return Err(Error::argument("cell", expected, cells.len().to_string()));
         }
         let flat = positions.to_f64()?;
-        let mut points: Vec<[f64; 3]> = flat.chunks_exact(3).map(|r| [r[0], r[1], r[2]]).collect();
-        let mut wraps = vec![[0; 3]; n];
+        let mut points = collected(flat.chunks_exact(3).map(|r| [r[0], r[1], r[2]]));
+        let mut wraps = filled(n, [0; 3]);
         for b in 0..batch.systems() {
             let members = batch.members(b);
             if let Some(rows) = cells.get(b) {
@@ -65,7 +65,7 @@ impl SpatialOrder {
 
     /// From points that lie in their cells, and the lattice vectors by which each atom lies outside, (N, 3).
     pub fn of_points(points: &[[f64; 3]], wraps: Vec<[i32; 3]>, batch: &Batch<'_>, pool: &dyn Pool) -> Self {
-        let mut atoms: Vec<i32> = (0..points.len() as i32).collect();
+        let mut atoms = collected(0..points.len() as i32);
         let (mut large, mut small) = (vec![], vec![]);
         let mut rest = &mut atoms[..];
         for b in 0..batch.systems() {
@@ -99,7 +99,8 @@ impl SpatialOrder {
     /// The atom of each slot of clusters, system by system; behind the last one of a system it is repeated up to the end of
     /// its last cluster.
     pub fn slots(&self) -> Vec<i32> {
-        let mut slots = Vec::with_capacity(self.len() + WIDTH * self.ptr.len());
+        let mut slots = vec![];
+        reserve(&mut slots, self.len() + WIDTH * self.ptr.len());
         for w in self.ptr.windows(2) {
             let members = &self.atoms[w[0] as usize..w[1] as usize];
             slots.extend_from_slice(members);

@@ -1,7 +1,7 @@
 //! Clusters to rows.
 
 use super::{Clusters, Piece, Section, WIDTH};
-use crate::array::{Buffer, Numbers};
+use crate::array::{Buffer, Numbers, collected};
 use crate::backend::pool::{Pool, Threads, map_tasks, split_tasks};
 use crate::structure::pairs::{Kind, PairList, Shifts};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,7 +122,7 @@ fn gather(
         }
     }
     ptr.push(end as i64);
-    let elements: Vec<AtomicU64> = (0..end).map(|_| AtomicU64::new(0)).collect();
+    let elements = collected((0..end).map(|_| AtomicU64::new(0)));
     let each: Vec<usize> = (1..=groups).collect();
     split_tasks(pool, &mut places, &each, |g, places| {
         let Some(places) = places.first_mut() else { return };
