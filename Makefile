@@ -27,9 +27,9 @@ RUFF_VERSION := 0.17.5
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint tests/constraints.txt
 
-RUST_SOURCES := Cargo.toml $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
 PYTHON_SOURCES := python/madelung tests/python benches/python examples tools/gpu_bundle tools/house.py tools/functions.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
@@ -42,7 +42,7 @@ BUNDLE ?= $(TARGET)/gpu-bundle
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
-	$(CARGO) build --release --workspace --examples
+	$(CARGO) build --locked --release --workspace --examples
 	$(BIN)/madelung energy --accuracy 1e-12 $(sort $(wildcard examples/data/*.xyz))
 	$(TARGET)/release/examples/own_kernel
 
@@ -55,7 +55,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/jax_sharded.py --processes 2
 
 test: $(VENV)/.tests
-	$(CARGO) test --release --workspace
+	$(CARGO) test --locked --release --workspace
 	$(BIN)/python -m pytest
 
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`.
@@ -64,7 +64,7 @@ test-oldest: $(VENV)/.module $(VENV_OLDEST)/.tests
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
 	$(PYTHON) tools/house.py
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
@@ -102,7 +102,7 @@ $(VENV)/.created:
 
 # In place: Python sources are those of the tree, and only Rust needs a new build.
 $(VENV)/.module: $(VENV)/.created pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(abspath $(VENV)) PIP_QUIET=1 $(BIN)/maturin develop --release --extras cli
+	VIRTUAL_ENV=$(abspath $(VENV)) PIP_QUIET=1 $(BIN)/maturin develop --locked --release --extras cli
 	touch $@
 
 $(VENV)/.tests: $(VENV)/.module
@@ -114,6 +114,7 @@ $(VENV)/.examples: $(VENV)/.module
 	touch $@
 
 $(VENV_OLDEST)/.tests:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || { echo 'PyTorch $(TORCH_OLDEST) is there for Python 3.10 to 3.13: make test-oldest PYTHON=python3.13' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV_OLDEST)
 	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' flatbuffers numpy pytest setuptools
 	touch $@

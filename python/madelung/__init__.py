@@ -50,4 +50,4 @@ def set_num_threads(threads: int) -> None:
     Raises:
         TypeError, ValueError: `threads` is no such number.
     """
-    _native.set_threads(_arguments.positive_integer("threads", threads))
+    _native.set_threads(_arguments.at_least_one("threads", threads))

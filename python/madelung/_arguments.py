@@ -142,6 +142,9 @@ _NAMES = {
 def renamed(error: Exception) -> Exception:
     """An op's error in the names of the functions' arguments."""
     text = str(error)
+    if "out of memory" in text:
+        # What was not given was made from a cutoff.
+        return MemoryError(text.replace("`miller`", "`k_cutoff`").replace("`pairs`", "`cutoff`"))
     for of_op, here in _NAMES.items():
         text = text.replace(of_op, here)
     return ValueError(text)
@@ -271,6 +274,14 @@ def count(name: str, x: Any) -> int | None:
     value = integer(name, x)
     if value < 0:
         refuse(name, "an integer from 0 up", value)
+    return value
+
+
+def at_least_one(name: str, x: Any) -> int:
+    """An integer from 1 up."""
+    value = integer(name, x)
+    if value < 1:
+        refuse(name, "an integer from 1 up", value)
     return value
 
 

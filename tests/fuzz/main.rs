@@ -1,7 +1,8 @@
 //! Good and bad arguments of every op, made from its declaration: only `Ok` and `Err`, never a panic, never a hang.
 //!
 //! A call is made of choices, numbers of which 0 is the plain one, so that what fails shrinks to a call with one thing
-//! wrong. `MADELUNG_FUZZ_CALLS` in the environment says how many calls there are (`make fuzz`).
+//! wrong. `MADELUNG_FUZZ_CALLS` in the environment says how many calls there are (`make fuzz`), and `MADELUNG_FUZZ_SEED`
+//! repeats those of an earlier run, which prints its seed.
 //!
 //! A binary of its own: a call that hangs ends its process.
 
@@ -21,6 +22,8 @@ use calls::Tally;
 use choices::Choices;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use std::cell::RefCell;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -32,7 +35,10 @@ fn only_ok_and_err() {
     let asked = std::env::var("MADELUNG_FUZZ_CALLS").ok().map(|n| n.parse().expect("a number of calls"));
     let calls: u32 = asked.unwrap_or(20_000);
     let config = Config { cases: calls, failure_persistence: None, ..Config::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let given = std::env::var("MADELUNG_FUZZ_SEED").ok().map(|n| n.parse().expect("a seed"));
+    let seed: u64 = given.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+    eprintln!("{calls} calls, MADELUNG_FUZZ_SEED={seed}");
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat());
     let mut runner = TestRunner::new_with_rng(config, rng);
     let (begun, watched) = channel::<Vec<u32>>();
     let watchdog = std::thread::spawn(move || {

@@ -36,6 +36,8 @@ def folder() -> Path:
     made = Path(tempfile.gettempdir()) / f"madelung-stand-in-python-{os.getuid()}-{hashed.hexdigest()[:16]}"
     if not made.exists():
         _make(made, compiler)
+    if made.stat().st_uid != os.getuid():
+        raise PermissionError(f"{made} belongs to somebody else, and what is in it would run here")
     return made
 
 

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+import madelung
 from conftest import CASES
 from madelung.numpy import ewald_summation, neighbor_list
 
@@ -133,3 +134,96 @@ def test_results_keep_their_memory():
     assert np.array_equal(part, expected[::2, 1])
     del part, written
     assert np.array_equal(forces(1.0), expected)
+
+
+# A call that takes ten seconds and more where nothing stops it, and a signal that comes while it runs.
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+import madelung
+import madelung.numpy as m
+
+g = np.random.default_rng(0)
+n, length = 20_000, 58.0
+r, q, h = g.random((n, 3)) * length, np.tile([1.0, -1.0], n // 2), length * np.eye(3)
+small = r[:100], q[:100], h
+madelung.set_num_threads(int(sys.argv[2]))
+expected = m.ewald_summation(*small)
+if sys.argv[1] == "list":
+    call = lambda: m.neighbor_list(g.random((1_000_000, 3)) * 215.0, 12.5, 215.0 * np.eye(3), True)
+elif sys.argv[1] == "forces":
+    call = lambda: m.ewald_reciprocal_space(r, q, h, 0.5, 9.0, compute_forces=True)
+else:
+    import torch
+    import madelung.torch as mt
+    r, q, h = map(torch.from_numpy, (r, q, h))
+    if sys.argv[1] == "torch":
+        call = lambda: mt.ewald_reciprocal_space(r, q, h, 0.5, 9.0)
+    else:
+        waves = mt.generate_miller_indices(h, 9.0)
+        call = mt.ewald_reciprocal_space(
+            r[:20].requires_grad_(), q[:20], h, 0.5, miller_indices=waves[0].repeat(100, 1),
+            miller_batch_idx=waves[1].repeat(100),
+        ).sum().backward
+
+def interrupt():
+    time.sleep(0.5)
+    sent.append(time.perf_counter())
+    os.kill(os.getpid(), signal.SIGINT)
+
+sent = []
+threading.Thread(target=interrupt).start()
+try:
+    call()
+    for _ in range(1_000):
+        pass  # Behind a framework's own error the interpreter raises its exception here.
+except (KeyboardInterrupt, RuntimeError) as error:
+    took = time.perf_counter() - sent[0]
+    try:
+        time.sleep(0.01)
+    except KeyboardInterrupt:
+        pass
+    print(f"{type(error).__name__} after {took:.2f} s")
+else:
+    print("the call ended by itself")
+assert (m.ewald_summation(*small) == expected).all()
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["list", "forces", "torch", "backward"])
+def test_calls_can_be_interrupted(kind, threads):
+    if kind in ("torch", "backward"):
+        pytest.importorskip("torch")
+    words = [sys.executable, "-c", INTERRUPTED, kind, str(threads)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    # A few tenths of a second on an idle machine; the call as a whole takes far longer.
+    assert " after " in done.stdout, done.stdout
+    print(done.stdout)
+
+
+def test_the_number_of_threads():
+    before = madelung.get_num_threads()
+    expected = forces()
+    try:
+        for threads in (1, 3, 2, before + 4):
+            madelung.set_num_threads(threads)
+            assert madelung.get_num_threads() == threads
+            assert forces() == expected
+    finally:
+        madelung.set_num_threads(before)
+    for wrong, kind in ((0, ValueError), (-1, ValueError), (1.5, TypeError), ("2", TypeError), (True, TypeError)):
+        with pytest.raises(kind, match="`threads`"):
+            madelung.set_num_threads(wrong)
+
+
+@pytest.mark.parametrize("name", ["MADELUNG_NUM_THREADS", "MADELUNG_ISA", "MADELUNG_KEEP_BYTES"])
+def test_words_that_the_environment_does_not_have_are_reported(name):
+    program = "import test_process; print(test_process.forces().hex())"
+    here = os.path.dirname(os.path.abspath(__file__))
+    environment = {**os.environ, name: "abc"}
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == forces().hex()
+    assert done.stderr.count(f"`{name}`: expected ") == 1 and "got `abc`" in done.stderr

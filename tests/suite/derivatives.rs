@@ -178,6 +178,41 @@ fn uniform_cotangent_is_the_same_everywhere() {
     }
 }
 
+/// Scaled losses overflow: a trainer sees it in the gradients, and skips the step. Systems that have nothing to do with it
+/// keep their bits.
+#[test]
+fn what_is_not_finite_goes_through() {
+    const ATOMS: usize = 9;
+    for call in calls() {
+        let n = call.value(&call.arrays).len();
+        let first = if n == 2 { 1 } else { ATOMS };
+        let of = |x: f64, second_order: bool| {
+            let (mut w, mut u) = (random(5, n), call.direction(3));
+            w[first..].fill(if second_order { 0.3 } else { x });
+            let at = call.position("charges");
+            let mut charges = u[at].as_ref().expect("a direction").to_f64().unwrap();
+            charges[ATOMS..].fill(if second_order { x } else { 0.2 });
+            u[at] = Some(Array::from_f64(DType::F64, &[charges.len()], &charges).expect("shapes fit"));
+            let w = Array::from_f64(DType::F64, &[n], &w).expect("shapes fit");
+            let along: &[&[Option<Array>]] = if second_order { &[&u] } else { &[] };
+            call.gradient(&madelung::cpu::context(), &call.arrays, Cotangent::Array(w.view()), along)
+        };
+        for second_order in [false, true] {
+            for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                let (expected, found) = (of(1.0, second_order), of(bad, second_order));
+                for (name, (x, y)) in call.differentiable().iter().zip(expected.iter().zip(&found)) {
+                    let name = &call.op.args[*name].name;
+                    let first = x.len()
+                        * if ["positions", "charges"].contains(&name.as_str()) { ATOMS } else { 8 }
+                        / 16;
+                    assert_eq!(x[..first], y[..first], "{} by {name}", call.op.name);
+                    assert!(y[first..].iter().all(|y| !y.is_finite()), "{} by {name}", call.op.name);
+                }
+            }
+        }
+    }
+}
+
 /// Records an op's call on a tape; gives the inputs by argument and the energies.
 /// A structured argument with arrays of its own.
 fn owned(structure: &dyn Structure) -> Arc<dyn Structure> {

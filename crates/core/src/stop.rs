@@ -5,8 +5,10 @@
 
 use crate::{Error, Result};
 use madelung_memory::Exhausted;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The payload of an interrupted call's unwinding.
 struct Interrupt;
@@ -15,8 +17,7 @@ static ASKED: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// Sets the function that says whether the host program wants the calls of this thread to stop; once in a process.
 ///
-/// Calls ask it before each of their tasks, on the thread that made the call, some thousand times a second: it answers
-/// in nanoseconds as a rule. A call that is told to stop returns [`Error::Interrupted`].
+/// Calls ask it on the thread that made the call, some thousand times a second: it answers in nanoseconds as a rule. A call that is told to stop returns [`Error::Interrupted`].
 ///
 /// # Errors
 /// `asked`, where there is such a function.
@@ -25,11 +26,27 @@ pub fn on_interrupt(asked: fn() -> bool) -> Result<()> {
     ASKED.set(asked).map_err(again)
 }
 
-/// Unwinds to the beginning of the call where the host program wants it to stop.
-pub(crate) fn if_asked() {
-    if ASKED.get().is_some_and(|asked| asked()) {
+thread_local! {
+    /// Whether the call that a worker works for has stopped.
+    static STOPPED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Unwinds to the beginning of the call where the host program wants it to stop: for each millisecond of work.
+pub fn if_asked() {
+    let has_stopped = |call: &RefCell<Option<Arc<AtomicBool>>>| {
+        call.borrow().as_ref().is_some_and(|stopped| stopped.load(Ordering::Relaxed))
+    };
+    if ASKED.get().is_some_and(|asked| asked()) || STOPPED.with(has_stopped) {
         resume_unwind(Box::new(Interrupt));
     }
+}
+
+/// Runs a task of a call that another thread makes, which stops with that call.
+pub(crate) fn until<T>(stopped: &Arc<AtomicBool>, task: impl FnOnce() -> T) -> T {
+    let before = STOPPED.replace(Some(stopped.clone()));
+    let done = task();
+    STOPPED.set(before);
+    done
 }
 
 /// Runs `work`, and returns as an error what unwinds from within it because memory ran out or the host program

@@ -14,6 +14,7 @@ use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::lanes::{Elem, Isa};
 use madelung_core::runtime::{ClusterForm, ClusterPiece, Packed, RunClusters};
 use madelung_core::runtime::{ParamKind, Role, SlotArray};
+use madelung_core::stop::if_asked;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::pairs::order::{SpatialOrder, wrapped};
 use madelung_core::structure::{Batch, Clusters};
@@ -234,6 +235,7 @@ impl Work<'_> {
         let columns_here = columns.as_mut_ptr().cast::<E>();
         let (mut part, mut touched, mut seen) = (Block::default(), vec![], vec![u32::MAX; here]);
         for (n, first) in (0..piece.runs.len()).step_by(BLOCK).enumerate() {
+            if_asked();
             let runs = first..piece.runs.len().min(first + BLOCK);
             self.list.expand(&piece, runs.clone(), &mut part);
             let at = ClusterPiece {

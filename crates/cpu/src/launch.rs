@@ -10,6 +10,7 @@ use madelung_core::array::{Buffer, DType, DataMut};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Context, Launch, OutputArray};
 use madelung_core::runtime::{Elem, Isa, LaunchAbi, ParamKind, Role, Run, SlotArray, StructureKind};
+use madelung_core::stop::if_asked;
 use madelung_core::structure::{Batch, Mesh, PairList, Structure};
 
 /// Rows per chunk, where rows do not loop over data and where they do.
@@ -141,6 +142,7 @@ fn chunked(
         let _scratch = scratch.open(&mut launch);
         let mut partials = vec![0.0; mine.len() * sums];
         for (n, (system, lo, hi)) in mine.iter().enumerate() {
+            if_asked();
             let at = partials[n * sums..].as_mut_ptr();
             // SAFETY: the launch was checked; rows lo..hi belong to this chunk alone, and `at` has room for its sums.
             unsafe { entry(*system)(&launch, *lo, *hi, at) };
@@ -350,6 +352,7 @@ fn scattered(
             .collect();
         let mut partials = vec![0.0; chunks.len() * sums];
         for (n, (_, lo, hi)) in chunks.iter().enumerate() {
+            if_asked();
             let at = partials[n * sums..].as_mut_ptr();
             // SAFETY: as in `chunked`; scattered sums go to this piece's own buffers.
             unsafe { entry(&mine, *lo, *hi, at) };

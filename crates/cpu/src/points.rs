@@ -7,6 +7,7 @@
 // stays inside slices whose lengths were checked at the entry, or next to the store.
 
 use super::Cpu;
+use madelung_core::array::Buffer;
 use madelung_core::runtime::lanes::Isa;
 
 /// Points per word of bits.
@@ -16,7 +17,7 @@ pub const WORD: usize = u64::BITS as usize;
 /// infinity, which are near nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Points {
-    coordinates: [Vec<f32>; 3],
+    coordinates: [Buffer<f32>; 3],
     len: usize,
 }
 
@@ -45,7 +46,7 @@ impl Points {
     pub fn fill(&mut self, points: impl ExactSizeIterator<Item = [f32; 3]>) {
         self.resize(points.len());
         let [x, y, z] = &mut self.coordinates;
-        for (((x, y), z), at) in x.iter_mut().zip(y).zip(z).zip(points) {
+        for (((x, y), z), at) in x.iter_mut().zip(&mut **y).zip(&mut **z).zip(points) {
             (*x, *y, *z) = (at[0], at[1], at[2]);
         }
     }

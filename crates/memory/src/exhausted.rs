@@ -53,6 +53,17 @@ pub fn reserve<T>(vec: &mut Vec<T>, more: usize) {
     }
 }
 
+/// Adds an element to a vector.
+///
+/// # Panics
+/// As [`reserve`].
+pub fn push<T>(vec: &mut Vec<T>, x: T) {
+    if vec.len() == vec.capacity() {
+        reserve(vec, vec.len().max(16));
+    }
+    vec.push(x);
+}
+
 /// A vector of `len` times `x`.
 ///
 /// # Panics

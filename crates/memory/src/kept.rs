@@ -3,7 +3,7 @@
 //! A page that the system gives afresh costs several times what a pass over it costs (0.4 ns for each byte in pages of
 //! 4 kB), so a call that makes and drops megabytes would spend much of its time on them. Blocks come in size classes,
 //! four for each power of two. At most [`MOST_BYTES`] are kept (`MADELUNG_KEEP_BYTES` in the environment asks for
-//! another number, 0 for none; what is no number is ignored): where there would be more, the blocks that were kept
+//! another number, 0 for none; what is no number is ignored, with a warning on stderr): where there would be more, the blocks that were kept
 //! longest go back to the system, and so does a block that was not asked for while [`OLD`] others came back. [`trim`]
 //! gives back all of them.
 //!
@@ -125,9 +125,12 @@ const NOT_READ: usize = usize::MAX;
 
 static CACHE: Cache = Cache::new(NOT_READ);
 
-/// Most bytes to keep, by the text in the environment.
-fn most_bytes(asked: Option<&str>) -> usize {
-    asked.and_then(|text| text.trim().parse().ok()).map_or(MOST_BYTES, |bytes: usize| bytes.min(NOT_READ - 1))
+/// Most bytes to keep, by the text in the environment; the text that is no number.
+fn most_bytes(asked: Option<&str>) -> Result<usize, &str> {
+    asked.map_or(Ok(MOST_BYTES), |text| match text.trim().parse::<usize>() {
+        Ok(bytes) => Ok(bytes.min(NOT_READ - 1)),
+        Err(_) => Err(text),
+    })
 }
 
 impl Cache {
@@ -146,7 +149,11 @@ impl Cache {
             return known;
         }
         // Threads that read at once read the same.
-        let most = most_bytes(std::env::var("MADELUNG_KEEP_BYTES").ok().as_deref());
+        let asked = std::env::var_os("MADELUNG_KEEP_BYTES").map(|asked| asked.to_string_lossy().into_owned());
+        let most = most_bytes(asked.as_deref()).unwrap_or_else(|text| {
+            eprintln!("madelung: `MADELUNG_KEEP_BYTES`: expected a number of bytes, got `{text}`; using {MOST_BYTES}");
+            MOST_BYTES
+        });
         self.most.store(most, Ordering::Relaxed);
         most
     }
@@ -303,10 +310,11 @@ mod tests {
 
     #[test]
     fn the_environment_asks() {
-        assert_eq!(most_bytes(Some(" 1000 ")), 1000);
-        assert_eq!(most_bytes(Some("0")), 0);
-        for bad in [None, Some(""), Some("many"), Some("-1"), Some("1e9")] {
-            assert_eq!(most_bytes(bad), MOST_BYTES);
+        assert_eq!(most_bytes(Some(" 1000 ")), Ok(1000));
+        assert_eq!(most_bytes(Some("0")), Ok(0));
+        assert_eq!(most_bytes(None), Ok(MOST_BYTES));
+        for bad in ["", "many", "-1", "1e9"] {
+            assert_eq!(most_bytes(Some(bad)), Err(bad));
         }
     }
 

@@ -8,4 +8,4 @@ pub mod kept;
 
 pub use buffer::{Buffer, Numbers, Plain};
 pub use disjoint_rows::Rows;
-pub use exhausted::{Exhausted, collected, filled, is_left, reserve};
+pub use exhausted::{Exhausted, collected, filled, is_left, push, reserve};

@@ -19,4 +19,20 @@ madelung_core::kernels! {
             distances[p] = length(d);
         }
     }
+
+    /// Vectors r_ij = r_j − r_i + S · cell alone, which have derivatives where points lie on one place, as lengths have not.
+    #[kernel]
+    pub(crate) fn pair_differences(
+        i: Atom,
+        positions: &[Vec3; Atom],
+        cell: &[Mat3; System],
+        atoms: &Batch<Atom, System>,
+        pairs: &Pairs<Atom, Atom, Pair>,
+        vectors: &mut [Vec3; Pair],
+    ) {
+        let b = atoms.of(i);
+        for (j, shift, p) in pairs.row(i) {
+            vectors[p] = positions[j] - positions[i] + shift * cell[b];
+        }
+    }
 }

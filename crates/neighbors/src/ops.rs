@@ -1,6 +1,6 @@
 //! The ops, each declared once.
 
-use crate::kernels::PAIR_VECTORS;
+use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS};
 use crate::list::coincident_pair;
 use madelung_core::op::{Arg, Op, Registry};
 use madelung_core::runtime::Kernel;
@@ -9,29 +9,33 @@ use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
 /// Every kernel of this crate, for those who compile or check their text.
-pub fn kernels() -> [&'static Kernel; 1] {
-    [&PAIR_VECTORS]
+pub fn kernels() -> [&'static Kernel; 2] {
+    [&PAIR_VECTORS, &PAIR_DIFFERENCES]
 }
 
-/// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list.
+/// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list, and `pair_differences`, the
+/// vectors alone.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
 }
 
 fn declare() -> Result<Registry> {
-    let pair_vectors = Op::new("madelung", "pair_vectors", 1)
-        .real("positions", &["Atom", "3"])
-        .real("cell", &["System", "3", "3"])
-        .batch("atoms", "Atom", "System")
-        .pairs_between("pairs", "Atom", "Atom", "Pair")
-        .output("vectors", &["Pair", "3"])
+    let vectors = |name: &str| {
+        Op::new("madelung", name, 1)
+            .real("positions", &["Atom", "3"])
+            .real("cell", &["System", "3", "3"])
+            .batch("atoms", "Atom", "System")
+            .lattice("positions", "cell", "atoms")
+            .pairs_between("pairs", "Atom", "Atom", "Pair")
+            .output("vectors", &["Pair", "3"])
+    };
+    let pair_vectors = vectors("pair_vectors")
         .output("distances", &["Pair"])
         .step(&PAIR_VECTORS)
         .explain(no_direction)
-        .lattice("positions", "cell", "atoms")
         .build()?;
-    Registry::new([pair_vectors])
+    Registry::new([pair_vectors, vectors("pair_differences").step(&PAIR_DIFFERENCES).build()?])
 }
 
 /// The error of a pair of atoms on one point, whose energy is infinite: an [explanation](madelung_core::op::OpBuilder::explain)

@@ -117,6 +117,10 @@ class Framework(Protocol):
         """The vectors of pairs and their lengths: with derivatives where the framework has them."""
         ...
 
+    def pair_differences(self, found: Found, kind: int) -> Any:
+        """The vectors of pairs, as `pair_vectors`."""
+        ...
+
     def columns(self, pairs: Any) -> Any:
         """The second row of pairs (2, P)."""
         ...

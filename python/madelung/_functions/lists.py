@@ -50,8 +50,15 @@ def neighbor_list(
     pairs, ptr, shifts, atoms = found.pairs, found.ptr, found.shifts, len(found.positions)
     measured: list[Any] = []
     if options.distances or options.vectors:
-        vectors, distances = f.pair_vectors(found, HALF if options.half_fill else FULL)
-        measured = [x for x, asked in ((distances, options.distances), (vectors, options.vectors)) if asked]
+        kind = HALF if options.half_fill else FULL
+        if options.distances:
+            vectors, distances = f.pair_vectors(found, kind)
+            measured.append(distances)
+        else:
+            # Has derivatives where points lie on one place, as lengths have not.
+            vectors = f.pair_differences(found, kind)
+        if options.vectors:
+            measured.append(vectors)
     if options.format == "coo":
         return pairs, ptr, shifts, *measured
     if options.format == "csr":

@@ -153,6 +153,7 @@ class Cuda(Stream, Immediate):
         return lists.neighbor_list(self, *given)
 
     searched, pair_vectors = _neighbors.searched, _neighbors.pair_vectors
+    pair_differences = _neighbors.pair_differences
     columns = staticmethod(_neighbors.columns)
 
     def find_neighbors(self, *given: Any) -> Neighbors:

@@ -36,13 +36,22 @@ def columns(pairs: Array) -> Array:
 
 def pair_vectors(on: Stream, found: Found, kind: int) -> list[Any]:
     """See `Framework`."""
+    return OPS["pair_vectors"].run(VALUE, _of_pairs(on, found, kind), on.stream)
+
+
+def pair_differences(on: Stream, found: Found, kind: int) -> Any:
+    """See `Framework`."""
+    return OPS["pair_differences"].run(VALUE, _of_pairs(on, found, kind), on.stream)[0]
+
+
+def _of_pairs(on: Stream, found: Found, kind: int) -> tuple[Any, ...]:
+    """The arguments of an op on the pairs of a list."""
     h = found.cell
     if len(h) != found.systems:
         # Without a cell no pair is with an image.
         one = h.numpy() if len(h) else np.eye(3, dtype=h.dtype)[None]
         h = on.uploaded(np.repeat(one, found.systems, axis=0))
-    of_list = (found.ptr, columns(found.pairs), found.shifts, kind + CHECKED)
-    return OPS["pair_vectors"].run(VALUE, (found.positions, h, found.batch_idx, *of_list), on.stream)
+    return found.positions, h, found.batch_idx, found.ptr, columns(found.pairs), found.shifts, kind + CHECKED
 
 
 def find_neighbors(

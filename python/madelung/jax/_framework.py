@@ -166,6 +166,7 @@ class Jax(Immediate):
         return (*arrays, pairs, pairs > options.capacity)
 
     searched, pair_vectors = staticmethod(_neighbors.searched), staticmethod(_neighbors.pair_vectors)
+    pair_differences = staticmethod(_neighbors.pair_differences)
     spread = staticmethod(_neighbors.spread)
 
     @staticmethod

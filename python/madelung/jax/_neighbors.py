@@ -53,14 +53,23 @@ def searched(
 
 def pair_vectors(found: Found, kind: int) -> tuple[jax.Array, jax.Array]:
     """See `Framework`."""
+    return _ops.OPS["pair_vectors"](*_of_pairs(found, kind))
+
+
+def pair_differences(found: Found, kind: int) -> jax.Array:
+    """See `Framework`."""
+    return _ops.OPS["pair_differences"](*_of_pairs(found, kind))
+
+
+def _of_pairs(found: Found, kind: int) -> tuple[Any, ...]:
+    """The arguments of an op on the pairs of a list."""
     r, h, systems = found.positions, found.cell, found.systems
     if h is None:
         # No pair is with an image.
         h = jnp.eye(3, dtype=r.dtype)
     if h.ndim == 2 or len(h) != systems:
         h = jnp.broadcast_to(h, (systems, 3, 3))
-    of_list = (found.ptr, found.pairs[1], found.shifts, kind)
-    return _ops.OPS["pair_vectors"](r, h, jnp.asarray(found.batch_idx), *of_list)
+    return r, h, jnp.asarray(found.batch_idx), found.ptr, found.pairs[1], found.shifts, kind
 
 
 def spread(x: Any, at: Any, atoms: int, width: int, fill: int = 0) -> jax.Array:

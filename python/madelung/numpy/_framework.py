@@ -94,7 +94,7 @@ class Numpy(Immediate):
         flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         try:
             results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, (), *bits))
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             raise check.renamed(error) from None
         if wanted.virial and system.single:
             results[-1] = results[-1][0]
@@ -123,6 +123,11 @@ class Numpy(Immediate):
         return vectors.astype(dtype, copy=False), distances.astype(dtype, copy=False)
 
     @staticmethod
+    def pair_differences(found: Found, kind: int) -> Any:
+        """See `Framework`."""
+        return Numpy.pair_vectors(found, kind)[0]
+
+    @staticmethod
     def places(rows: Any, ptr: Any, width: int) -> Any:
         """See `Framework`; all have one."""
         ahead = np.arange(len(ptr) - 1) * width - ptr[:-1]
@@ -134,7 +139,7 @@ class Numpy(Immediate):
         try:
             full = np.full((atoms * width, *x.shape[1:]), fill, x.dtype)
         except MemoryError:
-            check.refuse("max_neighbors", "a matrix that memory can hold", f"{atoms} rows of {width}")
+            raise MemoryError(f"`max_neighbors`: out of memory: {atoms} rows of {width} are needed") from None
         if x.ndim == 1:
             full[at] = x
         else:

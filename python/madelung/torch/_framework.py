@@ -82,6 +82,7 @@ class _Mode:
 
     neighbor_list = classmethod(lists.neighbor_list)
     columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
+    pair_differences = staticmethod(_search.pair_differences)
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)
 
     @classmethod

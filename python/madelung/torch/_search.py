@@ -72,13 +72,22 @@ def _kept(cell: Any) -> Any:
 
 def pair_vectors(found: Found, kind: int) -> tuple[Tensor, Tensor]:
     """See `Framework`."""
+    return _ops.pair_vectors(*_of_pairs(found, kind))
+
+
+def pair_differences(found: Found, kind: int) -> Tensor:
+    """See `Framework`."""
+    return _ops.pair_differences(*_of_pairs(found, kind))
+
+
+def _of_pairs(found: Found, kind: int) -> tuple[Any, ...]:
+    """The arguments of an op on the pairs of a list."""
     r, h, systems = found.positions, found.cell, found.systems
     # Without a cell no pair is with an image.
     h = (torch.eye(3, dtype=r.dtype, device=r.device) if h is None else h).reshape(-1, 3, 3)
     h = h if len(h) == systems else h.expand(systems, 3, 3)
     # Made by the search, so it needs no check.
-    of_list = (found.ptr, found.pairs[1], found.shifts, kind + CHECKED)
-    return _ops.pair_vectors(r, h, found.batch_idx, *of_list)
+    return r, h, found.batch_idx, found.ptr, found.pairs[1], found.shifts, kind + CHECKED
 
 
 def places(rows: Tensor, ptr: Tensor, width: int) -> Tensor:

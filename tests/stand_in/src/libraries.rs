@@ -6,6 +6,7 @@ use crate::{HOST, Order};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -42,6 +43,13 @@ pub fn folder() -> &'static Path {
         if !folder.exists() {
             make(&folder);
         }
+        let owner = |path: &Path| std::fs::metadata(path).expect("a folder").uid();
+        assert_eq!(
+            owner(&folder),
+            owner(Path::new("/proc/self")),
+            "{} belongs to somebody else, and what is in it would run here",
+            folder.display()
+        );
         folder
     })
 }

@@ -11,7 +11,7 @@ pub use device::{Place, Remote, RemoteArray};
 use element::Element;
 pub use elements::Elements;
 use half::{bf16, f16};
-pub use madelung_memory::{Buffer, Numbers, Plain, Rows, collected, filled, is_left, kept, reserve};
+pub use madelung_memory::{Buffer, Numbers, Plain, Rows, collected, filled, is_left, kept, push, reserve};
 pub use memory::Owner;
 use serde::{Deserialize, Serialize};
 pub(crate) use shape::Shape;

@@ -1,10 +1,10 @@
 //! Thread pools, and safe ways to share work among their threads.
 #![expect(unsafe_code, reason = "workers call a closure borrowed from the caller of `run`")]
 
-use crate::stop::if_asked;
+use crate::stop::{if_asked, until};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The work in nanoseconds below which a backend uses the calling thread alone, because waking others costs more. See
@@ -121,6 +121,8 @@ struct Call {
     /// Signals that a worker has left the call.
     idle: Condvar,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Whether a task has panicked, which others look at on the way ([`crate::stop`]).
+    stopped: Arc<AtomicBool>,
 }
 
 // SAFETY: `task` points to a closure that is `Sync`. Only the calling thread calls it, and workers that counted
@@ -155,6 +157,7 @@ impl Call {
         })) {
             self.next.store(self.tasks, Ordering::Relaxed);
             lock(&self.panic).get_or_insert(panic);
+            self.stopped.store(true, Ordering::Relaxed);
         }
         true
     }
@@ -165,7 +168,7 @@ impl Call {
             Some(workers) => *workers += 1,
             None => return,
         }
-        self.run_one(|| ());
+        until(&self.stopped, || self.run_one(|| ()));
         // The lock makes the task's writes visible to the caller.
         if let Some(workers) = &mut *lock(&self.workers) {
             *workers -= 1;
@@ -306,6 +309,7 @@ impl Pool for Threads {
             workers: Mutex::new(Some(0)),
             idle: Condvar::new(),
             panic: Mutex::new(None),
+            stopped: Arc::default(),
         });
         for _ in 1..self.threads().min(tasks) {
             let call = call.clone();

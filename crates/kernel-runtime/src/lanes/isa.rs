@@ -13,13 +13,24 @@ pub enum Isa {
     Avx512,
 }
 
+/// Words of `MADELUNG_ISA`.
+const WISHES: [&str; 3] = ["portable", "avx2", "avx512"];
+
 impl Isa {
     /// The widest that this processor has. `MADELUNG_ISA=portable|avx2|avx512` in the environment asks for less (a
-    /// wish for more, or any other word, changes nothing). Looked up once.
+    /// wish for more changes nothing, nor does any other word, which is reported on stderr). Looked up once.
     pub fn detect() -> Self {
         static FOUND: OnceLock<Isa> = OnceLock::new();
         *FOUND.get_or_init(|| {
-            Self::at_most(Self::of_processor(), std::env::var("MADELUNG_ISA").ok().as_deref())
+            let wish = std::env::var_os("MADELUNG_ISA").map(|wish| wish.to_string_lossy().into_owned());
+            let found = Self::at_most(Self::of_processor(), wish.as_deref());
+            if let Some(wish) = wish.filter(|wish| !WISHES.contains(&wish.as_str())) {
+                let expected = WISHES.join(", ");
+                eprintln!(
+                    "madelung: `MADELUNG_ISA`: expected one of {expected}, got `{wish}`; using {found:?}"
+                );
+            }
+            found
         })
     }
 

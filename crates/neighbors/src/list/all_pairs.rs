@@ -1,6 +1,8 @@
 //! Small systems: every atom is tried with every image that comes near the atoms at all.
 
 use super::candidates::{Candidates, Found, Search, System};
+use madelung_core::array::push;
+use madelung_core::stop::if_asked;
 
 /// Rows of all atoms of `system`, appended to `found`.
 pub(crate) fn search(
@@ -23,9 +25,9 @@ pub(crate) fn search(
     own.clear();
     images(search, system, |j, n, at| {
         if n == [0; 3] {
-            own.push(near.len());
+            push(own, near.len());
         }
-        near.push((relative(at), j as i32, system.images.code(n)));
+        push(near, (relative(at), j as i32, system.images.code(n)));
     });
     candidates.fill(near.iter().copied(), found);
     candidates.cell(own.iter().copied(), None, extent, search, system, found);
@@ -44,6 +46,7 @@ fn images(search: &Search<'_>, system: &System<'_>, mut found: impl FnMut(usize,
     let reach = (system.cutoff + system.slack) * (1.0 + 1e-9);
     let most = system.images.most();
     for j in system.atoms.clone() {
+        if_asked();
         let placed = &search.placed[j];
         let range: [_; 3] = std::array::from_fn(|k| {
             if !lattice.periodic[k] {

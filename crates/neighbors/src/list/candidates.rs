@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use madelung_core::array::Buffer;
+use madelung_core::stop::if_asked;
 use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 use madelung_cpu::points::{Points, WORD};
@@ -155,8 +156,8 @@ pub(crate) struct CellSize {
 pub(crate) struct Candidates {
     points: Points,
     /// Atom and image code of each, padded to whole words.
-    atoms: Vec<i32>,
-    codes: Vec<i32>,
+    atoms: Buffer<i32>,
+    codes: Buffer<i32>,
     /// The candidates of the cell, as bits, and their number before each word.
     mask: Vec<u64>,
     before: Vec<u32>,
@@ -228,6 +229,7 @@ impl Candidates {
         self.near.fill_picked(&search.cpu, &self.points, &self.mask);
         let rows = found.rows.len();
         for own in own {
+            if_asked();
             let i = self.atoms[own];
             debug_assert!(
                 self.mask[own / WORD] >> (own % WORD) & 1 == 1,

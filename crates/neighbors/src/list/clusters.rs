@@ -5,9 +5,10 @@
 
 use super::candidates::{Search, System, band, is_pair};
 use madelung_core::Result;
-use madelung_core::array::{collected, filled, reserve};
+use madelung_core::array::{collected, filled, push, reserve};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::runtime::lanes::packed::{fits, pack};
+use madelung_core::stop::if_asked;
 use madelung_core::structure::pairs::clusters::{Part, WIDTH, is_worth};
 use madelung_core::structure::pairs::order::SpatialOrder;
 use madelung_core::structure::{Batch, Clusters};
@@ -204,6 +205,7 @@ pub(super) fn clusters(
     let parts: Vec<Part> = map_tasks(pool, tasks, |t| {
         let (mut part, mut scratch) = (Part::default(), Scratch::default());
         for c in first(t)..ends[t] {
+            if_asked();
             find.cluster(c, &trees[of[c]], &systems[of[c]], &mut scratch, &mut part);
         }
         part
@@ -244,7 +246,7 @@ impl Find<'_> {
                     let t = system.lattice.translation(image);
                     let origin = std::array::from_fn(|k| t[k] - centre[k]);
                     tree.visit(&own.moved(t.map(|x| -x)), length * length, c, &mut |j| {
-                        scratch.near.push((j as i32, image, origin));
+                        push(&mut scratch.near, (j as i32, image, origin));
                     });
                 }
             }
