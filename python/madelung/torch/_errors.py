@@ -63,5 +63,5 @@ def _of_kind(parameters: Sequence[Any], passed: dict[str, Any], kind: str) -> li
 def _renamed(error: Exception) -> Exception:
     """An op's error in the names of the functions' arguments."""
     text = str(error)
-    is_ours = isinstance(error, RuntimeError) and (text.startswith("`") or text.startswith("out of memory"))
+    is_ours = isinstance(error, RuntimeError) and text.startswith(("`", "out of memory"))
     return check.renamed(error) if is_ours else error
