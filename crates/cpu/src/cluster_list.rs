@@ -1,5 +1,6 @@
 //! Pair lists in clusters as the loops of a launch take them: clusters as wide as the lanes.
 
+use madelung_core::array::{filled, reserve};
 use madelung_core::runtime::lanes::packed::unpack;
 use madelung_core::runtime::{ClusterEntry, ClusterRun};
 use madelung_core::structure::Clusters;
@@ -48,7 +49,10 @@ impl<'c> ClusterList<'c> {
         }
         let of_piece = |p: usize| {
             let members = given.piece(p).members.iter();
-            members.flat_map(|member| (0..parts).map(move |k| *member as u32 * parts + k)).collect()
+            let mut of_piece = vec![];
+            reserve(&mut of_piece, members.len() * parts as usize);
+            of_piece.extend(members.flat_map(|member| (0..parts).map(move |k| *member as u32 * parts + k)));
+            of_piece
         };
         let members: Vec<Vec<u32>> = (0..given.pieces()).map(of_piece).collect();
         let mut share_ptr = vec![0u32; clusters + 1];
@@ -59,7 +63,7 @@ impl<'c> ClusterList<'c> {
             share_ptr[c + 1] += share_ptr[c];
         }
         let mut next = share_ptr.clone();
-        let mut shares = vec![(0, 0); share_ptr[clusters] as usize];
+        let mut shares = filled(share_ptr[clusters] as usize, (0, 0));
         for (p, members) in members.iter().enumerate() {
             for (here, c) in members.iter().enumerate() {
                 shares[next[*c as usize] as usize] = (p as u32, here as u32);

@@ -1,7 +1,7 @@
 //! Growable memory for plain numbers, which is kept for later buffers where it is large: see [`crate::kept`].
 #![expect(unsafe_code, reason = "elements behind a pointer to memory of either kind")]
 
-use crate::exhausted::reserve;
+use crate::exhausted::{collected, reserve};
 use crate::kept::{Block, SMALLEST};
 use half::{bf16, f16};
 use std::borrow::Cow;
@@ -180,6 +180,13 @@ impl<T: Plain> Buffer<T> {
             *self = large;
             return;
         }
+        if self.is_kept() {
+            let mut elements = Vec::new();
+            reserve(&mut elements, capacity);
+            elements.extend_from_slice(self);
+            *self = elements.into();
+            return;
+        }
         let mut elements = Vec::from(std::mem::take(self));
         let more = capacity - elements.len();
         reserve(&mut elements, more);
@@ -209,7 +216,7 @@ impl<T: Plain> From<Buffer<T>> for Vec<T> {
     /// Without a copy where the memory is a vector's.
     fn from(buffer: Buffer<T>) -> Self {
         if buffer.is_kept() {
-            return buffer.to_vec();
+            return collected(buffer.iter().copied());
         }
         let buffer = ManuallyDrop::new(buffer);
         // SAFETY: without a block these are the parts of a vector, of which there is no other.

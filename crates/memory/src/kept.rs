@@ -148,14 +148,19 @@ impl Cache {
         if known != NOT_READ {
             return known;
         }
-        // Threads that read at once read the same.
         let asked = std::env::var_os("MADELUNG_KEEP_BYTES").map(|asked| asked.to_string_lossy().into_owned());
-        let most = most_bytes(asked.as_deref()).unwrap_or_else(|text| {
-            eprintln!("madelung: `MADELUNG_KEEP_BYTES`: expected a number of bytes, got `{text}`; using {MOST_BYTES}");
-            MOST_BYTES
-        });
-        self.most.store(most, Ordering::Relaxed);
-        most
+        let most = most_bytes(asked.as_deref());
+        // Threads that read at once read the same, and one of them says what is wrong.
+        let first = self
+            .most
+            .compare_exchange(NOT_READ, most.unwrap_or(MOST_BYTES), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
+        if let (true, Err(text)) = (first, most) {
+            eprintln!(
+                "madelung: `MADELUNG_KEEP_BYTES`: expected a number of bytes, got `{text}`; using {MOST_BYTES}"
+            );
+        }
+        most.unwrap_or(MOST_BYTES)
     }
 
     /// Allocation of a slot, which is empty from then on.

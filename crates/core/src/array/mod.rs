@@ -273,7 +273,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// `array`, where the elements lie on a device.
     pub fn to_f64(&self) -> Result<Vec<f64>> {
-        each!(Data: self.data, d => d.iter().map(|x| x.to_f64()).collect())
+        each!(Data: self.data, d => collected(d.iter().map(|x| x.to_f64())))
     }
 
     /// The elements of an integer array as i32, the type of indices in kernels.
@@ -284,13 +284,15 @@ impl<'a> View<'a> {
         match self.data {
             Data::I32(d) => Ok(Cow::Borrowed(d)),
             Data::I64(d) => {
-                let narrow = |(at, x): (usize, &i64)| {
-                    i32::try_from(*x).map_err(|_| {
+                let mut narrow = vec![];
+                reserve(&mut narrow, d.len());
+                for (at, x) in d.iter().enumerate() {
+                    narrow.push(i32::try_from(*x).map_err(|_| {
                         let expected = format!("integers from {} to {}", i32::MIN, i32::MAX);
                         Error::argument(argument, expected, format!("{x} at element {at}"))
-                    })
-                };
-                d.iter().enumerate().map(narrow).collect::<Result<Vec<_>>>().map(Cow::Owned)
+                    })?);
+                }
+                Ok(Cow::Owned(narrow))
             }
             Data::Device(d) => Err(d.place().elsewhere(argument)),
             _ => Err(Error::argument(argument, "int32 or int64", self.dtype().to_string())),

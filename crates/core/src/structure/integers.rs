@@ -4,7 +4,7 @@
 use super::batch::Batch;
 use super::pairs::clusters::{STALE, stale};
 use super::pairs::{Clusters, Kind, Neighbors, Offsets, PairList, Shifts};
-use crate::array::{Array, DType, Data, Place, View};
+use crate::array::{Array, DType, Data, Place, View, collected};
 use crate::{Error, Result};
 use std::borrow::Cow;
 
@@ -97,7 +97,7 @@ fn triples<'a>(view: &View<'a>, argument: &str) -> Result<Cow<'a, [[i32; 3]]>> {
     }
     Ok(match view.to_i32(argument)? {
         Cow::Borrowed(d) => Cow::Borrowed(d.as_chunks().0),
-        Cow::Owned(d) => Cow::Owned(d.as_chunks().0.to_vec()),
+        Cow::Owned(d) => Cow::Owned(collected(d.as_chunks().0.iter().copied())),
     })
 }
 
@@ -149,7 +149,7 @@ fn rows_of<'a, const N: usize>(view: &View<'a>, argument: &str) -> Result<Cow<'a
     }
     Ok(match view.to_i32(argument)? {
         Cow::Borrowed(d) => Cow::Borrowed(d.as_chunks().0),
-        Cow::Owned(d) => Cow::Owned(d.as_chunks().0.to_vec()),
+        Cow::Owned(d) => Cow::Owned(collected(d.as_chunks().0.iter().copied())),
     })
 }
 

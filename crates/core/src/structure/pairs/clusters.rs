@@ -20,7 +20,7 @@ mod rows;
 
 use super::order::SpatialOrder;
 use super::{Kind, PairList};
-use crate::array::{Buffer, Numbers, Plain, View};
+use crate::array::{Buffer, Numbers, Plain, View, reserve};
 use crate::backend::Check;
 use crate::backend::pool::{Pool, Serial, Threads, map_tasks, split_tasks};
 use crate::runtime::lanes::packed::{fits, pack, unpack};
@@ -177,6 +177,7 @@ impl<'a> Clusters<'a> {
         for n in numbers.into_iter().chain([count, from]) {
             frame.push(few(n)?);
         }
+        reserve(&mut frame, order.ptr().len() + slots.len() + 2 * order.len() + 3 * cuts.len() + members + 8);
         frame.extend([pairs as u32 as i32, (pairs >> 32) as i32]);
         frame.extend(order.ptr());
         frame.extend(in_clusters.iter().map(|is| i32::from(*is)));
