@@ -66,6 +66,7 @@ fn buckingham_op() -> madelung::Result<Arc<Op>> {
         .scalar("cutoff")
         .batch("atoms", "Atom", "System")
         .pairs("pairs", "Atom")
+        .lattice("positions", "cell", "atoms")
         .output("energy", &["Atom"])
         .step(&BUCKINGHAM_ENERGY)
         .build()

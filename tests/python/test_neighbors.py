@@ -185,7 +185,7 @@ def test_a_limit_is_kept_or_the_call_fails_with_what_is_needed(form, limit):
 def test_a_matrix_that_cannot_be_addressed_is_refused():
     apart = np.arange(30000.0)[:, None] * [10.0, 0.0, 0.0]
     # 770 TB: beyond every address.
-    with pytest.raises(ValueError, match="^`max_neighbors`"):
+    with pytest.raises(MemoryError, match="^`max_neighbors`"):
         neighbor_list(apart, 2.5, format="matrix", max_neighbors=2**31 - 1, return_distances=True)
 
 

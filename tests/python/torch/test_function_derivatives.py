@@ -246,3 +246,38 @@ def test_backward_is_a_scale(forces: bool) -> None:
     for got, g in zip(grad(3.0 * e.sum(), x), expected):
         torch.testing.assert_close(got, 6.0 * g)
     assert len(saved) == 3
+
+
+def test_vectors_of_points_on_one_place() -> None:
+    """Vectors are linear in positions and cell, wherever the points lie; a length of zero has no derivative."""
+    r, _, h = leaves(*system())
+    with torch.no_grad():
+        r[1] = r[0]
+
+    def vectors(r: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        return mt.neighbor_list(r, 4.0, h, return_vectors=True)[-1]
+
+    pairs, _, shifts = mt.neighbor_list(r, 4.0, h)
+    assert ((pairs[0] == 0) & (pairs[1] == 1)).any()
+    expected = r[pairs[1]] - r[pairs[0]] + shifts.to(r.dtype) @ h
+    assert torch.allclose(vectors(r, h), expected, rtol=0, atol=1e-13)
+    weights = torch.linspace(-1, 1, expected.numel(), dtype=r.dtype, device=DEVICE).reshape(expected.shape)
+    found = grad((vectors(r, h) * weights).sum(), (r, h), create_graph=True)
+    for x, y in zip(found, grad((expected * weights).sum(), (r, h))):
+        assert torch.allclose(x, y, rtol=0, atol=1e-12)
+    if DEVICE == "cpu":
+        with pytest.raises(RuntimeError, match="points that are apart, where distances are differentiated"):
+            mt.neighbor_list(r, 4.0, h, return_distances=True)[-1].sum().backward()
+
+
+@REDUCTIONS
+def test_scaled_losses_overflow_as_trainers_expect(energies: Callable[..., Any], reduction: str) -> None:
+    """`GradScaler` looks for infinities in the gradients, skips the step and lowers its scale."""
+    r, q, h = leaves(*system())
+    e, forces = energies(r, q, h, energy_reduction=reduction, compute_forces=True)
+    for scale in (float("inf"), float("nan")):
+        for loss in (e.sum() * scale, (forces**2).sum() * scale):
+            found = grad(loss, (r, q, h), retain_graph=True)
+            assert all(not x.isfinite().any() for x in found)
+    expected = grad(e.sum(), (r, q, h))
+    assert all(x.isfinite().all() for x in expected)
