@@ -170,23 +170,30 @@ def _array(name: str, x: Any) -> npt.NDArray:
         raise ValueError(f"`{name}`: expected an array, got {described(x)} ({error})") from error
 
 
-def reals(name: str, x: Any, shape: Sequence[int | str], like: npt.NDArray | None = None) -> Floats:
+def reals(
+    name: str, x: Any, shape: Sequence[int | str], like: npt.NDArray | None = None, exact: bool = False
+) -> Floats:
     """A float32 or float64 array, of the dtype of `like` where that is given.
 
-    Lists have no dtype of their own: they take that of `like`, or float64.
+    Lists have no dtype of their own: they take that of `like`, or float64, as do integers with `exact`.
     """
     if type(x) is np.ndarray and x.dtype in (_F64, _F32) and (like is None or x.dtype is like.dtype) and x.flags.carray:
         fits(name, x, shape)
         return x
     array = _array(name, x)
-    expected = "float32 or float64" if like is None else f"{like.dtype}, as the positions"
-    if not hasattr(x, "dtype") and array.dtype.kind in "iuf":
+    expected = "float32 or float64" if like is None else as_positions(name, like.dtype)
+    if array.dtype.kind in ("iu" if exact else "") or (not hasattr(x, "dtype") and array.dtype.kind in "iuf"):
         array = array.astype(np.float64 if like is None else like.dtype)
     kind = array.dtype.newbyteorder("=")
     if kind not in (_F32, _F64) or (like is not None and kind != like.dtype):
         refuse(name, expected, array.dtype, TypeError)
     fits(name, array, shape)
     return np.require(array, kind, ["C", "A"])
+
+
+def as_positions(name: str, dtype: Any) -> str:
+    """What is expected of an array that has another dtype than the positions."""
+    return f"{dtype}, as the positions (convert `{name}`)"
 
 
 def integers(name: str, x: Any, shape: Sequence[int | str]) -> Ints:
@@ -471,7 +478,7 @@ def _short(array: npt.NDArray) -> str:
 def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> Charges:
     """Point charges, checked against each other; or atoms with `NO_CHARGES`."""
     r = reals("positions", positions, ("N", 3))
-    q = charges if charges is NO_CHARGES else reals("charges", charges, (len(r),), r)
+    q = charges if charges is NO_CHARGES else reals("charges", charges, (len(r),), r, exact=True)
     h = cells(cell, r)
     return Charges(r, q, h, groups(batch_idx, None, len(r), len(h) if h.ndim == 3 else None))
 

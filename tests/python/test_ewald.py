@@ -317,3 +317,14 @@ def test_the_predicted_error_is_met(triclinic: Case, accuracy: float):
     error = np.sqrt(np.mean(np.sum((forces - triclinic.forces) ** 2, axis=1))) / unit
     # tuning.rs: measured 0.6 to 1.6 of the prediction for random systems.
     assert error < 2.0 * accuracy
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8])
+def test_integer_charges(dtype):
+    """Formal charges are numbers like any others."""
+    r, h = np.random.default_rng(3).random((6, 3)) * 5.0, 5.0 * np.eye(3)
+    q = np.array([2, 1, 0, 3, 2, 1]).astype(dtype)
+    for x in (np.float64, np.float32):
+        expected = ewald_summation(r.astype(x), q.astype(x), h.astype(x))
+        assert np.array_equal(ewald_summation(r.astype(x), q, h.astype(x)), expected)
+    assert np.array_equal(ewald_summation(r, [2, 1, 0, 3, 2, 1], h), ewald_summation(r, q.astype(float), h))

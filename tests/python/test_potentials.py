@@ -170,7 +170,7 @@ def test_wrong_arguments(module: Any) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_are_not_narrowed(name: str) -> None:
     r, types = ions()
-    with pytest.raises(TypeError, match="expected float32, as the positions, got float64"):
+    with pytest.raises(TypeError, match=r"expected float32, as the positions \(convert `.*`\), got float64"):
         getattr(mn, name)(r.astype(np.float32), types, *TABLES[name], CUTOFF, CELL.astype(np.float32))
     # Nested lists have no dtype of their own.
     lists = [t.tolist() for t in TABLES[name]]

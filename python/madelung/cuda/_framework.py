@@ -46,7 +46,7 @@ class Cuda(Stream, Immediate):
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
         """See `Framework`."""
         r = self.reals("positions", positions, ("N", 3))
-        q = charges if charges is check.NO_CHARGES else self.reals("charges", charges, (len(r),), r)
+        q = charges if charges is check.NO_CHARGES else self.reals("charges", charges, (len(r),), r, exact=True)
         h = self.cells(cell, r)
         idx, systems = self.systems_of(batch_idx, len(r), len(h) if h.ndim == 3 else None)
         if h.size != 9 * systems:
@@ -62,7 +62,7 @@ class Cuda(Stream, Immediate):
         dtype = system.positions.dtype
         if isinstance(x, Array):
             if x.dtype != dtype:
-                check.refuse(name, f"{dtype}, as the positions", x.dtype, TypeError)
+                check.refuse(name, check.as_positions(name, dtype), x.dtype, TypeError)
             if x.shape != (system.systems,) and not (system.systems == 1 and x.shape == ()):
                 check.refuse(name, f"shape ({system.systems},), one for each system", x.shape)
             return part(x, 0, (system.systems,))

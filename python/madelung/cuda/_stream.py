@@ -29,14 +29,16 @@ class Stream:
         """An array of one value."""
         return filled(shape, dtype, value, self.stream)
 
-    def reals(self, name: str, x: Any, shape: tuple[int | str, ...], like: Array | None = None) -> Array:
-        """A float32 or float64 array, of the dtype of `like` where that is given."""
+    def reals(
+        self, name: str, x: Any, shape: tuple[int | str, ...], like: Array | None = None, exact: bool = False
+    ) -> Array:
+        """A float32 or float64 array, of the dtype of `like` where that is given; `exact`: or integers of the host."""
         if not isinstance(x, Array):
-            return self.uploaded(check.reals(name, x, shape, like))
+            return self.uploaded(check.reals(name, x, shape, like, exact))
         if x.dtype not in _FLOATS:
             check.refuse(name, "float32 or float64", x.dtype, TypeError)
         if like is not None and x.dtype != like.dtype:
-            check.refuse(name, f"{like.dtype}, as the positions", x.dtype, TypeError)
+            check.refuse(name, check.as_positions(name, like.dtype), x.dtype, TypeError)
         check.fits(name, x, shape)
         return x
 

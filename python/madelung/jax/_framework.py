@@ -28,7 +28,7 @@ class System:
     def __init__(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> None:
         self.positions = r = given.reals("positions", positions, ("N", 3))
         none = charges is check.NO_CHARGES
-        self.charges = charges if none else given.reals("charges", charges, (len(r),), r)
+        self.charges = charges if none else given.reals("charges", charges, (len(r),), r, exact=True)
         charges = None if none else charges
         self.cell = h = given.cells(cell, r)
         self.idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))

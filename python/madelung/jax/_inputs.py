@@ -27,13 +27,15 @@ def array(name: str, x: Any) -> Any:
     return jnp.asarray(x)
 
 
-def reals(name: str, x: Any, shape: Sequence[int | str], like: Any = None) -> Any:
-    """A float32 or float64 array, of the dtype of `like` where that is given."""
+def reals(name: str, x: Any, shape: Sequence[int | str], like: Any = None, exact: bool = False) -> Any:
+    """A float32 or float64 array, of the dtype of `like` where that is given; `exact`: or integers, as such."""
     x = array(name, x)
+    if exact and jnp.issubdtype(x.dtype, jnp.integer):
+        x = x.astype(like.dtype)
     if x.dtype not in _FLOATS:
         check.refuse(name, "float32 or float64", x.dtype, TypeError)
     if like is not None and x.dtype != like.dtype:
-        check.refuse(name, f"{like.dtype}, as the positions", x.dtype, TypeError)
+        check.refuse(name, check.as_positions(name, like.dtype), x.dtype, TypeError)
     check.fits(name, x, shape)
     return x
 

@@ -88,6 +88,8 @@ class _Mode:
     @classmethod
     def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
         """See `Framework`."""
+        if charges is not check.NO_CHARGES and charges.dtype != positions.dtype:
+            charges = given.exact(charges, positions)
         if batch_idx is None:
             single = cell.dim() == 2
             if not single and cell.shape[0] != 1:
@@ -257,7 +259,7 @@ class Eager(_Mode):
         """See `Framework`."""
         if batch_idx is None and type(positions) in given.PLAIN and cell.dim() == 2:
             n = positions.shape[0]
-            if n <= given.KEPT:
+            if n <= given.KEPT and (charges is check.NO_CHARGES or charges.dtype is positions.dtype):
                 return System(positions, charges, cell.unsqueeze(0), _zeros(n), 1, True, cell, None)
         return _any_system(Eager, positions, charges, cell, batch_idx)
 

@@ -81,7 +81,8 @@ def reals_like(name: str, x: Any, shape: Sequence[int | str], positions: Any) ->
     """Checks real numbers as far as possible without reading them."""
     expect(name, x, positions)
     if x.dtype not in _FLOATS or x.dtype != positions.dtype:
-        expected = "float32 or float64" if x is positions else f"{_short(positions.dtype)}, as the positions"
+        dtype = check.as_positions(name, _short(positions.dtype))
+        expected = "float32 or float64" if x is positions else dtype
         check.refuse(name, expected, _short(x.dtype), TypeError)
     check.fits(name, x, shape)
 
@@ -93,6 +94,11 @@ def integers(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> A
         check.refuse(name, "integers", _short(x.dtype), TypeError)
     check.fits(name, x, shape)
     return x if x.dtype in (torch.int32, torch.int64) else x.long()
+
+
+def exact(x: Any, positions: Any) -> Any:
+    """Integers as real numbers of the positions' dtype; any other tensor as it is."""
+    return x if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool else x.to(positions.dtype)
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -407,3 +407,15 @@ def test_lists_of_numpy_arrays() -> None:
         assert found.cell.dtype == jnp.float32
         count = mn.find_neighbors(r.astype(np.float32), 1.5, h.astype(np.float32)).num_pairs
         assert int(found.num_pairs) == int(count)
+
+
+def test_integer_charges():
+    """Formal charges are numbers like any others."""
+    r, _, h = map(jnp.asarray, system(12))
+    q = jnp.asarray(np.arange(len(r)) % 3 - 1)
+    expected = mj.ewald_real_space(r, q.astype(r.dtype), h, 0.4, cutoff=4.0)
+    assert (mj.ewald_real_space(r, q, h, 0.4, cutoff=4.0) == expected).all()
+    pairs, ptr, shifts = mj.neighbor_list(r, 4.0, h)
+    lists = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts}
+    traced = jax.jit(lambda q: mj.ewald_real_space(r, q, h, 0.4, cutoff=4.0, **lists))
+    assert (traced(q) == expected).all()

@@ -65,8 +65,8 @@ NOT_REAL = [
 NOT_FINITE = [(changed(R, (2, 1), bad), ValueError, "finite") for bad in (torch.nan, torch.inf)]
 CELLS = [
     (CELL.numpy(), TypeError, "expected a tensor"),
-    (CELL.float(), TypeError, "expected float64, as the positions, got float32"),
-    (CELL.long(), TypeError, "expected float64, as the positions, got int64"),
+    (CELL.float(), TypeError, r"expected float64, as the positions \(convert `cell`\), got float32"),
+    (CELL.long(), TypeError, r"expected float64, as the positions \(convert `cell`\), got int64"),
     (CELL.to("meta"), ValueError, "expected a tensor on cpu like `positions`.*got one on meta"),
     (CELL[0], ValueError, "expected shape"),
     (CELL[:2], ValueError, "expected shape"),
@@ -76,8 +76,8 @@ CELLS = [
 ]
 CHARGES = [
     (Q.numpy(), TypeError, "expected a tensor"),
-    (Q.float(), TypeError, "expected float64, as the positions, got float32"),
-    (Q.long(), TypeError, "expected float64, as the positions, got int64"),
+    (Q.float(), TypeError, r"expected float64, as the positions \(convert `charges`\), got float32"),
+    (Q.bool(), TypeError, r"expected float64, as the positions \(convert `charges`\), got bool"),
     (Q.to("meta"), ValueError, "expected a tensor on cpu like `positions`.*got one on meta"),
     (Q[:3], ValueError, r"expected shape \(4,\), got \(3,\)"),
     (Q[:, None], ValueError, "expected shape"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from systems import system
 
 import madelung.numpy as mn
 import madelung.torch as mt
@@ -302,3 +303,17 @@ def test_calls_without_memory_leave_nothing_behind() -> None:
     e = mt.ewald_real_space(r, q, h[0], 0.4321, cutoff=3.0)
     assert type(e) is torch.Tensor
     same(e, mn.ewald_real_space(r.cpu().numpy(), q.cpu().numpy(), h[0].cpu().numpy(), 0.4321, cutoff=3.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64])
+@pytest.mark.parametrize("batched", [False, True])
+def test_integer_charges(dtype: torch.dtype, batched: bool) -> None:
+    """Formal charges are numbers like any others."""
+    r, _, h = system()
+    q = (torch.arange(len(r), device=DEVICE) % 3 - 1).to(dtype)
+    of = {"batch_idx": torch.zeros(len(r), dtype=torch.int32, device=DEVICE)} if batched else {}
+    h = h.expand(1, 3, 3) if batched else h
+    expected = mt.ewald_real_space(r, q.to(r.dtype), h, 0.4, cutoff=4.0, compute_forces=True, **of)
+    found = mt.ewald_real_space(r, q, h, 0.4, cutoff=4.0, compute_forces=True, **of)
+    assert all(torch.equal(x, y) for x, y in zip(found, expected))
+    assert torch.equal(mt.ewald_summation(r, q, h, **of), mt.ewald_summation(r, q.to(r.dtype), h, **of))
