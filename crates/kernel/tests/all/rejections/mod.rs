@@ -264,6 +264,36 @@ fn types_fit() {
     body("let mut x: «f64» = 1.0;", "this value is Real");
 }
 
+/// What newcomers write, and what they are told to write instead.
+#[test]
+fn what_is_written_elsewhere_is_written_otherwise() {
+    let names = "`d.x`, `d.y` and `d.z`";
+    in_loop("let d = positions[j]; e += «d[0]»;", names);
+    body("let mut d = positions[i]; let x = «d[0]»;", names);
+    value("«positions[i][2]»", "`positions[i].x`, `positions[i].y` and");
+    in_loop("let d = shift; let x = «d[1]»;", names);
+    value("«(positions[i] + positions[i])[0]»", "the components of a vector have names");
+    value("«cell[atoms.of(i)][0]»", "an element is `row(cell[atoms.of(i)], 0).x`");
+    value(
+        "«norm(positions[i])»",
+        "there is no function `norm` with 1 argument(s): write `length(v)`; builtins are",
+    );
+    value("«positions[i].norm()»", "write `length(v)`; methods are");
+    value("«ln(g)»", "write `log(x)`");
+    value("«g.powi(6)»", "write `pow(x, 6)`");
+    value("«round(g)»", "write `nearest(x)`");
+    value("«g ** 6»", "`**` is not an operator: a power is `pow(x, 6)`");
+    value("«2.0 * g ** 6»", "a power is `pow(x, 6)`");
+    value("g * «*g»", "(a power is `pow(x, n)`)");
+    value("«g ^ 6»", "powers are `pow(x, 6)`");
+    value("«g ^ 2.0»", "powers are `pow(x, 6)`");
+    let untyped = "say what `f` gives back: `-> Real` behind its arguments";
+    function("#[func] «fn f(x: Real)» { x * x }", untyped);
+    function("#[func] «fn f(x: Real)» { let y = x; }", untyped);
+    let derivative = "#[func] fn f(x: Real) -> Real { x } #[derivative(f)] «fn d(x: Real)» { 1.0 }";
+    function(derivative, "say what `d` gives back");
+}
+
 #[test]
 fn names_are_known() {
     value(

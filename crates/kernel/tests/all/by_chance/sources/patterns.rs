@@ -23,7 +23,7 @@ impl Writer {
         }
         let (u, below) = (self.formula(depth - 1, leaves), self.pick(depth));
         let v = self.formula(below, leaves);
-        match self.pick(9) {
+        match self.pick(14) {
             0 => format!("sin({u})"),
             1 => format!("cos(0.5 * ({u}) + {v})"),
             2 => format!("bell({u}, {v})"),
@@ -32,6 +32,11 @@ impl Writer {
             5 => format!("erfc(0.3 * ({u}))"),
             6 => format!("log(2.0 + pow({u}, 2))"),
             7 => format!("({u} - ({v}))"),
+            8 => format!("tanh({u})"),
+            9 => format!("erf(0.7 * ({u}))"),
+            10 => format!("atan2({u}, 1.5 + ({v}) * ({v}))"),
+            11 => format!("acos(0.9 * sin({u}))"),
+            12 => format!("asin(0.8 * tanh({u}))"),
             _ => format!("(0.5 * ({u}) * ({v}))"),
         }
     }
