@@ -141,11 +141,11 @@ impl Writer {
                 format!("(if {c} {{ {u} }} else {{ {v} }})")
             }
             9 | 10 => format!("({u} + {v})"),
-            11 => format!("({u} - ({v}))"),
+            11 => format!("({u} - 0.8 * ({v}))"),
             12 => format!("tanh({u})"),
             13 => format!("erf(0.7 * ({u}))"),
             14 => format!("atan2(1.2 + ({v}) * ({v}), {u})"),
-            15 => format!("(acos(0.9 * cos({u})) - asin(0.8 * sin({v})))"),
+            15 => format!("(acos(0.6 * cos({u})) - asin(0.5 * sin({v})))"),
             _ => format!("(0.5 * ({u}) * ({v}))"),
         }
     }
