@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fits the polynomials and quotients behind crates/core/src/math and prints coefficients.rs.
+"""Fits the polynomials and quotients behind crates/kernel-runtime/src/lanes and prints coefficients.rs.
 
     python3 -m venv .venv && .venv/bin/pip install mpmath gmpy2
-    .venv/bin/python tools/fit_special_functions.py > crates/core/src/math/coefficients.rs
-    rustfmt --edition 2024 --config max_width=110,use_small_heuristics=Max crates/core/src/math/coefficients.rs
-    .venv/bin/python tools/fit_special_functions.py --references > crates/core/src/math/tests/mpmath_values.inc
+    .venv/bin/python tools/fit_special_functions.py > crates/kernel-runtime/src/lanes/coefficients.rs
+    rustfmt --edition 2024 --config max_width=110,use_small_heuristics=Max crates/kernel-runtime/src/lanes/coefficients.rs
+    .venv/bin/python tools/fit_special_functions.py --references > crates/kernel-runtime/src/lanes/tests/mpmath_values.inc
 
 One routine makes them all: a weighted least-squares fit whose weights grow where the error is large (Lawson),
 which ends close to the minimax solution. Quotients are linearised with the denominator of the step before.
@@ -105,6 +105,23 @@ def ln(degree):
     return error, p
 
 
+def erf(degree):
+    """x·P(x²) on |x| ≤ ½."""
+    points = chebyshev_points(mp.mpf(0), (mp.mpf("0.5") * mp.mpf("1.0001")) ** 2, 50)
+    values = [mp.erf(mp.sqrt(u)) / mp.sqrt(u) for u in points]
+    error, p, _ = fit(points, values, values, degree)
+    return error, p
+
+
+def atan(degree):
+    """t + t³·P(t²) on |t| ≤ tan(π/8)."""
+    points = chebyshev_points(mp.mpf(0), (mp.tan(mp.pi / 8) * mp.mpf("1.0001")) ** 2, 50)
+    roots = [mp.sqrt(u) for u in points]
+    values = [(mp.atan(t) - t) / t**3 for t in roots]
+    error, p, _ = fit(points, values, [mp.atan(t) / t**3 for t in roots], degree)
+    return error, p
+
+
 def split(value, widths):
     """value as a sum of parts of the given widths in bits: n·part is exact for small n, whether or not fma exists."""
     parts = []
@@ -138,8 +155,8 @@ def main():
     print("//! Coefficients, lowest power first. Made by tools/fit_special_functions.py: do not edit.")
     print('#![allow(clippy::approx_constant, reason = "a table of powers has √2 in it")]')
     for dtype, bits, parts, degrees, end, widths in [
-        ("F64", 53, 8, dict(erfcx=10, exp=11, part=7, sin=5, cos=5, ln=6), mp.mpf(27), ((33, 53), (33, 33, 53))),
-        ("F32", 24, 16, dict(erfcx=5, exp=6, part=3, sin=2, cos=2, ln=2), mp.mpf("10.2"), ((13, 24), (11, 11, 24))),
+        ("F64", 53, 8, dict(erfcx=10, exp=11, part=7, sin=5, cos=5, ln=6, erf=8, atan=10), mp.mpf(27), ((33, 53), (33, 33, 53))),
+        ("F32", 24, 16, dict(erfcx=5, exp=6, part=3, sin=2, cos=2, ln=2, erf=4, atan=4), mp.mpf("10.2"), ((13, 24), (11, 11, 24))),
     ]:
         error, p, q = erfcx(degrees["erfcx"], end)
         note = f"of erfc(x)·exp(x²) on [0, {mp.nstr(end, 4)}]; largest relative error of the quotient {mp.nstr(error, 2)}."
@@ -158,6 +175,11 @@ def main():
         error, p = ln(degrees["ln"])
         note = f"(ln((1+s)/(1−s)) − 2s)/s³ in s², √½ ≤ (1+s)/(1−s) ≤ √2; largest relative error of ln {mp.nstr(error, 2)}."
         table(f"LN_{dtype}", note, p, bits)
+        error, p = erf(degrees["erf"])
+        table(f"ERF_{dtype}", f"erf(x)/x in x², |x| ≤ ½; largest relative error {mp.nstr(error, 2)}.", p, bits)
+        error, p = atan(degrees["atan"])
+        note = f"(atan t − t)/t³ in t², |t| ≤ tan(π/8); largest relative error of atan {mp.nstr(error, 2)}."
+        table(f"ATAN_{dtype}", note, p, bits)
         table(f"LN2_{dtype}", "ln 2 in parts; the first has so few bits that n·part is exact.", split(mp.log(2), widths[0]), bits)
         table(f"HALF_PI_{dtype}", "π/2 in parts; the first two have so few bits that n·part is exact.", split(mp.pi / 2, widths[1]), bits)
 
@@ -185,6 +207,15 @@ def references():
     for x in [0.4, 2.5, 1000.1, -99999.7, 123456789.0]:
         close(f"sin_cos({x!r}).0", mp.sin(x))
         close(f"sin_cos({x!r}).1", mp.cos(x))
+    for x in [0.4, 1.75]:
+        close(f"erf({x!r})", mp.erf(mp.mpf(x)))
+    for x in [1e-5, -0.3, 2.5, 15.0]:
+        close(f"tanh({x!r})", mp.tanh(mp.mpf(x)))
+    for x in [-0.999, -0.3, 0.6, 0.9999]:
+        close(f"asin({x!r})", mp.asin(mp.mpf(x)))
+        close(f"acos({x!r})", mp.acos(mp.mpf(x)))
+    for y, x in [(0.3, 2.0), (3.0, 0.7), (1e-5, -2.0), (-3.0, -2.5)]:
+        close(f"atan2(Double::from({y!r}), Double::from({x!r}))", mp.atan2(mp.mpf(y), mp.mpf(x)))
     for x, e in [(2.3, -6.5), (1e-5, 30.25), (1.0001, 5e6)]:
         close(f"pow({x!r}, {e!r})", mp.power(x, e))
     print("}")

@@ -33,8 +33,6 @@ use madelung::pairs::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-const ISAS: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
-
 /// Row by row and in clusters; by the way back of a list that has none of its own, or scattered.
 const HOW: [(Kind, PairLoops, bool); 4] = [
     (Kind::Full, PairLoops::Rows, false),
@@ -125,8 +123,8 @@ fn no_op_touches_what_is_not_its_own() {
         all.extend(parts.map(|part| (std::ptr::from_ref(part) as usize, part.cuda.name)));
         let (systems, others) = dimensions(op);
         // Around the numbers of lanes, and below.
-        let here = ISAS.into_iter().filter(|isa| *isa <= Isa::detect());
-        for (n, isa) in here.flat_map(|isa| [1, 3, 5, 7, 9, 17, 33].map(|n| (n, isa))) {
+        let here = Isa::available().iter();
+        for (n, isa) in here.flat_map(|isa| [1, 3, 5, 7, 9, 17, 33].map(|n| (n, *isa))) {
             for (how, dtype) in HOW.into_iter().flat_map(|how| [(how, DType::F64), (how, DType::F32)]) {
                 let backend = Recording { cpu: Cpu::at_most(isa), parts: Mutex::default() };
                 let (pairs, pair_loops, scatter) = how;

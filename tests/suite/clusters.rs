@@ -26,6 +26,7 @@ fn clusters_agree_with_rows() {
         Options::everything(),
         Options { energy_reduction: Reduction::System, ..Options::everything() },
     ];
+    println!("instruction sets: {:?}", Isa::available());
     for dtype in [DType::F64, DType::F32] {
         let far = &unwrapped[usize::from(dtype == DType::F32)];
         let arrays = Arrays::new(&[&small, &large, far], dtype);
@@ -40,7 +41,7 @@ fn clusters_agree_with_rows() {
         for options in &asked {
             let rows = Context { pair_loops: PairLoops::Rows, ..madelung::cpu::context() };
             let reference = results(&rows, options);
-            for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+            for &isa in Isa::available() {
                 let backend = Cpu::at_most(isa);
                 let context = Context {
                     backend: &backend,
@@ -100,7 +101,8 @@ fn every_member_agrees_with_rows() {
         (&[&all], every, true),
         (&[&all], by_cell, false),
     ];
-    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+    println!("instruction sets: {:?}", Isa::available());
+    for &isa in Isa::available() {
         let backend = Cpu::at_most(isa);
         let of = |pair_loops| Context { backend: &backend, pair_loops, ..madelung::cpu::context() };
         for (n, (directions, by, in_clusters)) in members.iter().enumerate() {

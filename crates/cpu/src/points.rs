@@ -482,8 +482,6 @@ mod avx2 {
 mod tests {
     use super::*;
 
-    const ISAS: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
-
     /// Numbers from −1 to 1.
     fn random(seed: &mut u64) -> f32 {
         *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -511,7 +509,7 @@ mod tests {
                 let from_box = |at: &[f32; 3]| {
                     square(std::array::from_fn(|k| ((at[k] - centre[k]).abs() - half[k]).max(0.0)))
                 };
-                for isa in ISAS {
+                for &isa in Isa::available() {
                     let cpu = Cpu::at_most(isa);
                     let mut bits = vec![!0; points.words()];
                     let undecided = points.near(&cpu, 0, centre, certain, possible, &mut bits);
@@ -552,7 +550,7 @@ mod tests {
             let set = |p: &usize| bits[p / WORD] >> (p % WORD) & 1 == 1;
             let expected: Vec<i32> = (0..256).filter(set).map(|p| from[p]).collect();
             let places: Vec<[f32; 3]> = (0..256).filter(set).map(|p| list[p]).collect();
-            for isa in ISAS {
+            for &isa in Isa::available() {
                 let cpu = Cpu::at_most(isa);
                 let mut into = vec![-1; expected.len() + 20];
                 pick(&cpu, &bits, &from, &mut into[3..][..expected.len()]);

@@ -3,6 +3,7 @@
 
 mod emit;
 mod functions;
+mod unused;
 
 use functions::{Expanded, Import};
 use madelung_kernel::lower::{lower_block, lower_functions};
@@ -42,6 +43,7 @@ pub fn kernels(input: TokenStream) -> TokenStream {
     }
     let items = || {
         let mut items = functions::exports(&lower_functions(&file)?);
+        items.extend(unused::parameters(&file));
         for source in lower_block(&file)? {
             items.extend(emit::kernel(&source, &runtime)?);
         }

@@ -44,6 +44,11 @@ template <class T> __device__ inline T exp_neg_sq(T x) {
   T e = exp(-h);
   return e - e * l;
 }
+// The angle of the point (x, y), whatever the signs of zeros, as on the CPU: 0 + -0 is 0.
+template <class Y, class X> __device__ inline auto angle(Y y, X x) {
+  using T = decltype(y + x);
+  return atan2(T(0) + T(y), T(0) + T(x));
+}
 // Two functions of one number that share most of their work.
 template <class T> struct Both { T first, second; };
 template <class T, int N> __device__ inline T polynomial(T x, const T (&coefficients)[N]) {

@@ -1,6 +1,6 @@
 //! The table of derivatives, and forward mode over it.
 
-use crate::ir::{Acc, Body, Kernel, Kind, Op, Role, Stmt, Template, Type, Val, ValueMap};
+use crate::ir::{Acc, Body, Function, Kernel, Kind, Op, Role, Stmt, Template, Type, Val, ValueMap};
 use crate::rewrite::mapped;
 use std::collections::HashMap;
 
@@ -24,28 +24,20 @@ pub(crate) fn partials(b: &mut Body, op: &Op, v: Val) -> Vec<(Val, Val)> {
             let (half, inverse) = (b.real(0.5), b.real_op(Recip(v)));
             vec![(x, b.real_op(Mul(half, inverse)))]
         }
-        Exp(x) => vec![(x, v)],
-        Ln(x) => vec![(x, b.real_op(Recip(x)))],
+        Call(f, x) => function_derivative(b, f, x, v).map_or_else(Vec::new, |d| vec![(x, d)]),
         Pow(x, y) => {
             let one = b.real(1.0);
             let exponent = b.real_op(Sub(y, one));
             let power = b.real_op(Pow(x, exponent));
-            let log = b.real_op(Ln(x));
+            let log = b.real_op(Call(Function::Ln, x));
             vec![(x, b.real_op(Mul(y, power))), (y, b.real_op(Mul(v, log)))]
         }
-        Erfc(x) => {
-            let (c, e) = (b.real(-std::f64::consts::FRAC_2_SQRT_PI), b.real_op(ExpNegSq(x)));
-            vec![(x, b.real_op(Mul(c, e)))]
-        }
-        ExpNegSq(x) => {
-            let c = b.real(-2.0);
-            let c = b.real_op(Mul(c, x));
-            vec![(x, b.real_op(Mul(c, v)))]
-        }
-        Sin(x) => vec![(x, b.real_op(Cos(x)))],
-        Cos(x) => {
-            let s = b.real_op(Sin(x));
-            vec![(x, b.real_op(Neg(s)))]
+        Atan2(y, x) => {
+            let squares = [x, y].map(|z| b.real_op(Mul(z, z)));
+            let square = b.real_op(Add(squares[0], squares[1]));
+            let inverse = b.real_op(Recip(square));
+            let opposite = b.real_op(Neg(y));
+            vec![(y, b.real_op(Mul(x, inverse))), (x, b.real_op(Mul(opposite, inverse)))]
         }
         // M_p'(x) = M_{p−1}(x) − M_{p−1}(x − 1), left to the code that tabulates splines.
         Spline { mesh, axis, at, node, derivative } => {
@@ -59,6 +51,44 @@ pub(crate) fn partials(b: &mut Body, op: &Op, v: Val) -> Vec<(Val, Val)> {
         }
         _ => vec![],
     }
+}
+
+/// The derivative of a function at `x`, where its value is `v`; None where it is zero.
+fn function_derivative(b: &mut Body, f: Function, x: Val, v: Val) -> Option<Val> {
+    use Function::*;
+    use Op::*;
+    Some(match f {
+        Exp => v,
+        Ln => b.real_op(Recip(x)),
+        Erf | Erfc => {
+            let c = std::f64::consts::FRAC_2_SQRT_PI;
+            let (c, e) = (b.real(if f == Erf { c } else { -c }), b.real_op(Call(ExpNegSq, x)));
+            b.real_op(Mul(c, e))
+        }
+        ExpNegSq => {
+            let c = b.real(-2.0);
+            let c = b.real_op(Mul(c, x));
+            b.real_op(Mul(c, v))
+        }
+        Sin => b.real_op(Call(Cos, x)),
+        Cos => {
+            let s = b.real_op(Call(Sin, x));
+            b.real_op(Neg(s))
+        }
+        // In factors, which lose nothing near ±1.
+        Asin | Acos | Tanh => {
+            let (one, z) = (b.real(1.0), if f == Tanh { v } else { x });
+            let (below, above) = (b.real_op(Sub(one, z)), b.real_op(Add(one, z)));
+            let rest = b.real_op(Mul(below, above));
+            if f == Tanh {
+                return Some(rest);
+            }
+            let root = b.real_op(Sqrt(rest));
+            let inverse = b.real_op(Recip(root));
+            if f == Asin { inverse } else { b.real_op(Neg(inverse)) }
+        }
+        Floor => return None,
+    })
 }
 
 /// The partial derivatives that a template gives for `args`.

@@ -6,7 +6,7 @@
 
 pub use madelung_kernel_abi::Reason;
 
-use crate::ir::{Dim, Kernel, Kind, ParamId, Role};
+use crate::ir::{Dim, Function, Kernel, Kind, ParamId, Role};
 use crate::print::layout::{Array, Slot};
 use std::collections::BTreeSet;
 
@@ -33,20 +33,10 @@ pub enum Unary {
     Not,
     /// √a
     Sqrt,
-    /// eᵃ
-    Exp,
-    /// ln a
-    Ln,
-    /// erfc a
-    Erfc,
-    /// sin a
-    Sin,
-    /// cos a
-    Cos,
+    /// A function of a, real.
+    Call(Function),
     /// The nearest integer, ties to even, as a real.
     Nearest,
-    /// The largest integer that is not above, as a real.
-    Floor,
     /// |a|, of reals.
     Abs,
     /// An integer as a real.
@@ -82,6 +72,8 @@ pub enum Binary {
     Shr,
     /// aᵇ, of reals.
     Pow,
+    /// The angle of the point (b, a), of reals.
+    Atan2,
     /// a < b
     Lt,
     /// a ≤ b

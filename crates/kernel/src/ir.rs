@@ -6,9 +6,12 @@
 //! derivative along one or two directions, or its cotangent.
 
 mod body;
+mod function;
 mod op;
 
 pub use body::Body;
+pub use function::Function;
+pub(crate) use function::Parity;
 pub use madelung_kernel_abi::{ParamKind as Kind, Query, Role, SlotArray as Array};
 pub use op::Op;
 use std::collections::{BTreeSet, HashMap};

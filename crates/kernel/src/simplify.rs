@@ -4,7 +4,7 @@
 //! argument declared `Zero` must cost nothing. A value that a condition makes 0 is treated alike: its product with a
 //! value that may be infinite or NaN is selected once more.
 
-use crate::ir::{Body, Op, Type, Val};
+use crate::ir::{Body, Op, Parity, Type, Val};
 
 /// Emits a real-valued op.
 pub(crate) fn real_op(b: &mut Body, op: Op) -> Val {
@@ -159,8 +159,7 @@ fn fold(b: &Body, op: &Op) -> Option<f64> {
         Neg(x) => -c(x)?,
         Recip(x) => 1.0 / c(x)?,
         Sqrt(x) => c(x)?.sqrt(),
-        Sin(x) => c(x).filter(|x| *x == 0.0)?,
-        Cos(x) | Exp(x) | ExpNegSq(x) | Erfc(x) => c(x).filter(|x| *x == 0.0).map(|_| 1.0)?,
+        Call(f, x) => c(x).filter(|x| *x == 0.0).and(f.at_zero())?,
         FromInt(x) => match b.op(*x) {
             Int(i) => *i as f64,
             _ => return None,
@@ -198,17 +197,13 @@ fn signs_outward(b: &mut Body, op: &Op) -> Option<Val> {
             (None, Some(y)) if b.constant(x) == Some(0.0) => real_op(b, Select(c, x, y)),
             _ => return None,
         },
-        Sin(x) => {
+        Call(f, x) if f.parity() != Parity::Neither => {
             let x = neg(b, x)?;
-            real_op(b, Sin(x))
-        }
-        Cos(x) => {
-            let x = neg(b, x)?;
-            return Some(real_op(b, Cos(x)));
-        }
-        ExpNegSq(x) => {
-            let x = neg(b, x)?;
-            return Some(real_op(b, ExpNegSq(x)));
+            let value = real_op(b, Call(f, x));
+            if f.parity() == Parity::Even {
+                return Some(value);
+            }
+            value
         }
         _ => return None,
     };

@@ -39,6 +39,9 @@ void ends(double x, double, long long, double* out) {
   const auto r = sqrt_recip(x);
   out[0] = e.first; out[1] = e.second; out[2] = r.first; out[3] = r.second;
 }
+void angles(double y, double x, long long, double* out) {
+  out[0] = angle(y, x); out[1] = angle(float(y), float(x)); out[2] = angle(y, float(x)); out[3] = angle(-y, x);
+}
 }
 ";
 
@@ -82,4 +85,21 @@ fn ends_of_the_range_are_kept() {
     assert_eq!(call(&library, "ends", 0.0, 0.0), [1.0, 1.0, 0.0, inf]);
     assert!(call(&library, "ends", f64::NAN, 0.0).iter().all(|x| x.is_nan()));
     assert!(call(&library, "ends", -1.0, 0.0)[2..].iter().all(|x| x.is_nan()));
+}
+
+/// As on the CPU, whose lanes have no signs of zeros.
+#[test]
+fn angles_know_no_sign_of_zero() {
+    use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
+    let library = library();
+    for zero in [0.0, -0.0] {
+        assert_eq!(call(&library, "angles", zero, -zero), [0.0; 4]);
+        assert_eq!(call(&library, "angles", zero, 2.0), [0.0; 4]);
+        assert_eq!(call(&library, "angles", zero, -2.0), [PI, f64::from(PI as f32), PI, PI]);
+        assert_eq!(
+            call(&library, "angles", 2.0, zero),
+            [FRAC_PI_2, f64::from(FRAC_PI_2 as f32), FRAC_PI_2, -FRAC_PI_2]
+        );
+    }
+    assert_eq!(call(&library, "angles", 3.0, 3.0)[0], FRAC_PI_4);
 }

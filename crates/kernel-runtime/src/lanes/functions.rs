@@ -5,7 +5,9 @@
 
 use super::coefficients::*;
 use super::lane::Lane;
-use core::f64::consts::{FRAC_2_PI, LOG2_E};
+use core::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E, PI};
+
+const TAN_PI_8: f64 = 0.4142135623730951;
 
 /// The constants of one element type. `magic` of [`Lane`]'s methods is the first.
 pub struct Tables {
@@ -22,6 +24,8 @@ pub struct Tables {
     cos: &'static [f64],
     sin_end: f64,
     ln: &'static [f64],
+    erf: &'static [f64],
+    atan: &'static [f64],
     ln2: [f64; 2],
     half_pi: [f64; 3],
     /// The least normal number and 2^(bits of the mantissa), which makes denormals normal.
@@ -40,6 +44,8 @@ pub(super) const F64: Tables = Tables {
     cos: &COS_F64,
     sin_end: 1e9,
     ln: &LN_F64,
+    erf: &ERF_F64,
+    atan: &ATAN_F64,
     ln2: LN2_F64,
     half_pi: HALF_PI_F64,
     least: f64::MIN_POSITIVE,
@@ -57,6 +63,8 @@ pub(super) const F32: Tables = Tables {
     cos: &COS_F32,
     sin_end: 1e6,
     ln: &LN_F32,
+    erf: &ERF_F32,
+    atan: &ATAN_F32,
     ln2: LN2_F32,
     half_pi: HALF_PI_F32,
     least: f32::MIN_POSITIVE as f64,
@@ -164,6 +172,86 @@ pub(super) fn erfc_exp_neg_sq<L: Lane>(x: L) -> (L, L) {
     let (top, bottom) = L::TABLES.erfcx;
     let value = e * polynomial(a, top).quotient(polynomial(a, bottom));
     (L::select(x.lt(L::splat(0.0)), L::splat(2.0) - value, value), e)
+}
+
+/// erf(x) = 1 − erfc(x), and x · P(x²) where that would cancel.
+#[inline(always)]
+pub(super) fn erf<L: Lane>(x: L) -> L {
+    let (half, one) = (L::splat(0.5), L::splat(1.0));
+    let small = x.abs().at_most(half);
+    let small = small * polynomial(small * small, L::TABLES.erf);
+    let large = one - erfc_exp_neg_sq(x.abs()).0;
+    with_sign_of(x, L::select(x.abs().lt(half), small, large))
+}
+
+/// `value` where `x` is positive, zero or NaN, else its opposite.
+#[inline(always)]
+fn with_sign_of<L: Lane>(x: L, value: L) -> L {
+    L::select(x.lt(L::splat(0.0)), -value, value)
+}
+
+/// tanh(a) = −m / (2 + m) with m = exp(−2a) − 1 = 2ⁿ (exp(r) − 1) + (2ⁿ − 1), whose first term alone is there for small a.
+#[inline(always)]
+pub(super) fn tanh<L: Lane>(x: L) -> L {
+    let (one, two) = (L::splat(1.0), L::splat(2.0));
+    // From 40 on, the value is 1.
+    let y = -two * x.abs().at_most(L::splat(40.0));
+    let magic = L::splat(L::TABLES.magic);
+    let magic_n = y.mul_add(L::splat(LOG2_E), magic);
+    let n = magic_n - magic;
+    let r = n.mul_add(L::splat(-L::TABLES.ln2[0]), y);
+    let r = n.mul_add(L::splat(-L::TABLES.ln2[1]), r);
+    let power = one.ldexp(n, magic_n);
+    // The polynomial of exp begins with 1.
+    let m = (power * r).mul_add(polynomial(r, &L::TABLES.exp[1..]), power - one);
+    with_sign_of(x, -m / (two + m))
+}
+
+/// The angle of the point (x, y), in (−π, π], by the arctangent of a number below tan(π/8): that of the smaller
+/// coordinate over the larger one, or of π/4 less.
+#[inline(always)]
+pub(super) fn atan2<L: Lane>(y: L, x: L) -> L {
+    let (a, b) = (y.abs(), x.abs());
+    let steep = b.lt(a);
+    let (small, large) = (L::select(steep, b, a), L::select(steep, a, b));
+    let upper = (large * L::splat(TAN_PI_8)).lt(small);
+    let top = L::select(upper, small - large, small);
+    let bottom = L::select(upper, small + large, large);
+    // 0 at the origin, and still NaN where a coordinate is.
+    let t = top / bottom.at_least(L::splat(L::TABLES.least));
+    let square = t * t;
+    let angle = (t * square).mul_add(polynomial(square, L::TABLES.atan), t);
+    let angle = L::select(upper, angle + L::splat(FRAC_PI_4), angle);
+    let angle = L::select(steep, L::splat(FRAC_PI_2) - angle, angle);
+    let angle = L::select(x.lt(L::splat(0.0)), L::splat(PI) - angle, angle);
+    with_sign_of(y, angle)
+}
+
+/// √(1 − x²), NaN beyond ±1.
+#[inline(always)]
+fn other_leg<L: Lane>(x: L) -> L {
+    let one = L::splat(1.0);
+    ((one - x) * (one + x)).sqrt()
+}
+
+#[inline(always)]
+pub(super) fn asin<L: Lane>(x: L) -> L {
+    atan2(x, other_leg(x))
+}
+
+#[inline(always)]
+pub(super) fn acos<L: Lane>(x: L) -> L {
+    atan2(other_leg(x), x)
+}
+
+/// The largest integer that is not above, exactly.
+#[inline(always)]
+pub(super) fn floor<L: Lane>(x: L) -> L {
+    // Numbers from here on are whole.
+    let end = L::splat(L::TABLES.raise.0);
+    let a = x.abs();
+    let nearest = with_sign_of(x, L::select(a.lt(end), (a + end) - end, a));
+    L::select(x.lt(nearest), nearest - L::splat(1.0), nearest)
 }
 
 #[inline(always)]

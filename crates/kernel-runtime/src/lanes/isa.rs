@@ -34,6 +34,12 @@ impl Isa {
         })
     }
 
+    /// Those that [`detect`](Self::detect) has to choose from, the narrowest first.
+    pub fn available() -> &'static [Self] {
+        let all = &[Self::Portable, Self::Avx2, Self::Avx512];
+        &all[..=Self::detect() as usize]
+    }
+
     fn at_most(found: Self, wish: Option<&str>) -> Self {
         match wish {
             Some("portable") => Self::Portable,
@@ -65,6 +71,26 @@ impl Isa {
 #[cfg(test)]
 mod tests {
     use super::Isa::{self, *};
+
+    /// What a test on every instruction set runs on is what the kernel of the operating system lists.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[test]
+    fn what_is_available_is_what_the_processor_has() {
+        let listed = std::fs::read_to_string("/proc/cpuinfo").expect("a list of processors");
+        let flags = listed.lines().find(|l| l.starts_with("flags")).expect("a line of flags");
+        let has = |names: &[&str]| names.iter().all(|n| flags.split_whitespace().any(|f| f == *n));
+        let mut expected = vec![Portable];
+        if has(&["avx2", "fma", "popcnt"]) {
+            expected.push(Avx2);
+            if has(&["avx512f", "avx512dq", "avx512vl", "avx512bw"]) {
+                expected.push(Avx512);
+            }
+        }
+        let wish = std::env::var("MADELUNG_ISA").ok();
+        expected.retain(|isa| *isa <= Isa::at_most(Avx512, wish.as_deref()));
+        println!("instruction sets: {:?}", Isa::available());
+        assert_eq!(Isa::available(), expected);
+    }
 
     #[test]
     fn the_environment_only_lowers() {

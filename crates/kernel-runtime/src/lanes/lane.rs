@@ -119,6 +119,37 @@ pub trait Lane:
     fn erfc_exp_neg_sq(self) -> (Self, Self) {
         functions::erfc_exp_neg_sq(self)
     }
+    /// The error function.
+    #[inline(always)]
+    fn erf(self) -> Self {
+        functions::erf(self)
+    }
+    /// Hyperbolic tangent.
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        functions::tanh(self)
+    }
+    /// The angle of the point (`x`, `self`), in (−π, π]: 0 for the origin, and π for −1 whatever the sign of a zero
+    /// `self`.
+    #[inline(always)]
+    fn atan2(self, x: Self) -> Self {
+        functions::atan2(self, x)
+    }
+    /// Arcsine, in [−π/2, π/2]; NaN beyond ±1.
+    #[inline(always)]
+    fn asin(self) -> Self {
+        functions::asin(self)
+    }
+    /// Arccosine, in [0, π]; NaN beyond ±1.
+    #[inline(always)]
+    fn acos(self) -> Self {
+        functions::acos(self)
+    }
+    /// The largest integer that is not above.
+    #[inline(always)]
+    fn floor(self) -> Self {
+        functions::floor(self)
+    }
     /// Sine; see [`Lane::sin_cos`].
     #[inline(always)]
     fn sin(self) -> Self {

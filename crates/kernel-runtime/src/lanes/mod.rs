@@ -47,6 +47,12 @@ pub mod outlined {
         erfc(x) -> L;
         exp_neg_sq(x) -> L;
         erfc_exp_neg_sq(x) -> (L, L);
+        erf(x) -> L;
+        tanh(x) -> L;
+        atan2(y, x) -> L;
+        asin(x) -> L;
+        acos(x) -> L;
+        floor(x) -> L;
         sin(x) -> L;
         cos(x) -> L;
         sin_cos(x) -> (L, L);
@@ -72,6 +78,12 @@ pub mod scalar {
         pow(x, e) = f64::powf;
         erfc(x) = Lane::erfc;
         exp_neg_sq(x) = Lane::exp_neg_sq;
+        erf(x) = Lane::erf;
+        tanh(x) = f64::tanh;
+        atan2(y, x) = Lane::atan2;
+        asin(x) = f64::asin;
+        acos(x) = f64::acos;
+        floor(x) = f64::floor;
         sin(x) = f64::sin;
         cos(x) = f64::cos;
     }

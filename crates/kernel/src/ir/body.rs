@@ -247,7 +247,11 @@ impl Body {
         let mut needed = 0;
         op.for_each_arg(|a| needed = needed.max(self.values[a].depth));
         let here = self.scopes.len() - 1;
-        let may_diverge = matches!(op, Op::Recip(_) | Op::Sqrt(_) | Op::Exp(_) | Op::Ln(_) | Op::Pow(..));
+        let may_diverge = match op {
+            Op::Recip(_) | Op::Sqrt(_) | Op::Pow(..) | Op::Atan2(..) => true,
+            Op::Call(f, _) => f.may_diverge(),
+            _ => false,
+        };
         let depth = if is_const {
             0
         } else {

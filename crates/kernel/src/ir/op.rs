@@ -125,20 +125,12 @@ pub enum Op {
     Recip(Val),
     /// √a
     Sqrt(Val),
-    /// eᵃ
-    Exp(Val),
-    /// ln a
-    Ln(Val),
+    /// A function of a.
+    Call(Function, Val),
     /// aᵇ
     Pow(Val, Val),
-    /// erfc a
-    Erfc(Val),
-    /// exp(−a²)
-    ExpNegSq(Val),
-    /// sin a
-    Sin(Val),
-    /// cos a
-    Cos(Val),
+    /// The angle of the point (b, a).
+    Atan2(Val, Val),
     /// The nearest integer (no derivative).
     Nearest(Val),
     /// An integer as a real.
@@ -280,6 +272,7 @@ impl Op {
             Sub(a, b) => Sub(f(*a), f(*b)),
             Mul(a, b) => Mul(f(*a), f(*b)),
             Pow(a, b) => Pow(f(*a), f(*b)),
+            Atan2(a, b) => Atan2(f(*a), f(*b)),
             IAdd(a, b) => IAdd(f(*a), f(*b)),
             ISub(a, b) => ISub(f(*a), f(*b)),
             IMul(a, b) => IMul(f(*a), f(*b)),
@@ -293,12 +286,7 @@ impl Op {
             Neg(a) => Neg(f(*a)),
             Recip(a) => Recip(f(*a)),
             Sqrt(a) => Sqrt(f(*a)),
-            Exp(a) => Exp(f(*a)),
-            Ln(a) => Ln(f(*a)),
-            Erfc(a) => Erfc(f(*a)),
-            ExpNegSq(a) => ExpNegSq(f(*a)),
-            Sin(a) => Sin(f(*a)),
-            Cos(a) => Cos(f(*a)),
+            Call(function, a) => Call(*function, f(*a)),
             Nearest(a) => Nearest(f(*a)),
             FromInt(a) => FromInt(f(*a)),
             Not(a) => Not(f(*a)),

@@ -1,6 +1,6 @@
 //! Small arrays of constant size, arrays with channels, and loops over channels.
 
-use super::{Loop, Lower, Value, err};
+use super::{Loop, Lower, Value, err, syntax};
 use crate::ir::{Acc, Array, Dim, Kind, Op, ParamId, Role, Stmt, Type, Val};
 use proc_macro2::{Delimiter, TokenTree};
 use quote::ToTokens;
@@ -257,6 +257,13 @@ impl Lower<'_> {
         let (Kind::Real { dim: Some(dim), width: Some(width), .. }
         | Kind::Output { dim: Some(dim), width: Some(width), .. }) = self.params[param].kind
         else {
+            match self.params[param].kind {
+                Kind::Real { components: 3, .. } | Kind::Ints { components: 3, .. } => {
+                    return err(ix, syntax::components(ix));
+                }
+                Kind::Real { components: 9, .. } => return err(ix, syntax::rows(ix)),
+                _ => {}
+            }
             return err(
                 &inner.expr,
                 "this array has no channels: one that has is `&[[Real; Feature]; Atom]`",

@@ -1,7 +1,7 @@
 //! Expressions.
 
 use super::{Lower, Value, err, syntax, type_name};
-use crate::ir::{Array, Kind, Op, Type, Val};
+use crate::ir::{Array, Function, Kind, Op, Type, Val};
 use quote::ToTokens;
 use std::collections::HashMap;
 use syn::{BinOp, Expr, ExprLit, ItemFn, Lit, Pat, Result, UnOp};
@@ -108,7 +108,10 @@ impl Lower<'_> {
                     let c = self.boolean(&u.expr)?;
                     Ok(Value::Scalar(self.b.op_value(Op::Not(c))))
                 }
-                _ => err(e, "an input of one element is read by its name, without `*`"),
+                _ => err(
+                    e,
+                    "an input of one element is read by its name, without `*` (a power is `pow(x, n)`)",
+                ),
             },
             Expr::Binary(b) => self.binary(b),
             Expr::Index(ix) => match self.element(e)? {
@@ -163,6 +166,17 @@ impl Lower<'_> {
         if let Some(value) = self.channel_value(ix)? {
             return Ok(value);
         }
+        let value = match &*ix.expr {
+            Expr::Path(p) => p.path.get_ident().and_then(|name| self.lookup(&name.to_string())),
+            e => self.expr(e).ok(),
+        };
+        match value {
+            Some(Value::Vec3(_) | Value::IVec3(_) | Value::Sum(_, 3)) => {
+                return err(ix, syntax::components(ix));
+            }
+            Some(Value::Mat3(_)) => return err(ix, syntax::rows(ix)),
+            _ => {}
+        }
         let param = self.param_named(&ix.expr)?;
         let kind = self.params[param].kind;
         if matches!(kind, Kind::Output { .. }) {
@@ -209,7 +223,7 @@ impl Lower<'_> {
         let forms = "methods are `batch.of(row)` and `map.of(row)`, and in loops `batch.members(system)`, `pairs.row(i)` and `grid.query(x[i], radius)`; \
                      functions are called as `sqrt(x)`";
         if m.method != "of" {
-            return err(m, forms);
+            return err(m, syntax::no_method(&m.method, forms));
         }
         let batch = self.param_named(&m.receiver)?;
         let [arg] = m.args.iter().collect::<Vec<_>>()[..] else { return err(m, forms) };
@@ -282,6 +296,7 @@ impl Lower<'_> {
     }
 
     fn binary(&mut self, e: &syn::ExprBinary) -> Result<Value> {
+        syntax::check_power(e)?;
         let (l, r) = (self.expr(&e.left)?, self.expr(&e.right)?);
         let row = |l: &Self, v: &Value| matches!(v, Value::Scalar(v) if matches!(l.b.ty(*v), Type::Index(_)));
         if row(self, &l) || row(self, &r) {
@@ -291,7 +306,8 @@ impl Lower<'_> {
             err(
                 e,
                 "the operands do not fit this operator: there are + - * / < <= > >= == on Real, + - * < > == on i32, && || \
-                 on conditions, + - on Vec3 and Mat3 and their products (Real and i32 do not mix: write `n as Real`, `1.0`)",
+                 on conditions, + - on Vec3 and Mat3 and their products (Real and i32 do not mix: write `n as Real`, `1.0`); \
+                 powers are `pow(x, 6)`",
             )
         };
         if let (Value::Scalar(a), Value::Scalar(b)) = (&l, &r) {
@@ -390,12 +406,12 @@ impl Lower<'_> {
         match (name.as_str(), args.as_slice()) {
             ("stop_gradient", [x]) => self.stop_gradient(x),
             ("sqrt", [x]) => scalar(Op::Sqrt(self.real(x)?), self),
-            ("exp", [x]) => scalar(Op::Exp(self.real(x)?), self),
-            ("log", [x]) => scalar(Op::Ln(self.real(x)?), self),
-            ("erfc", [x]) => scalar(Op::Erfc(self.real(x)?), self),
             ("nearest", [x]) => scalar(Op::Nearest(self.real(x)?), self),
-            ("sin", [x]) => scalar(Op::Sin(self.real(x)?), self),
-            ("cos", [x]) => scalar(Op::Cos(self.real(x)?), self),
+            ("atan2", [y, x]) => scalar(Op::Atan2(self.real(y)?, self.real(x)?), self),
+            ("atan", [x]) => {
+                let (x, one) = (self.real(x)?, self.b.real(1.0));
+                scalar(Op::Atan2(x, one), self)
+            }
             ("pow", [x, Expr::Lit(ExprLit { lit: Lit::Int(n), .. })]) => {
                 let x = self.real(x)?;
                 let n: u32 = n.base10_parse()?;
@@ -446,14 +462,10 @@ impl Lower<'_> {
                 }
                 Ok(Value::Vec3([a[3 * n], a[3 * n + 1], a[3 * n + 2]]))
             }
-            _ => err(
-                c,
-                format!(
-                    "there is no function `{name}` with {} argument(s): builtins are sqrt exp log pow erfc sin cos nearest abs \
-                     min max dot cross length vec3 mat3 row stop_gradient; others are `#[func]`s of this block",
-                    args.len()
-                ),
-            ),
+            (_, args) => match (Function::named(&name), args) {
+                (Some(f), [x]) => scalar(Op::Call(f, self.real(x)?), self),
+                _ => err(c, syntax::no_function(&name, args.len(), "stop_gradient")),
+            },
         }
     }
 

@@ -134,8 +134,12 @@ fn functions(file: &syn::File) -> Result<(Functions<'_>, Vec<&ItemFn>)> {
         let attr =
             f.attrs.iter().find(|a| ["func", "derivative", "kernel"].iter().any(|n| a.path().is_ident(n)));
         let before = match attr {
-            Some(a) if a.path().is_ident("func") => funcs.values.insert(name, f),
+            Some(a) if a.path().is_ident("func") => {
+                syntax::check_output(f)?;
+                funcs.values.insert(name, f)
+            }
             Some(a) if a.path().is_ident("derivative") => {
+                syntax::check_output(f)?;
                 let of: syn::Ident = a.parse_args()?;
                 funcs.derivatives.insert(of.to_string(), f)
             }

@@ -1,7 +1,9 @@
 //! Syntax that all kernels share: signatures, `let`, calls, and the patterns of loops.
 
 use super::err;
-use syn::{BinOp, Expr, FnArg, ItemFn, Pat, PatIdent, Result, ReturnType, Type};
+use crate::ir::Function;
+use quote::ToTokens;
+use syn::{BinOp, Expr, FnArg, ItemFn, Pat, PatIdent, Result, ReturnType, Type, UnOp};
 
 /// The name of a kernel's index, its dimension, and the other parameters.
 pub(super) fn signature(f: &ItemFn) -> Result<(String, String, impl Iterator<Item = &FnArg>)> {
@@ -61,6 +63,82 @@ pub(super) fn binding(local: &syn::Local) -> Result<(&Pat, Option<&Type>, &Expr)
 pub(super) fn call(c: &syn::ExprCall) -> Result<(String, Vec<&Expr>)> {
     let Expr::Path(path) = &*c.func else { return err(&c.func, "expected the name of a function") };
     Ok((path.path.require_ident()?.to_string(), c.args.iter().collect()))
+}
+
+/// What other libraries call a function, and how a kernel writes it.
+const ELSEWHERE: [(&str, &str); 14] = [
+    ("norm", "length(v)"),
+    ("magnitude", "length(v)"),
+    ("normalize", "v / length(v)"),
+    ("ln", "log(x)"),
+    ("powi", "pow(x, 6)"),
+    ("powf", "pow(x, 0.5)"),
+    ("fabs", "abs(x)"),
+    ("round", "nearest(x)"),
+    ("ceil", "-floor(-x)"),
+    ("tan", "sin(x) / cos(x)"),
+    ("sinh", "0.5 * (exp(x) - exp(-x))"),
+    ("cosh", "0.5 * (exp(x) + exp(-x))"),
+    ("arccos", "acos(x)"),
+    ("arctan2", "atan2(y, x)"),
+];
+
+fn instead(name: &str) -> String {
+    let known = ELSEWHERE.iter().find(|f| f.0 == name);
+    known.map_or_else(String::new, |f| format!("write `{}`; ", f.1))
+}
+
+/// The error where a function is called that there is not; `own`: functions of one kind of kernels.
+pub(super) fn no_function(name: &str, args: usize, own: &str) -> String {
+    let named = Function::NAMED.map(|f| f.0).join(" ");
+    format!(
+        "there is no function `{name}` with {args} argument(s): {}builtins are sqrt {named} pow atan atan2 nearest abs min \
+         max dot cross length vec3 mat3 row {own}; others are `#[func]`s of this block",
+        instead(name)
+    )
+}
+
+/// The error where a method is called that there is not, given the methods that there are.
+pub(super) fn no_method(name: &syn::Ident, forms: &str) -> String {
+    format!("{}{forms}", instead(&name.to_string()))
+}
+
+/// The error where a vector is indexed.
+pub(super) fn components(ix: &syn::ExprIndex) -> String {
+    let v = ix.expr.to_token_stream().to_string().replace(' ', "");
+    format!("the components of a vector have names: `{v}.x`, `{v}.y` and `{v}.z`")
+}
+
+/// The error where a matrix is indexed.
+pub(super) fn rows(ix: &syn::ExprIndex) -> String {
+    let m = ix.expr.to_token_stream().to_string().replace(' ', "");
+    format!("the rows of a matrix are `row({m}, 0)` to `row({m}, 2)`, and an element is `row({m}, 0).x`")
+}
+
+/// Refuses `x ** 6`, which Rust reads as a product with `*6`.
+pub(super) fn check_power(b: &syn::ExprBinary) -> Result<()> {
+    match (&b.op, &*b.right) {
+        (BinOp::Mul(_), Expr::Unary(u))
+            if matches!((&u.op, &*u.expr), (UnOp::Deref(_), Expr::Lit(_) | Expr::Paren(_))) =>
+        {
+            err(b, "`**` is not an operator: a power is `pow(x, 6)`")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a function says what it gives back.
+pub(super) fn check_output(f: &ItemFn) -> Result<()> {
+    match f.sig.output {
+        ReturnType::Default => {
+            let name = &f.sig.ident;
+            err(
+                &f.sig,
+                format!("say what `{name}` gives back: `-> Real` behind its arguments, or the type it has"),
+            )
+        }
+        ReturnType::Type(..) => Ok(()),
+    }
 }
 
 /// Checks a call of a function, given the functions that it stands in and the number of arguments.

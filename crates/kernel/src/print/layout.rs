@@ -2,7 +2,7 @@
 
 pub use madelung_kernel_abi::{Reduction, Slot, SlotArray as Array};
 
-use crate::ir::{Acc, Body, Dim, Kernel, Kind, Op, ParamId, Range, Role, Stmt, Val};
+use crate::ir::{Acc, Body, Dim, Function, Kernel, Kind, Op, ParamId, Range, Role, Stmt, Val};
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -323,10 +323,10 @@ fn together(b: &Body) -> HashSet<(Val, Pair)> {
 /// The argument of one of two functions, the pair that they are, and which of them it is.
 fn half_of_pair(b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
     match *b.op(v) {
-        Op::Erfc(x) => Some((x, Pair::ErfcExpNegSq, 0)),
-        Op::ExpNegSq(x) => Some((x, Pair::ErfcExpNegSq, 1)),
-        Op::Sin(x) => Some((x, Pair::SinCos, 0)),
-        Op::Cos(x) => Some((x, Pair::SinCos, 1)),
+        Op::Call(Function::Erfc, x) => Some((x, Pair::ErfcExpNegSq, 0)),
+        Op::Call(Function::ExpNegSq, x) => Some((x, Pair::ErfcExpNegSq, 1)),
+        Op::Call(Function::Sin, x) => Some((x, Pair::SinCos, 0)),
+        Op::Call(Function::Cos, x) => Some((x, Pair::SinCos, 1)),
         Op::Sqrt(x) => Some((x, Pair::SqrtRecip, 0)),
         Op::Recip(root) => match *b.op(root) {
             Op::Sqrt(x) => Some((x, Pair::SqrtRecip, 1)),

@@ -2,7 +2,7 @@
 
 use madelung_kernel::cluster::{Clusters, clusters};
 use madelung_kernel::forms::{Form, Lists, Member, forms};
-use madelung_kernel::ir::{Kernel, Op, Role};
+use madelung_kernel::ir::{Function, Kernel, Op, Role};
 use madelung_kernel::lower::lower_block;
 
 /// The kernel of a loop body over pairs and the statements after it, and its forms.
@@ -51,7 +51,7 @@ fn tables_have_one() {
     let found = found.expect("a cluster form");
     let packed: Vec<_> = found.packed.iter().map(|p| (p.param, p.component)).collect();
     assert_eq!(packed, [(0, 0), (0, 1), (0, 2), (3, 0)]);
-    let exponentials = found.pair.body.ops().filter(|op| matches!(op, Op::Exp(_))).count();
+    let exponentials = found.pair.body.ops().filter(|op| matches!(op, Op::Call(Function::Exp, _))).count();
     assert_eq!(exponentials, 1);
 }
 

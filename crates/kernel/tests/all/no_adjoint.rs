@@ -44,6 +44,20 @@ fn accepted(statements: &str) {
 }
 
 #[test]
+fn what_is_written_elsewhere_is_written_otherwise() {
+    value("«positions[i][0]»", "`positions[i].x`, `positions[i].y` and");
+    body("let d = positions[i]; let x = «d[0]»;", "`d.x`, `d.y` and `d.z`");
+    body("let mut d = positions[i]; let x = «d[0]»;", "`d.x`, `d.y` and `d.z`");
+    value("«cell[atoms.of(i)][0]»", "`row(cell[atoms.of(i)], 0).x`");
+    value("«norm(positions[i])»", "write `length(v)`");
+    value("«positions[i].norm()»", "write `length(v)`");
+    value("«g ** 6»", "`**` is not an operator: a power is `pow(x, 6)`");
+    value("«g ^ 6»", "powers are `pow(x, 6)`");
+    value("«g ^ 2.0»", "powers are `pow(x, 6)`");
+    accepted("let a = n ^ 6; let b = g * *one;");
+}
+
+#[test]
 fn what_other_kernels_refuse_is_there() {
     accepted(
         "let mut k = 0; k = k + 1; k *= 3; k %= 2; let mut b = true; b = !b; let mut v = positions[i]; v -= v;",

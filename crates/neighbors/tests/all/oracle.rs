@@ -29,7 +29,7 @@ fn agree(systems: &[System], cutoff: f64, half: bool) -> Result<(), TestCaseErro
     let expected = oracle(systems, cutoff, half);
     let options = if half { Options::half() } else { Options::full() };
     let all = [None, Some(Method::CellList), Some(Method::BruteForce)];
-    for (method, isa) in all.into_iter().zip([Isa::Portable, Isa::Avx2, Isa::Avx512]) {
+    for (method, &isa) in all.into_iter().zip(Isa::available().iter().rev().cycle()) {
         let options = options.clone().maybe(method).with_cpu(Cpu::at_most(isa));
         let list = search::<f64>(systems, cutoff, &options, 1);
         prop_assert_eq!(&list.iter().collect::<Vec<_>>(), &expected, "{:?}", method);
@@ -141,7 +141,7 @@ fn large_systems_agree_whatever_the_threads_and_instructions() {
             assert_eq!((grid.others(), grid.shifts()), (all.others(), all.shifts()));
             assert_eq!((grid.others(), grid.shifts()), (threads.others(), threads.shifts()));
             assert_eq!(grid.starts(), threads.starts());
-            for isa in [Isa::Portable, Isa::Avx2] {
+            for &isa in Isa::available() {
                 let other = search::<f64>(&system, cutoff, &options.clone().with_cpu(Cpu::at_most(isa)), 2);
                 assert_eq!(grid.starts(), other.starts(), "{isa:?}");
                 assert_eq!((grid.others(), grid.shifts()), (other.others(), other.shifts()), "{isa:?}");

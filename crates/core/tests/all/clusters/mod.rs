@@ -38,7 +38,8 @@ fn agree(given: &Given) {
     let backend = Cpu::new();
     let rows = &context(&backend, PairLoops::Rows);
     let (reference, second) = (given.results(rows), given.second_order(rows));
-    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+    println!("instruction sets: {:?}", Isa::available());
+    for &isa in Isa::available() {
         let backend = Cpu::at_most(isa);
         let clusters = given.results(&context(&backend, PairLoops::Clusters));
         let bound = if given.dtype == DType::F64 { 1e-13 } else { 1e-5 };
@@ -68,7 +69,8 @@ fn agree_in_f32(systems: &[System]) {
     let backend = Cpu::new();
     let rows = &context(&backend, PairLoops::Rows);
     let (reference, second) = (double.results(rows), double.second_order(rows));
-    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+    println!("instruction sets: {:?}", Isa::available());
+    for &isa in Isa::available() {
         let backend = Cpu::at_most(isa);
         let context = context(&backend, PairLoops::Clusters);
         let off = difference(&single.results(&context), &reference);

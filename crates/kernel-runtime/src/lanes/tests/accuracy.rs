@@ -15,6 +15,12 @@ enum Function {
     Sin,
     Cos,
     Pow,
+    Erf,
+    Tanh,
+    Atan2,
+    Asin,
+    Acos,
+    Floor,
     BothSqrt,
     BothRecip,
 }
@@ -32,6 +38,12 @@ fn apply<L: Lane>(function: Function, x: L, e: L) -> L {
         Sin => x.sin(),
         Cos => x.cos(),
         Pow => x.pow(e),
+        Erf => x.erf(),
+        Tanh => x.tanh(),
+        Atan2 => x.atan2(e),
+        Asin => x.asin(),
+        Acos => x.acos(),
+        Floor => x.floor(),
         BothSqrt => x.sqrt_recip().0,
         BothRecip => x.sqrt_recip().1,
     }
@@ -46,6 +58,12 @@ fn reference(function: Function, x: f64, e: f64) -> Double {
         Sin => reference::sin_cos(x).0,
         Cos => reference::sin_cos(x).1,
         Pow => reference::pow(x, e),
+        Erf => reference::erf(x),
+        Tanh => reference::tanh(x),
+        Atan2 => reference::atan2(x.into(), e.into()),
+        Asin => reference::asin(x),
+        Acos => reference::acos(x),
+        Floor => Double::from(x.floor()),
         BothSqrt => reference::sqrt(x),
         BothRecip => Double::from(1.0) / reference::sqrt(x),
     }
@@ -95,6 +113,31 @@ fn pow_points<E: Elem>(decades: f64, largest: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// Points at every angle and at many distances.
+fn directions<E: Elem>(decades: f64) -> Vec<(f64, f64)> {
+    let round = |x: f64| E::of_f64(x).to_f64();
+    let sizes = points::<E>(-decades, decades, 20_000).map(|d| 10f64.powf(d));
+    let angles = points::<E>(-3.2, 3.2, 20_000).zip(sizes);
+    // Near the axes, too.
+    let near = points::<E>(-decades, decades, 20_000).enumerate().map(|(n, d)| {
+        let (one, small) = (if n % 2 == 0 { 1.0 } else { -1.0 }, 10f64.powf(d));
+        (round(if n % 4 < 2 { small } else { -small }), one)
+    });
+    angles.map(|(t, r)| (round(r * t.sin()), round(r * t.cos()))).chain(near).collect()
+}
+
+/// Numbers of both signs from the smallest to `end`, and evenly up to it.
+fn both_signs<E: Elem>(decades: f64, end: f64) -> Vec<(f64, f64)> {
+    let wide = points::<E>(-decades, end.log10(), 20_000).enumerate().map(|(n, d)| {
+        let x = 10f64.powf(d);
+        E::of_f64(if n % 2 == 0 { x } else { -x }).to_f64()
+    });
+    wide.chain(points::<E>(-end, end, 20_000))
+        .filter(|x| x.abs() <= end && *x != 0.0)
+        .map(|x| (x, 0.0))
+        .collect()
+}
+
 /// The bars that the crate promises.
 fn bars_f64() -> Vec<Sweep> {
     let mut all = Vec::new();
@@ -118,6 +161,14 @@ fn bars_f64() -> Vec<Sweep> {
     }
     all.push(sweep_at(Ln, ln_points::<f64>(307.0), 1e-15));
     all.push(sweep_at(Pow, pow_points::<f64>(300.0, 700.0), 1e-13));
+    all.push(sweep_at(Erf, both_signs::<f64>(300.0, 8.0), 1e-15));
+    all.push(sweep_at(Tanh, both_signs::<f64>(300.0, 50.0), 1e-15));
+    all.push(sweep_at(Atan2, directions::<f64>(100.0), 1e-15));
+    for f in [Asin, Acos] {
+        all.push(sweep_at(f, both_signs::<f64>(100.0, 1.0), 1e-15));
+    }
+    all.push(sweep_at(Floor, both_signs::<f64>(3.0, 9e15), 0.0));
+    all.push(sweep_at(Floor, both_signs::<f64>(3.0, 20.0), 0.0));
     for f in [BothSqrt, BothRecip] {
         all.push(sweep_at(f, ln_points::<f64>(307.0), f64::EPSILON));
     }
@@ -143,6 +194,14 @@ fn bars_f32() -> Vec<Sweep> {
     }
     all.push(sweep_at(Ln, ln_points::<f32>(37.0), 5e-7));
     all.push(sweep_at(Pow, pow_points::<f32>(37.0, 80.0), 1e-6));
+    all.push(sweep_at(Erf, both_signs::<f32>(37.0, 5.0), 5e-7));
+    all.push(sweep_at(Tanh, both_signs::<f32>(37.0, 30.0), 5e-7));
+    all.push(sweep_at(Atan2, directions::<f32>(15.0), 5e-7));
+    for f in [Asin, Acos] {
+        all.push(sweep_at(f, both_signs::<f32>(15.0, 1.0), 5e-7));
+    }
+    all.push(sweep_at(Floor, both_signs::<f32>(3.0, 1.6e7), 0.0));
+    all.push(sweep_at(Floor, both_signs::<f32>(3.0, 20.0), 0.0));
     for f in [BothSqrt, BothRecip] {
         all.push(sweep_at(f, ln_points::<f32>(37.0), f64::from(f32::EPSILON)));
     }
@@ -166,7 +225,8 @@ fn accuracy<L: Lane>(sweeps: &(Vec<Sweep>, Vec<Sweep>)) {
             let value = apply(sweep.function, x, e);
             for (l, expected) in expected.iter().enumerate() {
                 let error = ((value.lane(l) - expected.0) - expected.1).abs();
-                let error = if sweep.relative { error / expected.0.abs() } else { error };
+                let error =
+                    if sweep.relative && expected.0 != 0.0 { error / expected.0.abs() } else { error };
                 if error.is_nan() || error > worst {
                     (worst, at) = (error, chunk[l]);
                 }
@@ -189,7 +249,35 @@ const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
 /// `(function, x, e, expected)`.
-const ENDS: [(Function, f64, f64, f64); 78] = [
+const ENDS: [(Function, f64, f64, f64); 106] = [
+    (Erf, 0.0, 0.0, 0.0),
+    (Erf, INF, 0.0, 1.0),
+    (Erf, -INF, 0.0, -1.0),
+    (Erf, -1e30, 0.0, -1.0),
+    (Erf, NAN, 0.0, NAN),
+    (Tanh, 0.0, 0.0, 0.0),
+    (Tanh, INF, 0.0, 1.0),
+    (Tanh, -INF, 0.0, -1.0),
+    (Tanh, 1e30, 0.0, 1.0),
+    (Tanh, NAN, 0.0, NAN),
+    (Atan2, 0.0, 0.0, 0.0),
+    (Atan2, -0.0, -0.0, 0.0),
+    (Atan2, 0.0, 2.0, 0.0),
+    (Atan2, 1.0, INF, 0.0),
+    (Atan2, NAN, 1.0, NAN),
+    (Atan2, 1.0, NAN, NAN),
+    (Atan2, NAN, 0.0, NAN),
+    (Asin, 0.0, 0.0, 0.0),
+    (Asin, 1.001, 0.0, NAN),
+    (Asin, -INF, 0.0, NAN),
+    (Asin, NAN, 0.0, NAN),
+    (Acos, 1.0, 0.0, 0.0),
+    (Acos, 1.001, 0.0, NAN),
+    (Acos, -1.001, 0.0, NAN),
+    (Acos, NAN, 0.0, NAN),
+    (Floor, -0.5, 0.0, -1.0),
+    (Floor, -INF, 0.0, -INF),
+    (Floor, NAN, 0.0, NAN),
     (BothSqrt, 0.0, 0.0, 0.0),
     (BothRecip, 0.0, 0.0, INF),
     (BothSqrt, INF, 0.0, INF),
@@ -281,6 +369,23 @@ fn ends<L: Lane>() {
             assert!(same || (function == Pow && near), "{function:?}({x}, {e}) = {value}, not {expected}");
         }
     }
+    // Half turns and quarters: π to a unit in the last place.
+    let turns =
+        [(-0.0, -1.0, 4), (0.0, -3.0, 4), (2.0, 0.0, 2), (-2.0, -0.0, -2), (5.0, 5.0, 1), (-5.0, -5.0, -3)];
+    let unit = if <L::Elem as Elem>::NAME == "f64" { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let near_turn = |value: L, eighths: i32| {
+        let expected = f64::from(eighths) * core::f64::consts::FRAC_PI_4;
+        assert!(
+            (value.lane(0) - expected).abs() <= unit * expected.abs(),
+            "{}: {eighths} π/4",
+            value.lane(0)
+        );
+    };
+    for (y, x, eighths) in turns {
+        near_turn(L::splat(y).atan2(L::splat(x)), eighths);
+    }
+    near_turn(L::splat(-1.0).acos(), 4);
+    near_turn(L::splat(-1.0).asin(), -2);
     // Denormals come out as such or as zero, and have a logarithm.
     let f64_lanes = <L::Elem as Elem>::NAME == "f64";
     let (x, least) =

@@ -27,14 +27,19 @@ macro_rules! on_every_lane {
             fn avx512(run: impl FnOnce()) {
                 run();
             }
+            let mut ran = vec![Isa::Portable];
             if Isa::detect() >= Isa::Avx2 {
+                ran.push(Isa::Avx2);
                 // SAFETY: the processor has these features.
                 unsafe { avx2(#[inline(always)] || { $test::<Avx2F64>($($arg),*); $test::<Avx2F32>($($arg),*); }) };
             }
             if Isa::detect() >= Isa::Avx512 {
+                ran.push(Isa::Avx512);
                 // SAFETY: the processor has these features.
                 unsafe { avx512(#[inline(always)] || { $test::<Avx512F64>($($arg),*); $test::<Avx512F32>($($arg),*); }) };
             }
+            println!("{}: {ran:?}", stringify!($test));
+            assert_eq!(ran, Isa::available());
         }
     };
 }

@@ -108,6 +108,72 @@ pub(super) fn erfc(x: f64) -> Double {
     e * ROOT / below
 }
 
+/// Terms of one sign for small numbers, where 1 − erfc(x) would cancel.
+pub(super) fn erf(x: f64) -> Double {
+    if x < 0.0 {
+        return -erf(-x);
+    }
+    if x > 1.0 {
+        return Double::from(1.0) - erfc(x);
+    }
+    let e = exp_neg_sq(x);
+    let x = Double::from(x);
+    let two_square = x * x * 2.0.into();
+    let (mut sum, mut term) = (x, x);
+    for k in 1..60 {
+        term = term * two_square / f64::from(2 * k + 1).into();
+        sum = sum + term;
+    }
+    sum * e * ROOT * 2.0.into()
+}
+
+/// By the series of sinh and cosh for small numbers, and by exp for others.
+pub(super) fn tanh(x: f64) -> Double {
+    if x.abs() > 0.5 {
+        let e = exp(Double::from(-2.0 * x.abs()));
+        let value = (Double::from(1.0) - e) / (Double::from(1.0) + e);
+        return if x < 0.0 { -value } else { value };
+    }
+    let x = Double::from(x);
+    let square = x * x;
+    let (mut sinh, mut cosh, mut term) = (x, Double::from(1.0), Double::from(1.0));
+    for k in 1..16 {
+        term = term * square / f64::from((2 * k - 1) * 2 * k).into();
+        cosh = cosh + term;
+        sinh = sinh + term * x / f64::from(2 * k + 1).into();
+    }
+    sinh / cosh
+}
+
+/// One step of Newton's from the library's angle: what is left of the point when it is turned back.
+pub(super) fn atan2(y: Double, x: Double) -> Double {
+    // In a range whose squares are normal numbers.
+    let power = -(y.0.abs().max(x.0.abs()).log2().round() as i32);
+    let (y, x) = (scaled(y, power), scaled(x, power));
+    let angle = y.0.atan2(x.0);
+    let (sin, cos) = sin_cos(angle);
+    let rest = (y * cos - x * sin) / (x * cos + y * sin);
+    Double::from(angle) + rest - rest * rest * rest / 3.0.into()
+}
+
+fn other_leg(x: f64) -> Double {
+    let x = Double::from(x);
+    let square = (Double::from(1.0) - x) * (Double::from(1.0) + x);
+    if square.0 == 0.0 {
+        return square;
+    }
+    let root = Double::from(square.0.sqrt());
+    root + (square - root * root) / (root * 2.0.into())
+}
+
+pub(super) fn asin(x: f64) -> Double {
+    atan2(x.into(), other_leg(x))
+}
+
+pub(super) fn acos(x: f64) -> Double {
+    atan2(other_leg(x), x.into())
+}
+
 /// One step of Newton's from the library's root.
 pub(super) fn sqrt(x: f64) -> Double {
     let root = Double::from(x.sqrt());

@@ -2,7 +2,7 @@
 
 use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Atomic, Binary, Expr as Computed, Reason, Stmt, Type, Unary, Var};
-use crate::ir::Kind;
+use crate::ir::{Function, Kind};
 use crate::print::layout::Array;
 use syn::{BinOp, Expr, ExprLit, Lit, Result, UnOp};
 
@@ -54,6 +54,7 @@ impl Lower<'_> {
             Expr::Binary(b) => match b.op {
                 BinOp::And(_) | BinOp::Or(_) => self.short_circuit(b),
                 _ => {
+                    syntax::check_power(b)?;
                     let (l, r) = (self.expr(&b.left)?, self.expr(&b.right)?);
                     self.operate(b.op, l, r, b)
                 }
@@ -280,7 +281,7 @@ impl Lower<'_> {
         let message = format!(
             "this operator does not take {} and {}: there are + - * / and comparisons on Real and on integers, % & | ^ << >> \
              on integers, && || & | ^ on conditions, + - on Vec3, IVec3 and Mat3 and their products (Real and integers do not \
-             mix: write `n as Real`, `1.0`)",
+             mix: write `n as Real`, `1.0`); powers are `pow(x, 6)`",
             self.type_of(&l),
             self.type_of(&r)
         );
@@ -308,7 +309,7 @@ impl Lower<'_> {
         let forms = "methods are `batch.of(row)` and `array.len()`; functions are called as `sqrt(x)`";
         let (method, args) = (m.method.to_string(), m.args.iter().collect::<Vec<_>>());
         if !["of", "len"].contains(&method.as_str()) {
-            return err(m, forms);
+            return err(m, syntax::no_method(&m.method, forms));
         }
         let param = self.param_named(&m.receiver)?;
         match (method.as_str(), self.params[param].kind, args.as_slice()) {
@@ -373,13 +374,15 @@ impl Lower<'_> {
         };
         match (name.as_str(), args.as_slice()) {
             ("sqrt", [x]) => unary(self, Unary::Sqrt, x),
-            ("exp", [x]) => unary(self, Unary::Exp, x),
-            ("log", [x]) => unary(self, Unary::Ln, x),
-            ("erfc", [x]) => unary(self, Unary::Erfc, x),
-            ("sin", [x]) => unary(self, Unary::Sin, x),
-            ("cos", [x]) => unary(self, Unary::Cos, x),
             ("nearest", [x]) => unary(self, Unary::Nearest, x),
-            ("floor", [x]) => unary(self, Unary::Floor, x),
+            ("atan", [x]) => {
+                let (x, one) = (self.real(x)?, self.emit(Type::Real, Computed::Real(1.0)));
+                Ok(Value::Real(self.emit(Type::Real, Computed::Binary(Binary::Atan2, x, one))))
+            }
+            ("atan2", [y, x]) => {
+                let (y, x) = (self.real(y)?, self.real(x)?);
+                Ok(Value::Real(self.emit(Type::Real, Computed::Binary(Binary::Atan2, y, x))))
+            }
             ("is_finite", [x]) => {
                 let x = self.real(x)?;
                 Ok(Value::Bool(self.emit(Type::Bool, Computed::Unary(Unary::IsFinite, x))))
@@ -445,15 +448,13 @@ impl Lower<'_> {
             ("atomic_max", [at, n]) => self.atomic(Atomic::Max, at, n),
             ("atomic_min", [at, n]) => self.atomic(Atomic::Min, at, n),
             ("raise", _) => err(c, "`raise(REASON)` is a statement and has no value"),
-            _ => err(
-                c,
-                format!(
-                    "there is no function `{name}` with {} argument(s): builtins are sqrt exp log pow erfc sin cos nearest floor \
-                     abs min max is_finite dot cross length vec3 mat3 row atomic_add atomic_max atomic_min raise; others are \
-                     `#[func]`s of this block",
-                    args.len()
-                ),
-            ),
+            (_, args) => match (Function::named(&name), args) {
+                (Some(f), [x]) => unary(self, Unary::Call(f), x),
+                _ => {
+                    let own = "is_finite atomic_add atomic_max atomic_min raise";
+                    err(c, syntax::no_function(&name, args.len(), own))
+                }
+            },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Elements of arrays: which one is meant, and whether that was checked before.
 
-use super::{Lower, Name, Value, err};
+use super::{Lower, Name, Value, err, syntax};
 use crate::imperative::{Atomic, Expr as Computed, Stmt, Type, Var};
 use crate::ir::{Dim, Kind, ParamId};
 use syn::{Expr, Result, UnOp};
@@ -53,6 +53,19 @@ impl Lower<'_> {
         match e {
             Expr::Paren(p) => self.place(&p.expr),
             Expr::Index(ix) => {
+                let value = match &*ix.expr {
+                    Expr::Path(p) => match p.path.get_ident().and_then(|name| self.lookup(&name.to_string()))
+                    {
+                        Some(Name::Value(v) | Name::Variable(v)) => Some(v),
+                        _ => None,
+                    },
+                    e => self.expr(e).ok(),
+                };
+                match value {
+                    Some(Value::Vec3(_) | Value::IVec3(_)) => return err(ix, syntax::components(ix)),
+                    Some(Value::Mat3(_)) => return err(ix, syntax::rows(ix)),
+                    _ => {}
+                }
                 let param = self.param_named(&ix.expr)?;
                 let Some(dim) = self.dim_of(param) else {
                     return match self.params[param].kind {

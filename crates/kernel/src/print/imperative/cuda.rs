@@ -90,13 +90,8 @@ impl Language for Cuda {
             (Unary::Not, Type::Int) => format!("~v{x}"),
             (Unary::Not, _) => format!("!v{x}"),
             (Unary::Sqrt, _) => format!("sqrt(v{x})"),
-            (Unary::Exp, _) => format!("exp(v{x})"),
-            (Unary::Ln, _) => format!("log(v{x})"),
-            (Unary::Erfc, _) => format!("erfc(v{x})"),
-            (Unary::Sin, _) => format!("sin(v{x})"),
-            (Unary::Cos, _) => format!("cos(v{x})"),
+            (Unary::Call(f), _) => format!("{}(v{x})", f.cuda()),
             (Unary::Nearest, _) => format!("rint(v{x})"),
-            (Unary::Floor, _) => format!("floor(v{x})"),
             (Unary::Abs, _) => format!("fabs(v{x})"),
             (Unary::ToReal, _) => format!("double(v{x})"),
             (Unary::ToInt, _) => format!("to_int(v{x})"),
@@ -114,6 +109,7 @@ impl Language for Cuda {
             (Binary::Shl, _) => call("shift_left"),
             (Binary::Shr, _) => Some(format!("v{x} >> (v{y} & 63)")),
             (Binary::Pow, _) => call("pow"),
+            (Binary::Atan2, _) => call("angle"),
             _ => None,
         }
     }

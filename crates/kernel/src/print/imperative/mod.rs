@@ -165,7 +165,9 @@ fn plain(op: Binary, x: Var, y: Var) -> String {
         Binary::Le => "<=",
         Binary::Eq => "==",
         Binary::Ne => "!=",
-        Binary::Rem | Binary::Shl | Binary::Shr | Binary::Pow => unreachable!("{op:?} is a function"),
+        Binary::Rem | Binary::Shl | Binary::Shr | Binary::Pow | Binary::Atan2 => {
+            unreachable!("{op:?} is a function")
+        }
     };
     format!("v{x} {symbol} v{y}")
 }

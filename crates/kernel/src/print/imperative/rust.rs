@@ -94,13 +94,8 @@ impl Language for Rust {
             (Unary::Neg, _) => format!("-v{x}"),
             (Unary::Not, _) => format!("!v{x}"),
             (Unary::Sqrt, _) => format!("v{x}.sqrt()"),
-            (Unary::Exp, _) => format!("rt::scalar::exp(v{x})"),
-            (Unary::Ln, _) => format!("rt::scalar::ln(v{x})"),
-            (Unary::Erfc, _) => format!("rt::scalar::erfc(v{x})"),
-            (Unary::Sin, _) => format!("rt::scalar::sin(v{x})"),
-            (Unary::Cos, _) => format!("rt::scalar::cos(v{x})"),
+            (Unary::Call(f), _) => format!("rt::scalar::{}(v{x})", f.rust()),
             (Unary::Nearest, _) => format!("v{x}.round_ties_even()"),
-            (Unary::Floor, _) => format!("v{x}.floor()"),
             (Unary::Abs, _) => format!("v{x}.abs()"),
             (Unary::ToReal, _) => format!("v{x} as f64"),
             (Unary::ToInt, _) => format!("v{x} as i64"),
@@ -118,6 +113,7 @@ impl Language for Rust {
             (Binary::Shl, _) => Some(format!("v{x}.wrapping_shl(v{y} as u32)")),
             (Binary::Shr, _) => Some(format!("v{x}.wrapping_shr(v{y} as u32)")),
             (Binary::Pow, _) => Some(format!("rt::scalar::pow(v{x}, v{y})")),
+            (Binary::Atan2, _) => Some(format!("rt::scalar::atan2(v{x}, v{y})")),
             _ => None,
         }
     }

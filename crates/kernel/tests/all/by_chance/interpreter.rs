@@ -2,7 +2,7 @@
 
 use super::geometry::{List, half};
 use madelung_kernel::cluster::Clusters;
-use madelung_kernel::ir::{Acc, Body, Kernel, Kind, Op, Range, Role, Stmt, Val};
+use madelung_kernel::ir::{Acc, Body, Function, Kernel, Kind, Op, Range, Role, Stmt, Val};
 use madelung_kernel::mirror::Part;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -396,13 +396,9 @@ impl<'a> Machine<'a> {
             Neg(a) => -of(a),
             Recip(a) => 1.0 / of(a),
             Sqrt(a) => of(a).sqrt(),
-            Exp(a) => of(a).exp(),
-            Ln(a) => of(a).ln(),
+            Call(f, a) => function(*f, of(a)),
             Pow(a, b) => of(a).powf(of(b)),
-            Erfc(a) => erfc(of(a)),
-            ExpNegSq(a) => (-of(a) * of(a)).exp(),
-            Sin(a) => of(a).sin(),
-            Cos(a) => of(a).cos(),
+            Atan2(a, b) => of(a).atan2(of(b)),
             Nearest(a) => of(a).round_ties_even(),
             FromInt(a) => of(a),
             Lt(a, b) | ILt(a, b) => truth(of(a) < of(b)),
@@ -419,6 +415,22 @@ impl<'a> Machine<'a> {
                 }
             }
         }
+    }
+}
+
+fn function(f: Function, x: f64) -> f64 {
+    match f {
+        Function::Exp => x.exp(),
+        Function::Ln => x.ln(),
+        Function::Erf => 1.0 - erfc(x),
+        Function::Erfc => erfc(x),
+        Function::ExpNegSq => (-x * x).exp(),
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Asin => x.asin(),
+        Function::Acos => x.acos(),
+        Function::Tanh => x.tanh(),
+        Function::Floor => x.floor(),
     }
 }
 

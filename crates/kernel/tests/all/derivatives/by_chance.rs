@@ -1,6 +1,6 @@
 //! Kernels by chance: every form of each against finite differences and against the other forms.
 
-use super::harness::{Check, report};
+use super::harness::{Check, compared, report};
 use crate::by_chance::kernels;
 use crate::by_chance::rules::{cover, rules};
 use crate::by_chance::sources::{COMPILED, text};
@@ -8,12 +8,20 @@ use std::collections::BTreeSet;
 
 #[test]
 fn kernels_by_chance() {
+    let mut count = 0;
     for kernel in kernels() {
         let seed = kernel.seed;
+        let derivatives = ["tangent", "second tangent", "gradient", "Hessian-vector product"];
+        let before = derivatives.map(compared);
         let run = std::panic::catch_unwind(|| Check::by_chance(kernel).run());
         let text = || text(seed).replace("; ", ";\n").replace("} ", "}\n").replace("{ ", "{\n");
         assert!(run.is_ok(), "kernel {seed}:\n{}", text());
+        for (what, before) in derivatives.iter().zip(before) {
+            assert!(compared(what) > before, "kernel {seed}: no {what} but zeros:\n{}", text());
+        }
+        count += 1;
     }
+    assert_eq!(count, 240);
     report("kernels_by_chance");
 }
 

@@ -15,24 +15,32 @@ use madelung_kernel::reverse::{adjoint, separate};
 use std::cell::RefCell;
 
 thread_local! {
-    static WORST: RefCell<Vec<(&'static str, f64)>> = const { RefCell::new(vec![]) };
+    /// The largest error of each comparison, and the number of arrays in which it met a number other than 0.
+    static WORST: RefCell<Vec<(&'static str, f64, usize)>> = const { RefCell::new(vec![]) };
 }
 
 /// Compares arrays relative to the root mean square of the expected one (and to 0.1, where all is near zero).
 pub(crate) fn close(what: &'static str, detail: &str, got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len(), "{what} of {detail}");
-    let scale = rms(expected).max(0.1);
+    let (scale, mut worst) = (rms(expected).max(0.1), 0.0_f64);
     for (n, (x, y)) in got.iter().zip(expected).enumerate() {
         let error = (x - y).abs() / scale;
         assert!(
             error <= tolerance,
             "{what} of {detail}: element {n} is {x:e}, expected {y:e} (error {error:.1e})"
         );
-        WORST.with_borrow_mut(|w| match w.iter_mut().find(|(name, _)| *name == what) {
-            Some((_, worst)) => *worst = worst.max(error),
-            None => w.push((what, error)),
-        });
+        worst = worst.max(error);
     }
+    let nonzero = usize::from(expected.iter().any(|y| y.abs() > tolerance));
+    WORST.with_borrow_mut(|w| match w.iter_mut().find(|(name, ..)| *name == what) {
+        Some((_, before, count)) => (*before, *count) = (before.max(worst), *count + nonzero),
+        None => w.push((what, worst, nonzero)),
+    });
+}
+
+/// The number of arrays with a number other than 0 that a comparison of this thread's test has met.
+pub(crate) fn compared(what: &str) -> usize {
+    WORST.with_borrow(|w| w.iter().find(|(name, ..)| *name == what).map_or(0, |(.., count)| *count))
 }
 
 /// The bounds for first and second derivatives by finite differences, and for two ways to compute the same.
@@ -349,8 +357,8 @@ impl Data<'_> {
 /// Prints the largest error of each comparison of this thread's test.
 pub(crate) fn report(test: &str) {
     WORST.with_borrow(|w| {
-        for (what, error) in w {
-            println!("{test}: {what}: {error:.1e}");
+        for (what, error, count) in w {
+            println!("{test}: {what}: {error:.1e} ({count} arrays)");
         }
     });
 }

@@ -65,6 +65,26 @@ fn functions_of_reals() {
 }
 
 #[test]
+fn angles_and_steps() {
+    let check = map(
+        "let p = a[i]; let q = b[i];",
+        "tanh(p - q) * erf(q) + atan2(p - 1.0, q - 1.0) * atan(p * q) + acos(0.5 * p) * asin(0.4 * q - 0.2) \
+         - floor(3.0 * p) * q + tanh(0.0) + erf(0.0) - asin(0.0)",
+    )
+    .value(|d, i| {
+        let (p, q) = (d.real("a", i), d.real("b", i));
+        let erf = |x| 1.0 - crate::by_chance::interpreter::erfc(x);
+        vec![
+            (p - q).tanh() * erf(q)
+                + (p - 1.0).atan2(q - 1.0) * (p * q).atan()
+                + (0.5 * p).acos() * (0.4 * q - 0.2).asin()
+                - (3.0 * p).floor() * q,
+        ]
+    });
+    run("angles_and_steps", &check);
+}
+
+#[test]
 fn vectors_and_matrices() {
     let parameters = "i: Atom, u: &[Vec3; Atom], v: &[Vec3; Atom], m: &[Mat3; System], g: &Mat3, h: &Vec3, s: &Real, \
                       atoms: &Batch<Atom, System>, w: &mut [Vec3; Atom], n: &mut [Mat3; Atom], e: &mut [Real; Atom]";

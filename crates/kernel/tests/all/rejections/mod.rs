@@ -1,5 +1,6 @@
 //! Rejected programs: the error message, and its source position.
 
+mod functions;
 mod grids;
 mod meshes;
 
@@ -357,72 +358,6 @@ fn parameters_have_types_that_kernels_know() {
         "say what this is: `#[kernel]`, `#[func]` or `#[derivative(f)]`",
     );
     refused("#[inline] fn «f»(x: Real) -> Real { x }", "say what this is");
-}
-
-/// A kernel that calls `f` of this block.
-fn function(block: &str, message: &str) {
-    refused(&format!("{block} #[kernel] fn k({PARAMETERS}) {{ energy[i] = f(charges[i]); }}"), message);
-}
-
-#[test]
-fn functions_are_formulas() {
-    function(
-        "#[func] fn f(x: Real) -> Real { g(x) } #[func] fn g(x: Real) -> Real { 2.0 * «f(x)» }",
-        "`f` calls itself",
-    );
-    function("#[func] fn f(x: Real) -> Real { «f(x)» }", "recursion has no end");
-    function("#[func] fn f(x: «f64») -> Real { x }", "an argument is Real, i32, Vec3 or Mat3");
-    function("#[func] fn f(«self») -> Real { 1.0 }", "a function has no `self`");
-    function("#[func] fn f(«(x, y)»: Real) -> Real { x }", "an argument is a plain name");
-    function("#[func] «fn f(x: Real) -> Real» { }", "a function is `let`s and one expression at the end");
-    function(
-        "#[func] «fn f(x: Real) -> Real» { let y = x; }",
-        "a function is `let`s and one expression at the end",
-    );
-    function("#[func] fn f(x: Real) -> Real { «if x > 1.0 { return x; }» x }", "a function is `let`s");
-    function("#[func] fn f(x: Real) -> Real { «let (y, z) = x;» y }", "a function is `let`s");
-    function("#[func] fn f(x: Real) -> Real { let «mut y» = x; y }", "`let mut` belongs in the kernel");
-    function("#[func] fn f(x: Real) -> Real { x * «cutoff» }", "there is no `cutoff` here");
-    function("#[func] «fn f(x: Real) -> Real» { (x, x) }", "a function gives back one value");
-    refused(
-        &format!(
-            "#[func] fn f(x: Real) -> Real {{ x }} #[kernel] fn k({PARAMETERS}) {{ energy[i] = «f(1.0, 2.0)»; }}"
-        ),
-        "`f` takes 1 argument(s), not 2",
-    );
-    refused(
-        &format!(
-            "#[func] fn f(x: Vec3) -> Real {{ x.x }} #[kernel] fn k({PARAMETERS}) {{ energy[i] = f(«charges[i]»); }}"
-        ),
-        "`f` takes a Vec3 here",
-    );
-    let f = "#[func] fn f(x: Real) -> Real { x * x }";
-    function(
-        &format!("{f} #[func] fn «f»(x: Real) -> Real {{ x }}"),
-        "this was already defined in this block",
-    );
-    function(
-        &format!("{f} #[derivative(f)] fn d(x: Real) -> (Real, Real) {{ «(x, x)» }}"),
-        "one partial derivative per argument: 1, not 2",
-    );
-    function(
-        &format!("{f} #[derivative(f)] fn d(«x: Real, y: Real») -> Real {{ x }}"),
-        "the arguments of its function: 1",
-    );
-    function(
-        &format!("{f} #[derivative(f)] «fn d(x: Real) -> Vec3» {{ vec3(x, x, x) }}"),
-        "a derivative is a Real, or a tuple of them",
-    );
-    function(
-        &format!("{f} #[derivative(h)] fn «d»(x: Real) -> Real {{ x }}"),
-        "there is no `#[func] fn h` in this block",
-    );
-    let of_vector = "#[func] fn h(v: Vec3) -> Real { v.x } #[derivative(h)] fn d(«v: Vec3») -> Real { 1.0 } #[func] fn f(x: \
-                     Real) -> Real { h(vec3(x, x, x)) }";
-    function(of_vector, "a function with its own derivative takes reals only");
-    let of_system = "#[func] «fn h(x: Real) -> Vec3» { vec3(x, x, x) } #[derivative(h)] fn d(x: Real) -> Real { 1.0 } #[func] \
-                     fn f(x: Real) -> Real { h(x).x }";
-    function(of_system, "a function with its own derivative gives back a Real");
 }
 
 /// Errors of the derivative passes, which point at the kernel's name.

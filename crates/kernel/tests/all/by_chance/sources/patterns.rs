@@ -23,7 +23,7 @@ impl Writer {
         }
         let (u, below) = (self.formula(depth - 1, leaves), self.pick(depth));
         let v = self.formula(below, leaves);
-        match self.pick(9) {
+        match self.pick(14) {
             0 => format!("sin({u})"),
             1 => format!("cos(0.5 * ({u}) + {v})"),
             2 => format!("bell({u}, {v})"),
@@ -31,7 +31,12 @@ impl Writer {
             4 => format!("(({u}) / (1.5 + ({v}) * ({v})))"),
             5 => format!("erfc(0.3 * ({u}))"),
             6 => format!("log(2.0 + pow({u}, 2))"),
-            7 => format!("({u} - ({v}))"),
+            7 => format!("({u} - 0.8 * ({v}))"),
+            8 => format!("tanh({u})"),
+            9 => format!("erf(0.7 * ({u}))"),
+            10 => format!("atan2({u}, 1.5 + ({v}) * ({v}))"),
+            11 => format!("acos(0.6 * sin({u}))"),
+            12 => format!("asin(0.5 * tanh({u}))"),
             _ => format!("(0.5 * ({u}) * ({v}))"),
         }
     }
@@ -100,7 +105,7 @@ fn bonds(w: &mut Writer) -> String {
 
 /// Sorted segments: sums, the largest and the smallest of each, and what depends on them.
 fn segments(w: &mut Writer) -> String {
-    let rows = ["x[k]", "a[k]", "alpha[s]", "x[k] * a[k]", "0.4"];
+    let rows = ["x[k]", "a[k]", "alpha[s]", "x[k] * a[k]", "a[k] - 0.4"];
     let (score, term, again) = (w.formula(2, &rows), w.formula(2, &rows), w.formula(1, &rows));
     let after = ["m", "e", "alpha[s]", "log(w)"];
     let out = w.formula(2, &after);

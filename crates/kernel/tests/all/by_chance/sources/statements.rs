@@ -96,11 +96,28 @@ impl Writer {
                 }
                 self.one_of(&of)
             }
-            6 if self.data == Data::Pairs => {
-                self.one_of(&["a[j]", "x[j]", "r", "d.x", "dot(d, d)", "x[j] - x[i]", "shift.x"])
-            }
+            6 if self.data == Data::Pairs => self.one_of(&[
+                "a[j]",
+                "x[j]",
+                "r",
+                "d.x",
+                "dot(d, d)",
+                "x[j] - x[i]",
+                "shift.x",
+                "floor(x[j])",
+            ]),
             6 if self.data == Data::Members => self.one_of(&["y[k]", "y[k]", "alpha[waves.of(k)]"]),
-            _ => self.one_of(&["a[i]", "b[i]", "x[i]", "x[i]", "alpha[s]", "g", "0.7", "kinds[i]"]),
+            _ => self.one_of(&[
+                "a[i]",
+                "b[i]",
+                "x[i]",
+                "x[i]",
+                "alpha[s]",
+                "g",
+                "0.7",
+                "kinds[i]",
+                "floor(x[i])",
+            ]),
         }
     }
 
@@ -110,7 +127,7 @@ impl Writer {
         }
         let (u, v) = (self.expr(depth - 1), self.pick(depth));
         let v = self.expr(v);
-        match self.pick(13) {
+        match self.pick(17) {
             0 => format!("sin({u})"),
             1 => format!("cos(0.5 * ({u}))"),
             2 => format!("bell({u}, {v})"),
@@ -124,7 +141,11 @@ impl Writer {
                 format!("(if {c} {{ {u} }} else {{ {v} }})")
             }
             9 | 10 => format!("({u} + {v})"),
-            11 => format!("({u} - ({v}))"),
+            11 => format!("({u} - 0.8 * ({v}))"),
+            12 => format!("tanh({u})"),
+            13 => format!("erf(0.7 * ({u}))"),
+            14 => format!("atan2(1.2 + ({v}) * ({v}), {u})"),
+            15 => format!("(acos(0.6 * cos({u})) - asin(0.5 * sin({v})))"),
             _ => format!("(0.5 * ({u}) * ({v}))"),
         }
     }
