@@ -30,7 +30,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint tests/constraints.txt
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python benches/python examples tools/gpu_bundle tools/house.py tools/functions.py
+PYTHON_SOURCES := python/madelung tests/python tests/data benches/python examples tools/gpu_bundle tools/house.py tools/functions.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
