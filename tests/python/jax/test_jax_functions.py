@@ -17,7 +17,7 @@ from jax_cases import ALPHA, CUTOFF, K_CUTOFF, ON_CPU, close, differences, four_
 
 import madelung.jax as mj
 import madelung.numpy as mn
-from conftest import is_there
+from conftest import required
 
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
 REDUCTIONS = pytest.mark.parametrize("reduction", ["atom", "system"])
@@ -63,10 +63,8 @@ def test_same_bits_under_jit(reduction: str) -> None:
         assert np.array_equal(x, y)
 
 
-@pytest.mark.skipif(not is_there("torch"), reason="PyTorch is not installed")
 def test_same_bits_as_torch() -> None:
-    import torch
-
+    torch = required("torch")
     import madelung.torch as mt
 
     arrays = [np.array(x) for x in system(12)]

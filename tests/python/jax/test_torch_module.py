@@ -12,14 +12,10 @@ from jax.sharding import Mesh, PartitionSpec
 from jax.test_util import check_grads
 from jax_cases import close, four_devices
 
-from conftest import is_there
+from conftest import required
 
-if not is_there("torch"):
-    pytest.skip("PyTorch is not installed", allow_module_level=True)
-
-import torch
-
-import madelung.jax as mj
+torch = required("torch")
+import madelung.jax as mj  # noqa: E402
 
 
 class Mixed(torch.nn.Module):
