@@ -19,8 +19,8 @@ DEVICE = os.environ.get("MADELUNG_TEST_DEVICE", "cpu")
 
 
 OPTIONAL = {"torch": ("torch",), "jax": ("jax",), "ase": ("test_ase.py", "test_cli.py"), "cuda": ()}
-"""What a machine may lack, and the tests that are for nothing else: packages, and a PyTorch that the stand-ins for CUDA's
-libraries serve."""
+"""What a machine may lack, and the tests that are for nothing else: packages, and a PyTorch that the stand-ins for
+CUDA's libraries serve."""
 WITHOUT: set[str] = set()
 
 
@@ -48,6 +48,12 @@ class Case:
     @property
     def system(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.positions, self.charges, self.cell
+
+    @property
+    def least_forces(self) -> float:
+        """The scale of forces of which symmetry leaves little or nothing: that of the potentials."""
+        potentials = rms(self.charge_gradients)
+        return potentials if rms(self.forces) < 1e-2 * potentials else 0.0
 
 
 def _load() -> dict[str, Case]:

@@ -18,8 +18,8 @@ def script():
 
 @pytest.mark.parametrize("name", ["SrTiO3", "ZnO_wurtzite", "triclinic_random_charged"])
 def test_small_references_are_made_again(script, name):
-    """Stored values differ from the sum by their rounding to float64, ½ε = 1.1e-16 of the largest element, which is here
-    at most thrice the RMS. A `longdouble` of 53 bits (beyond x86) rounds sums of 1e4 terms to some 1e-14."""
+    """Stored values differ from the sum by their rounding to float64, ½ε = 1.1e-16 of the largest element, which is at
+    most thrice the RMS here. A `longdouble` of 53 bits (beyond x86) rounds sums of 1e4 terms to some 1e-14."""
     stored = vars(CASES[name])
     case = {key: stored[key].tolist() for key in ("positions", "charges", "cell")}
     found = script.sums(case, 2.1)
