@@ -1,26 +1,34 @@
 """Systems and stored references for all tests."""
 
-import importlib.util
+import importlib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+import madelung
+from madelung._native import isa
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 DEVICE = os.environ.get("MADELUNG_TEST_DEVICE", "cpu")
 
 
-def is_there(framework: str) -> bool:
-    """Whether a framework is installed."""
-    # The folder of the tests would do for a package without a file of its own.
-    found = importlib.util.find_spec(framework)
-    return found is not None and found.origin is not None
+OPTIONAL = {"torch": ("torch",), "jax": ("jax",), "ase": ("test_ase.py", "test_cli.py"), "cuda": ()}
+"""What a machine may lack, and the tests that are for nothing else: packages, and a PyTorch that the stand-ins for
+CUDA's libraries serve."""
+WITHOUT: set[str] = set()
 
 
-collect_ignore = [framework for framework in ("jax", "torch") if not is_there(framework)]
+def required(name: str) -> Any:
+    """A package that tests need: they fail where it is missing, unless `--without` names it."""
+    if name in WITHOUT:
+        pytest.skip(f"--without {name}", allow_module_level=True)
+    return importlib.import_module(name)
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,12 @@ class Case:
     @property
     def system(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.positions, self.charges, self.cell
+
+    @property
+    def least_forces(self) -> float:
+        """The scale of forces of which symmetry leaves little or nothing: that of the potentials."""
+        potentials = rms(self.charge_gradients)
+        return potentials if rms(self.forces) < 1e-2 * potentials else 0.0
 
 
 def _load() -> dict[str, Case]:
@@ -114,11 +128,38 @@ def saving_case():
     return make(next(op for op in OPS.values() if op.saves))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = f"leaves out the tests that need these, by commas: {', '.join(OPTIONAL)}"
+    parser.addoption("--without", default="", metavar="NAMES", help=text)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "host(reason): what is left out where MADELUNG_TEST_DEVICE is another device")
+    config.addinivalue_line("markers", "cuda(lack): what fails if it lacks something, but for `--without cuda`")
+    WITHOUT.update(filter(None, config.getoption("--without").split(",")))
+    if unknown := WITHOUT.difference(OPTIONAL):
+        raise pytest.UsageError(f"`--without`: expected some of {', '.join(OPTIONAL)}, got {', '.join(unknown)}")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """The folder, or the file, of a package that is left out."""
+    left_out = {HERE / name for x in WITHOUT for name in OPTIONAL[x]}
+    return None if left_out.isdisjoint([collection_path, *collection_path.parents]) else True
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A line of the header, which `-q` shows too: results depend on the instruction set."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(f"madelung {madelung.__version__}: instruction set {isa()}, device {DEVICE}")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     mark = item.get_closest_marker("host")
     if mark is not None and DEVICE != "cpu":
         pytest.skip(f"on the CPU alone: {mark.args[0]}")
+    mark = item.get_closest_marker("cuda")
+    if mark is not None and "cuda" in WITHOUT:
+        pytest.skip("--without cuda")
+    if mark is not None and mark.args[0] is not None:
+        pytest.fail(f"{mark.args[0]}: `--without cuda` leaves these tests out", pytrace=False)

@@ -72,11 +72,12 @@ def test_stored_references():
     """Every array, from sums that share no code with the library."""
     reference = CASES["triclinic_random_charged"]
     atoms = Atoms("H" * len(reference.charges), positions=reference.positions, cell=reference.cell, pbc=True)
-    atoms.calc = Madelung(reference.charges, accuracy=1e-13)
-    assert_close(atoms.get_potential_energies(), EV_ANGSTROM * reference.atom_energies, 1e-11)
-    assert_close(atoms.get_forces(), EV_ANGSTROM * reference.forces, 1e-11)
+    atoms.calc = Madelung(reference.charges, accuracy=1e-14)
+    # Rounding; the virial is truncated: see test_ewald.py.
+    assert_close(atoms.get_potential_energies(), EV_ANGSTROM * reference.atom_energies, 2e-14)
+    assert_close(atoms.get_forces(), EV_ANGSTROM * reference.forces, 2e-14)
     stress = -EV_ANGSTROM * reference.virial / abs(np.linalg.det(reference.cell))
-    assert_close(voigt_6_to_full_3x3_stress(atoms.get_stress()), stress, 1e-11)
+    assert_close(voigt_6_to_full_3x3_stress(atoms.get_stress()), stress, 1e-12)
 
 
 @pytest.mark.parametrize("skin", [0.0, 0.5])

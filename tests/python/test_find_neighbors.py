@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import madelung.numpy as mn
+from conftest import required
 
-torch = pytest.importorskip("torch")
-jax = pytest.importorskip("jax")
+torch, jax = required("torch"), required("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import madelung.jax as mj  # noqa: E402

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from conftest import required
+
 pytest.importorskip("resource")
 
 # The prelude of a process in which little more can be allocated than is in use already.
@@ -78,6 +80,6 @@ assert all((x == y).all() for x, y in zip(expected, again))
 @pytest.mark.parametrize("program", [NUMPY, TORCH], ids=["numpy", "torch"])
 def test_large_buffers(program):
     if program is TORCH:
-        pytest.importorskip("torch")
+        required("torch")
     done = subprocess.run([sys.executable, "-c", LIMITED + program], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

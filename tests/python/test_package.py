@@ -2,6 +2,7 @@
 
 import ctypes.util
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -65,8 +66,54 @@ def test_functions_are_those_that_were_declared():
     subprocess.run([sys.executable, ROOT / "tools" / "functions.py", "--check"], check=True)
 
 
-@pytest.mark.parametrize("arguments", [(), (1,), (np.zeros((2, 3)), 1.0, None, None, None, None)])
-def test_the_compiled_part_survives_nonsense(arguments):
-    for name in ("neighbor_list", "find_neighbors", "neighbor_rows", "ewald_parameters", "host_call"):
-        with pytest.raises((TypeError, ValueError, AttributeError)):
-            getattr(_native, name)(*arguments)
+NONSENSE = {
+    "ewald_parameters": ((np.zeros((2, 3)), 1.0), AttributeError),
+    "full_list": ((np.zeros((2, 3)), 4), AttributeError),
+    "host_call": ((np.zeros((2, 3)), 1.0, None, None, None, None), TypeError),
+    "miller_indices": ((None, "a"), TypeError),
+    "neighbor_rows": ((np.zeros((2, 3)), None, 1.0, "a"), TypeError),
+    "pair_distances": ((None, "a"), TypeError),
+    "set_threads": ((-1,), OverflowError),
+    "torch_init": (("a",), ValueError),
+}
+"""Arguments that no call of the package gives, and the error: the compiled part says so and goes on."""
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_the_compiled_part_survives_nonsense(name):
+    function, (arguments, kind) = getattr(_native, name), NONSENSE[name]
+    with pytest.raises(kind) as raised:
+        function(*arguments)
+    assert type(raised.value) is kind and str(raised.value)
+    with pytest.raises(TypeError, match="argument"):
+        function(*range(30))
+
+
+@pytest.mark.parametrize("suite", ["torch", "test_find_neighbors.py"])
+def test_a_missing_package_is_a_failure_but_where_it_is_named(suite, tmp_path):
+    """PyTorch, which cannot be imported here."""
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--collect-only",
+        ROOT / "tests" / "python" / suite,
+    ]
+
+    def ran(*options):
+        done = subprocess.run([*words, *options], env=environment, cwd=ROOT, capture_output=True, text=True)
+        assert f"instruction set {_native.isa()}" in done.stdout, done.stdout + done.stderr
+        return done.returncode, done.stdout
+
+    code, said = ran()
+    assert code == pytest.ExitCode.INTERRUPTED and "no torch here" in said, said
+    code, said = ran("--without", "torch")
+    assert code == pytest.ExitCode.NO_TESTS_COLLECTED and "no torch here" not in said, said
+    done = subprocess.run(
+        [*words, "--without", "tensorflow"], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR and "got tensorflow" in done.stderr

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import madelung
-from conftest import CASES
+from conftest import CASES, required
 from madelung.numpy import ewald_summation, neighbor_list
 
 WATER = CASES["water_801"].system
@@ -194,7 +194,7 @@ assert (m.ewald_summation(*small) == expected).all()
 @pytest.mark.parametrize("kind", ["list", "forces", "torch", "backward"])
 def test_calls_can_be_interrupted(kind, threads):
     if kind in ("torch", "backward"):
-        pytest.importorskip("torch")
+        required("torch")
     words = [sys.executable, "-c", INTERRUPTED, kind, str(threads)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

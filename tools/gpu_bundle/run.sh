@@ -52,13 +52,19 @@ export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
 
 has() { "$python" -c "import $1" > /dev/null 2>&1; }
+# What tests may lack here: the stand-ins for CUDA's libraries are not in this folder.
+without() {
+  local name
+  printf cuda
+  for name in torch jax ase; do has $name || printf ,%s $name; done
+}
 # Tests that are stopped say what has failed so far.
 tests() {
   "$python" -c '
 import pytest, signal, sys
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 sys.exit(pytest.main(sys.argv[1:]))' -q -ra --tb=short --continue-on-collection-errors -p no:cacheprovider \
-    --rootdir="$here" "$@"
+    --rootdir="$here" --without "$(without)" "$@"
 }
 
 info() {
@@ -153,7 +159,7 @@ bench() {
 }
 
 export here out python device
-export -f has tests use_packages info rust torch compiled jax arrays registers sanitizer bench
+export -f has without tests use_packages info rust torch compiled jax arrays registers sanitizer bench
 
 # Runs a part, and all that it starts, for so many seconds at most: its output to its log, how it ended to its status.
 part() {

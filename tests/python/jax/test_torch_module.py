@@ -9,17 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
-from jax.test_util import check_grads
 from jax_cases import close, four_devices
 
-from conftest import is_there
+from conftest import required
+from differences import check_jax
 
-if not is_there("torch"):
-    pytest.skip("PyTorch is not installed", allow_module_level=True)
-
-import torch
-
-import madelung.jax as mj
+torch = required("torch")
+import madelung.jax as mj  # noqa: E402
 
 
 class Mixed(torch.nn.Module):
@@ -64,7 +60,7 @@ def test_values() -> None:
 
 def test_every_mode_and_nested() -> None:
     f, g = scalar(module()), scalar(plain)
-    check_grads(f, (X, Y), 2, modes=("fwd", "rev"), atol=1e-3, rtol=1e-3)
+    check_jax(f, (X, Y))
     for argument in (0, 1):
         for transform in (jax.grad, jax.jacfwd, jax.hessian):
             close(transform(f, argument)(X, Y), transform(g, argument)(X, Y))

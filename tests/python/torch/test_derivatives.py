@@ -7,6 +7,7 @@ from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 from conftest import DEVICE
+from differences import check_torch
 from madelung._schema import DIRECT, NEGATIVE
 from madelung.torch import _ops
 
@@ -22,9 +23,7 @@ def test_first_order(op_case: Case) -> None:
 
 
 def test_second_order(op_case: Case) -> None:
-    torch.autograd.gradgradcheck(
-        op_case.at, op_case.inputs(), check_fwd_over_rev=True, check_rev_over_rev=True, atol=1e-4, fast_mode=True
-    )
+    check_torch(op_case.at, op_case.inputs(), forward=True)
 
 
 def test_entry_by_entry() -> None:
@@ -50,8 +49,8 @@ def test_strain(op_case: Case) -> None:
 
 
 def test_all_orders_agree(op_case: Case) -> None:
-    """Hessians by every pair of modes are those of autograd's double backward, which `gradgradcheck` holds against
-    finite differences."""
+    """Hessians by every pair of modes are those of autograd's double backward, which `test_second_order` holds
+    against finite differences."""
     x, f = op_case.positions, op_case.energy
     expected = torch.autograd.functional.hessian(f, x)
     for name, composed in {

@@ -38,7 +38,7 @@ def _asks_a_driver() -> bool:
     return False
 
 
-FAKE = pytest.mark.skipif(_asks_a_driver(), reason="this PyTorch needs a driver for fake CUDA tensors")
+FAKE = pytest.mark.cuda("this PyTorch needs a driver for fake CUDA tensors" if _asks_a_driver() else None)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from conftest import required
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
@@ -146,7 +148,7 @@ def test_a_bar_without_tqdm(capsys):
 
 @pytest.fixture
 def nve_salt():
-    pytest.importorskip("ase")
+    required("ase")
     return load("nve_salt")
 
 

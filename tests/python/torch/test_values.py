@@ -114,7 +114,8 @@ def test_single_precision(op_case: Case) -> None:
     for x, y in zip(xs, exact):
         assert x.grad.dtype == torch.float32
         error = float((x.grad.double() - y.grad).norm() / y.grad.norm())
-        assert error < 1e-4, error
+        # Terms are rounded to 6e-8, and those of steep potentials cancel: 2e-6 at most over six seeds. Promised: 1e-5.
+        assert error < 1e-5, error
 
 
 def test_layouts(op_case: Case) -> None:
