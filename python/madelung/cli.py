@@ -41,7 +41,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and gives the exit status: 0 for success, 1 for a check that failed, 2 for a refusal."""
+    """Runs a command and gives the exit status: 0, 1 for a check that failed, 2 where something is refused."""
     options = _parser().parse_args(arguments)
     try:
         return options.run(options)
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         "energy",
         help="energy, forces and stress of structure files",
         description="Energy, forces and stress of the point charges in structure files (any format that ASE reads; "
-        "lengths in angstrom). Of a file with several frames the last one is taken, unless --frame says another.",
+        "lengths in angstrom). A file that fails is reported, and the others are computed; the exit status is 2 then.",
     )
     energy.add_argument("files", nargs="+", type=Path, metavar="FILE")
     energy.add_argument(
@@ -74,7 +74,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="Na=1,Cl=-1",
         help="charge of each element, in e; without it the charges in the file (initial_charges) are taken",
     )
-    energy.add_argument("--frame", type=int, default=-1, help="which frame of a file, from 0; -1 is the last (default)")
+    energy.add_argument("--label-column", metavar="NAME", help="per-atom labels that --charges names, for elements")
+    energy.add_argument("--charge-column", metavar="NAME", help="per-atom numbers of the file that are the charges")
+    energy.add_argument("--format", metavar="NAME", help="format of the files, by ASE's name (default: recognised)")
+    energy.add_argument(
+        "--frames",
+        default="-1",
+        metavar="INDEX",
+        help="frames of a file: 0, 3:10, ::2, : for all; -1, the last (default)",
+    )
     energy.add_argument(
         "--accuracy",
         type=float,
@@ -97,12 +105,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE.json",
         help="what is known about the files, to compare with (default: known.json beside a file, where it names it)",
     )
+    energy.add_argument("--json", action="store_true", help="one JSON object a line for each frame, in --units")
     energy.add_argument(
         "--output",
         type=Path,
         metavar="FILE",
-        help="write extended XYZ with energy, forces and stress, in ASE's units (eV, angstrom)",
+        help="write energy, forces and stress, in ASE's units (eV, angstrom), as .xyz (extended), .traj or .json",
     )
+    energy.add_argument("--overwrite", action="store_true", help="replace the file of --output if it is there")
     energy.set_defaults(run=_energy)
 
     info = commands.add_parser("info", help="version, processor features, threads, backends, ops")
@@ -125,22 +135,60 @@ def _charges(text: str) -> dict[str, float]:
 
 def _energy(options: argparse.Namespace) -> int:
     ase_io = _ase()
-    written = []
-    for number, file in enumerate(options.files):
-        atoms, frame = _read(ase_io, file, options.frame)
-        charges = _charges_of(atoms, file, options.charges)
-        outcome = _compute(atoms, charges, file, options)
-        if number:
-            print()
-        _report(file, frame, atoms, charges, outcome, options)
-        written.append(_with_results(atoms, charges, outcome))
-    if options.output is not None:
+    _check_output(options)
+    written, failed = [], 0
+    for file in options.files:
         try:
-            ase_io.write(options.output, written, format="extxyz")
+            written += _energies_of(ase_io, file, bool(written), options)
+        except Refusal as refusal:
+            # The other files are computed all the same.
+            print(f"madelung: {refusal}", file=sys.stderr)
+            failed += 1
+    if options.output is not None and written:
+        try:
+            ase_io.write(options.output, written, format=_WRITTEN[options.output.suffix])
         except OSError as error:
             raise Refusal(f"cannot write {options.output}: {error.strerror or error}") from None
-        print(f"\nwritten to {options.output}: energy, forces and stress in eV and angstrom")
-    return 0
+        done = f"written to {options.output}: energy, forces and stress in eV and angstrom"
+        print(f"madelung: {done}" if options.json else f"\n{done}", file=sys.stderr if options.json else sys.stdout)
+    return 2 if failed else 0
+
+
+# Formats that hold energies, forces and stress.
+_WRITTEN = {".xyz": "extxyz", ".extxyz": "extxyz", ".traj": "traj", ".json": "json"}
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    file = options.output
+    if file is None:
+        return
+    if file.suffix not in _WRITTEN:
+        raise Refusal(f"--output {file}: forces and stress go into files of {', '.join(_WRITTEN)}")
+    if any(file.resolve() == given.resolve() for given in options.files):
+        raise Refusal(f"--output {file}: it is one of the files to read")
+    if file.exists() and not options.overwrite:
+        raise Refusal(f"--output {file}: it is there already (--overwrite replaces it)")
+
+
+def _energies_of(ase_io: Any, file: Path, begun: bool, options: argparse.Namespace) -> list[Any]:
+    """Reports the frames of a file, and gives them with their results."""
+    frames = _read(ase_io, file, options)
+    written, shows_progress = [], len(frames) > 1 and sys.stderr.isatty()
+    for done, (number, frame, atoms) in enumerate(frames):
+        if shows_progress:
+            print(f"\r{file}: frame {done + 1} of {len(frames)} ", end="", file=sys.stderr, flush=True)
+        charges = _charges_of(atoms, file, options)
+        outcome = _compute(atoms, charges, file, len(frames) == 1, options)
+        if options.json:
+            print(json.dumps(_as_json(file, number, atoms, charges, outcome, options)))
+        else:
+            if begun or done:
+                print()
+            _report(file, frame, atoms, charges, outcome, options)
+        written.append(_with_results(atoms, charges, outcome))
+    if shows_progress:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    return written
 
 
 def _ase() -> Any:
@@ -151,39 +199,86 @@ def _ase() -> Any:
     return ase.io
 
 
-def _read(ase_io: Any, file: Path, frame: int) -> tuple[Any, str]:
+def _read(ase_io: Any, file: Path, options: argparse.Namespace) -> list[tuple[int, str, Any]]:
+    """The frames of a file that are asked for: number, description and atoms of each."""
     if not file.is_file():
         raise Refusal(f"{file}: no such file")
     try:
-        frames = ase_io.read(str(file), index=":")
+        frames = ase_io.read(str(file), index=":", format=options.format)
     except Exception as error:  # ASE's readers raise whatever they meet
         raise Refusal(f"{file}: ASE cannot read it: {type(error).__name__}: {error}") from None
     if not frames:
         raise Refusal(f"{file}: it has no frames")
+    numbers = range(len(frames))
     try:
-        atoms = frames[frame]
-    except IndexError:
-        raise Refusal(f"{file}: there is no frame {frame}, it has {len(frames)}") from None
-    if not atoms.pbc.all():
-        open_axes = " ".join(name for name, periodic in zip("abc", atoms.pbc) if not periodic)
-        raise Refusal(f"{file}: not periodic along {open_axes}; an Ewald sum needs three periodic axes")
-    if len(frames) == 1:
-        return atoms, ""
-    return atoms, f"frame {frame % len(frames)} of 0 to {len(frames) - 1}"
+        index = ase_io.formats.string2index(options.frames)
+        numbers = numbers[index] if isinstance(index, slice) else [numbers[index]]
+    except (IndexError, ValueError, TypeError):
+        numbers = []
+    if not numbers:
+        raise Refusal(f"{file}: there is no frame {options.frames}, it has {len(frames)}")
+    for number in numbers:
+        if not frames[number].pbc.all():
+            open_axes = " ".join(name for name, periodic in zip("abc", frames[number].pbc) if not periodic)
+            raise Refusal(f"{file}: not periodic along {open_axes}; an Ewald sum needs three periodic axes")
+    described = f"frame {{}} of 0 to {len(frames) - 1}" if len(frames) > 1 else ""
+    return [(number, described.format(number), frames[number]) for number in numbers]
 
 
-def _charges_of(atoms: Any, file: Path, given: dict[str, float] | None) -> npt.NDArray[np.float64]:
+def _charges_of(atoms: Any, file: Path, options: argparse.Namespace) -> npt.NDArray[np.float64]:
+    given, column = options.charges, options.charge_column
+    if column is not None:
+        try:
+            return np.asarray(_column(atoms, file, "--charge-column", column), dtype=np.float64).reshape(len(atoms))
+        except (TypeError, ValueError):
+            raise Refusal(f"{file}: --charge-column {column} has not a number for each atom") from None
     if given is None:
         if not atoms.has("initial_charges"):
-            raise Refusal(f"{file}: it has no charges (initial_charges); give them: --charges Na=1,Cl=-1")
+            raise Refusal(
+                f"{file}: it has no charges (initial_charges); give them: --charges Na=1,Cl=-1, or --charge-column NAME"
+            )
         return atoms.get_initial_charges().astype(np.float64)
-    missing = sorted(set(atoms.symbols) - set(given))
+    labels = atoms.symbols
+    if options.label_column is not None:
+        labels = [str(label) for label in _column(atoms, file, "--label-column", options.label_column)]
+    missing = sorted(set(labels) - set(given))
     if missing:
         raise Refusal(f"{file}: --charges has none for {', '.join(missing)}")
-    return np.array([given[element] for element in atoms.symbols], dtype=np.float64)
+    return np.array([given[label] for label in labels], dtype=np.float64)
 
 
-def _compute(atoms: Any, charges: npt.NDArray, file: Path, options: argparse.Namespace) -> Outcome:
+def _column(atoms: Any, file: Path, option: str, name: str) -> npt.NDArray:
+    if name not in atoms.arrays:
+        raise Refusal(f"{file}: {option} {name} is not in it; it has {', '.join(sorted(atoms.arrays))}")
+    return atoms.arrays[name]
+
+
+def _as_json(
+    file: Path, number: int, atoms: Any, charges: npt.NDArray, outcome: Outcome, options: argparse.Namespace
+) -> dict[str, Any]:
+    unit, name = (EV_ANGSTROM, "eV") if options.units == "eV" else (1.0, "e2/angstrom")
+    parameters = outcome.parameters
+    return {
+        "file": str(file),
+        "frame": number,
+        "formula": atoms.get_chemical_formula(),
+        "atoms": len(atoms),
+        "volume": atoms.get_volume(),
+        "total_charge": float(charges.sum()),
+        "alpha": parameters.alpha,
+        "cutoff": parameters.cutoff,
+        "k_cutoff": parameters.k_cutoff,
+        "predicted_force_error": parameters.predicted_force_error,
+        "units": {"energy": name, "length": "angstrom"},
+        "energy": outcome.energy * unit,
+        "forces": (outcome.forces * unit).tolist(),
+        # xx, yy, zz, yz, xz, xy
+        "stress": [outcome.stress[a, b] * unit for a, b in _VOIGT],
+        "seconds": outcome.seconds,
+    }
+
+
+def _compute(atoms: Any, charges: npt.NDArray, file: Path, times: bool, options: argparse.Namespace) -> Outcome:
     system = [np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array)]
     split = {"alpha": options.alpha, "cutoff": options.cutoff, "k_cutoff": options.k_cutoff}
 
@@ -199,17 +294,17 @@ def _compute(atoms: Any, charges: npt.NDArray, file: Path, options: argparse.Nam
 
     try:
         parameters = estimate_ewald_parameters(*system, options.accuracy, **split)
-        (energy, forces, virial), seconds, repeats = _timed(call)
-    except (ValueError, NotImplementedError) as error:
+        (energy, forces, virial), seconds, repeats = _timed(call, _REPEATS if times and not options.json else 1)
+    except (ValueError, NotImplementedError, MemoryError) as error:
         raise Refusal(f"{file}: {error}") from None
     stress = -virial.astype(np.float64) / atoms.get_volume()
     return Outcome(float(energy[0]), forces.astype(np.float64), stress, parameters, seconds, repeats)
 
 
-def _timed(call: Callable[[], Any]) -> tuple[Any, float, int]:
+def _timed(call: Callable[[], Any], most: int) -> tuple[Any, float, int]:
     """Result, median time, and of how many calls."""
     times: list[float] = []
-    while len(times) < _REPEATS and sum(times) < _ENOUGH_SECONDS:
+    while len(times) < most and sum(times) < _ENOUGH_SECONDS:
         start = time.perf_counter()
         result = call()
         times.append(time.perf_counter() - start)

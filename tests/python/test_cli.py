@@ -108,9 +108,57 @@ def test_the_last_frame_is_taken_and_said(tmp_path):
     output = run("energy", file, "--accuracy", "1e-12")
     assert "frame 1 of 0 to 1" in output
     assert value(output, "energy") == pytest.approx(-2.4787271297233175, rel=1e-9)
-    first = run("energy", file, "--frame", 0, "--accuracy", "1e-12")
+    first = run("energy", file, "--frames", 0, "--accuracy", "1e-12")
     assert value(first, "energy") == pytest.approx(-2.4787271297233175 * 5.6402 / 5.5, rel=1e-9)
-    assert "there is no frame 2, it has 2" in run("energy", file, "--frame", 2, status=2)
+    assert "there is no frame 2, it has 2" in run("energy", file, "--frames", 2, status=2)
+
+
+def test_frames_as_json(tmp_path):
+    """One object a line, for each frame that is asked for."""
+    file = tmp_path / "trajectory.xyz"
+    lengths = (5.5, 5.6402, 5.7, 5.8)
+    frames = [ase.build.bulk("NaCl", "rocksalt", a=a, cubic=True) for a in lengths]
+    ase.io.write(file, frames)
+    out = tmp_path / "out.traj"
+    options = ("--charges", "Na=1,Cl=-1", "--accuracy", "1e-12", "--json")
+    for index, chosen in ((":", (0, 1, 2, 3)), ("1:3", (1, 2)), ("::-2", (3, 1)), ("-2", (2,))):
+        lines = run("energy", file, "--frames", index, *options, "--output", out, "--overwrite").splitlines()
+        found = [json.loads(line) for line in lines]
+        assert [each["frame"] for each in found] == list(chosen)
+        for each, atoms in zip(found, ase.io.read(out, index=":"), strict=True):
+            expected = -2.4787271297233175 * 5.6402 / lengths[each["frame"]] * EV_ANGSTROM
+            assert each["energy"] == pytest.approx(expected, rel=1e-9)
+            assert each["units"] == {"energy": "eV", "length": "angstrom"} and each["atoms"] == 8
+            assert atoms.get_potential_energy() == pytest.approx(expected, rel=1e-9)
+            np.testing.assert_allclose(each["forces"], atoms.get_forces(), atol=1e-12)
+            np.testing.assert_allclose(each["stress"], atoms.get_stress(), rtol=1e-12)
+    (reduced,) = run("energy", file, *options, "--units", "reduced", "--frames", 1).splitlines()
+    assert json.loads(reduced)["energy"] == pytest.approx(-2.4787271297233175, rel=1e-9)
+
+
+def test_a_file_that_fails_does_not_lose_the_others(tmp_path, bare):
+    files = [DATA / "rutile.xyz", tmp_path / "absent.xyz", bare, DATA / "triclinic.xyz"]
+    out = tmp_path / "out.xyz"
+    command = [sys.executable, "-m", "madelung.cli", "energy", *map(str, files), "--json", "--output", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [str(files[0]), str(files[3])]
+    assert len(ase.io.read(out, index=":")) == 2
+    first, second, written = done.stderr.splitlines()
+    assert "absent.xyz: no such file" in first and "NaCl.cif: it has no charges" in second and "written" in written
+
+
+def test_charges_by_column_and_label(tmp_path):
+    file = tmp_path / "salt.xyz"
+    atoms = ase.build.bulk("NaCl", "rocksalt", a=5.6402, cubic=True)
+    atoms.arrays["q"] = np.array([1.0, -1.0] * 4)
+    atoms.arrays["site"] = np.array(["up", "down"] * 4)
+    ase.io.write(file, atoms)
+    for options in (("--charge-column", "q"), ("--label-column", "site", "--charges", "up=1,down=-1")):
+        output = run("energy", file, *options, "--accuracy", "1e-12", "--format", "extxyz")
+        assert value(output, "energy") == pytest.approx(-2.4787271297233175, rel=1e-9)
+    error = run("energy", file, "--label-column", "site", "--charges", "up=1", status=2)
+    assert "--charges has none for down" in error
 
 
 def test_known_values_from_another_file(tmp_path):
@@ -144,6 +192,15 @@ def test_refusals_are_one_clear_line(tmp_path, bare):
         ((salt, "--accuracy", 2), "`accuracy`"),
         ((salt, "--alpha", -1), "`alpha`"),
         ((salt, "--output", tmp_path / "absent" / "out.xyz"), "cannot write"),
+        ((salt, "--output", tmp_path / "out.cif"), "forces and stress go into files of .xyz, "),
+        ((salt, "--output", junk), "it is there already (--overwrite replaces it)"),
+        ((salt, "--output", salt, "--overwrite"), "it is one of the files to read"),
+        ((salt, "--frames", "1:"), "there is no frame 1:, it has 1"),
+        ((salt, "--frames", "first"), "there is no frame first, it has 1"),
+        ((salt, "--format", "cif"), "ASE cannot read it"),
+        ((salt, "--charge-column", "q"), "--charge-column q is not in it; it has initial_charges, numbers, positions"),
+        ((salt, "--charge-column", "positions"), "has not a number for each atom"),
+        ((salt, "--charges", "Na=1,Cl=-1", "--label-column", "site"), "--label-column site is not in it"),
     ]
     for arguments, message in cases:
         error = run("energy", *arguments, status=2)

@@ -2,7 +2,7 @@
 
 use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS};
 use crate::list::coincident_pair;
-use madelung_core::op::{Arg, Op, Registry};
+use madelung_core::op::{Arg, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
@@ -21,21 +21,22 @@ pub fn registry() -> &'static Registry {
 }
 
 fn declare() -> Result<Registry> {
-    let vectors = |name: &str| {
-        Op::new("madelung", name, 1)
-            .real("positions", &["Atom", "3"])
-            .real("cell", &["System", "3", "3"])
-            .batch("atoms", "Atom", "System")
-            .lattice("positions", "cell", "atoms")
-            .pairs_between("pairs", "Atom", "Atom", "Pair")
-            .output("vectors", &["Pair", "3"])
-    };
-    let pair_vectors = vectors("pair_vectors")
+    let pair_vectors = vectors(Op::new("madelung", "pair_vectors", 1))
         .output("distances", &["Pair"])
         .step(&PAIR_VECTORS)
         .explain(no_direction)
         .build()?;
-    Registry::new([pair_vectors, vectors("pair_differences").step(&PAIR_DIFFERENCES).build()?])
+    let pair_differences = vectors(Op::new("madelung", "pair_differences", 1)).step(&PAIR_DIFFERENCES).build()?;
+    Registry::new([pair_vectors, pair_differences])
+}
+
+fn vectors(op: OpBuilder) -> OpBuilder {
+    op.real("positions", &["Atom", "3"])
+        .real("cell", &["System", "3", "3"])
+        .batch("atoms", "Atom", "System")
+        .lattice("positions", "cell", "atoms")
+        .pairs_between("pairs", "Atom", "Atom", "Pair")
+        .output("vectors", &["Pair", "3"])
 }
 
 /// The error of a pair of atoms on one point, whose energy is infinite: an [explanation](madelung_core::op::OpBuilder::explain)
