@@ -3,6 +3,7 @@
 #   make run       the command line on the example structures, and the example of a potential of your own
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python
+#   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch and madelung.jax on the oldest PyTorch and JAX that are supported (5 GB,
 #                  into .venv-oldest)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
@@ -38,7 +39,7 @@ MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
 BUNDLE ?= $(TARGET)/gpu-bundle
 
-.PHONY: run examples test test-oldest lint functions bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-checked test-oldest lint functions bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -57,6 +58,10 @@ examples: $(VENV)/.examples
 test: $(VENV)/.tests
 	$(CARGO) test --locked --release --workspace
 	$(BIN)/python -m pytest
+
+# The development profile. Between closed pages too, and with arrays that are NaN until they are written.
+test-checked:
+	MADELUNG_FENCE=behind $(CARGO) test --locked -p madelung --test fuzz --test memory
 
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
 # libraries are for newer ones.
