@@ -2,7 +2,7 @@
 
 use super::{Language, Printer};
 use crate::imperative::{Binary, Body, Layout, Reason, Type, Unary, Var, is_output};
-use crate::ir::{Kernel, Kind};
+use crate::ir::{Function, Kernel, Kind};
 use crate::print::layout::{Array, Slot};
 
 /// The function `name` of a body, in the terms of the runtime module `rt`.
@@ -94,6 +94,8 @@ impl Language for Rust {
             (Unary::Neg, _) => format!("-v{x}"),
             (Unary::Not, _) => format!("!v{x}"),
             (Unary::Sqrt, _) => format!("v{x}.sqrt()"),
+            // An instruction, not a call.
+            (Unary::Call(Function::Floor), _) => format!("v{x}.floor()"),
             (Unary::Call(f), _) => format!("rt::scalar::{}(v{x})", f.rust()),
             (Unary::Nearest, _) => format!("v{x}.round_ties_even()"),
             (Unary::Abs, _) => format!("v{x}.abs()"),
