@@ -5,7 +5,7 @@
 
 use madelung::Result;
 use madelung_core::stop::{caught, on_interrupt};
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub(crate) fn watch(py: Python<'_>) -> PyResult<()> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     if threading.call_method0("get_ident")?.eq(main)? && MAIN.set(std::thread::current().id()).is_ok() {
-        on_interrupt(is_asked).map_err(crate::call::exception)?;
+        on_interrupt(is_asked).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     }
     Ok(())
 }

@@ -26,7 +26,8 @@ fn declare() -> Result<Registry> {
         .step(&PAIR_VECTORS)
         .explain(no_direction)
         .build()?;
-    let pair_differences = vectors(Op::new("madelung", "pair_differences", 1)).step(&PAIR_DIFFERENCES).build()?;
+    let pair_differences =
+        vectors(Op::new("madelung", "pair_differences", 1)).step(&PAIR_DIFFERENCES).build()?;
     Registry::new([pair_vectors, pair_differences])
 }
 
