@@ -40,8 +40,8 @@ expected = m.ewald_summation(r, q, h, compute_forces=True)
 limit(2 << 30)
 far = 200.0
 for options in (
-    {}, {"format": "csr"}, {"format": "matrix"}, {"half_fill": True}, {"return_distances": True}, {"return_vectors": True},
-    {"method": "brute_force"}, {"method": "cell_list"},
+    {}, {"format": "csr"}, {"format": "matrix"}, {"half_fill": True}, {"return_distances": True},
+    {"return_vectors": True}, {"method": "brute_force"}, {"method": "cell_list"},
 ):
     refused("cutoff", lambda: m.neighbor_list(r, far, h, True, **options))
 refused("max_neighbors", lambda: m.neighbor_list(r, 3.0, h, True, format="matrix", max_neighbors=1 << 20))
