@@ -19,8 +19,8 @@ EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute
 
 
 ROUNDING = 2e-14
-"""Of a converged sum, against the RMS of an array. Some 1e3 terms per element, each rounded to 1e-16, make 3e-15 where their
-roundings do not depend on each other, which is what the worst of the stored cases shows (the virial)."""
+"""Of a converged sum, against the RMS of an array. Some 1e3 terms per element, each rounded to 1e-16, make 3e-15 where
+their roundings do not depend on each other, and the worst of the stored cases shows that (the virial)."""
 
 
 def converged(case: Case) -> dict[str, float]:

@@ -74,7 +74,6 @@ NONSENSE = {
     "neighbor_rows": ((np.zeros((2, 3)), None, 1.0, "a"), TypeError),
     "pair_distances": ((None, "a"), TypeError),
     "set_threads": ((-1,), OverflowError),
-    "torch_init": (("a",), ValueError),
 }
 """Arguments that no call of the package gives, and the error: the compiled part says so and goes on."""
 

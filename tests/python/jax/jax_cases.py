@@ -79,7 +79,7 @@ def make(name: str) -> Case:
 every_op: Callable[..., Any] = pytest.mark.parametrize("case", [make(name) for name in OPS], ids=list(OPS))
 
 
-def close(found: Any, expected: Any, tolerance: float = 1e-10) -> None:
+def close(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
     """Elementwise, against the largest of what is expected."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape

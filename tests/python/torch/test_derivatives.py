@@ -12,7 +12,7 @@ from madelung._schema import DIRECT, NEGATIVE
 from madelung.torch import _ops
 
 
-def close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-10) -> None:
+def close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-12) -> None:
     torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * (float(b.abs().max()) if b.numel() else 0.0))
 
 

@@ -68,7 +68,7 @@ def test_outputs_are_gradients(energies: Callable[..., Any], reduction: str) -> 
     by = grad(energies(r @ deform, q, h @ deform, **at).sum(), (r, q, strain))
     assert e.sum().shape == ()
     for got, expected in zip((-forces, by_charges, -virial), by):
-        torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
 
 
 @REDUCTIONS
@@ -79,7 +79,7 @@ def test_losses_of_everything(energies: Callable[..., Any], reduction: str) -> N
     parts = [grad((o * o).sum(), x, retain_graph=True, allow_unused=True) for o in out]
     together = grad(sum((o * o).sum() for o in out), x)
     for k, got in enumerate(together):
-        torch.testing.assert_close(got, sum(p[k] for p in parts), rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(got, sum(p[k] for p in parts), rtol=1e-12, atol=1e-12)
 
 
 def differences(f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, step: float = 2e-3) -> torch.Tensor:
@@ -181,7 +181,7 @@ def test_the_hybrid_rule(energies: Callable[..., Any], reduction: str) -> None:
     torch.testing.assert_close(by_alpha, expected[3], rtol=1e-12, atol=1e-12)
     u = torch.linspace(-1, 1, 4, dtype=torch.float64, device=DEVICE)
     for a, b in zip(grad((u * by_q).sum(), x), grad((u * expected[1]).sum(), x)):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
 @REDUCTIONS
@@ -198,11 +198,11 @@ def test_transforms(reduction: str) -> None:
 
     expected = torch.autograd.functional.hessian(e, r)
     for found in (hessian(e)(r), jacrev(jacrev(e))(r), jacfwd(jacfwd(e))(r), -jacrev(forces)(r), -jacfwd(forces)(r)):
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     many = torch.stack([r, 1.01 * r])
     torch.testing.assert_close(vmap(forces)(many), torch.stack([forces(x) for x in many]))
     u = torch.ones_like(r)
-    torch.testing.assert_close(jvp(e, (r,), (u,))[1], -(forces(r) * u).sum(), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(jvp(e, (r,), (u,))[1], -(forces(r) * u).sum(), rtol=1e-12, atol=1e-12)
 
 
 def test_the_hybrid_rule_under_transforms() -> None:

@@ -68,7 +68,7 @@ def test_compile(reduction: str, hybrid: bool, backend: str) -> None:
         for a, b in zip(got, expected):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
         for a, b in zip(gradients(got, y), gradients(expected, x)):
-            torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
         with torch.no_grad():
             torch.testing.assert_close(compiled(*y, *given), f(*x, *given), rtol=1e-12, atol=1e-12)
 

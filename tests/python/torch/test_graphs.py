@@ -23,7 +23,7 @@ def _forget() -> Any:
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> None:
-    torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11 * float(b.abs().max()))
+    torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12 * float(b.abs().max()))
 
 
 class Module(torch.nn.Module):
