@@ -49,8 +49,10 @@ class Neighbors:
     """The cutoff up to which no pair is missing."""
     pbc: Axes
     """The periodic axes of all systems or of each; None: all axes of the cell."""
+    batch_idx: Any = None
+    """The system of each atom (N,) in a list of `NeighborList`, if it was made for several; else None."""
 
-    ARRAYS: ClassVar = ("index", "columns", "images", "cell", "positions")
+    ARRAYS: ClassVar = ("index", "columns", "images", "cell", "positions", "batch_idx")
 
     @property
     def num_pairs(self) -> Any:
@@ -112,7 +114,8 @@ def flatten(neighbors: Neighbors) -> tuple[list[Any], tuple[str, int, float, Axe
 
 def unflatten(arrays: Any, others: tuple[str, int, float, Axes]) -> Neighbors:
     """The list of arrays and the rest."""
-    return Neighbors(*arrays, *others)
+    *first, batch_idx = arrays
+    return Neighbors(*first, *others, batch_idx)
 
 
 def form_of(columns: Any) -> str:
@@ -196,8 +199,8 @@ class NeighborList:
     Args:
         cutoff: in the unit of the positions.
         skin: pairs up to `cutoff + skin` are searched for, so that none within the cutoff is missing until an atom has
-            moved by more than half the skin, or cell, periodic axes or the number of atoms have changed. Functions
-            leave out pairs beyond the cutoff.
+            moved by more than half the skin, or cell, periodic axes, systems or the number of atoms have changed.
+            Functions leave out pairs beyond the cutoff.
         form: "clusters" or "rows"; None: which is faster.
     """
 
@@ -219,23 +222,27 @@ class NeighborList:
     def allocate(self, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None) -> Neighbors:
         """The neighbours of these atoms; arguments as for `find_neighbors`."""
         found = self._found(positions, cell, pbc, batch_idx)
-        return replace(found, positions=_copied(positions), cutoff=float(self.cutoff))
+        of = None if batch_idx is None else _copied(batch_idx)
+        return replace(found, positions=_copied(positions), batch_idx=of, cutoff=float(self.cutoff))
 
     def update(
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
     ) -> Neighbors:
         """The neighbours for the atoms' present positions: the given ones, while they are still good."""
-        if self._holds(neighbors, positions, cell, pbc):
+        if self._holds(neighbors, positions, cell, pbc, batch_idx):
             return neighbors
         return self.allocate(positions, cell, pbc, batch_idx)
 
-    def _holds(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any) -> bool:
+    def _holds(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> bool:
         reference = neighbors.positions
         if reference is None or tuple(reference.shape) != tuple(positions.shape) or self.skin == 0.0:
             return False
         if (cell is None) != (neighbors.cell is None) or neighbors.pbc != axes_of(pbc, cell):
             return False
         if cell is not None and bool((cell.reshape(-1, 3, 3) != neighbors.cell).any()):
+            return False
+        known = neighbors.batch_idx
+        if (known is None) != (batch_idx is None) or (known is not None and not _same(known, batch_idx)):
             return False
         # Two atoms that come towards each other, half a skin each.
         squares = ((_plain(positions) - reference) ** 2).sum(-1)
@@ -247,4 +254,9 @@ def _plain(x: Any) -> Any:
 
 
 def _copied(x: Any) -> Any:
-    return x.detach().clone() if hasattr(x, "detach") else x.copy()
+    return x.detach().clone() if hasattr(x, "detach") else np.array(x)
+
+
+def _same(known: Any, x: Any) -> bool:
+    """Whether integers are those that are known."""
+    return len(x) == len(known) and bool((known == (x if hasattr(x, "shape") else np.asarray(x))).all())

@@ -102,6 +102,7 @@ class Madelung(Calculator):
         potential_cutoff: float | None = None,
         skin: float = 0.5,
     ) -> None:
+        """The parameters are those of the class."""
         self._split: _Split | None = None
         self._pairs: _SkinList | None = None
         super().__init__(

@@ -250,3 +250,32 @@ def test_clusters_of_jax_are_updated_under_jit() -> None:
     assert over.did_overflow
     assert np.isnan(mj.ewald_real_space(r, q, h, ALPHA, cutoff=CUTOFF, neighbors=over)).all()
     assert not tight.update(over, r, h).did_overflow
+
+
+@pytest.mark.parametrize("form", ["rows", "clusters"])
+@pytest.mark.parametrize("module", [mn, mt, mj])
+def test_lists_know_their_systems(module: Any, form: str) -> None:
+    """A list whose atoms belong to other systems than before is out of date."""
+    array = {mn: np.array, mt: torch.as_tensor, mj: jnp.asarray}[module]
+    r, _, h = liquid(4, np.float32)
+    cells = array(np.stack([h, h]))
+    one, other = (array(np.repeat(np.array([0, 1], np.int32), (n, len(r) - n))) for n in (20, 30))
+    r = array(r)
+    search = module.NeighborList(CUTOFF, skin=0.4, form=form)
+    found = search.allocate(r, cells, batch_idx=one)
+    assert search.update(found, r, cells, batch_idx=one) is found
+    expected = {
+        of: int(module.find_neighbors(r, CUTOFF + 0.4, cells, batch_idx=x, form=form).num_pairs)
+        for of, x in (("one", one), ("other", other))
+    }
+    assert expected["one"] != expected["other"]
+    assert int(found.num_pairs) == expected["one"]
+    assert int(search.update(found, r, cells, batch_idx=other).num_pairs) == expected["other"]
+    if module is mj:
+        roomy = mj.NeighborList(CUTOFF, skin=0.4, form=form, room=3.0)
+        step = jax.jit(lambda found, of: roomy.update(found, r, cells, batch_idx=of))
+        for of, count in ((other, expected["other"]), (one, expected["one"])):
+            found = step(roomy.allocate(r, cells, batch_idx=one), of)
+            assert not found.did_overflow and int(found.num_pairs) == count
+        with pytest.raises(ValueError, match="`batch_idx`: expected the systems of the atoms"):
+            search.update(search.allocate(r, cells[0]), r, cells, batch_idx=one)

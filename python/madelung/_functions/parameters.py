@@ -88,7 +88,9 @@ LISTS = Group(
             "integers",
             text(
                 "the pairs as `neighbor_list` returns them. Pairs further than the cutoff do not count, so a list with "
-                "a skin serves. Without a list the call builds one.",
+                "a skin serves. Each entry counts: a pair that is there twice, or in a half list from both sides, "
+                "counts twice, and one that is missing (a list for a smaller cutoff) not at all. Without a list the "
+                "call builds one.",
                 jax="A list that has overflown its capacity makes every result NaN.",
                 cuda="For that it waits.",
             ),
@@ -153,7 +155,8 @@ OUTPUTS = Group(
             text(
                 "the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that forces "
                 "(at fixed charges) and what differentiation brings through charges that depend on the positions add "
-                "up to the total force. Nothing is detached: second derivatives are those of the true function."
+                "up to the total force. Nothing is detached: second derivatives through the charges are those of the "
+                "true function."
             ),
             False,
             without=("numpy", "cuda"),

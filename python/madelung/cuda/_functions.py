@@ -59,7 +59,9 @@ def ewald_real_space(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
@@ -285,7 +287,9 @@ def ewald_summation(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
@@ -700,7 +704,9 @@ def born_mayer(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
@@ -835,7 +841,9 @@ def buckingham(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
@@ -962,7 +970,9 @@ def lennard_jones(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. For that it waits.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.

@@ -28,14 +28,22 @@ if TYPE_CHECKING:
     from madelung.jax._torch_module import TorchDtypeSpec as TorchDtypeSpec
     from madelung.jax._torch_module import TorchModule as TorchModule
 
-# Without names that need PyTorch, so that `import *` works without it.
+# Names that need PyTorch, imported at first use.
+_OF_TORCH = ("ScalarSpec", "TorchDtypeSpec", "TorchModule")
+
 __all__ = ["EwaldParameters", "NeighborList", "Neighbors"]
 __all__ += _functions.__all__
+if importlib.util.find_spec("torch") is not None:
+    __all__ += _OF_TORCH
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
     """Names that need PyTorch, imported at first use."""
-    if name not in ("ScalarSpec", "TorchDtypeSpec", "TorchModule"):
+    if name not in _OF_TORCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if importlib.util.find_spec("torch") is None:
         raise ImportError(f"madelung.jax.{name} needs PyTorch 2.7 or newer: pip install 'madelung[torch]'")

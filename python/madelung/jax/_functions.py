@@ -60,8 +60,9 @@ def ewald_real_space(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
-            overflown its capacity makes every result NaN.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count. A
@@ -72,7 +73,8 @@ def ewald_real_space(
         compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
         hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
             forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
-            up to the total force. Nothing is detached: second derivatives are those of the true function.
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
 
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
@@ -149,7 +151,8 @@ def ewald_reciprocal_space(
         compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
         hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
             forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
-            up to the total force. Nothing is detached: second derivatives are those of the true function.
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
 
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
@@ -237,8 +240,9 @@ def ewald_summation(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
-            overflown its capacity makes every result NaN.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
@@ -251,7 +255,8 @@ def ewald_summation(
         compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
         hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
             forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
-            up to the total force. Nothing is detached: second derivatives are those of the true function.
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
 
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
@@ -550,8 +555,9 @@ def born_mayer(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
-            overflown its capacity makes every result NaN.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
@@ -650,8 +656,9 @@ def buckingham(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
-            overflown its capacity makes every result NaN.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
@@ -746,8 +753,9 @@ def lennard_jones(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one. A list that has
-            overflown its capacity makes every result NaN.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.

@@ -190,8 +190,8 @@ class NeighborList(_NeighborList):
     Args:
         cutoff: in the unit of the positions.
         skin: pairs up to `cutoff + skin` are searched for, so that none within the cutoff is missing until an atom has
-            moved by more than half the skin, or cell, periodic axes or the number of atoms have changed. Functions
-            leave out pairs beyond the cutoff.
+            moved by more than half the skin, or cell, periodic axes, systems or the number of atoms have changed.
+            Functions leave out pairs beyond the cutoff.
         form: "clusters" or "rows"; None: which is faster.
         room: how many times the first list fits.
     """
@@ -220,27 +220,33 @@ class NeighborList(_NeighborList):
         stale = ~(4.0 * moved <= self.skin**2)
         if h is not None:
             stale = stale | jnp.any(h != neighbors.cell)
+        if (batch_idx is None) != (neighbors.batch_idx is None):
+            expected = "the systems of the atoms if the list was allocated with them, else None"
+            check.refuse("batch_idx", expected, "the other")
+        idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))
+        if idx is not None:
+            stale = stale | jnp.any(idx != neighbors.batch_idx)
         if not given.is_traced(stale, neighbors.index, batch_idx):
             if not (stale or neighbors.did_overflow or neighbors.pbc != axes_of(pbc, cell)):
                 return neighbors
             return self._with_room(r, cell, pbc, batch_idx, None if neighbors.did_overflow else neighbors)
         # A list that had too little room has made results NaN, and positions may follow them: no search.
         again = stale & ~neighbors.did_overflow
-        idx, systems = _systems(len(r), h, batch_idx, None)
+        of_atoms, systems = _systems(len(r), h, batch_idx, None)
         check_axes(neighbors, cell, pbc)
         axes = None if neighbors.pbc is None else np.array(neighbors.pbc)
 
         def search() -> Neighbors:
             # Under `vmap` every branch is taken by all, and positions that led to no search may not be finite.
             at = jnp.where(again, r, neighbors.positions)
-            atoms = _atoms(at, self.cutoff + self.skin, h, axes, idx, systems)
+            atoms = _atoms(at, self.cutoff + self.skin, h, axes, of_atoms, systems)
             if neighbors.form == "clusters":
                 rooms = (x.shape[0] for x in (neighbors.index, neighbors.columns, neighbors.images))
                 found = _ops.OPS["find_neighbors"](*atoms, jnp.zeros(0, r.dtype), 1, *rooms)
             else:
                 pairs, ptr, images = _search(atoms, False, neighbors.columns.shape[0])
                 found = ptr, pairs[1], images
-            return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=at)
+            return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=at, batch_idx=idx)
 
         return lax.cond(again, search, lambda: neighbors)
 
@@ -260,4 +266,6 @@ class NeighborList(_NeighborList):
                 rooms = known
         padded = [np.pad(x, [(0, n - len(x)), *[(0, 0)] * (x.ndim - 1)]) for x, n in zip(arrays, rooms)]
         found = _of_jax(replace(found, **dict(zip(Neighbors.ARRAYS, padded))), positions, cell)
-        return replace(found, positions=jnp.array(given.hidden(jnp.asarray(positions))), cutoff=float(self.cutoff))
+        at = jnp.array(given.hidden(jnp.asarray(positions)))
+        of = None if batch_idx is None else jnp.array(given.integers("batch_idx", batch_idx, (len(at),)))
+        return replace(found, positions=at, batch_idx=of, cutoff=float(self.cutoff))

@@ -58,7 +58,9 @@ def ewald_real_space(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
@@ -217,7 +219,9 @@ def ewald_summation(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
@@ -507,7 +511,9 @@ def born_mayer(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
@@ -602,7 +608,9 @@ def buckingham(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
@@ -693,7 +701,9 @@ def lennard_jones(
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
         neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Without a list the call builds one.
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.

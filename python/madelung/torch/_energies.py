@@ -147,6 +147,13 @@ def _eager(e: Energies, family: Family) -> type[Function]:
             ones = flat[op.reals[0]].new_ones(ctx.shape)
             second = Call(op, flat, (direction,), (ones,), (), needs).run(family.run)
             sums = tuple(b if a is None else a if b is None else a + b for a, b in zip(sums, second))
+        if ctx.hybrid:
+            # Zero where nothing else depends on the geometry, for `autograd.grad` to find.
+            zero = needs & e.geometry
+            sums = tuple(
+                torch.zeros_like(flat[at]) if x is None and zero >> k & 1 else x
+                for k, (at, x) in enumerate(zip(op.reals, sums))
+            )
         return (*sums, None)
 
     return _function(f"{op.name}_with_gradients", forward=forward, backward=backward)

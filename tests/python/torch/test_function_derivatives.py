@@ -282,3 +282,19 @@ def test_scaled_losses_overflow_as_trainers_expect(energies: Callable[..., Any],
             assert all(not x.isfinite().any() for x in found)
     expected = grad(e.sum(), (r, q, h))
     assert all(x.isfinite().all() for x in expected)
+
+
+@REDUCTIONS
+def test_hybrid_energies_at_constant_charges(energies: Callable[..., Any], reduction: str) -> None:
+    """Where charges do not depend on positions, the total force is that at fixed charges."""
+    r, q, h = leaves(*system())
+    e, forces = energies(r, q, h, energy_reduction=reduction, compute_forces=True, hybrid_forces=True)
+    by_r, by_q, by_h = grad(e.sum(), (r, q, h), create_graph=True)
+    assert not by_r.any() and not by_h.any() and by_q.any()
+    total = energies(r, q, h, energy_reduction=reduction, compute_forces=True)[1]
+    assert torch.allclose(forces - by_r, total, rtol=0, atol=1e-13 * total.abs().max().item())
+    # What comes through the charges is that of the true function.
+    plain = grad(energies(r, q, h, energy_reduction=reduction).sum(), q, create_graph=True)[0]
+    weights = torch.linspace(-1, 1, len(q), dtype=q.dtype, device=DEVICE)
+    for x, y in zip(grad(by_q @ weights, (r, q, h)), grad(plain @ weights, (r, q, h))):
+        assert torch.allclose(x, y, rtol=0, atol=1e-12)
