@@ -66,7 +66,8 @@ class Call:
         if member is None:
             raise NotImplementedError(
                 f"{op!r}: derivatives by its inputs exist to second order, and a third one was asked for (of a "
-                "Hessian-vector product, say, or of forces differentiated twice). Differentiate once less, or hide "
+                "Hessian-vector product, say, or of forces differentiated twice, be it that they are returned beside "
+                "the energies and not used). Differentiate once less, leave out `compute_forces` and the like, or hide "
                 "(`.detach()`, `stop_gradient`) what the last derivative need not see"
             )
         if self.cotangents is None:

@@ -509,7 +509,10 @@ def _waves_on(
 _is_recorded = torch._C._is_tracing
 
 
-def mode_of(like: Any) -> type[Eager] | type[Device]:
+_dispatch_mode, _PROXY = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.PROXY
+
+
+def mode_of(like: Any) -> type[_Mode]:
     """The mode of a call outside of graphs, by the place of its first tensor."""
     if _is_recorded():
         expected = (
@@ -517,6 +520,13 @@ def mode_of(like: Any) -> type[Eager] | type[Device]:
         )
         expected += "gradients (`torch.compile` and `torch.export` do not)"
         check.refuse("positions", expected, "a traced tensor")
+    if _dispatch_mode(_PROXY) is not None:
+        if not _transforms_active() and not like.requires_grad:
+            expected = (
+                "a call outside of `make_fx`, which would leave out gradients (trace `torch.func.grad` of a function"
+            )
+            check.refuse("positions", f"{expected}, or use `torch.compile` or `torch.export`)", "a traced tensor")
+        return Graph
     return Eager if like.is_cpu else Device
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import madelung.torch as mt
 
@@ -283,3 +284,18 @@ def test_traces_are_refused() -> None:
     pairs = mt.find_neighbors(R, 2.5, CELL)
     with pytest.raises(ValueError, match="expected a call outside of `torch.jit.trace`"):
         torch.jit.trace(lambda r: mt.ewald_real_space(r, Q, CELL, 0.9, neighbors=pairs), (R,))
+
+
+def test_make_fx_keeps_gradients_or_refuses() -> None:
+    """What `make_fx` records has no gradient of its own: gradients are recorded, or nothing is."""
+    pairs, ptr, shifts = mt.neighbor_list(R, 2.5, CELL)
+
+    def energy(r: torch.Tensor) -> torch.Tensor:
+        lists = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts}
+        return mt.ewald_real_space(r, Q, CELL, 0.9, cutoff=2.5, **lists).sum()
+
+    with pytest.raises(ValueError, match="expected a call outside of `make_fx`"):
+        make_fx(energy)(R)
+    recorded = make_fx(torch.func.grad(energy))(R)
+    at = 1.01 * R
+    assert torch.allclose(recorded(at), torch.func.grad(energy)(at), rtol=0, atol=1e-14)
