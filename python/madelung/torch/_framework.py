@@ -331,6 +331,9 @@ class Eager(_Mode):
                 and ptr_at == neighbor_ptr.data_ptr()
             ):
                 return neighbor_ptr, columns, neighbor_shifts, FULL
+        if _transforms_active() and any(map(given.is_transformed, (neighbor_list, neighbor_ptr, neighbor_shifts))):
+            # A list for each element: its rows have no values here, and the op checks the rest.
+            return neighbor_ptr, neighbor_list[1], neighbor_shifts, FULL
         given.converted(positions, neighbor_list, neighbor_ptr, neighbor_shifts, None, None, None, False)
         # Of an alias: a view would keep its base, and with it this entry, alive.
         columns = neighbor_list.detach()[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -298,3 +299,25 @@ def test_hybrid_energies_at_constant_charges(energies: Callable[..., Any], reduc
     weights = torch.linspace(-1, 1, len(q), dtype=q.dtype, device=DEVICE)
     for x, y in zip(grad(by_q @ weights, (r, q, h)), grad(plain @ weights, (r, q, h))):
         assert torch.allclose(x, y, rtol=0, atol=1e-12)
+
+
+def test_vmap_over_any_arguments() -> None:
+    """Each of the 31 choices of mapped arguments, lists among them, is a loop over its elements."""
+    r, q, h = (torch.stack([x, 1.01 * x]) for x in system())
+    lists = [torch.stack([x, x]) for x in mt.neighbor_list(r[0], 2.5, h[0])]
+    whole = (r, q, h, torch.tensor([1.1, 1.2], dtype=r.dtype, device=DEVICE), *lists)
+
+    def energies(r: Any, q: Any, h: Any, alpha: Any, pairs: Any, ptr: Any, shifts: Any) -> Any:
+        of_list = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts}
+        return mt.ewald_real_space(r, q, h, alpha, cutoff=2.4, compute_forces=True, **of_list)
+
+    for mapped in product((True, False), repeat=5):
+        mapped = (*mapped[:4], *mapped[4:] * 3)
+        if not any(mapped):
+            continue
+        given = [x if each else x[0] for x, each in zip(whole, mapped)]
+        found = vmap(energies, in_dims=tuple(0 if each else None for each in mapped))(*given)
+        for n in range(2):
+            expected = energies(*[x[n] if each else x for x, each in zip(given, mapped)])
+            for x, y in zip(found, expected):
+                assert torch.allclose(x[n], y, rtol=0, atol=1e-13), mapped
