@@ -73,7 +73,8 @@ class TorchModule:
     `vmap`, `scan` and `shard_map`, on the CPU and on CUDA devices (with a copy of the module on each but its own).
 
     With `enable_vjp`, `grad`, `jvp`, `hessian` and all other modes work by torch's autograd, nested as deeply as torch
-    can differentiate the module. The module's parameters are constants to JAX.
+    can differentiate the module. The module's parameters are constants to JAX; each call has their present values, on
+    every device. JAX's caches keep a module that was called until `jax.clear_caches()`.
 
     Args:
         module: what is called.
@@ -106,6 +107,10 @@ class TorchModule:
         self._lock = threading.Lock()
         self._modules: dict[tuple[torch.device, bool], Callable[..., Any]] = {}
         self._results: dict[Any, Any] = {}
+        # For each device but the module's own: a copy, and the state of the numbers in it.
+        self._copies: dict[torch.device, tuple[torch.nn.Module, Any]] = {}
+        # Of each program of the module, which thus lives no longer than it.
+        self.jitted: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's results as JAX arrays."""
@@ -141,14 +146,26 @@ class TorchModule:
         """The module on a device, compiled or as it is."""
         with self._lock:
             key = (device, compiled and self.compile)
+            module = self.module
+            if isinstance(module, torch.nn.Module) and device != _home(module, device):
+                module = self._copy(device)
             if key not in self._modules:
-                module = self.module
-                if isinstance(module, torch.nn.Module) and device != _home(module, device):
-                    plain = self._modules.get((device, False))
-                    module = copy.deepcopy(module).to(device) if plain is None else plain
-                    self._modules[device, False] = module
                 self._modules[key] = torch.compile(module) if key[1] else module
             return self._modules[key]
+
+    def _copy(self, device: torch.device) -> torch.nn.Module:
+        """The module on another device than its own, with its present numbers."""
+        numbers = [*self.module.parameters(), *self.module.buffers()]
+        state = [(x.data_ptr(), x._version) for x in numbers]
+        known, copied = self._copies.get(device, (None, None))
+        if known is None:
+            known = copy.deepcopy(self.module).to(device)
+        elif state != copied:
+            with torch.no_grad():
+                for to, x in zip((*known.parameters(), *known.buffers()), numbers, strict=True):
+                    to.copy_(x)
+        self._copies[device] = known, state
+        return known
 
     def results(self, key: Any, compute: Callable[[], Any]) -> Any:
         """The results of calls of a kind, cached."""
@@ -470,9 +487,11 @@ def _lower(*arrays: Any, program: Any) -> Any:
     return buffer_callback(callback, types, vmap_method="sequential")(*arrays)
 
 
-@functools.lru_cache(maxsize=1024)
 def _jitted(program: Any) -> Callable[..., Any]:
-    return jax.jit(functools.partial(_call.bind, program=program))
+    known = program.root.module.jitted
+    if program not in known:
+        known[program] = jax.jit(functools.partial(_call.bind, program=program))
+    return known[program]
 
 
 _call = Primitive("madelung.torch_module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import jax
@@ -182,3 +184,33 @@ def test_compiled() -> None:
     close(f(X, Y), g(X, Y))
     close(jax.grad(f)(X, Y), jax.grad(g)(X, Y))
     close(jax.hessian(f)(X, Y), jax.hessian(g)(X, Y))
+
+
+def test_copies_follow_the_module() -> None:
+    """The copy for another device (here the CPU by another name) has the weights of the last step."""
+    module = torch.nn.BatchNorm1d(3, dtype=torch.float64)
+    wrapped = mj.TorchModule(module, compile=False)
+    elsewhere = torch.device("cpu:0")
+    copied = wrapped.on(elsewhere, False)
+    assert copied is not module
+    with torch.no_grad():
+        module.weight.mul_(2.0)
+        module.running_mean.add_(0.5)
+    again = wrapped.on(elsewhere, False)
+    assert again is copied
+    assert all(torch.equal(x, y) for x, y in zip(again.state_dict().values(), module.state_dict().values()))
+    module.load_state_dict({name: 3 * x for name, x in module.state_dict().items()})
+    assert torch.equal(wrapped.on(elsewhere, False).weight, module.weight)
+
+
+def test_modules_end_with_the_caches() -> None:
+    module = torch.nn.Linear(3, 1, dtype=torch.float64)
+    wrapped = mj.TorchModule(module, compile=False, enable_vjp=True)
+    x = jnp.ones((2, 3))
+    jax.grad(lambda x: wrapped(x).sum())(x)
+    jax.jit(wrapped)(x)
+    refs = weakref.ref(module), weakref.ref(wrapped)
+    del module, wrapped
+    jax.clear_caches()
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
