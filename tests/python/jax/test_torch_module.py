@@ -204,13 +204,15 @@ def test_copies_follow_the_module() -> None:
 
 
 def test_modules_end_with_the_caches() -> None:
-    module = torch.nn.Linear(3, 1, dtype=torch.float64)
-    wrapped = mj.TorchModule(module, compile=False, enable_vjp=True)
-    x = jnp.ones((2, 3))
-    jax.grad(lambda x: wrapped(x).sum())(x)
-    jax.jit(wrapped)(x)
-    refs = weakref.ref(module), weakref.ref(wrapped)
-    del module, wrapped
+    def called() -> list[Any]:
+        module = torch.nn.Linear(3, 1, dtype=torch.float64)
+        wrapped = mj.TorchModule(module, compile=False, enable_vjp=True)
+        x = jnp.ones((2, 3))
+        jax.grad(lambda x: wrapped(x).sum())(x)
+        jax.jit(wrapped)(x)
+        return [weakref.ref(module), weakref.ref(wrapped)]
+
+    refs = called()
     jax.clear_caches()
     gc.collect()
     assert [ref() for ref in refs] == [None, None]
