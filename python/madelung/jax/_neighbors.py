@@ -35,8 +35,9 @@ def searched(
     if given.is_traced(r, h, pbc, batch_idx, batch_ptr):
         if room is None:
             check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
-        if options.max_neighbors is not None or options.method is not None:
-            check.refuse("max_neighbors", "no limit and no method under `jit`", "one")
+        for name in ("max_neighbors", "method"):
+            if getattr(options, name) is not None:
+                check.refuse(name, "None under `jit`", getattr(options, name))
         idx, systems = _systems(len(r), h, batch_idx, batch_ptr)
         found = _search(_atoms(r, reach, h, pbc, idx, systems), options.half_fill, room)
     else:

@@ -53,6 +53,11 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
             for p, x in zip(group.parameters, values):
                 if x is not None:
                     check.integers(p.name, given.view(p.name, x, first), p.shape)
+    if "got one of another dtype" in str(error):
+        for p in parameters:
+            x = passed[p.name]
+            if p.kind == "integers" and isinstance(x, torch.Tensor) and x.dtype not in (torch.int32, torch.int64):
+                check.refuse(p.name, "int32 or int64", str(x.dtype).removeprefix("torch."), TypeError)
     return _renamed(error)
 
 

@@ -299,3 +299,13 @@ def test_make_fx_keeps_gradients_or_refuses() -> None:
     recorded = make_fx(torch.func.grad(energy))(R)
     at = 1.01 * R
     assert torch.allclose(recorded(at), torch.func.grad(energy)(at), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["batch_idx", "neighbor_list", "neighbor_ptr", "neighbor_shifts"])
+def test_narrow_integers_are_named(name: str) -> None:
+    pairs, ptr, shifts = mt.neighbor_list(R, 2.5, CELL)
+    of = torch.zeros(len(R), dtype=torch.int32)
+    given = {"batch_idx": of, "neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts}
+    given[name] = given[name].to(torch.int16)
+    with pytest.raises(TypeError, match=f"`{name}`: expected int32 or int64, got int16"):
+        mt.ewald_real_space(R, Q, CELL[None], 0.9, cutoff=2.5, **given)
