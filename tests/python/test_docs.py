@@ -1,0 +1,94 @@
+"""The code of README and docs, as it is printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import ase.build
+import ase.io
+import pytest
+
+from conftest import ROOT
+
+# What a page takes as given, and what shows that a function it defines works.
+GIVEN = {
+    "docs/torch.md": """
+import torch
+from madelung.torch import ewald_summation, generate_miller_indices, neighbor_list
+positions = 9.0 * torch.rand(24, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+charges, cell = torch.tensor([1.0, -1.0] * 12, dtype=torch.float64), 9.0 * torch.eye(3, dtype=torch.float64)
+alpha, cutoff, k_cutoff = 0.6, 4.0, 4.0
+""",
+    "docs/jax.md": """
+import jax, jax.numpy as jnp, torch
+from madelung.jax import NeighborList, TorchModule, ewald_summation, generate_miller_indices, neighbor_list
+positions = 12.0 * jax.random.uniform(jax.random.key(0), (48, 3))
+charges, cell = jnp.tile(jnp.array([1.0, -1.0]), 24), 12.0 * jnp.eye(3)
+alpha, cutoff = 0.6, 4.0
+miller, _ = generate_miller_indices(cell, k_cutoff=2.0)
+network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+""",
+}
+THEN = {
+    "docs/torch.md": """
+energies, forces = energy_and_forces(positions, charges, cell, pairs, ptr, shifts, miller, of)
+expected = ewald_summation(positions, charges, cell, alpha, cutoff=cutoff, k_cutoff=k_cutoff, accuracy=None)
+assert torch.allclose(energies, expected, rtol=0, atol=1e-12)
+""",
+    "docs/jax.md": """
+positions, neighbors = step(positions, neighbors)
+assert not neighbors.did_overflow and not overflow and hessian.shape == (48, 3, 48, 3)
+""",
+}
+# Blocks that cannot run here, by a word in them.
+ELSEWHERE = {
+    "torch.cuda.CUDAGraph": "needs a GPU",
+    "import cupy": "needs a GPU and CuPy",
+    "born_mayer = pair_potential(": "a declaration of this package, with an ellipsis",
+    "@function(POSITIONS, CHARGES": "a declaration of this package",
+}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python(page: str) -> None:
+    """The blocks of a page run one after the other."""
+    here = [block for block in blocks(page, "python") if not any(word in block for word in ELSEWHERE)]
+    program = "\n".join([GIVEN.get(page, ""), *here, THEN.get(page, "")])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_runs_elsewhere_is_there() -> None:
+    """A table that names blocks which are gone would let others pass unseen."""
+    every = "\n".join(block for page in PAGES for block in blocks(page, "python"))
+    assert all(word in every for word in ELSEWHERE)
+
+
+def test_commands(tmp_path: Path) -> None:
+    """The lines that begin with `$ madelung`."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    salt = ase.build.bulk("NaCl", "rocksalt", a=5.64, cubic=True)
+    ase.io.write(tmp_path / "NaCl.cif", salt)
+    salt.arrays["q"] = 2.0 * (salt.numbers == 11) - 1.0
+    ase.io.write(tmp_path / "run.xyz", [salt] * 21)
+    lines = [line for page in PAGES for line in (ROOT / page).read_text(encoding="utf-8").splitlines()]
+    commands = [line.removeprefix("$ madelung ") for line in lines if line.startswith("$ madelung ")]
+    assert len(commands) >= 5
+    for command in commands:
+        words = shlex.split(command.split("|")[0], comments=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "madelung.cli", *words], capture_output=True, text=True, timeout=300, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
