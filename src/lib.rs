@@ -5,6 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The programs of the page, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{
     Energies, EwaldParameters, EwaldSettings, Options, Prescribed, Reduction, System,
@@ -64,6 +69,11 @@ pub mod op {
 /// Memory of large arrays, which is kept for later ones: bytes that are kept, and how to give them back.
 pub mod memory {
     pub use madelung_core::array::kept::{bytes, trim};
+}
+
+/// Calls that stop midway, because the host program asks for it.
+pub mod stop {
+    pub use madelung_core::stop::on_interrupt;
 }
 
 /// Pair lists and their formats.

@@ -1,9 +1,9 @@
 //! The declarations of the ops.
 
 use crate::kernels as k;
-use madelung_core::Result;
-use madelung_core::op::{Constraint, Linear, Op, OpBuilder, Registry};
+use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
+use madelung_core::{Error, Result};
 use madelung_neighbors::coincident_atoms;
 use std::sync::{Arc, OnceLock};
 
@@ -118,9 +118,21 @@ impl ChargeSum {
             .batch("atoms", "Atom", "System")
             .scalar("prefactor")
             .must_be(Constraint::Finite)
-            .explain(coincident_atoms)
+            .explain(explain)
             .lattice("positions", "cell", "atoms")
     }
+}
+
+/// Why a sum is infinite: two atoms on one point, or a wave without a wave vector.
+fn explain(args: &[Arg<'_>]) -> Option<Error> {
+    let triples = args.iter().filter_map(|arg| match arg {
+        Arg::Array(view) => Some(view.to_i32("miller").ok()?),
+        _ => None,
+    });
+    let zero = triples.flat_map(|rows| rows.as_chunks::<3>().0.iter().position(|row| *row == [0; 3])).next();
+    let wave =
+        |row| Error::argument("miller", "wave vectors other than (0, 0, 0)", format!("it in row {row}"));
+    zero.map(wave).or_else(|| coincident_atoms(args))
 }
 
 fn real(op: OpBuilder) -> OpBuilder {

@@ -515,20 +515,18 @@ _is_recorded = torch._C._is_tracing
 _dispatch_mode, _PROXY = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.PROXY
 
 
+def _refuse_trace(tracer: str) -> None:
+    expected = f"a call outside of `{tracer}`, which would leave out gradients (`torch.compile`, `torch.export` and "
+    check.refuse("positions", f"{expected}`make_fx` of `torch.func.grad` do not)", "a traced tensor")
+
+
 def mode_of(like: Any) -> type[_Mode]:
     """The mode of a call outside of graphs, by the place of its first tensor."""
     if _is_recorded():
-        expected = (
-            "a call outside of `torch.jit.trace`, which would keep lists and parameters as constants and leave out "
-        )
-        expected += "gradients (`torch.compile` and `torch.export` do not)"
-        check.refuse("positions", expected, "a traced tensor")
+        _refuse_trace("torch.jit.trace")
     if _dispatch_mode(_PROXY) is not None:
         if not _transforms_active() and not like.requires_grad:
-            expected = (
-                "a call outside of `make_fx`, which would leave out gradients (trace `torch.func.grad` of a function"
-            )
-            check.refuse("positions", f"{expected}, or use `torch.compile` or `torch.export`)", "a traced tensor")
+            _refuse_trace("make_fx")
         return Graph
     return Eager if like.is_cpu else Device
 
