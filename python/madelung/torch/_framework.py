@@ -510,8 +510,6 @@ def _waves_on(
 
 # `torch.jit.is_tracing`, which costs five times as much.
 _is_recorded = torch._C._is_tracing
-
-
 _dispatch_mode, _PROXY = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.PROXY
 
 
