@@ -380,7 +380,7 @@ fn a_call_that_lacks_its_scratch_is_an_error() {
 #[test]
 fn what_xla_or_the_arguments_lack_is_an_error() {
     let (xla, _turn) = xla();
-    let (invalid, internal) = (3, 13);
+    let (invalid, exhausted) = (3, 8);
     let described = described();
     let op = described.iter().find(|d| d.op.name == "pair_vectors").expect("an op of the library");
     let q = Input::new(0).frame(op, "", &op.targets[0].1);
@@ -390,7 +390,7 @@ fn what_xla_or_the_arguments_lack_is_an_error() {
         assert!(code == expected && text.contains(part), "{code}: {text}");
     };
     xla.exhausted.store(true, Ordering::Relaxed);
-    said(call(&results).expect_err("no memory"), internal, "no memory is left");
+    said(call(&results).expect_err("no memory"), exhausted, "out of memory: ");
     xla.exhausted.store(false, Ordering::Relaxed);
     xla.default_stream.store(true, Ordering::Relaxed);
     said(call(&results).expect_err("no stream"), invalid, "`stream`");

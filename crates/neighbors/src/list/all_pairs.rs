@@ -46,7 +46,9 @@ fn images(search: &Search<'_>, system: &System<'_>, mut found: impl FnMut(usize,
     let reach = (system.cutoff + system.slack) * (1.0 + 1e-9);
     let most = system.images.most();
     for j in system.atoms.clone() {
-        if_asked();
+        if j % 64 == 0 {
+            if_asked();
+        }
         let placed = &search.placed[j];
         let range: [_; 3] = std::array::from_fn(|k| {
             if !lattice.periodic[k] {

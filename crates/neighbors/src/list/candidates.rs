@@ -228,8 +228,10 @@ impl Candidates {
         }
         self.near.fill_picked(&search.cpu, &self.points, &self.mask);
         let rows = found.rows.len();
-        for own in own {
-            if_asked();
+        for (n, own) in own.enumerate() {
+            if n % 64 == 0 {
+                if_asked();
+            }
             let i = self.atoms[own];
             debug_assert!(
                 self.mask[own / WORD] >> (own % WORD) & 1 == 1,
