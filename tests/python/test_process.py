@@ -173,6 +173,8 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 sent = []
+# Shells start jobs in the background with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Thread(target=interrupt).start()
 try:
     call()
