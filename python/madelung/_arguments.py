@@ -29,9 +29,6 @@ _INT32 = np.iinfo(np.int32)
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _NUMBERS = (_F32, _F64, np.dtype(np.int32), np.dtype(np.int64))
 
-# An index stands for as many systems below it: a stray large one would be answered with all memory there is.
-_SPARE_SYSTEMS = 1 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:
@@ -44,13 +41,15 @@ class Groups:
     def of(self, atoms: int) -> tuple[Ints, int]:
         """The system of each atom, and the number of systems."""
         if self.batch_idx is not None:
-            # More systems than atoms are stray indices, unless the caller says how many there are.
-            known = min(int(self.batch_idx[-1]) + 1, atoms) if atoms else 0
-            return self.batch_idx, known if self.systems is None else self.systems
+            return self.batch_idx, self.number
         if self.batch_ptr is not None:
-            counts = np.diff(self.batch_ptr)
-            return np.repeat(np.arange(len(counts), dtype=np.int32), counts), len(counts)
+            return np.repeat(np.arange(self.number, dtype=np.int32), np.diff(self.batch_ptr)), self.number
         return np.zeros(atoms, np.int32), 1
+
+    @property
+    def number(self) -> int:
+        """The number of systems."""
+        return 1 if self.systems is None else self.systems
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,7 @@ class Charges:
     @property
     def systems(self) -> int:
         """The number of systems."""
-        if self.groups.systems is not None:
-            return self.groups.systems
-        idx = self.groups.batch_idx
-        return 1 if idx is None else int(idx[-1]) + 1 if len(idx) else 0
+        return self.groups.number
 
     @property
     def single(self) -> bool:
@@ -463,12 +459,22 @@ def groups(batch_idx: Any, batch_ptr: Any, atoms: int, systems: int | None) -> G
         systems = len(ptr) - 1
     if batch_idx is not None:
         idx = integers("batch_idx", batch_idx, (atoms,))
-        if systems is None and len(idx) and not 0 <= idx.min() <= idx.max() < atoms + _SPARE_SYSTEMS:
-            wrong = idx.min() if idx.min() < 0 else idx.max()
-            refuse("batch_idx", f"systems numbered from 0, for {atoms} atoms", wrong)
+        if systems is None:
+            systems = named_systems(idx, atoms)
         if ptr is not None and not np.array_equal(idx, np.repeat(np.arange(systems), np.diff(ptr))):
             refuse("batch_idx", "the systems that `batch_ptr` says", _short(idx))
     return Groups(idx, ptr, systems)
+
+
+def named_systems(batch_idx: Ints, atoms: int) -> int:
+    """The number of systems where no cell says it, from all indices or the last one: no more than atoms."""
+    if len(batch_idx) == 0:
+        return 0
+    for extreme in (batch_idx.min(), batch_idx.max()):
+        if not 0 <= extreme < atoms:
+            expected = f"systems numbered from 0 to below {atoms}, the number of atoms, without a cell for each system"
+            refuse("batch_idx", expected, extreme)
+    return int(batch_idx[-1]) + 1
 
 
 def _short(array: npt.NDArray) -> str:

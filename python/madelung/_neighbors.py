@@ -51,6 +51,8 @@ class Neighbors:
     """The periodic axes of all systems or of each; None: all axes of the cell."""
     batch_idx: Any = None
     """The system of each atom (N,) in a list of `NeighborList`, if it was made for several; else None."""
+    skin: float = 0.0
+    """The skin of the `NeighborList` that made it."""
 
     ARRAYS: ClassVar = ("index", "columns", "images", "cell", "positions", "batch_idx")
 
@@ -68,8 +70,11 @@ class Neighbors:
 
     def csr(self) -> tuple[Any, Any, Any]:
         """Offsets of each atom's pairs (N+1,), their columns (P,) and images (P, 3), ordered by i, j, S."""
-        arrays = (_array(x) for x in (self.index, self.columns, self.images))
-        rows = _native.neighbor_rows(*arrays, self.atoms)
+        index, columns, images = (_array(x) for x in (self.index, self.columns, self.images))
+        if self.form == "rows":
+            # Without the room that is not used.
+            columns, images = columns[: index[-1]], images[: index[-1]]
+        rows = _native.neighbor_rows(index, columns, images, self.atoms)
         return tuple(_like(self.index, x) for x in rows)
 
     def coo(self) -> tuple[Any, Any, Any]:
@@ -106,16 +111,17 @@ class Neighbors:
         return Neighbors, tuple(getattr(self, field.name) for field in fields(self))
 
 
-def flatten(neighbors: Neighbors) -> tuple[list[Any], tuple[str, int, float, Axes]]:
-    """The arrays of a list, and what else belongs to its type."""
-    others = (neighbors.form, neighbors.atoms, neighbors.cutoff, neighbors.pbc)
-    return [getattr(neighbors, name) for name in Neighbors.ARRAYS], others
+def flatten(neighbors: Neighbors) -> tuple[list[Any], tuple[Any, ...]]:
+    """The arrays of a list, and the other fields, which belong to its type."""
+    return [getattr(neighbors, x) for x in Neighbors.ARRAYS], tuple(getattr(neighbors, x) for x in _OTHERS)
 
 
-def unflatten(arrays: Any, others: tuple[str, int, float, Axes]) -> Neighbors:
+def unflatten(arrays: Any, others: tuple[Any, ...]) -> Neighbors:
     """The list of arrays and the rest."""
-    *first, batch_idx = arrays
-    return Neighbors(*first, *others, batch_idx)
+    return Neighbors(**dict(zip(Neighbors.ARRAYS, arrays)), **dict(zip(_OTHERS, others)))
+
+
+_OTHERS = tuple(field.name for field in fields(Neighbors) if field.name not in Neighbors.ARRAYS)
 
 
 def form_of(columns: Any) -> str:
@@ -223,7 +229,7 @@ class NeighborList:
         """The neighbours of these atoms; arguments as for `find_neighbors`."""
         found = self._found(positions, cell, pbc, batch_idx)
         of = None if batch_idx is None else _copied(batch_idx)
-        return replace(found, positions=_copied(positions), batch_idx=of, cutoff=float(self.cutoff))
+        return replace(found, positions=_copied(positions), batch_idx=of, **self._reach)
 
     def update(
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
@@ -233,8 +239,18 @@ class NeighborList:
             return neighbors
         return self.allocate(positions, cell, pbc, batch_idx)
 
+    @property
+    def _reach(self) -> dict[str, float]:
+        return {"cutoff": float(self.cutoff), "skin": float(self.skin)}
+
+    def _made(self, neighbors: Neighbors) -> bool:
+        """Whether a list was made for this cutoff and this skin."""
+        return {"cutoff": neighbors.cutoff, "skin": neighbors.skin} == self._reach
+
     def _holds(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> bool:
         reference = neighbors.positions
+        if not self._made(neighbors):
+            return False
         if reference is None or tuple(reference.shape) != tuple(positions.shape) or self.skin == 0.0:
             return False
         if (cell is None) != (neighbors.cell is None) or neighbors.pbc != axes_of(pbc, cell):

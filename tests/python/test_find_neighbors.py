@@ -279,3 +279,39 @@ def test_lists_know_their_systems(module: Any, form: str) -> None:
             assert not found.did_overflow and int(found.num_pairs) == count
         with pytest.raises(ValueError, match="`batch_idx`: expected the systems of the atoms"):
             search.update(search.allocate(r, cells[0]), r, cells, batch_idx=one)
+
+
+@pytest.mark.parametrize("module", [mn, mt, mj])
+def test_stray_indices_name_no_systems(module: Any) -> None:
+    array = {mn: np.asarray, mt: torch.from_numpy, mj: jnp.asarray}[module]
+    r, q, h = (array(np.array(x, np.float32)) for x in ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [1, -1, 0], 4 * np.eye(3)))
+    of = array(np.array([0, 0, 5], np.int32))
+    for call in (
+        lambda: module.find_neighbors(r, 1.5, batch_idx=of),
+        lambda: module.neighbor_list(r, 1.5, h, batch_idx=of),
+        lambda: module.ewald_summation(r, q, h, batch_idx=of),
+        lambda: module.ewald_reciprocal_space(r, q, h, 0.5, 4.0, batch_idx=of),
+    ):
+        with pytest.raises(ValueError, match="`batch_idx`: expected systems .* below 3, the number of atoms, .* got 5"):
+            call()
+    # With a cell for each system their number is known, and a system may be empty.
+    six = array(np.stack([4 * np.eye(3, dtype=np.float32)] * 6))
+    assert int(module.find_neighbors(r, 1.5, six, batch_idx=of).num_pairs) == 2
+
+
+@pytest.mark.parametrize("form", ["rows", "clusters"])
+@pytest.mark.parametrize("module", [mn, mt, mj])
+def test_lists_know_their_cutoff_and_skin(module: Any, form: str) -> None:
+    array = {mn: np.array, mt: torch.as_tensor, mj: jnp.asarray}[module]
+    r, _, h = map(array, liquid(4))
+    found = module.NeighborList(CUTOFF, skin=0.4, form=form).allocate(r, h)
+    for cutoff, skin in ((CUTOFF, 0.7), (CUTOFF + 0.3, 0.4), (CUTOFF, 0.1)):
+        other = module.NeighborList(cutoff, skin, form).update(found, r, h)
+        assert (other.cutoff, other.skin) == (cutoff, skin)
+        fresh = module.find_neighbors(r, cutoff + skin, h, form=form).csr()
+        assert all(np.array_equal(x, y) for x, y in zip(other.csr(), fresh))
+    if module is mj:
+        with pytest.raises(
+            ValueError, match="`neighbors`: expected a list for a cutoff of 3.4 and a skin of 0.7 under"
+        ):
+            jax.jit(lambda r: mj.NeighborList(CUTOFF, 0.7).update(found, r, h))(r)

@@ -145,6 +145,24 @@ def test_batches_graphs_and_jit() -> None:
         assert np.array_equal(-jitted(x), forces)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("module", [mn, mt, mj])
+def test_batches_in_one_cell(module: Any, name: str) -> None:
+    """The number of systems is that of the indices, and no charges are there to look at."""
+    array = {mn: np.asarray, mt: torch.from_numpy, mj: jnp.asarray}[module]
+    r, types = ions()
+    of = (np.arange(len(r)) > 11).astype(np.int32)
+    cells = CELL.astype(np.float32), np.stack([CELL, CELL]).astype(np.float32)
+    tables = [array(x.astype(np.float32)) for x in TABLES[name]]
+    one, two = (
+        getattr(module, name)(
+            *map(array, (r.astype(np.float32), types)), *tables, CUTOFF, array(cell), batch_idx=array(of)
+        )
+        for cell in cells
+    )
+    assert np.array_equal(one, two)
+
+
 @pytest.mark.parametrize("module", [mn, mt, mj])
 def test_wrong_arguments(module: Any) -> None:
     array = {mn: np.asarray, mt: torch.from_numpy, mj: jnp.asarray}[module]

@@ -67,5 +67,5 @@ class Stream:
             return self.filled((atoms,), np.int32, 0.0), 1
         idx = self.integers("batch_idx", batch_idx, (atoms,))
         if systems is None:
-            systems = int(part(idx, atoms - 1, (1,)).numpy()[0]) + 1 if atoms else 0
+            systems = check.named_systems(part(idx, atoms - 1, (1,)).numpy(), atoms) if atoms else 0
         return idx, systems

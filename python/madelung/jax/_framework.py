@@ -45,8 +45,7 @@ class System:
         elif given.is_traced(self.idx):
             check.refuse("cell", "one for each system, (B, 3, 3), under `jit` with `batch_idx`", "one for all of them")
         else:
-            last = given.value("batch_idx", self.idx[-1:])
-            self.systems = int(last[0]) + 1 if len(last) else 0
+            self.systems = check.named_systems(given.value("batch_idx", self.idx[-1:]), len(r))
 
     def values(self) -> check.Charges:
         """The charges as NumPy arrays, values checked."""

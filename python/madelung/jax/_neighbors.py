@@ -227,10 +227,14 @@ class NeighborList(_NeighborList):
         idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))
         if idx is not None:
             stale = stale | jnp.any(idx != neighbors.batch_idx)
+        made = self._made(neighbors)
         if not given.is_traced(stale, neighbors.index, batch_idx):
-            if not (stale or neighbors.did_overflow or neighbors.pbc != axes_of(pbc, cell)):
+            if made and not (stale or neighbors.did_overflow or neighbors.pbc != axes_of(pbc, cell)):
                 return neighbors
             return self._with_room(r, cell, pbc, batch_idx, None if neighbors.did_overflow else neighbors)
+        if not made:
+            expected = f"a list for a cutoff of {self.cutoff:g} and a skin of {self.skin:g} under `jit`"
+            check.refuse("neighbors", expected, f"one for {neighbors.cutoff:g} and {neighbors.skin:g}")
         # A list that had too little room has made results NaN, and positions may follow them: no search.
         again = stale & ~neighbors.did_overflow
         of_atoms, systems = _systems(len(r), h, batch_idx, None)
@@ -269,4 +273,4 @@ class NeighborList(_NeighborList):
         found = _of_jax(replace(found, **dict(zip(Neighbors.ARRAYS, padded))), positions, cell)
         at = jnp.array(given.hidden(jnp.asarray(positions)))
         of = None if batch_idx is None else jnp.array(given.integers("batch_idx", batch_idx, (len(at),)))
-        return replace(found, positions=at, batch_idx=of, cutoff=float(self.cutoff))
+        return replace(found, positions=at, batch_idx=of, **self._reach)

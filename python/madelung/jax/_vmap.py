@@ -27,10 +27,10 @@ def batched(member: Member, operands: Sequence[Any], axes: Sequence[Any], params
     operands = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, axes)]
     size = next(x.shape[0] for x, d in zip(operands, axes) if d is not None)
     mapped = [d is not None for d in axes]
-    # Calls with lists in clusters are large.
-    arguments = member.arguments([x.ndim - m for x, m in zip(operands, mapped)], params["numbers"], params["mask"])
-    lists = (axes for i, axes in zip(member.op.inputs, arguments) if i.part == "others")
-    if size and member.op.stackable and all(axes == 1 for axes in lists):
+    shapes = member.arguments([x.shape[m:] for x, m in zip(operands, mapped)], params["numbers"], params["mask"])
+    lists = (shape for i, shape in zip(member.op.inputs, shapes) if i.part == "others")
+    # Calls with lists in clusters are large. Offsets into the lists of all calls have 32 bits.
+    if size and member.op.stackable and all(len(x) == 1 and size * x[0] <= _LARGEST for x in lists):
         stack = Stack(member, size, mapped, operands, params)
         if all(size * dim <= _LARGEST for dim in stack.dims.values() if isinstance(dim, int)):
             return stack.run(params)

@@ -159,7 +159,8 @@ def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:
     if positions is not None and positions.dtype not in _FLOATS:
         expected = "float32 or float64 (`positions.double()`)"
         check.refuse("positions", expected, _short(positions.dtype), TypeError)
-    return r, view("charges", charges, positions), view("cell", cell, positions)
+    q = charges if charges is check.NO_CHARGES else view("charges", charges, positions)
+    return r, q, view("cell", cell, positions)
 
 
 def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> check.Charges:

@@ -10,13 +10,19 @@ from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors, flatten, unflatten
 from madelung.torch._framework import mode_of
 
+
+def _context(dumped: list[Any]) -> tuple[Any, ...]:
+    """The fields of a list that are no arrays, as they were before JSON."""
+    return tuple(tuple(map(tuple, x)) if isinstance(x, list) else x for x in dumped)
+
+
 _pytree.register_pytree_node(
     Neighbors,
     flatten,
     unflatten,
     serialized_type_name="madelung.Neighbors",
     to_dumpable_context=list,
-    from_dumpable_context=tuple,
+    from_dumpable_context=_context,
     flatten_with_keys_fn=lambda x: (
         [(_pytree.GetAttrKey(name), leaf) for name, leaf in zip(Neighbors.ARRAYS, flatten(x)[0])],
         flatten(x)[1],

@@ -196,7 +196,7 @@ def _batch(positions: Tensor, systems: int | None, batch_idx: Any, batch_ptr: An
         idx = given.integers("batch_idx", batch_idx, (atoms,), positions)
         if systems is None:
             values = check.integers("batch_idx", given.view("batch_idx", idx), (atoms,))
-            systems = int(values[-1]) + 1 if atoms else 0
+            systems = check.named_systems(values, atoms)
         # Numbers beyond i32 are no system either.
         idx = idx.clamp(-1, torch.iinfo(torch.int32).max).to(torch.int32) if idx.dtype == torch.int64 else idx
         of = idx if of is None else torch.where(idx == of, of, -1)

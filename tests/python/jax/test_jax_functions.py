@@ -311,6 +311,24 @@ def test_a_short_list_in_a_batch_spoils_its_own_system_alone() -> None:
     close(e[1], mj.ewald_real_space(r, q, 1.5 * wide, ALPHA, cutoff=CUTOFF), 1e-14)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_batches_whose_offsets_pass_32_bits_are_loops(shared: bool) -> None:
+    """A call of all of them would have offsets that wrap."""
+    r, q, h = system(8)
+    room = 1 << 20
+    lists = [jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, room), (9,), (room, 3))]
+
+    def energies(r: Any, pairs: Any, ptr: Any, shifts: Any) -> Any:
+        given = {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts}
+        return mj.ewald_real_space(r, q, h, ALPHA, cutoff=2.5, **given)
+
+    for size, is_loop in ((2047, False), (2048, True)):
+        given = lists if shared else [jax.ShapeDtypeStruct((size, *x.shape), x.dtype) for x in lists]
+        mapped = jax.vmap(energies, (0, None, None, None) if shared else 0)
+        traced = jax.make_jaxpr(mapped)(jax.ShapeDtypeStruct((size, *r.shape), r.dtype), *given)
+        assert is_loop == any(e.primitive.name == "scan" for e in traced.eqns)
+
+
 def test_lists_that_are_kept() -> None:
     r, q, h = system(8)
     search = mj.NeighborList(cutoff=2.5, skin=0.5)
