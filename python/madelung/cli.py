@@ -65,7 +65,8 @@ def _parser() -> argparse.ArgumentParser:
         "energy",
         help="energy, forces and stress of structure files",
         description="Energy, forces and stress of the point charges in structure files (any format that ASE reads; "
-        "lengths in angstrom). A file that fails is reported, and the others are computed; the exit status is 2 then.",
+        "lengths in angstrom). A file or a frame that fails is reported, and the others are computed; the exit status "
+        "is 2 then.",
     )
     energy.add_argument("files", nargs="+", type=Path, metavar="FILE")
     energy.add_argument(
@@ -105,7 +106,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE.json",
         help="what is known about the files, to compare with (default: known.json beside a file, where it names it)",
     )
-    energy.add_argument("--json", action="store_true", help="one JSON object a line for each frame, in --units")
+    energy.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON object a line for each frame, in --units: file, frame, formula, atoms, volume, total_charge, "
+        "alpha, cutoff, k_cutoff, predicted_force_error, units, energy, forces, stress (xx, yy, zz, yz, xz, xy), "
+        "seconds",
+    )
     energy.add_argument(
         "--output",
         type=Path,
@@ -127,31 +134,45 @@ def _charges(text: str) -> dict[str, float]:
     for item in text.split(","):
         element, _, charge = item.partition("=")
         try:
-            charges[element.strip()] = float(charge)
+            number = float(charge)
         except ValueError:
             raise argparse.ArgumentTypeError(f"expected ELEMENT=CHARGE,..., got {item!r}") from None
+        if charges.setdefault(element.strip(), number) != number:
+            raise argparse.ArgumentTypeError(f"expected one charge for {element.strip()}, got two")
     return charges
 
 
 def _energy(options: argparse.Namespace) -> int:
     ase_io = _ase()
+    _check_charges(options)
     _check_output(options)
-    written, failed = [], 0
-    for file in options.files:
-        try:
-            written += _energies_of(ase_io, file, bool(written), options)
-        except Refusal as refusal:
-            # The other files are computed all the same.
-            print(f"madelung: {refusal}", file=sys.stderr)
-            failed += 1
-    if options.output is not None and written:
-        try:
-            ase_io.write(options.output, written, format=_WRITTEN[options.output.suffix])
-        except OSError as error:
-            raise Refusal(f"cannot write {options.output}: {error.strerror or error}") from None
-        done = f"written to {options.output}: energy, forces and stress in eV and angstrom"
-        print(f"madelung: {done}" if options.json else f"\n{done}", file=sys.stderr if options.json else sys.stdout)
+    if options.known is not None and options.json:
+        raise Refusal("--known: it is compared in the report, not in --json")
+    written: list[Any] = []
+    try:
+        failed = sum(_energies_of(ase_io, file, written, options) for file in options.files)
+    finally:
+        # What there is by then, where the user interrupts.
+        _write(ase_io, written, options)
     return 2 if failed else 0
+
+
+def _write(ase_io: Any, frames: list[Any], options: argparse.Namespace) -> None:
+    if options.output is None or not frames:
+        return
+    try:
+        ase_io.write(options.output, frames, format=_WRITTEN[options.output.suffix])
+    except OSError as error:
+        raise Refusal(f"cannot write {options.output}: {error.strerror or error}") from None
+    done = f"written to {options.output}: energy, forces and stress in eV and angstrom"
+    print(f"madelung: {done}" if options.json else f"\n{done}", file=sys.stderr if options.json else sys.stdout)
+
+
+def _check_charges(options: argparse.Namespace) -> None:
+    if options.charge_column is not None and options.charges is not None:
+        raise Refusal("--charge-column: charges are given by --charges too")
+    if options.label_column is not None and options.charges is None:
+        raise Refusal("--label-column: labels need their charges, --charges LABEL=CHARGE,...")
 
 
 # Formats that hold energies, forces and stress.
@@ -170,25 +191,37 @@ def _check_output(options: argparse.Namespace) -> None:
         raise Refusal(f"--output {file}: it is there already (--overwrite replaces it)")
 
 
-def _energies_of(ase_io: Any, file: Path, begun: bool, options: argparse.Namespace) -> list[Any]:
-    """Reports the frames of a file, and gives them with their results."""
-    frames = _read(ase_io, file, options)
-    written, shows_progress = [], len(frames) > 1 and sys.stderr.isatty()
+def _energies_of(ase_io: Any, file: Path, written: list[Any], options: argparse.Namespace) -> int:
+    """Reports the frames of a file, adds them with their results, and gives the number of failures."""
+    try:
+        frames = _read(ase_io, file, options)
+    except Refusal as refusal:
+        print(f"madelung: {refusal}", file=sys.stderr)
+        return 1
+    # Reports on a terminal show how far it is.
+    shows_progress = len(frames) > 1 and sys.stderr.isatty() and not sys.stdout.isatty()
+    erased, failed = "\r\033[K" if shows_progress else "", 0
     for done, (number, frame, atoms) in enumerate(frames):
         if shows_progress:
             print(f"\r{file}: frame {done + 1} of {len(frames)} ", end="", file=sys.stderr, flush=True)
-        charges = _charges_of(atoms, file, options)
-        outcome = _compute(atoms, charges, file, len(frames) == 1, options)
-        if options.json:
-            print(json.dumps(_as_json(file, number, atoms, charges, outcome, options)))
+        of = f"{file}: frame {number}" if len(frames) > 1 else str(file)
+        try:
+            charges = _charges_of(atoms, of, options)
+            outcome = _compute(atoms, charges, of, len(frames) == 1, options)
+            if options.json:
+                print(json.dumps(_as_json(file, number, atoms, charges, outcome, options)))
+            else:
+                if written:
+                    print()
+                _report(file, frame, atoms, charges, outcome, options)
+        except Refusal as refusal:
+            # The others are computed all the same.
+            print(f"{erased}madelung: {refusal}", file=sys.stderr)
+            failed += 1
         else:
-            if begun or done:
-                print()
-            _report(file, frame, atoms, charges, outcome, options)
-        written.append(_with_results(atoms, charges, outcome))
-    if shows_progress:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
-    return written
+            written.append(_with_results(atoms, charges, outcome))
+    print(erased, end="", file=sys.stderr, flush=True)
+    return failed
 
 
 def _ase() -> Any:
@@ -217,15 +250,11 @@ def _read(ase_io: Any, file: Path, options: argparse.Namespace) -> list[tuple[in
         numbers = []
     if not numbers:
         raise Refusal(f"{file}: there is no frame {options.frames}, it has {len(frames)}")
-    for number in numbers:
-        if not frames[number].pbc.all():
-            open_axes = " ".join(name for name, periodic in zip("abc", frames[number].pbc) if not periodic)
-            raise Refusal(f"{file}: not periodic along {open_axes}; an Ewald sum needs three periodic axes")
     described = f"frame {{}} of 0 to {len(frames) - 1}" if len(frames) > 1 else ""
     return [(number, described.format(number), frames[number]) for number in numbers]
 
 
-def _charges_of(atoms: Any, file: Path, options: argparse.Namespace) -> npt.NDArray[np.float64]:
+def _charges_of(atoms: Any, file: str, options: argparse.Namespace) -> npt.NDArray[np.float64]:
     given, column = options.charges, options.charge_column
     if column is not None:
         try:
@@ -247,7 +276,7 @@ def _charges_of(atoms: Any, file: Path, options: argparse.Namespace) -> npt.NDAr
     return np.array([given[label] for label in labels], dtype=np.float64)
 
 
-def _column(atoms: Any, file: Path, option: str, name: str) -> npt.NDArray:
+def _column(atoms: Any, file: str, option: str, name: str) -> npt.NDArray:
     if name not in atoms.arrays:
         raise Refusal(f"{file}: {option} {name} is not in it; it has {', '.join(sorted(atoms.arrays))}")
     return atoms.arrays[name]
@@ -278,7 +307,10 @@ def _as_json(
     }
 
 
-def _compute(atoms: Any, charges: npt.NDArray, file: Path, times: bool, options: argparse.Namespace) -> Outcome:
+def _compute(atoms: Any, charges: npt.NDArray, file: str, times: bool, options: argparse.Namespace) -> Outcome:
+    if not atoms.pbc.all():
+        open_axes = " ".join(name for name, periodic in zip("abc", atoms.pbc) if not periodic)
+        raise Refusal(f"{file}: not periodic along {open_axes}; an Ewald sum needs three periodic axes")
     system = [np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array)]
     split = {"alpha": options.alpha, "cutoff": options.cutoff, "k_cutoff": options.k_cutoff}
 

@@ -1,6 +1,7 @@
 """The command line, as a user runs it."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -148,6 +149,51 @@ def test_a_file_that_fails_does_not_lose_the_others(tmp_path, bare):
     assert "absent.xyz: no such file" in first and "NaCl.cif: it has no charges" in second and "written" in written
 
 
+def test_a_frame_that_fails_does_not_lose_the_others(tmp_path):
+    file, out = tmp_path / "run.xyz", tmp_path / "out.xyz"
+    frames = [ase.build.bulk("NaCl", "rocksalt", a=a, cubic=True) for a in (5.5, 5.6, 5.7)]
+    frames[1].pbc = False
+    ase.io.write(file, frames)
+    options = ("--frames", ":", "--charges", "Na=1,Cl=-1", "--json", "--output", out)
+    error = run("energy", file, *options, status=2)
+    assert "run.xyz: frame 1: not periodic along a b c" in error
+    volumes = [atoms.get_volume() for atoms in ase.io.read(out, index=":")]
+    np.testing.assert_allclose(volumes, [5.5**3, 5.7**3])
+
+
+def test_help_names_every_field_of_the_json(bare):
+    (line,) = run("energy", bare, "--charges", "Na=1,Cl=-1", "--json").splitlines()
+    text = " ".join(run("energy", "--help").split())
+    listed = text.split("in --units: ")[1].replace(" (xx, yy, zz, yz, xz, xy)", "").split(" --output")[0]
+    assert listed.split(", ") == list(json.loads(line))
+
+
+@pytest.mark.parametrize("shown", ["results", "nothing"])
+def test_progress_does_not_mix_with_results(tmp_path, shown):
+    """On a terminal there is progress where the results go elsewhere."""
+    file = tmp_path / "run.xyz"
+    ase.io.write(file, [ase.build.bulk("NaCl", "rocksalt", a=a, cubic=True) for a in (5.5, 5.6)])
+    command = [sys.executable, "-m", "madelung.cli", "energy", str(file), "--frames", ":", "--charges", "Na=1,Cl=-1"]
+    ours, theirs = os.openpty()
+    stdout = theirs if shown == "results" else subprocess.DEVNULL
+    assert subprocess.run(command, stdout=stdout, stderr=theirs, timeout=120, check=False).returncode == 0
+    os.close(theirs)
+    text = b""
+    while chunk := _read(ours):
+        text += chunk
+    os.close(ours)
+    assert (b"frame 2 of 2" in text) == (shown == "nothing")
+    assert (b"per atom" in text) == (shown == "results")
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:
+        # The other side is closed.
+        return b""
+
+
 def test_charges_by_column_and_label(tmp_path):
     file = tmp_path / "salt.xyz"
     atoms = ase.build.bulk("NaCl", "rocksalt", a=5.6402, cubic=True)
@@ -201,6 +247,9 @@ def test_refusals_are_one_clear_line(tmp_path, bare):
         ((salt, "--charge-column", "q"), "--charge-column q is not in it; it has initial_charges, numbers, positions"),
         ((salt, "--charge-column", "positions"), "has not a number for each atom"),
         ((salt, "--charges", "Na=1,Cl=-1", "--label-column", "site"), "--label-column site is not in it"),
+        ((salt, "--charges", "Na=1,Cl=-1", "--charge-column", "q"), "charges are given by --charges too"),
+        ((salt, "--label-column", "site"), "labels need their charges"),
+        ((salt, "--json", "--known", DATA / "known.json"), "--known: it is compared in the report"),
     ]
     for arguments, message in cases:
         error = run("energy", *arguments, status=2)
@@ -208,6 +257,7 @@ def test_refusals_are_one_clear_line(tmp_path, bare):
         assert error.startswith("madelung: ")
         assert len(error.splitlines()) == 1, error
     assert "expected ELEMENT=CHARGE" in run("energy", salt, "--charges", "Na", status=2)
+    assert "expected one charge for Na, got two" in run("energy", salt, "--charges", "Na=1,Na=2", status=2)
     assert "usage" in run(status=2)
 
 
