@@ -10,12 +10,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from madelung import _functions
 from madelung._functions.declare import (
     ARRAYS,
+    ENERGIES,
     FUNCTIONS,
     KEYWORDS,
     NAMESPACES,
@@ -101,15 +103,31 @@ def default(p: Parameter) -> str:
 
 
 def signature(declared: Function, namespace: Namespace) -> Iterator[str]:
-    """The lines of a signature."""
+    """The parameters of a signature."""
     for item in declared.items:
         if item == KEYWORDS:
-            yield "    *,"
+            yield "*,"
             continue
         for p in item.parameters if isinstance(item, Group) else (item,):
             if namespace not in p.without:
                 value = "" if p.default is REQUIRED else f" = {default(p)}"
-                yield f"    {p.name}: {annotation(p, namespace)}{value},"
+                yield f"{p.name}: {annotation(p, namespace)}{value},"
+
+
+def overloads(declared: Function, namespace: Namespace) -> Iterator[str]:
+    """The lines of the types of results: one array, or several where one of the flags asks for more."""
+    array = ARRAY[namespace][1]
+    one = [
+        p.replace(": bool", ": Literal[False]") if p.startswith("compute_") else p
+        for p in signature(declared, namespace)
+    ]
+    yield "# fmt: off"
+    for parameters, result in ((one, array), (signature(declared, namespace), f"tuple[{array}, ...]")):
+        # Without breaks inside a parameter.
+        whole = " ".join(p.replace(" ", "\0") for p in parameters)
+        filled = textwrap.indent(textwrap.fill(whole, WIDTH - 4), " " * 4).replace("\0", " ")
+        yield from ("@overload", f"def {declared.name}(", filled, f") -> {result}: ...")
+    yield "# fmt: on"
 
 
 def given(declared: Function, namespace: Namespace) -> Iterator[str]:
@@ -151,8 +169,10 @@ def body(declared: Function, namespace: Namespace) -> Iterator[str]:
 def function(declared: Function, namespace: Namespace) -> str:
     """A function."""
     lines = ["@outside_graphs"] if namespace == "torch" and declared.eager else []
+    if declared.result == ENERGIES:
+        lines += overloads(declared, namespace)
     result = declared.result.replace("Array", ARRAY[namespace][1])
-    lines += [f"def {declared.name}(", *signature(declared, namespace), f") -> {result}:"]
+    lines += [f"def {declared.name}(", *(f"    {p}" for p in signature(declared, namespace)), f") -> {result}:"]
     documented = declared.docstring(namespace, WIDTH - 4).splitlines()
     inside = [f'"""{documented[0]}', *documented[1:], '"""', *body(declared, namespace)]
     return "\n".join([*lines, *(f"    {line}".rstrip() for line in inside)]) + "\n"
@@ -161,7 +181,7 @@ def function(declared: Function, namespace: Namespace) -> str:
 def module(namespace: Namespace) -> str:
     """The functions of a namespace."""
     head = f'"""Functions of {TITLES[namespace]}: written by `tools/functions.py` from `madelung._functions`."""\n\n'
-    head += "from __future__ import annotations\n\nfrom typing import Any, Literal\n\n"
+    head += "from __future__ import annotations\n\nfrom typing import Any, Literal, overload\n\n"
     bodies = f"from madelung._functions import {', '.join(MODULES)}\n"
     bodies += "from madelung._functions.results import EwaldParameters\n"
     bodies += "from madelung._neighbors import Neighbors"

@@ -142,6 +142,9 @@ def wrapped(said: str, width: int, first: str = "", then: str | None = None) -> 
     return "\n".join(map(fill.fill, said.split("\n")))
 
 
+# Type of the result of functions that return energies, and what flags `compute_…` ask for: its overloads say which.
+ENERGIES = "Array | tuple[Array, ...]"
+
 # All public functions, by their names.
 FUNCTIONS: dict[str, Function] = {}
 
@@ -153,7 +156,7 @@ def function(
     returns: Text,
     raises: Text,
     notes: dict[str, str] | None = None,
-    result: str = "Any",
+    result: str = ENERGIES,
     eager: bool = False,
 ) -> Callable[[Body], Body]:
     """Declares a function. The body's docstring is that of all namespaces; `notes` are supplements of some."""

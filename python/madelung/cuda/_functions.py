@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from madelung._functions import ewald, neighbors, potentials
 from madelung._functions.results import EwaldParameters
@@ -24,6 +24,26 @@ __all__ = [
 ]
 
 
+# fmt: off
+@overload
+def ewald_real_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
+    cutoff: float | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def ewald_real_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
+    cutoff: float | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def ewald_real_space(
     positions: Any,
     charges: Any,
@@ -46,7 +66,7 @@ def ewald_real_space(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
 
     Args:
@@ -139,6 +159,22 @@ def ewald_real_space(
     )
 
 
+# fmt: off
+@overload
+def ewald_reciprocal_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
+    miller_batch_idx: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def ewald_reciprocal_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
+    miller_batch_idx: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def ewald_reciprocal_space(
     positions: Any,
     charges: Any,
@@ -155,7 +191,7 @@ def ewald_reciprocal_space(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
 
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
@@ -234,6 +270,28 @@ def ewald_reciprocal_space(
     )
 
 
+# fmt: off
+@overload
+def ewald_summation(
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
+    miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def ewald_summation(
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
+    miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def ewald_summation(
     positions: Any,
     charges: Any,
@@ -261,7 +319,7 @@ def ewald_summation(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
@@ -655,6 +713,26 @@ def find_neighbors(
     )
 
 
+# fmt: off
+@overload
+def born_mayer(
+    positions: Any, types: Any, amplitude: Any, steepness: Any, sigma: Any, c6: Any, c8: Any, cutoff: float,
+    cell: Any = None, *, taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Any = None,
+    neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, pbc: Any = None,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def born_mayer(
+    positions: Any, types: Any, amplitude: Any, steepness: Any, sigma: Any, c6: Any, c8: Any, cutoff: float,
+    cell: Any = None, *, taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Any = None,
+    neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, pbc: Any = None,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def born_mayer(
     positions: Any,
     types: Any,
@@ -682,7 +760,7 @@ def born_mayer(
     compute_forces: bool = False,
     compute_virial: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Born–Mayer–Huggins potential: A exp(B(σ − r)) − C/r⁶ − D/r⁸, of molten and crystalline salts.
 
     Huggins and Mayer, J. Chem. Phys. 1, 643 (1933); parameters of the alkali halides: Fumi and Tosi, J. Phys. Chem.
@@ -796,6 +874,26 @@ def born_mayer(
     )
 
 
+# fmt: off
+@overload
+def buckingham(
+    positions: Any, types: Any, amplitude: Any, rho: Any, c6: Any, cutoff: float, cell: Any = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def buckingham(
+    positions: Any, types: Any, amplitude: Any, rho: Any, c6: Any, cutoff: float, cell: Any = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def buckingham(
     positions: Any,
     types: Any,
@@ -821,7 +919,7 @@ def buckingham(
     compute_forces: bool = False,
     compute_virial: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Buckingham potential: A exp(−r/ρ) − C/r⁶.
 
     Buckingham, Proc. R. Soc. Lond. A 168, 264 (1938). It falls to −∞ at r = 0. The parameters of two types are the mean
@@ -927,6 +1025,26 @@ def buckingham(
     )
 
 
+# fmt: off
+@overload
+def lennard_jones(
+    positions: Any, types: Any, epsilon: Any, sigma: Any, cutoff: float, cell: Any = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def lennard_jones(
+    positions: Any, types: Any, epsilon: Any, sigma: Any, cutoff: float, cell: Any = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def lennard_jones(
     positions: Any,
     types: Any,
@@ -951,7 +1069,7 @@ def lennard_jones(
     compute_forces: bool = False,
     compute_virial: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
 
     Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from jax import Array
 from jax.typing import ArrayLike
@@ -26,6 +26,29 @@ __all__ = [
 ]
 
 
+# fmt: off
+@overload
+def ewald_real_space(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
+    neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    cutoff: float | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def ewald_real_space(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
+    neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    cutoff: float | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def ewald_real_space(
     positions: ArrayLike,
     charges: ArrayLike,
@@ -48,7 +71,7 @@ def ewald_real_space(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     hybrid_forces: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
 
     Args:
@@ -115,6 +138,25 @@ def ewald_real_space(
     )
 
 
+# fmt: off
+@overload
+def ewald_reciprocal_space(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
+    k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
+    miller_batch_idx: ArrayLike | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def ewald_reciprocal_space(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
+    k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
+    miller_batch_idx: ArrayLike | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def ewald_reciprocal_space(
     positions: ArrayLike,
     charges: ArrayLike,
@@ -131,7 +173,7 @@ def ewald_reciprocal_space(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     hybrid_forces: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
 
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
@@ -187,6 +229,33 @@ def ewald_reciprocal_space(
     )
 
 
+# fmt: off
+@overload
+def ewald_summation(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
+    k_cutoff: float | ArrayLike | None = None, cutoff: float | ArrayLike | None = None,
+    miller_indices: ArrayLike | None = None, miller_batch_idx: ArrayLike | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def ewald_summation(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
+    k_cutoff: float | ArrayLike | None = None, cutoff: float | ArrayLike | None = None,
+    miller_indices: ArrayLike | None = None, miller_batch_idx: ArrayLike | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def ewald_summation(
     positions: ArrayLike,
     charges: ArrayLike,
@@ -214,7 +283,7 @@ def ewald_summation(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     hybrid_forces: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
@@ -504,6 +573,29 @@ def find_neighbors(
     )
 
 
+# fmt: off
+@overload
+def born_mayer(
+    positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike, c6: ArrayLike,
+    c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> Array: ...
+@overload
+def born_mayer(
+    positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike, c6: ArrayLike,
+    c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def born_mayer(
     positions: ArrayLike,
     types: ArrayLike,
@@ -530,7 +622,7 @@ def born_mayer(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Born–Mayer–Huggins potential: A exp(B(σ − r)) − C/r⁶ − D/r⁸, of molten and crystalline salts.
 
     Huggins and Mayer, J. Chem. Phys. 1, 643 (1933); parameters of the alkali halides: Fumi and Tosi, J. Phys. Chem.
@@ -609,6 +701,29 @@ def born_mayer(
     )
 
 
+# fmt: off
+@overload
+def buckingham(
+    positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike, cutoff: float,
+    cell: ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> Array: ...
+@overload
+def buckingham(
+    positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike, cutoff: float,
+    cell: ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def buckingham(
     positions: ArrayLike,
     types: ArrayLike,
@@ -633,7 +748,7 @@ def buckingham(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Buckingham potential: A exp(−r/ρ) − C/r⁶.
 
     Buckingham, Proc. R. Soc. Lond. A 168, 264 (1938). It falls to −∞ at r = 0. The parameters of two types are the mean
@@ -708,6 +823,29 @@ def buckingham(
     )
 
 
+# fmt: off
+@overload
+def lennard_jones(
+    positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
+    cell: ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> Array: ...
+@overload
+def lennard_jones(
+    positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
+    cell: ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
 def lennard_jones(
     positions: ArrayLike,
     types: ArrayLike,
@@ -731,7 +869,7 @@ def lennard_jones(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
 
     Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a

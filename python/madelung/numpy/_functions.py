@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy.typing as npt
 
@@ -25,6 +25,30 @@ __all__ = [
 ]
 
 
+# fmt: off
+@overload
+def ewald_real_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def ewald_real_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
 def ewald_real_space(
     positions: npt.ArrayLike,
     charges: npt.ArrayLike,
@@ -46,7 +70,7 @@ def ewald_real_space(
     compute_forces: bool = False,
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
 
     Args:
@@ -107,6 +131,24 @@ def ewald_real_space(
     )
 
 
+# fmt: off
+@overload
+def ewald_reciprocal_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
+    k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
+    miller_batch_idx: npt.ArrayLike | None = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def ewald_reciprocal_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
+    k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
+    miller_batch_idx: npt.ArrayLike | None = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
 def ewald_reciprocal_space(
     positions: npt.ArrayLike,
     charges: npt.ArrayLike,
@@ -122,7 +164,7 @@ def ewald_reciprocal_space(
     compute_forces: bool = False,
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
     """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
 
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
@@ -173,6 +215,34 @@ def ewald_reciprocal_space(
     )
 
 
+# fmt: off
+@overload
+def ewald_summation(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
+    *, k_cutoff: float | npt.ArrayLike | None = None, cutoff: float | npt.ArrayLike | None = None,
+    miller_indices: npt.ArrayLike | None = None, miller_batch_idx: npt.ArrayLike | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def ewald_summation(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
+    *, k_cutoff: float | npt.ArrayLike | None = None, cutoff: float | npt.ArrayLike | None = None,
+    miller_indices: npt.ArrayLike | None = None, miller_batch_idx: npt.ArrayLike | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
 def ewald_summation(
     positions: npt.ArrayLike,
     charges: npt.ArrayLike,
@@ -199,7 +269,7 @@ def ewald_summation(
     compute_forces: bool = False,
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
@@ -463,6 +533,30 @@ def find_neighbors(
     )
 
 
+# fmt: off
+@overload
+def born_mayer(
+    positions: npt.ArrayLike, types: npt.ArrayLike, amplitude: npt.ArrayLike, steepness: npt.ArrayLike,
+    sigma: npt.ArrayLike, c6: npt.ArrayLike, c8: npt.ArrayLike, cutoff: float, cell: npt.ArrayLike | None = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def born_mayer(
+    positions: npt.ArrayLike, types: npt.ArrayLike, amplitude: npt.ArrayLike, steepness: npt.ArrayLike,
+    sigma: npt.ArrayLike, c6: npt.ArrayLike, c8: npt.ArrayLike, cutoff: float, cell: npt.ArrayLike | None = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
 def born_mayer(
     positions: npt.ArrayLike,
     types: npt.ArrayLike,
@@ -489,7 +583,7 @@ def born_mayer(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
     """Born–Mayer–Huggins potential: A exp(B(σ − r)) − C/r⁶ − D/r⁸, of molten and crystalline salts.
 
     Huggins and Mayer, J. Chem. Phys. 1, 643 (1933); parameters of the alkali halides: Fumi and Tosi, J. Phys. Chem.
@@ -564,6 +658,29 @@ def born_mayer(
     )
 
 
+# fmt: off
+@overload
+def buckingham(
+    positions: npt.ArrayLike, types: npt.ArrayLike, amplitude: npt.ArrayLike, rho: npt.ArrayLike, c6: npt.ArrayLike,
+    cutoff: float, cell: npt.ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
+    neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
+    neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def buckingham(
+    positions: npt.ArrayLike, types: npt.ArrayLike, amplitude: npt.ArrayLike, rho: npt.ArrayLike, c6: npt.ArrayLike,
+    cutoff: float, cell: npt.ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
+    neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
+    neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
 def buckingham(
     positions: npt.ArrayLike,
     types: npt.ArrayLike,
@@ -588,7 +705,7 @@ def buckingham(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
     """Buckingham potential: A exp(−r/ρ) − C/r⁶.
 
     Buckingham, Proc. R. Soc. Lond. A 168, 264 (1938). It falls to −∞ at r = 0. The parameters of two types are the mean
@@ -659,6 +776,29 @@ def buckingham(
     )
 
 
+# fmt: off
+@overload
+def lennard_jones(
+    positions: npt.ArrayLike, types: npt.ArrayLike, epsilon: npt.ArrayLike, sigma: npt.ArrayLike, cutoff: float,
+    cell: npt.ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
+    neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
+    neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def lennard_jones(
+    positions: npt.ArrayLike, types: npt.ArrayLike, epsilon: npt.ArrayLike, sigma: npt.ArrayLike, cutoff: float,
+    cell: npt.ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
+    neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
+    neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
 def lennard_jones(
     positions: npt.ArrayLike,
     types: npt.ArrayLike,
@@ -682,7 +822,7 @@ def lennard_jones(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
     """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
 
     Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from torch import Tensor
 
@@ -26,6 +26,27 @@ __all__ = [
 ]
 
 
+# fmt: off
+@overload
+def ewald_real_space(
+    positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *, neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
+    half_fill: bool = False, cutoff: float | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
+) -> Tensor: ...
+@overload
+def ewald_real_space(
+    positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *, neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
+    half_fill: bool = False, cutoff: float | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
 def ewald_real_space(
     positions: Tensor,
     charges: Tensor,
@@ -48,7 +69,7 @@ def ewald_real_space(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     hybrid_forces: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
 
     Args:
@@ -122,6 +143,23 @@ def ewald_real_space(
         del failure
 
 
+# fmt: off
+@overload
+def ewald_reciprocal_space(
+    positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
+    miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Tensor: ...
+@overload
+def ewald_reciprocal_space(
+    positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
+    miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
 def ewald_reciprocal_space(
     positions: Tensor,
     charges: Tensor,
@@ -138,7 +176,7 @@ def ewald_reciprocal_space(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     hybrid_forces: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
 
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
@@ -202,6 +240,31 @@ def ewald_reciprocal_space(
         del failure
 
 
+# fmt: off
+@overload
+def ewald_summation(
+    positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor | None = None, *,
+    k_cutoff: float | Tensor | None = None, cutoff: float | Tensor | None = None, miller_indices: Tensor | None = None,
+    miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
+) -> Tensor: ...
+@overload
+def ewald_summation(
+    positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor | None = None, *,
+    k_cutoff: float | Tensor | None = None, cutoff: float | Tensor | None = None, miller_indices: Tensor | None = None,
+    miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
 def ewald_summation(
     positions: Tensor,
     charges: Tensor,
@@ -229,7 +292,7 @@ def ewald_summation(
     compute_charge_gradients: bool = False,
     compute_virial: bool = False,
     hybrid_forces: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
     A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
@@ -564,6 +627,27 @@ def find_neighbors(
         del failure
 
 
+# fmt: off
+@overload
+def born_mayer(
+    positions: Tensor, types: Tensor, amplitude: Tensor, steepness: Tensor, sigma: Tensor, c6: Tensor, c8: Tensor,
+    cutoff: float, cell: Tensor | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
+    half_fill: bool = False, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def born_mayer(
+    positions: Tensor, types: Tensor, amplitude: Tensor, steepness: Tensor, sigma: Tensor, c6: Tensor, c8: Tensor,
+    cutoff: float, cell: Tensor | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
+    half_fill: bool = False, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
 def born_mayer(
     positions: Tensor,
     types: Tensor,
@@ -590,7 +674,7 @@ def born_mayer(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Born–Mayer–Huggins potential: A exp(B(σ − r)) − C/r⁶ − D/r⁸, of molten and crystalline salts.
 
     Huggins and Mayer, J. Chem. Phys. 1, 643 (1933); parameters of the alkali halides: Fumi and Tosi, J. Phys. Chem.
@@ -676,6 +760,27 @@ def born_mayer(
         del failure
 
 
+# fmt: off
+@overload
+def buckingham(
+    positions: Tensor, types: Tensor, amplitude: Tensor, rho: Tensor, c6: Tensor, cutoff: float,
+    cell: Tensor | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
+    half_fill: bool = False, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def buckingham(
+    positions: Tensor, types: Tensor, amplitude: Tensor, rho: Tensor, c6: Tensor, cutoff: float,
+    cell: Tensor | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
+    half_fill: bool = False, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
 def buckingham(
     positions: Tensor,
     types: Tensor,
@@ -700,7 +805,7 @@ def buckingham(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Buckingham potential: A exp(−r/ρ) − C/r⁶.
 
     Buckingham, Proc. R. Soc. Lond. A 168, 264 (1938). It falls to −∞ at r = 0. The parameters of two types are the mean
@@ -782,6 +887,27 @@ def buckingham(
         del failure
 
 
+# fmt: off
+@overload
+def lennard_jones(
+    positions: Tensor, types: Tensor, epsilon: Tensor, sigma: Tensor, cutoff: float, cell: Tensor | None = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def lennard_jones(
+    positions: Tensor, types: Tensor, epsilon: Tensor, sigma: Tensor, cutoff: float, cell: Tensor | None = None, *,
+    taper: float | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False, compute_virial: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
 def lennard_jones(
     positions: Tensor,
     types: Tensor,
@@ -805,7 +931,7 @@ def lennard_jones(
     energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False,
     compute_virial: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
 
     Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a

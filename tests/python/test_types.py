@@ -1,0 +1,41 @@
+"""Types of results, as a type checker of the caller sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+from conftest import ROOT
+
+PROGRAM = """
+import numpy as np
+import madelung.numpy as m
+
+r, q, h = np.zeros((2, 3)), np.zeros(2), np.eye(3)
+energies: np.ndarray = m.ewald_summation(r, q, h)
+reveal_type(m.ewald_summation(r, q, h))
+reveal_type(m.lennard_jones(r, q, h, h, 3.0, prefactor=2.0))
+reveal_type(m.ewald_summation(r, q, h, compute_forces=True))
+_, virial = m.born_mayer(r, q, h, h, h, h, h, 3.0, compute_virial=True)
+wanted = bool(q.any())
+reveal_type(m.ewald_real_space(r, q, h, 0.5, compute_charge_gradients=wanted))
+m.ewald_summation(r, q)
+m.ewald_summation(r, q, h, energy_reduction="pair")
+"""
+
+
+def test_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One array without flags, several with them; wrong calls are found."""
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
+    file = tmp_path / "caller.py"
+    file.write_text(PROGRAM, encoding="utf-8")
+    said, failure, _ = api.run([str(file), "--cache-dir", str(tmp_path / "cache"), "--no-error-summary"])
+    assert not failure
+    types = [line.split("Revealed type is ")[1].strip('"') for line in said.splitlines() if "Revealed" in line]
+    assert [each.startswith("tuple") for each in types] == [False, False, True, True]
+    assert all("ndarray" in each for each in types), said
+    lines = PROGRAM.splitlines()
+    errors = [lines[int(line.split(":")[1]) - 1] for line in said.splitlines() if ": error: " in line]
+    assert errors == lines[-2:], said
