@@ -70,6 +70,23 @@ def test_python(page: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def code(rust: str) -> list[str]:
+    """The code between ellipses, without comments and spaces."""
+    parts = re.sub(r"//(?! …).*", "", rust).split("// …")
+    return ["".join(part.split()) for part in parts]
+
+
+def test_rust() -> None:
+    """What is printed stands in a file that is compiled; the README is a doctest."""
+    folders = ("crates", "examples", "tests", "src")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.rs")]
+    compiled = ["".join(code(file.read_text(encoding="utf-8"))) for file in files]
+    for page in PAGES:
+        for block in blocks(page, "rust") if page != "README.md" else []:
+            parts = code(block)
+            assert any(all(part in text for part in parts) for text in compiled), f"{page}:\n{block}"
+
+
 def test_what_runs_elsewhere_is_there() -> None:
     """A table that names blocks which are gone would let others pass unseen."""
     every = "\n".join(block for page in PAGES for block in blocks(page, "python"))

@@ -17,6 +17,7 @@ mod clusters;
 mod cuda;
 mod cuda_text;
 mod derivatives;
+mod documented;
 mod ewald;
 mod exactness;
 mod far;
