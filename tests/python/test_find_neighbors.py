@@ -299,6 +299,17 @@ def test_stray_indices_name_no_systems(module: Any) -> None:
     assert int(module.find_neighbors(r, 1.5, six, batch_idx=of).num_pairs) == 2
 
 
+@pytest.mark.parametrize("module", [mn, mt, mj])
+def test_a_wave_vector_of_zero_is_named(module: Any) -> None:
+    """By the name of the op's argument in JAX, where the op finds it behind the call."""
+    array = {mn: np.asarray, mt: torch.from_numpy, mj: jnp.asarray}[module]
+    r, q, h = (array(np.array(x, np.float32)) for x in ([[0, 0, 0], [1, 0, 0]], [1, -1], 4 * np.eye(3)))
+    zero = array(np.array([[1, 0, 0], [0, 0, 0]], np.int32))
+    name, kind = ("miller", jax.errors.JaxRuntimeError) if module is mj else ("miller_indices", ValueError)
+    with pytest.raises(kind, match=rf"`{name}`: expected wave vectors other than \(0, 0, 0\), got it in row 1"):
+        np.asarray(module.ewald_reciprocal_space(r, q, h, 0.5, miller_indices=zero))
+
+
 @pytest.mark.parametrize("form", ["rows", "clusters"])
 @pytest.mark.parametrize("module", [mn, mt, mj])
 def test_lists_know_their_cutoff_and_skin(module: Any, form: str) -> None:

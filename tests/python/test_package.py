@@ -3,6 +3,7 @@
 import ctypes.util
 import importlib.metadata
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -60,6 +61,22 @@ def test_typed():
     stubs = (ROOT / "python" / "madelung" / "_native.pyi").read_text()
     public = {name for name in dir(_native) if not name.startswith("_")}
     assert set(re.findall(r"^(?:def|class) (\w+)", stubs, re.MULTILINE)) == public
+
+
+@pytest.mark.parametrize("name", ["madelung", "madelung.numpy", "madelung.torch", "madelung.jax", "madelung.units"])
+def test_public_names_are_there_and_listed(name):
+    module = importlib.import_module(name)
+    assert set(module.__all__) <= set(dir(module))
+    assert all(getattr(module, each) is not None for each in module.__all__)
+    if name == "madelung.jax":
+        assert "TorchModule" in module.__all__
+
+
+def test_help_of_the_calculator_is_ours():
+    from madelung.ase import Madelung
+
+    assert "restart" not in f"{Madelung.__doc__}{Madelung.__init__.__doc__}"
+    assert "charges: a dict" in pydoc.plain(pydoc.render_doc(Madelung))
 
 
 def test_functions_are_those_that_were_declared():

@@ -86,3 +86,17 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a user reads who lets `main` return an error.
+    #[test]
+    fn debug_is_the_message() {
+        let error = Error::Memory { argument: "cutoff".into(), bytes: 23_000_000_000, left: Some(1500) };
+        assert_eq!(format!("{error:?}"), "`cutoff`: out of memory: 23.0 GB are needed, 1.5 kB are left");
+        let error: std::result::Result<(), _> = Err(Error::Interrupted);
+        assert_eq!(format!("{error:?}"), "Err(the call was interrupted)");
+    }
+}
