@@ -1,4 +1,4 @@
-"""An ASE calculator: Ewald sums of point charges, with pair potentials beside them, in eV and Å.
+"""An ASE calculator (Ewald sums of point charges, with pair potentials beside them, in eV and Å), and neighbour lists.
 
 ```python
 from ase.build import bulk
@@ -13,6 +13,7 @@ atoms.get_potential_energy()
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +33,7 @@ try:
 except ImportError:
     raise ImportError("madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'") from None
 
-__all__ = ["Madelung"]
+__all__ = ["Madelung", "neighbor_list"]
 
 Floats = npt.NDArray[np.float64]
 Potentials = dict[str, dict[str, dict[str, float]]]
@@ -40,6 +41,94 @@ Potentials = dict[str, dict[str, dict[str, float]]]
 # Largest element of the strain under which an Ewald sum keeps its parameters. Its error hardly changes with the cell,
 # which only moves the balance between the two parts of the work.
 _SAME_SHAPE = 0.1
+
+# Radius of a search that finds no pair.
+_SHORTEST = 1e-12
+
+# Radius of a search, or those of pairs of elements, or half of one for each atom.
+Reach = float | dict[tuple[str | int, str | int], float] | npt.ArrayLike
+
+
+def neighbor_list(quantities: str, atoms: Atoms, cutoff: Reach, self_interaction: bool = False) -> Any:
+    """The pairs of atoms and images closer than a cutoff, with the arguments and results of ASE's function.
+
+    Args:
+        quantities: letters of the arrays to return, in that order: i and j, the indices of the atoms of each pair (P,);
+            S, the image of j (P, 3) int64; D, the vector r_j − r_i + S · cell (P, 3) in Å; d, its length (P,).
+        atoms: their cell and periodic axes count; axes that are not periodic need no lattice vector.
+        cutoff: in Å. For all pairs; or by pairs of elements, {("Na", "Cl"): 3.2, …} in either order and by symbols or
+            atomic numbers, where other pairs are left out; or (N,) radii of atoms, whose sum counts.
+        self_interaction: whether each atom is a neighbour of itself too, if there is a cutoff for its kind.
+
+    Returns:
+        The arrays, or one array for one letter. Every pair is there from both sides, ordered by i, then j, then S.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    if not isinstance(quantities, str) or not quantities or not set(quantities) <= set("ijSDd"):
+        check.refuse("quantities", "letters of i, j, S, D and d", check.described(quantities))
+    if not isinstance(atoms, Atoms):
+        check.refuse("atoms", "ASE's Atoms", check.described(atoms), TypeError)
+    check.flag("self_interaction", self_interaction)
+    missing = atoms.pbc & ~atoms.cell.array.any(axis=1)
+    if missing.any():
+        check.refuse("atoms.cell", "a lattice vector along each periodic axis", f"none along axis {missing.argmax()}")
+    largest, limits = _limits(atoms, cutoff)
+    measured = {
+        "return_distances": limits is not None or "d" in quantities or self_interaction,
+        "return_vectors": "D" in quantities,
+    }
+    cell = atoms.cell.complete().array if atoms.pbc.any() else None
+    of_cell = {"cell": cell, "pbc": None if cell is None else atoms.pbc}
+    pairs, _, shifts, *more = _numpy.neighbor_list(atoms.positions, largest, **of_cell, **measured)
+    i, j = pairs.astype(np.intp)
+    found = {"i": i, "j": j, "S": shifts.astype(np.int64)}
+    found |= dict(zip([letter for letter, flag in zip("dD", measured.values()) if flag], more))
+    if self_interaction:
+        own = np.arange(len(atoms))
+        zeros = {letter: np.zeros((len(own), *x.shape[1:]), x.dtype) for letter, x in found.items()}
+        found = {letter: np.concatenate([x, (zeros | {"i": own, "j": own})[letter]]) for letter, x in found.items()}
+        order = np.lexsort([*found["S"].T[::-1], found["j"], found["i"]])
+        found = {letter: x[order] for letter, x in found.items()}
+    if limits is not None:
+        within = found["d"] < limits(found["i"], found["j"])
+        found = {letter: x[within] for letter, x in found.items()}
+    results = tuple(found[letter] for letter in quantities)
+    return results[0] if len(results) == 1 else results
+
+
+def _limits(atoms: Atoms, cutoff: Reach) -> tuple[float, Callable[[Any, Any], Floats] | None]:
+    """The largest cutoff, and that of each pair where they differ."""
+    if isinstance(cutoff, dict):
+        if not cutoff:
+            check.refuse("cutoff", "at least one pair of elements", "none")
+        of = np.zeros((len(atomic_numbers), len(atomic_numbers)))
+        for pair, given in cutoff.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                check.refuse("cutoff", "pairs of elements as keys", check.described(pair))
+            (a, b), reach = map(_number_of, pair), check.positive(f"cutoff[{pair!r}]", given)
+            if of[a, b] not in (0.0, reach):
+                check.refuse(f"cutoff[{pair!r}]", f"{of[a, b]:g}, as for the same pair of elements before", reach)
+            of[a, b] = of[b, a] = reach
+        numbers = atoms.numbers
+        there = np.unique(numbers)
+        return of[np.ix_(there, there)].max(initial=0.0) or _SHORTEST, lambda i, j: of[numbers[i], numbers[j]]
+    if np.ndim(cutoff) == 0:
+        return check.positive("cutoff", cutoff), None
+    radii = np.asarray(check.reals("cutoff", cutoff, (len(atoms),)), np.float64)
+    if not (np.isfinite(radii).all() and (radii >= 0.0).all()):
+        check.refuse("cutoff", "radii from 0 up", radii[~(radii >= 0.0) | ~np.isfinite(radii)][0])
+    return 2.0 * radii.max(initial=0.0) or _SHORTEST, lambda i, j: radii[i] + radii[j]
+
+
+def _number_of(element: Any) -> int:
+    """The atomic number of a symbol or of itself."""
+    if isinstance(element, str) and element in atomic_numbers:
+        return int(atomic_numbers[element])
+    if isinstance(element, (int, np.integer)) and 0 <= element < len(atomic_numbers):
+        return int(element)
+    return check.refuse("cutoff", "symbols or atomic numbers of elements", check.described(element))
 
 
 class Madelung(Calculator):
