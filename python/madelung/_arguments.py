@@ -127,6 +127,8 @@ def refuse(name: str, expected: str, got: Any, kind: type[Exception] = ValueErro
 # Names of ops' arguments in errors, and those of the functions.
 _NAMES = {
     "`atoms: batch_idx`": "`batch_idx`",
+    "`query_batch_idx: batch_idx`": "`query_batch_idx`",
+    "`batch_idx: batch_idx`": "`batch_idx`",
     "`waves: batch_idx`": "`miller_batch_idx`",
     "`waves`": "`miller_batch_idx`",
     "`miller`": "`miller_indices`",
@@ -481,9 +483,9 @@ def _short(array: npt.NDArray) -> str:
     return np.array2string(array, threshold=8, edgeitems=3)
 
 
-def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> Charges:
+def charged(positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> Charges:
     """Point charges, checked against each other; or atoms with `NO_CHARGES`."""
-    r = reals("positions", positions, ("N", 3))
+    r = reals(name, positions, ("N", 3))
     q = charges if charges is NO_CHARGES else reals("charges", charges, (len(r),), r, exact=True)
     h = cells(cell, r)
     return Charges(r, q, h, groups(batch_idx, None, len(r), len(h) if h.ndim == 3 else None))

@@ -21,7 +21,7 @@ GRADIENT, GRADIENT_TANGENT = "_vjp", "_vjp_jvp"
 NEGATIVE = 1 << 32
 
 # The kinds of pair lists, by their numbers in a call; and the bit of a list that needs no check.
-FULL, HALF, CHECKED = 0, 1, 4
+FULL, HALF, DIRECTED, CHECKED = 0, 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@
 //! [`DeviceGrid`] answers around other points, and [`brute_force`] is the slow, readable answer that the tests hold every
 //! method against.
 
+mod atoms;
+mod closest;
 mod coo;
 pub mod device;
 pub mod grid;

@@ -1,6 +1,6 @@
 //! The ops, each declared once.
 
-use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS};
+use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_VECTORS};
 use crate::list::coincident_pair;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
@@ -9,12 +9,12 @@ use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
 /// Every kernel of this crate, for those who compile or check their text.
-pub fn kernels() -> [&'static Kernel; 2] {
-    [&PAIR_VECTORS, &PAIR_DIFFERENCES]
+pub fn kernels() -> [&'static Kernel; 3] {
+    [&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS]
 }
 
-/// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list, and `pair_differences`, the
-/// vectors alone.
+/// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list, `pair_differences`, the
+/// vectors alone, and `point_vectors`, those from queries to points.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
@@ -28,7 +28,18 @@ fn declare() -> Result<Registry> {
         .build()?;
     let pair_differences =
         vectors(Op::new("madelung", "pair_differences", 1)).step(&PAIR_DIFFERENCES).build()?;
-    Registry::new([pair_vectors, pair_differences])
+    let point_vectors = Op::new("madelung", "point_vectors", 1)
+        .real("queries", &["Query", "3"])
+        .real("points", &["Point", "3"])
+        .real("cell", &["System", "3", "3"])
+        .batch("query_batch_idx", "Query", "System")
+        .batch("batch_idx", "Point", "System")
+        .pairs_between("pairs", "Query", "Point", "Pair")
+        .output("vectors", &["Pair", "3"])
+        .output("distances", &["Pair"])
+        .step(&POINT_VECTORS)
+        .build()?;
+    Registry::new([pair_vectors, pair_differences, point_vectors])
 }
 
 fn vectors(op: OpBuilder) -> OpBuilder {

@@ -1,13 +1,14 @@
 //! The searches that frameworks call by name, each declared once: ops of integers, on the host and on a GPU.
 
 use crate::CooArrays;
+use crate::atoms::{Atoms, OnHost, wrong};
+use crate::closest;
 use crate::coo::room;
-use crate::device::{DeviceCoo, DeviceFrame, Periodic};
+use crate::device::{DeviceCoo, DeviceFrame};
 use crate::list::{Cutoff, Form, ListArrays, Method, NeighborSearch, Options};
-use madelung_core::array::{Array, DType, Data, Numbers, Place, View};
+use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
-use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use std::sync::OnceLock;
@@ -21,7 +22,9 @@ use std::sync::OnceLock;
 /// `find_neighbors`, on the host: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster.
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
-/// Both take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
+/// `nearest`, on the host: see [`closest`].
+///
+/// All take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.
 pub fn searches() -> &'static Registry {
     static SEARCHES: OnceLock<Registry> = OnceLock::new();
@@ -49,7 +52,7 @@ fn declare() -> Result<Registry> {
         .integer_output("images", &["runs", "3"], DType::I32)
         .search(find_neighbors)
         .build()?;
-    Registry::new([neighbor_search, find_neighbors])
+    Registry::new([neighbor_search, find_neighbors, closest::declare()?])
 }
 
 fn atoms(op: OpBuilder) -> OpBuilder {
@@ -61,15 +64,6 @@ fn atoms(op: OpBuilder) -> OpBuilder {
         .int_scalar("axes")
 }
 
-/// The arguments that searches have in common.
-struct Atoms<'a> {
-    positions: &'a View<'a>,
-    cell: Option<&'a View<'a>>,
-    pbc: Periodic<'a>,
-    batch: &'a dyn Structure,
-    cutoff: f64,
-}
-
 /// The common arguments, with numbers of shapes that belong to them, and the others.
 fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
     let [Arg::Array(positions), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), rest @ ..] = args
@@ -79,29 +73,8 @@ fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])
     let [Arg::Real(cutoff), Arg::Int(axes), rest @ ..] = rest else { return Err(wrong()) };
     let numbers: Vec<i64> =
         rest.iter().filter_map(|arg| if let Arg::Int(number) = arg { Some(*number) } else { None }).collect();
-    for (name, view, inner) in
-        [("positions", positions, &[3][..]), ("cell", cell, &[3, 3]), ("pbc", pbc, &[3])]
-    {
-        if view.shape().get(1..) != Some(inner) {
-            let got = format!("{:?}", view.shape());
-            return Err(Error::argument(name, format!("rows of shape {inner:?}"), got));
-        }
-    }
-    let cell = (cell.shape()[0] > 0).then_some(cell);
-    // Without a system there is no cell.
-    let is_open = cell.is_none() && batch.sizes()[1] == Some(0);
-    let pbc = match pbc.shape()[0] {
-        rows if rows == 0 || is_open => {
-            Periodic::All(std::array::from_fn(|k| !is_open && axes >> k & 1 != 0))
-        }
-        _ => Periodic::Each(pbc.clone()),
-    };
-    let atoms = Atoms { positions, cell, pbc, batch: *batch, cutoff: *cutoff };
-    Ok((atoms, numbers.try_into().map_err(|_| wrong())?))
-}
-
-fn wrong() -> Error {
-    Error::argument("arguments", "those of the search", "others")
+    let atoms = Atoms::new(("positions", positions), cell, pbc, *batch, *axes)?;
+    Ok((Atoms { cutoff: *cutoff, ..atoms }, numbers.try_into().map_err(|_| wrong())?))
 }
 
 fn neighbor_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
@@ -167,43 +140,4 @@ fn find_neighbors(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
         _ => ListArrays::of(&found, context)?,
     };
     Ok(vec![arrays.index, arrays.columns, arrays.images])
-}
-
-/// The common arguments in the memory of the host.
-struct OnHost<'a> {
-    positions: Numbers<'a, f64>,
-    cells: Option<Vec<[[f64; 3]; 3]>>,
-    axes: Vec<[bool; 3]>,
-    batch: &'a Batch<'a>,
-}
-
-impl<'a> Atoms<'a> {
-    fn on_host(&self) -> Result<OnHost<'a>> {
-        let batch = self.batch.as_batch().ok_or_else(|| self.positions.place().elsewhere("positions"))?;
-        let positions = match self.positions.data() {
-            Data::F64(elements) => elements.into(),
-            Data::F32(elements) => elements.iter().map(|x| f64::from(*x)).collect(),
-            _ => {
-                let got = self.positions.dtype().to_string();
-                return Err(Error::argument("positions", "float32 or float64", got));
-            }
-        };
-        let cells = self.cell.map(View::to_f64).transpose()?;
-        let axes = match &self.pbc {
-            Periodic::All(axes) => vec![*axes],
-            Periodic::Each(rows) => rows
-                .to_i32("pbc")?
-                .as_chunks()
-                .0
-                .iter()
-                .map(|row: &[i32; 3]| row.map(|axis| axis != 0))
-                .collect(),
-        };
-        Ok(OnHost {
-            positions,
-            cells: cells.map(|cells| cells.as_chunks().0.as_chunks().0.to_vec()),
-            axes,
-            batch,
-        })
-    }
 }

@@ -42,15 +42,31 @@ class Found:
 class Framework(Protocol):
     """Arrays of a framework as inputs of ops, and ops' results as results of functions."""
 
-    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
         """The atoms of a call, as the framework's other methods take them; charges may be `check.NO_CHARGES`."""
+        ...
+
+    def atoms(self, system: Any) -> tuple[Any, Any, Any]:
+        """Inputs of an op that atoms make up: positions, a cell for each system, and the system of each atom."""
+        ...
+
+    def op(self, name: str, *inputs: Any) -> tuple[Any, ...]:
+        """The results of an op of several: with derivatives where the framework has them."""
+        ...
+
+    def search(self, name: str, *inputs: Any) -> tuple[Any, ...]:
+        """The results of an op of integers, which has no derivatives."""
+        ...
+
+    def indices(self, values: Any, like: Any) -> Any:
+        """An input of int32 beside another one, from one of NumPy."""
         ...
 
     def outputs(self, given: tuple[Any, ...]) -> Any:
         """The arguments that say which results a call returns, checked, as `energies` takes them."""
         ...
 
-    def no_cell(self, positions: Any) -> Any:
+    def no_cell(self, positions: Any, name: str = "positions") -> Any:
         """A cell (3, 3) for atoms without periodic axes, which no result depends on."""
         ...
 

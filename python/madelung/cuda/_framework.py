@@ -19,7 +19,7 @@ from madelung import _neighbors as _found
 from madelung._functions import lists
 from madelung._functions.framework import Immediate
 from madelung._neighbors import Neighbors
-from madelung._schema import FULL
+from madelung._schema import FULL, VALUE
 from madelung.cuda import _neighbors
 from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given, part
 from madelung.cuda._ops import OPS
@@ -43,9 +43,9 @@ class System:
 class Cuda(Stream, Immediate):
     """The framework of a call of `madelung.cuda`: see `madelung._functions.framework.Framework`."""
 
-    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+    def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
         """See `Framework`."""
-        r = self.reals("positions", positions, ("N", 3))
+        r = self.reals(name, positions, ("N", 3))
         q = charges if charges is check.NO_CHARGES else self.reals("charges", charges, (len(r),), r, exact=True)
         h = self.cells(cell, r)
         idx, systems = self.systems_of(batch_idx, len(r), len(h) if h.ndim == 3 else None)
@@ -55,6 +55,21 @@ class Cuda(Stream, Immediate):
         else:
             each = part(h, 0, (systems, 3, 3))
         return System(r, q, each, idx, systems, h.ndim == 2 and batch_idx is None)
+
+    @staticmethod
+    def atoms(system: System) -> tuple[Array, Array, Array]:
+        """See `Framework`."""
+        return system.positions, system.cell, system.batch_idx
+
+    def op(self, name: str, *inputs: Any) -> tuple[Any, ...]:
+        """See `Framework`."""
+        return tuple(OPS[name].run(VALUE, inputs, self.stream))
+
+    search = op
+
+    def indices(self, values: Any, like: Any) -> Array:
+        """See `Framework`."""
+        return self.uploaded(values) if values.size else self.filled(values.shape, np.int32, 0.0)
 
     @staticmethod
     def per_system(name: str, x: Any, system: System) -> Any:
@@ -73,9 +88,9 @@ class Cuda(Stream, Immediate):
         """See `Framework`."""
         return None if x is None else check.positive(name, x)
 
-    def no_cell(self, positions: Any) -> Array:
+    def no_cell(self, positions: Any, name: str = "positions") -> Array:
         """See `Framework`."""
-        return self.uploaded(np.eye(3, dtype=self.reals("positions", positions, ("N", 3)).dtype))
+        return self.uploaded(np.eye(3, dtype=self.reals(name, positions, ("N", 3)).dtype))
 
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: System) -> Array:
         """See `Framework`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from madelung._functions import ewald, neighbors, potentials
+from madelung._functions import around, ewald, neighbors, potentials
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.cuda._arrays import Array
@@ -19,9 +19,82 @@ __all__ = [
     "ewald_summation",
     "find_neighbors",
     "generate_miller_indices",
+    "knn",
     "lennard_jones",
     "neighbor_list",
 ]
+
+
+def knn(
+    queries: Any,
+    points: Any,
+    k: int,
+    cell: Any = None,
+    pbc: Any = None,
+    *,
+    query_batch_idx: Any = None,
+    batch_idx: Any = None,
+    return_shifts: bool = False,
+    return_vectors: bool = False,
+    stream: Any = None,
+) -> tuple[Array, ...]:
+    """The k nearest points of each query, exactly.
+
+    With periodic axes every image counts as a point of its own, so k may exceed the number of points. A query that is
+    on a point has it at distance zero, where the distance has a derivative of zero.
+
+    Not on devices yet, but from Rust.
+
+    Args:
+        queries: (M, 3), float32 or float64, anywhere. In the memory of a device.
+        points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+        k: how many points each query has, from 1 up.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
+            points of its own.
+        return_shifts, return_vectors: whether the images S and the vectors are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        `indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts (M,
+        k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where a
+        query has fewer than k points: the message says how many.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        queries,
+        points,
+        cell,
+        query_batch_idx,
+        batch_idx,
+    ) = opened(
+        stream,
+        queries=queries,
+        points=points,
+        cell=cell,
+        query_batch_idx=query_batch_idx,
+        batch_idx=batch_idx,
+    )
+    return around.knn(
+        f,
+        queries,
+        points,
+        k,
+        cell,
+        pbc,
+        query_batch_idx,
+        batch_idx,
+        return_shifts,
+        return_vectors,
+    )
 
 
 # fmt: off

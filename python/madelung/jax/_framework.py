@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from madelung import _arguments as check
 from madelung import _native
@@ -19,14 +20,16 @@ from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
 from madelung.jax._energies import energies
+from madelung.jax._ops import OPS
 from madelung.numpy._framework import Numpy
 
 
 class System:
     """Charges of a call: shapes and dtypes checked, and values where there are."""
 
-    def __init__(self, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> None:
-        self.positions = r = given.reals("positions", positions, ("N", 3))
+    def __init__(self, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> None:
+        self.name, self.positions = name, given.reals(name, positions, ("N", 3))
+        r = self.positions
         none = charges is check.NO_CHARGES
         self.charges = charges if none else given.reals("charges", charges, (len(r),), r, exact=True)
         charges = None if none else charges
@@ -49,9 +52,9 @@ class System:
 
     def values(self) -> check.Charges:
         """The charges as NumPy arrays, values checked."""
-        arrays = {"positions": self.positions, "charges": self.charges, "cell": self.cell, "batch_idx": self.idx}
+        arrays = {self.name: self.positions, "charges": self.charges, "cell": self.cell, "batch_idx": self.idx}
         values = (x if x is check.NO_CHARGES else given.value(name, x) for name, x in arrays.items())
-        return check.charged(*values)
+        return check.charged(*values, self.name)
 
 
 class Jax(Immediate):
@@ -67,9 +70,31 @@ class Jax(Immediate):
         return check.outputs(given)
 
     @staticmethod
-    def no_cell(positions: Any) -> Any:
+    def atoms(system: System) -> tuple[Any, Any, Any]:
         """See `Framework`."""
-        return jnp.eye(3, dtype=given.reals("positions", positions, ("N", 3)).dtype)
+        r = system.positions
+        idx = jnp.zeros(len(r), jnp.int32) if system.idx is None else system.idx
+        return r, jnp.broadcast_to(system.cell, (system.systems, 3, 3)), idx
+
+    @staticmethod
+    def op(name: str, *inputs: Any) -> tuple[Any, ...]:
+        """See `Framework`."""
+        return tuple(OPS[name](*inputs))
+
+    @staticmethod
+    def search(name: str, *inputs: Any) -> tuple[Any, ...]:
+        """See `Framework`."""
+        return tuple(OPS[name](*(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs)))
+
+    @staticmethod
+    def indices(values: Any, like: Any) -> Any:
+        """See `Framework`."""
+        return jnp.asarray(values)
+
+    @staticmethod
+    def no_cell(positions: Any, name: str = "positions") -> Any:
+        """See `Framework`."""
+        return jnp.eye(3, dtype=given.reals(name, positions, ("N", 3)).dtype)
 
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
@@ -145,9 +170,7 @@ class Jax(Immediate):
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         """See `Framework`."""
-        r = system.positions
-        idx = jnp.zeros(len(r), jnp.int32) if system.idx is None else system.idx
-        h = jnp.broadcast_to(system.cell, (system.systems, 3, 3))
+        r, h, idx = Jax.atoms(system)
         batch = (jnp.zeros(0, r.dtype), idx, wanted.prefactor)
         flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         results = energies(f"{op}_total" if wanted.per_system else op, flat, wanted)

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 from jax import Array
 from jax.typing import ArrayLike
 
-from madelung._functions import ewald, neighbors, potentials
+from madelung._functions import around, ewald, neighbors, potentials
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.jax._framework import Jax
@@ -21,9 +21,62 @@ __all__ = [
     "ewald_summation",
     "find_neighbors",
     "generate_miller_indices",
+    "knn",
     "lennard_jones",
     "neighbor_list",
 ]
+
+
+def knn(
+    queries: ArrayLike,
+    points: ArrayLike,
+    k: int,
+    cell: ArrayLike | None = None,
+    pbc: Any = None,
+    *,
+    query_batch_idx: ArrayLike | None = None,
+    batch_idx: ArrayLike | None = None,
+    return_shifts: bool = False,
+    return_vectors: bool = False,
+) -> tuple[Array, ...]:
+    """The k nearest points of each query, exactly.
+
+    With periodic axes every image counts as a point of its own, so k may exceed the number of points. A query that is
+    on a point has it at distance zero, where the distance has a derivative of zero.
+
+    Distances and vectors are differentiable twice in queries, points and cell; which points are nearest is not. Under
+    `jit` too (with a cell for each system where there are several). On the CPU.
+
+    Args:
+        queries: (M, 3), float32 or float64, anywhere.
+        points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+        k: how many points each query has, from 1 up.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
+        query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
+            points of its own.
+        return_shifts, return_vectors: whether the images S and the vectors are returned too.
+
+    Returns:
+        `indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts (M,
+        k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where a
+        query has fewer than k points: the message says how many.
+    """
+    return around.knn(
+        Jax,
+        queries,
+        points,
+        k,
+        cell,
+        pbc,
+        query_batch_idx,
+        batch_idx,
+        return_shifts,
+        return_vectors,
+    )
 
 
 # fmt: off

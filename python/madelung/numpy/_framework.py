@@ -33,9 +33,31 @@ class Numpy(Immediate):
     system, outputs = staticmethod(check.charged), staticmethod(check.outputs)
 
     @staticmethod
-    def no_cell(positions: Any) -> Any:
+    def atoms(system: check.Charges) -> tuple[Any, Any, Any]:
         """See `Framework`."""
-        return np.eye(3, dtype=check.reals("positions", positions, ("N", 3)).dtype)
+        r, idx = system.positions, system.groups.batch_idx
+        h = np.ascontiguousarray(np.broadcast_to(system.cell, (system.systems, 3, 3)))
+        return r, h, np.zeros(len(r), np.int32) if idx is None else idx
+
+    @staticmethod
+    def op(name: str, *inputs: Any) -> tuple[Any, ...]:
+        """See `Framework`."""
+        try:
+            return tuple(OPS[name].run(VALUE, inputs))
+        except (ValueError, MemoryError) as error:
+            raise check.renamed(error) from None
+
+    search = op
+
+    @staticmethod
+    def indices(values: Any, like: Any) -> Any:
+        """See `Framework`."""
+        return values
+
+    @staticmethod
+    def no_cell(positions: Any, name: str = "positions") -> Any:
+        """See `Framework`."""
+        return np.eye(3, dtype=check.reals(name, positions, ("N", 3)).dtype)
 
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
@@ -88,9 +110,8 @@ class Numpy(Immediate):
     def energies(op: str, system: check.Charges, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         """See `Framework`."""
         of = OPS[f"{op}_total" if wanted.per_system else op]
-        r, idx, systems = system.positions, system.groups.batch_idx, system.systems
-        h = np.ascontiguousarray(np.broadcast_to(system.cell, (systems, 3, 3)))
-        batch = (np.empty(0, r.dtype), np.zeros(len(r), np.int32) if idx is None else idx, wanted.prefactor)
+        r, h, idx = Numpy.atoms(system)
+        batch = (np.empty(0, r.dtype), idx, wanted.prefactor)
         flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         try:
             results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, (), *bits))

@@ -18,6 +18,7 @@ from madelung._schema import FULL
 from madelung.torch import _inputs as given
 from madelung.torch import _ops, _search
 from madelung.torch._autograd import _transforms_active
+from madelung.torch._calls import Calls
 from madelung.torch._energies import Energies
 from madelung.torch._specialised import not_compiled
 
@@ -74,7 +75,7 @@ class System(NamedTuple):
     batch_idx: Any
 
 
-class _Mode:
+class _Mode(Calls):
     """The part that modes share: see `madelung._functions.framework.Framework`."""
 
     # Whether sizes of tensors are numbers.
@@ -86,7 +87,7 @@ class _Mode:
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)
 
     @classmethod
-    def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+    def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
         """See `Framework`."""
         if charges is not check.NO_CHARGES and charges.dtype != positions.dtype:
             charges = given.exact(charges, positions)
@@ -117,7 +118,7 @@ class _Mode:
         return cls.constants(tuple(values), positions)
 
     @staticmethod
-    def no_cell(positions: Any) -> torch.Tensor:
+    def no_cell(positions: Any, name: str = "positions") -> torch.Tensor:
         """See `Framework`."""
         return torch.eye(3, dtype=positions.dtype, device=positions.device)
 
@@ -255,7 +256,7 @@ class Eager(_Mode):
     # What most calls of small systems are, without the questions that other calls need.
 
     @staticmethod
-    def system(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> System:
+    def system(positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
         """See `Framework`."""
         if batch_idx is None and type(positions) in given.PLAIN and cell.dim() == 2:
             n = positions.shape[0]

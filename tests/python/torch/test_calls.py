@@ -37,7 +37,16 @@ def last_real(case: Case, new: Any) -> list[Any]:
     return args
 
 
+def first(case: Case) -> tuple[str, str, str]:
+    """The names of the first real array, of the dimension of its rows, and of their batch."""
+    inputs = case.op.inputs
+    real = inputs[case.reals[0]]
+    batch = next(i.name for i in inputs if i.part == "batch_idx")
+    return real.name, case.op.args[real.arg]["shape"][0]["dim"], batch
+
+
 def test_wrong_dtypes(op_case: Case) -> None:
+    atoms = first(op_case)[2]
     names = [op_case.op.inputs[n].name for n in op_case.reals]
     wrong = {
         rf"`{names[-1]}`: expected float64, got float32": last_real(op_case, lambda x: x.float()),
@@ -46,10 +55,10 @@ def test_wrong_dtypes(op_case: Case) -> None:
         rf"`{names[0]}`: expected a tensor of floating-point": replaced(
             op_case, "real", lambda x: x.to(torch.complex64)
         ),
-        r"`atoms`: expected a tensor of int32 or int64, got float64": replaced(
+        rf"`{atoms}`: expected a tensor of int32 or int64, got float64": replaced(
             op_case, "batch_idx", lambda x: x.double()
         ),
-        r"`atoms`: expected a tensor of .* int64, got one of another dtype": replaced(
+        rf"`{atoms}`: expected a tensor of .* int64, got one of another dtype": replaced(
             op_case, "batch_idx", torch.Tensor.bool
         ),
     }
@@ -63,14 +72,14 @@ def test_wrong_dtypes(op_case: Case) -> None:
 
 @pytest.mark.host("errors of values come when a device is asked for them")
 def test_wrong_shapes(op_case: Case) -> None:
-    first = op_case.op.inputs[op_case.reals[0]].name
+    real, rows, atoms = first(op_case)
     wrong = {
-        rf"`{first}`: expected shape \(Atom, 3\), got \[8, 2\]": replaced(op_case, "real", lambda x: x[:, :2]),
-        r"expected 8 rows \(Atom\)|indices below|expected 7 rows \(Atom\)": replaced(
+        rf"`{real}`: expected shape \({rows}, 3\), got \[8, 2\]": replaced(op_case, "real", lambda x: x[:, :2]),
+        rf"expected 8 rows \({rows}\)|indices below|expected 7 rows \({rows}\)": replaced(
             op_case, "batch_idx", lambda x: x[:-1]
         ),
-        r"`atoms: batch_idx`: expected a sorted array": replaced(op_case, "batch_idx", lambda x: x.flip(0)),
-        r"`atoms: batch_idx`: expected shape \(N,\)": replaced(op_case, "batch_idx", lambda x: x[None]),
+        rf"`{atoms}: batch_idx`: expected a sorted array": replaced(op_case, "batch_idx", lambda x: x.flip(0)),
+        rf"`{atoms}: batch_idx`: expected shape \(N,\)": replaced(op_case, "batch_idx", lambda x: x[None]),
         rf"`{op_case.op.inputs[op_case.reals[-1]].name}`: expected shape": last_real(op_case, lambda x: x[..., None]),
     }
     if any(i.part == "others" for i in op_case.op.inputs):
@@ -92,18 +101,19 @@ def test_wrong_shapes(op_case: Case) -> None:
 
 @pytest.mark.host("errors of values come when a device is asked for them")
 def test_wrong_numbers(op_case: Case) -> None:
-    with pytest.raises(RuntimeError, match=r"`positions`: expected finite numbers, got NaN in row 0"):
+    with pytest.raises(RuntimeError, match=f"`{first(op_case)[0]}`: expected finite numbers, got NaN in row 0"):
         op_case.call(*replaced(op_case, "real", lambda x: x * torch.nan))
 
 
 @pytest.mark.host("there are no arrays of NumPy on a device")
 def test_wrong_kinds(op_case: Case) -> None:
-    with pytest.raises(TypeError, match=r"`positions`: expected a tensor, got ndarray"):
+    real, _, atoms = first(op_case)
+    with pytest.raises(TypeError, match=f"`{real}`: expected a tensor, got ndarray"):
         op_case.call(*replaced(op_case, "real", lambda x: x.numpy()))
-    with pytest.raises(TypeError, match=r"`atoms`: expected a tensor, got list"):
+    with pytest.raises(TypeError, match=f"`{atoms}`: expected a tensor, got list"):
         op_case.call(*replaced(op_case, "batch_idx", lambda x: x.tolist()))
     with pytest.raises(
-        TypeError, match=rf"expected {len(op_case.args)} arguments \(positions, .*, got {len(op_case.args) - 1}"
+        TypeError, match=rf"expected {len(op_case.args)} arguments \({real}, .*, got {len(op_case.args) - 1}"
     ):
         op_case.call(*op_case.args[:-1])
     with pytest.raises(TypeError, match=rf"got {len(op_case.args) + 1}"):
@@ -126,7 +136,8 @@ def test_meta_tensors(op_case: Case) -> None:
     for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)]):
         assert a.device.type == "meta" and a.shape == b.shape and a.dtype == b.dtype
     mixed = [x if n == op_case.reals[0] else y for n, (x, y) in enumerate(zip(meta, op_case.args))]
-    with pytest.raises(ValueError, match=r"`\w+`: expected a tensor on meta like `positions` .*got one on cpu"):
+    like = rf"`\w+`: expected a tensor on meta like `{first(op_case)[0]}` .*got one on cpu"
+    with pytest.raises(ValueError, match=like):
         op_case.call(*mixed)
 
 

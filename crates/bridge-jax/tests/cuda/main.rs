@@ -68,18 +68,24 @@ impl Input {
         };
         let arrays = BTreeMap::from([
             ("positions", f64s(&[atoms, 3], &positions)),
+            ("queries", f64s(&[atoms, 3], &positions)),
+            ("points", f64s(&[atoms, 3], &positions)),
             ("charges", f64s(&[atoms], &[1.0, -1.0, 0.5, -0.6, 0.8, -0.7])),
             ("cell", f64s(&[2, 3, 3], cells.as_flattened())),
             ("alpha", f64s(&[2], &[0.4, 0.5])),
             ("strain", Array::zeros(DType::F64, &[0])),
             ("atoms", integers(&[atoms], &of)),
+            ("query_batch_idx", integers(&[atoms], &of)),
+            ("batch_idx", integers(&[atoms], &of)),
             ("pairs_ptr", integers(&[atoms + 1], &ptr)),
             ("pairs", integers(&[room], &others)),
             ("pairs_shifts", integers(&[room, 3], &shifts)),
             ("miller", integers(&[7, 3], &miller)),
             ("waves", integers(&[7], &[0, 0, 0, 0, 0, 1, 1])),
         ]);
-        let dims = BTreeMap::from([("Atom", atoms), ("System", 2), ("Wave", 7), ("Pair", room)]);
+        let dims =
+            [("Atom", atoms), ("Query", atoms), ("Point", atoms), ("System", 2), ("Wave", 7), ("Pair", room)];
+        let dims = dims.into();
         Self { arrays, dims, pairs }
     }
 

@@ -1,0 +1,86 @@
+//! The arguments that searches have in common.
+
+use crate::device::Periodic;
+use madelung_core::array::{Data, Numbers, View};
+use madelung_core::structure::{Batch, Structure};
+use madelung_core::{Error, Result};
+
+/// Points of the systems of a batch, in their cells.
+pub(crate) struct Atoms<'a> {
+    pub(crate) positions: &'a View<'a>,
+    pub(crate) cell: Option<&'a View<'a>>,
+    pub(crate) pbc: Periodic<'a>,
+    pub(crate) batch: &'a dyn Structure,
+    pub(crate) cutoff: f64,
+}
+
+/// The same in the memory of the host.
+pub(crate) struct OnHost<'a> {
+    pub(crate) positions: Numbers<'a, f64>,
+    pub(crate) cells: Option<Vec<[[f64; 3]; 3]>>,
+    pub(crate) axes: Vec<[bool; 3]>,
+    pub(crate) batch: &'a Batch<'a>,
+}
+
+impl<'a> Atoms<'a> {
+    /// Atoms with a name, whose periodic axes are rows of integers, or without a row the bits of `axes`; without a cutoff.
+    pub(crate) fn new(
+        (name, positions): (&str, &'a View<'a>),
+        cell: &'a View<'a>,
+        pbc: &'a View<'a>,
+        batch: &'a dyn Structure,
+        axes: i64,
+    ) -> Result<Self> {
+        for (name, view, inner) in [(name, positions, &[3][..]), ("cell", cell, &[3, 3]), ("pbc", pbc, &[3])]
+        {
+            if view.shape().get(1..) != Some(inner) {
+                let got = format!("{:?}", view.shape());
+                return Err(Error::argument(name, format!("rows of shape {inner:?}"), got));
+            }
+        }
+        let cell = (cell.shape()[0] > 0).then_some(cell);
+        // Without a system there is no cell.
+        let is_open = cell.is_none() && batch.sizes()[1] == Some(0);
+        let pbc = match pbc.shape()[0] {
+            rows if rows == 0 || is_open => {
+                Periodic::All(std::array::from_fn(|k| !is_open && axes >> k & 1 != 0))
+            }
+            _ => Periodic::Each(pbc.clone()),
+        };
+        Ok(Self { positions, cell, pbc, batch, cutoff: 0.0 })
+    }
+
+    pub(crate) fn on_host(&self) -> Result<OnHost<'a>> {
+        let batch = self.batch.as_batch().ok_or_else(|| self.positions.place().elsewhere("positions"))?;
+        let positions = match self.positions.data() {
+            Data::F64(elements) => elements.into(),
+            Data::F32(elements) => elements.iter().map(|x| f64::from(*x)).collect(),
+            _ => {
+                let got = self.positions.dtype().to_string();
+                return Err(Error::argument("positions", "float32 or float64", got));
+            }
+        };
+        let cells = self.cell.map(View::to_f64).transpose()?;
+        let axes = match &self.pbc {
+            Periodic::All(axes) => vec![*axes],
+            Periodic::Each(rows) => rows
+                .to_i32("pbc")?
+                .as_chunks()
+                .0
+                .iter()
+                .map(|row: &[i32; 3]| row.map(|axis| axis != 0))
+                .collect(),
+        };
+        Ok(OnHost {
+            positions,
+            cells: cells.map(|cells| cells.as_chunks().0.as_chunks().0.to_vec()),
+            axes,
+            batch,
+        })
+    }
+}
+
+/// The error of a call with the arguments of another op.
+pub(crate) fn wrong() -> Error {
+    Error::argument("arguments", "those of the search", "others")
+}
