@@ -77,7 +77,7 @@ def code(rust: str) -> list[str]:
 
 
 def test_rust() -> None:
-    """What is printed stands in a file that is compiled; the README is a doctest."""
+    """Rust code of every page stands in a file that is compiled; the README is a doctest."""
     folders = ("crates", "examples", "tests", "src")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.rs")]
     compiled = ["".join(code(file.read_text(encoding="utf-8"))) for file in files]

@@ -173,6 +173,13 @@ def test_wrong_arguments(change: dict[str, Any], error: Any, text: str) -> None:
         mn.knn(**(good | change))
 
 
+@pytest.mark.parametrize("space", ["numpy", "torch"])
+def test_more_neighbors_than_can_be_addressed(space: str) -> None:
+    """XLA has no memory for the results before the search is asked."""
+    with pytest.raises((ValueError, RuntimeError), match="`k`: expected numbers of neighbours that can be addressed"):
+        call(space, np.zeros((3, 3)), np.zeros((5, 3)), 2**31 - 1, cell=np.eye(3))
+
+
 @pytest.mark.parametrize("space", ["torch", "jax"])
 @pytest.mark.parametrize(("change", "error", "text"), WRONG)
 def test_wrong_arguments_are_named(space: str, change: dict[str, Any], error: Any, text: str) -> None:

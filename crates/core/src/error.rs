@@ -91,7 +91,7 @@ impl std::error::Error for Error {}
 mod tests {
     use super::*;
 
-    /// What a user reads who lets `main` return an error.
+    /// Text that is printed where `main` returns an error.
     #[test]
     fn debug_is_the_message() {
         let error = Error::Memory { argument: "cutoff".into(), bytes: 23_000_000_000, left: Some(1500) };

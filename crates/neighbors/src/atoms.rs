@@ -14,7 +14,7 @@ pub(crate) struct Atoms<'a> {
     pub(crate) cutoff: f64,
 }
 
-/// The same in the memory of the host.
+/// Positions, cells and periodic axes in the memory of the host.
 pub(crate) struct OnHost<'a> {
     pub(crate) positions: Numbers<'a, f64>,
     pub(crate) cells: Option<Vec<[[f64; 3]; 3]>>,

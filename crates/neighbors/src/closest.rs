@@ -59,21 +59,23 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     let grid = HashGrid::build(context, points, spacing, cells.as_deref(), Some(&axes), owned)?;
     let (m, r) = (of_queries.atoms(), queries.to_f64()?);
     let r: &[[f64; 3]] = r.as_chunks().0;
-    let (mut indices, mut shifts) = (filled(m * k, 0), filled(m * k, [0; 3]));
-    if r.len() == m && r.as_flattened().iter().all(|x| x.is_finite()) {
+    let (indices, shifts) = if r.len() == m && r.as_flattened().iter().all(|x| x.is_finite()) {
         // Queries that are neighbours in space look at the same points: one after the other, they find these in the cache.
         let order = SpatialOrder::of_points(r, filled(m, [0; 3]), of_queries, &context.threads());
         let sorted: Vec<[f64; 3]> = order.atoms().iter().map(|i| r[*i as usize]).collect();
         let found = grid.nearest(context, &View::from(&sorted[..]), of_queries, k, None)?;
+        let (mut indices, mut shifts) = (filled(m * k, 0), filled(m * k, [0; 3]));
         for (n, i) in order.atoms().iter().enumerate() {
             let (from, to) = (n * k..(n + 1) * k, *i as usize * k..(*i as usize + 1) * k);
             indices[to.clone()].copy_from_slice(&found.indices[from.clone()]);
             shifts[to].copy_from_slice(&found.shifts[from]);
         }
+        (indices, shifts)
     } else {
-        // The error of the search.
-        grid.nearest(context, queries, of_queries, k, None)?;
-    }
+        // An error of the search.
+        let found = grid.nearest(context, queries, of_queries, k, None)?;
+        (found.indices, found.shifts)
+    };
     let ptr: Vec<i32> = (0..=m).map(|i| (i * k) as i32).collect();
     let mut results =
         [room(context, 0, &[m + 1])?, room(context, 1, &[m, k])?, room(context, 2, &[m, k, 3])?];
