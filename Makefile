@@ -52,6 +52,8 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/train_charges.py --plot $(TARGET)/train_charges.png
 	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
 	$(BIN)/python examples/jax_md.py --plot $(TARGET)/jax_md.png
+	$(BIN)/python examples/radius_projector.py --plot $(TARGET)/radius_projector.png
+	$(BIN)/python examples/knn_projector.py --plot $(TARGET)/knn_projector.png
 	$(BIN)/python examples/jax_sharded.py
 	$(BIN)/python examples/jax_sharded.py --processes 2
 

@@ -203,7 +203,7 @@ impl Plan {
 
     /// A grid without images: however far a radius reaches, it finds no more than the points.
     fn grid(&self, points: &Array, batch: Batch<'static>) -> HashGrid {
-        HashGrid::build(&madelung::cpu::context(), &points.view(), 1.0, None, None, batch).expect("a grid")
+        HashGrid::build(&madelung::cpu::context(), &points.view(), None, None, batch).expect("a grid")
     }
 
     /// Systems of unlike sizes, some of them empty.

@@ -248,7 +248,7 @@ fn mesh(choices: &mut Choices) -> Option<Mesh> {
 fn grid(choices: &mut Choices) -> Option<Arc<HashGrid>> {
     let batch = batch(choices)?;
     let points = Array::filled(DType::F64, &[batch.atoms(), 3], choices.of(&NUMBERS));
-    HashGrid::build(&madelung::cpu::context(), &points.view(), 1.0, None, None, batch).ok().map(Arc::new)
+    HashGrid::build(&madelung::cpu::context(), &points.view(), None, None, batch).ok().map(Arc::new)
 }
 
 /// What a batch's constructors let pass.

@@ -55,6 +55,9 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
         arg = op.args[i.arg]
         if i.part == "real":
             args.append(real(arg))
+        elif i.part == "ints" and arg["name"].endswith("order"):
+            # Places in a system.
+            args.append(np.tile(rng.permutation(ROWS), SYSTEMS).astype(np.int32))
         elif i.part == "ints":
             # Never 0: wave vectors are made of integers, and that of 0 has no energy.
             args.append(rng.choice([-1, 1], shape(arg)).astype(np.int32))

@@ -67,8 +67,9 @@ impl<'a, 'n> Inputs<'a, 'n> {
     /// The structured arguments, checked, by argument.
     pub(crate) fn structures(&self, context: &Context<'_>) -> Result<Vec<Option<Box<dyn Structure + 'a>>>> {
         let mut inputs = self.iter().peekable();
-        let mut structures = Vec::with_capacity(self.entry.op.args.len());
-        for (n, spec) in self.entry.op.args.iter().enumerate() {
+        let passed = self.entry.op.passed();
+        let mut structures = Vec::with_capacity(passed.len());
+        for (n, spec) in passed.iter().enumerate() {
             let Some(declared) = spec.kind.structure() else {
                 _ = inputs.next_if(|(input, _)| input.arg == n);
                 structures.push(None);

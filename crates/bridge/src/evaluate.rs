@@ -49,7 +49,7 @@ impl Entry {
         let view = |n: usize| extra[n].clone();
         // The direction whose tangents begin at `from`.
         let direction = |from: usize| {
-            let mut tangents = vec![None; op.args.len()];
+            let mut tangents = vec![None; op.passed().len()];
             for (n, arg) in reals.iter().enumerate() {
                 tangents[*arg] = view(from + n);
             }

@@ -44,7 +44,7 @@ pub struct Input {
 pub fn inputs(op: &Op) -> Result<Vec<Input>> {
     // Arrays that may come empty say nothing about sizes.
     let mut known: BTreeSet<&str> = BTreeSet::new();
-    for arg in &op.args {
+    for arg in op.passed() {
         if let ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape } = &arg.kind {
             known.extend(shape.iter().filter_map(|s| if let Size::Dim(d) = s { Some(&**d) } else { None }));
         }
@@ -56,7 +56,7 @@ pub fn inputs(op: &Op) -> Result<Vec<Input>> {
         }
     }
     let mut inputs = vec![];
-    for (arg, spec) in op.args.iter().enumerate() {
+    for (arg, spec) in op.passed().iter().enumerate() {
         let mut add = |suffix: &str, kind: Type, part: Part, says: Option<Says>| {
             inputs.push(Input { name: format!("{}{suffix}", spec.name), kind, arg, part, says });
         };

@@ -11,6 +11,7 @@ use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Context, Launch, OutputArray};
 use madelung_core::runtime::{Elem, Isa, LaunchAbi, ParamKind, Role, Run, SlotArray, StructureKind};
 use madelung_core::stop::if_asked;
+use madelung_core::structure::pairs::{ROWS_AT_ONCE, SearchTask, SearchedPairs};
 use madelung_core::structure::{Batch, Mesh, PairList, Structure};
 
 /// Rows per chunk, where rows do not loop over data and where they do.
@@ -29,13 +30,19 @@ unsafe impl Sync for Shared {}
 /// either element type.
 struct Scratch(Vec<(usize, usize)>);
 
+/// A rough number of nanoseconds for a row whose pairs are searched for.
+const SEARCHED: usize = 1000;
+
+/// Lanes of the widest registers, which are written whole.
+const WIDEST: usize = 16;
+
 impl Scratch {
     fn of(launch: &Launch<'_>) -> Self {
         let slots = launch.part.slots.iter().enumerate();
         Self(
             slots
                 .filter_map(|(n, slot)| match slot.array {
-                    SlotArray::Scratch(dim) => Some((n, launch.dims[dim])),
+                    SlotArray::Scratch(dim) => Some((n, launch.dims[dim] + WIDEST)),
                     _ => None,
                 })
                 .collect(),
@@ -52,6 +59,76 @@ impl Scratch {
     }
 }
 
+/// A list whose pairs each task searches for, some rows at a time.
+struct Searched<'l> {
+    pairs: &'l SearchedPairs,
+    by_columns: bool,
+    rows: usize,
+    /// The list's slots.
+    slots: Vec<(usize, SlotArray)>,
+}
+
+/// The lists of a launch that need not be there as a whole: those whose rows alone, or columns alone, are visited.
+fn searched<'l>(launch: &Launch<'l>) -> Vec<(usize, Searched<'l>)> {
+    use SlotArray::{Column, ColumnStart, End, PackedShift, PairEntry, PairRow, Shift, Start};
+    let mut found = vec![];
+    for (param, structure) in launch.structures.iter().filter(|_| launch.part.scattered.is_empty()) {
+        let Some(pairs) = structure.as_searched() else { continue };
+        let slots = launch.part.slots.iter().enumerate().filter(|(_, slot)| slot.param == *param);
+        let slots: Vec<_> =
+            slots.filter(|(_, slot)| slot.array.is_of_structure()).map(|(n, slot)| (n, slot.array)).collect();
+        let are = |of: &[SlotArray]| slots.iter().all(|(_, array)| of.contains(array));
+        let by_columns = !are(&[Start, End, Column, Shift, PackedShift]);
+        if by_columns && !are(&[ColumnStart, PairRow, PairEntry, Shift, PackedShift]) {
+            continue;
+        }
+        found.push((*param, Searched { pairs, by_columns, rows: launch.rows(), slots }));
+    }
+    found
+}
+
+/// Search of one task, and the integers of its pairs as kernels read them.
+struct Finder<'l> {
+    task: SearchTask<'l>,
+    slots: &'l [(usize, SlotArray)],
+    /// First pair of each row, and the end of the last one: of the rows that were searched last.
+    starts: Buffer<i64>,
+    /// Pairs are their own entries.
+    entries: Buffer<i32>,
+}
+
+impl<'l> Finder<'l> {
+    fn new(list: &'l Searched<'_>) -> Self {
+        let (starts, entries) = (Buffer::zeros(list.rows + 1), Buffer::default());
+        Self { task: list.pairs.begin(list.by_columns), slots: &list.slots, starts, entries }
+    }
+
+    /// Points a launch to the pairs of some rows: valid until the next search.
+    fn find(&mut self, rows: std::ops::Range<usize>, launch: &mut LaunchAbi) {
+        let found = self.task.find(rows.clone());
+        self.starts[rows.start] = 0;
+        self.starts[rows.start + 1..=rows.end].copy_from_slice(&found.ends);
+        let known = self.entries.len();
+        if known < found.others.len() {
+            self.entries.resize(2 * found.others.len(), 0);
+            for (n, entry) in self.entries.iter_mut().enumerate().skip(known) {
+                *entry = n as i32;
+            }
+        }
+        for (slot, array) in self.slots {
+            launch.pointers[*slot] = match array {
+                SlotArray::Start | SlotArray::ColumnStart => self.starts.as_mut_ptr().cast(),
+                SlotArray::End => self.starts[1..].as_mut_ptr().cast(),
+                SlotArray::Column | SlotArray::PairRow => found.others.as_ptr().cast_mut().cast(),
+                SlotArray::PackedShift => found.images.as_ptr().cast_mut().cast(),
+                SlotArray::PairEntry => self.entries.as_mut_ptr().cast(),
+                // Images are packed.
+                _ => std::ptr::null_mut(),
+            };
+        }
+    }
+}
+
 pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
     let part = launch.part;
     let entry = match launch.dtype {
@@ -60,7 +137,8 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
     };
     let pool = &context.threads_for(cost(launch));
     let in_clusters = cluster_loop::systems(context.pair_loops, launch);
-    let mut shared = Shared(pointers(launch, in_clusters.as_deref(), pool));
+    let lists = searched(launch);
+    let mut shared = Shared(pointers(launch, in_clusters.as_deref(), &lists, pool));
     let scratch = Scratch::of(launch);
     let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {
         Some(batch) => (0..batch.systems()).map(|s| (s, batch.members(s))).collect(),
@@ -76,7 +154,7 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
         let of =
             |system: usize| if clusters.as_ref().is_some_and(|c| c.systems[system]) { rows } else { entry };
         let chunks = cut(&segments, CHUNK[usize::from(part.loops)]);
-        let partials = chunked(pool, &shared, &scratch, &of, &chunks, part.reductions.len());
+        let partials = chunked(pool, &shared, &scratch, &of, &chunks, &lists, part.reductions.len());
         reduce(launch, &chunks, &partials);
     } else if let Some((slot, mesh)) = planes(launch) {
         by_planes(pool, launch, &shared, &scratch, entry, slot, &mesh);
@@ -102,6 +180,9 @@ fn cost(launch: &Launch<'_>) -> usize {
     });
     let rows = rows * channels.max().unwrap_or(1).max(1);
     let lists = || structures().filter(|structure| structure.kind() == StructureKind::Pairs);
+    if lists().any(|list| list.as_searched().is_some()) {
+        return rows * SEARCHED;
+    }
     if lists().next().is_some() {
         return rows + lists().filter_map(|list| list.sizes()[2]).sum::<usize>() * 5;
     }
@@ -131,6 +212,7 @@ fn chunked(
     scratch: &Scratch,
     entry: &(dyn Fn(usize) -> Run + Sync),
     chunks: &[Chunk],
+    lists: &[(usize, Searched<'_>)],
     sums: usize,
 ) -> Vec<f64> {
     // Neighbouring chunks go to one task; which ones changes nothing in the result.
@@ -140,12 +222,19 @@ fn chunked(
         let mine = &chunks[of_task(t)];
         let mut launch = shared.0;
         let _scratch = scratch.open(&mut launch);
+        let mut finders: Vec<Finder<'_>> = lists.iter().map(|(_, list)| Finder::new(list)).collect();
         let mut partials = vec![0.0; mine.len() * sums];
         for (n, (system, lo, hi)) in mine.iter().enumerate() {
             if_asked();
             let at = partials[n * sums..].as_mut_ptr();
-            // SAFETY: the launch was checked; rows lo..hi belong to this chunk alone, and `at` has room for its sums.
-            unsafe { entry(*system)(&launch, *lo, *hi, at) };
+            let step = if finders.is_empty() { hi - lo } else { ROWS_AT_ONCE };
+            for lo in (*lo..*hi).step_by(step.max(1)) {
+                let rows = lo..*hi.min(&(lo + step));
+                finders.iter_mut().for_each(|finder| finder.find(rows.clone(), &mut launch));
+                // SAFETY: the launch was checked; these rows belong to this chunk alone, `at` has room for its sums, and
+                // lists that were searched for have pairs of these rows with partners that are there.
+                unsafe { entry(*system)(&launch, rows.start, rows.end, at) };
+            }
         }
         partials
     };
@@ -153,7 +242,12 @@ fn chunked(
 }
 
 /// The arrays of a launch. Of a list in clusters, rows are made where the part, or a system, takes them.
-fn pointers(launch: &mut Launch<'_>, in_clusters: Option<&[bool]>, pool: &dyn Pool) -> LaunchAbi {
+fn pointers(
+    launch: &mut Launch<'_>,
+    in_clusters: Option<&[bool]>,
+    searched: &[(usize, Searched<'_>)],
+    pool: &dyn Pool,
+) -> LaunchAbi {
     let (part, mut l) = (launch.part, launch.abi());
     let rows_of = |param: usize| {
         let clusters = launch.structure(param)?.as_clusters()?;
@@ -167,8 +261,11 @@ fn pointers(launch: &mut Launch<'_>, in_clusters: Option<&[bool]>, pool: &dyn Po
     for (n, slot) in part.slots.iter().enumerate() {
         l.pointers[n] = match slot.array {
             _ if part.scattered.contains(&n) => continue,
-            // Each task has scratch of its own.
+            // Each task has scratch and searches of its own.
             SlotArray::Scratch(_) => continue,
+            array if array.is_of_structure() && searched.iter().any(|(param, _)| *param == slot.param) => {
+                continue;
+            }
             SlotArray::Values(role) => match (launch.output(slot.param, role), part.added.contains(&n)) {
                 (Some(mut output), is_sum) => {
                     l.adds |= u64::from(output.adds) << n;

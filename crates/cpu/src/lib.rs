@@ -4,6 +4,7 @@
 //! Results are bitwise equal for any number of threads, and for a system alone and in a batch.
 
 mod backend;
+pub mod boxes;
 mod cluster_list;
 mod cluster_loop;
 mod fft;

@@ -237,6 +237,11 @@ pub enum SlotArray {
 }
 
 impl SlotArray {
+    /// Whether it is one of the integers of a structured argument.
+    pub fn is_of_structure(self) -> bool {
+        !matches!(self, Self::Values(_) | Self::Scratch(_))
+    }
+
     /// Whether it holds 64-bit integers.
     pub fn is_long(self) -> bool {
         matches!(self, Self::Start | Self::End | Self::ColumnStart)

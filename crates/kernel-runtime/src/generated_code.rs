@@ -42,6 +42,27 @@ pub unsafe fn clear<E: Elem>(p: *mut E, n: usize) {
     }
 }
 
+/// Room for the lanes of every type.
+pub type Spilled<L> = [<L as Lane>::Elem; 16];
+
+/// The lanes, as numbers that can be picked.
+#[inline(always)]
+pub fn spill<L: Lane>(x: L) -> Spilled<L> {
+    const { assert!(L::N <= 16) };
+    let mut lanes = [L::Elem::default(); 16];
+    // SAFETY: no lane type has more than sixteen lanes.
+    unsafe { x.store(lanes.as_mut_ptr()) };
+    lanes
+}
+
+/// The lanes that [`spill`] has left.
+#[inline(always)]
+pub fn filled<L: Lane>(lanes: &Spilled<L>) -> L {
+    const { assert!(L::N <= 16) };
+    // SAFETY: no lane type has more than sixteen lanes.
+    unsafe { L::load(lanes.as_ptr()) }
+}
+
 /// Writes or adds the first `n` lanes to elements `i, i + 1, …`; a null array is skipped.
 ///
 /// # Safety

@@ -54,10 +54,10 @@ impl<'a> Atoms<'a> {
         let batch = self.batch.as_batch().ok_or_else(|| self.positions.place().elsewhere("positions"))?;
         let positions = match self.positions.data() {
             Data::F64(elements) => elements.into(),
-            Data::F32(elements) => elements.iter().map(|x| f64::from(*x)).collect(),
+            _ if self.positions.dtype().is_real() => self.positions.to_f64()?.into(),
             _ => {
                 let got = self.positions.dtype().to_string();
-                return Err(Error::argument("positions", "float32 or float64", got));
+                return Err(Error::argument("positions", "real numbers", got));
             }
         };
         let cells = self.cell.map(View::to_f64).transpose()?;

@@ -1,12 +1,13 @@
-//! The k nearest points of each query, as an op of integers that frameworks call by name.
+//! The k nearest points of each query, and points in an order in space, as ops of integers that frameworks call by name.
 
 use crate::atoms::{Atoms, OnHost, wrong};
 use crate::coo::room;
-use crate::grid::HashGrid;
-use madelung_core::array::{Array, DType, Place, View, filled};
+use crate::grid::{HashGrid, Nearest, of_each};
+use crate::lattice::lattices;
+use crate::near::order;
+use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op};
-use madelung_core::structure::pairs::order::SpatialOrder;
 use madelung_core::{Error, Result};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
         return Err(Error::argument("k", "a number from 1 up", k.to_string()));
     };
     let found = Atoms::new(("points", points), cell, pbc, *of_points, *axes)?;
-    let OnHost { positions, cells, axes, batch } = found.on_host()?;
+    let OnHost { cells, axes, batch, .. } = found.on_host()?;
     let of_queries = of_queries.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
     for b in 0..batch.systems().min(of_queries.systems()) {
         let (count, first) = (batch.members(b).len(), of_queries.members(b).start);
@@ -54,28 +55,10 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
             return Err(Error::argument("k", expected, k.to_string()));
         }
     }
-    let spacing = spacing(positions.as_chunks().0, k);
     let owned = batch.clone().into_owned();
-    let grid = HashGrid::build(context, points, spacing, cells.as_deref(), Some(&axes), owned)?;
-    let (m, r) = (of_queries.atoms(), queries.to_f64()?);
-    let r: &[[f64; 3]] = r.as_chunks().0;
-    let (indices, shifts) = if r.len() == m && r.as_flattened().iter().all(|x| x.is_finite()) {
-        // Queries that are neighbours in space look at the same points: one after the other, they find these in the cache.
-        let order = SpatialOrder::of_points(r, filled(m, [0; 3]), of_queries, &context.threads());
-        let sorted: Vec<[f64; 3]> = order.atoms().iter().map(|i| r[*i as usize]).collect();
-        let found = grid.nearest(context, &View::from(&sorted[..]), of_queries, k, None)?;
-        let (mut indices, mut shifts) = (filled(m * k, 0), filled(m * k, [0; 3]));
-        for (n, i) in order.atoms().iter().enumerate() {
-            let (from, to) = (n * k..(n + 1) * k, *i as usize * k..(*i as usize + 1) * k);
-            indices[to.clone()].copy_from_slice(&found.indices[from.clone()]);
-            shifts[to].copy_from_slice(&found.shifts[from]);
-        }
-        (indices, shifts)
-    } else {
-        // An error of the search.
-        let found = grid.nearest(context, queries, of_queries, k, None)?;
-        (found.indices, found.shifts)
-    };
+    let grid = HashGrid::build(context, points, cells.as_deref(), Some(&axes), owned)?;
+    let Nearest { indices, shifts, .. } = grid.nearest(context, queries, of_queries, k, None)?;
+    let m = of_queries.atoms();
     let ptr: Vec<i32> = (0..=m).map(|i| (i * k) as i32).collect();
     let mut results =
         [room(context, 0, &[m + 1])?, room(context, 1, &[m, k])?, room(context, 2, &[m, k, 3])?];
@@ -87,21 +70,43 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     Ok(results.into())
 }
 
-/// A radius within which k of N points are likely: of the ball that holds 2k of them at their mean density. That is N over
-/// the volume of the box around them, or of a box that they would fill evenly with their variance, which few points far
-/// outside do not change. Results do not depend on it.
-fn spacing(points: &[[f64; 3]], k: usize) -> f64 {
-    let n = points.len().max(1) as f64;
-    let sides: [f64; 3] = std::array::from_fn(|axis| {
-        let along = || points.iter().map(|r| r[axis]);
-        let (low, high) = (along().fold(f64::INFINITY, f64::min), along().fold(f64::NEG_INFINITY, f64::max));
-        let mean = along().sum::<f64>() / n;
-        let variance = along().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
-        (high - low).min((12.0 * variance).sqrt())
-    });
-    let longest = sides.into_iter().fold(0.0, f64::max);
-    // Points in a plane or on a line are as deep as they are apart.
-    let volume: f64 = sides.iter().map(|side| side.max(longest / n)).product();
-    let radius = (0.75 * 2.0 * k as f64 * volume / (std::f64::consts::PI * n)).cbrt();
-    if radius > 0.0 && radius.is_finite() { radius } else { 1.0 }
+/// `spatial_order`, on the host: the point of each place in an order in space, as its number within its system, (N,).
+pub(crate) fn declare_order() -> Result<Arc<Op>> {
+    Op::new("madelung", "spatial_order", 1)
+        .real("points", &["Point", "3"])
+        .real("cell", &["System", "3", "3"])
+        .ints("pbc", &["Axes", "3"])
+        .batch("batch_idx", "Point", "System")
+        .int_scalar("axes")
+        .integer_output("order", &["Point"], DType::I32)
+        .search(spatial_order)
+        .build()
+}
+
+fn spatial_order(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
+    let [Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(of_points), Arg::Int(axes)] =
+        args
+    else {
+        return Err(wrong());
+    };
+    if context.backend.place() != Place::Host {
+        return Err(Error::Unsupported("points are sorted in space on the CPU".into()));
+    }
+    let OnHost { positions, cells, axes, batch } =
+        Atoms::new(("points", points), cell, pbc, *of_points, *axes)?.on_host()?;
+    let lattices = of_each(lattices(cells.as_deref(), Some(&axes), batch.systems())?, batch.systems());
+    let rows: &[[f64; 3]] = positions.as_chunks().0;
+    if let Some(i) = rows.iter().position(|r| r.iter().any(|x| !x.is_finite())) {
+        return Err(Error::argument("points", "finite coordinates", format!("{:?} in row {i}", rows[i])));
+    }
+    let mut order = order(context, ("points", rows), batch, &lattices)?;
+    for b in 0..batch.systems() {
+        let members = batch.members(b);
+        order[members.clone()].iter_mut().for_each(|row| *row -= members.start as i32);
+    }
+    let mut result = room(context, 0, &[order.len()])?;
+    if let Array::I32(into) = &mut result {
+        into.copy_from_slice(&order);
+    }
+    Ok(vec![result])
 }

@@ -5,7 +5,9 @@
 //! [`DeviceGrid`] answers around other points, and [`brute_force`] is the slow, readable answer that the tests hold every
 //! method against.
 
+pub mod aggregate;
 mod atoms;
+mod boxes;
 mod closest;
 mod coo;
 pub mod device;
@@ -13,8 +15,13 @@ pub mod grid;
 mod kernels;
 mod lattice;
 mod list;
+mod near;
 mod ops;
 mod searches;
+
+/// The crate that [`aggregation!`] refers to in other crates.
+#[doc(hidden)]
+pub use madelung_core as __core;
 
 pub use coo::CooArrays;
 pub use device::{

@@ -1,5 +1,6 @@
 //! The ops, each declared once.
 
+use crate::aggregate::{NORMALISED, WEIGHTS};
 use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_VECTORS};
 use crate::list::coincident_pair;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
@@ -9,8 +10,10 @@ use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
 /// Every kernel of this crate, for those who compile or check their text.
-pub fn kernels() -> [&'static Kernel; 3] {
-    [&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS]
+pub fn kernels() -> Vec<&'static Kernel> {
+    let mut all = vec![&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS, &NORMALISED];
+    all.extend(WEIGHTS.iter().flat_map(|weight| [weight.around, weight.listed]));
+    all
 }
 
 /// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list, `pair_differences`, the
@@ -39,7 +42,11 @@ fn declare() -> Result<Registry> {
         .output("distances", &["Pair"])
         .step(&POINT_VECTORS)
         .build()?;
-    Registry::new([pair_vectors, pair_differences, point_vectors])
+    let mut ops = vec![pair_vectors, pair_differences, point_vectors];
+    for weight in WEIGHTS {
+        ops.extend(weight.ops("madelung")?);
+    }
+    Registry::new(ops)
 }
 
 fn vectors(op: OpBuilder) -> OpBuilder {

@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 /// `find_neighbors`, on the host: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster.
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
-/// `nearest`, on the host: see [`closest`].
+/// `nearest` and `spatial_order`, on the host: see [`closest`].
 ///
 /// All take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.
@@ -52,7 +52,7 @@ fn declare() -> Result<Registry> {
         .integer_output("images", &["runs", "3"], DType::I32)
         .search(find_neighbors)
         .build()?;
-    Registry::new([neighbor_search, find_neighbors, closest::declare()?])
+    Registry::new([neighbor_search, find_neighbors, closest::declare()?, closest::declare_order()?])
 }
 
 fn atoms(op: OpBuilder) -> OpBuilder {

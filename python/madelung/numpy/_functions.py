@@ -21,8 +21,10 @@ __all__ = [
     "find_neighbors",
     "generate_miller_indices",
     "knn",
+    "knn_aggregate",
     "lennard_jones",
     "neighbor_list",
+    "radius_aggregate",
 ]
 
 
@@ -72,6 +74,117 @@ def knn(
         batch_idx,
         return_shifts,
         return_vectors,
+    )
+
+
+def radius_aggregate(
+    queries: npt.ArrayLike,
+    points: npt.ArrayLike,
+    features: npt.ArrayLike,
+    radius: float,
+    sigma: npt.ArrayLike,
+    cell: npt.ArrayLike | None = None,
+    pbc: Any = None,
+    *,
+    weight: Literal["exp", "gaussian", "inverse"] = "exp",
+    normalize: bool = True,
+    eps: float = 1e-8,
+    query_batch_idx: npt.ArrayLike | None = None,
+    batch_idx: npt.ArrayLike | None = None,
+) -> npt.NDArray:
+    """Features of the points within a radius of each query, weighted by distance.
+
+    Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
+    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
+    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+
+    Args:
+        queries: (M, 3), float32 or float64, anywhere.
+        points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+        features: (N, F), of the queries' dtype.
+        radius: largest distance of a point that counts, in L.
+        sigma: length σ of the weight, above zero: a number.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance.
+        normalize: whether sums are divided by the sum of their weights and `eps`.
+        eps: added to the sum of weights: a query without a point then has zeros.
+        query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
+            points of its own.
+
+    Returns:
+        (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return around.radius_aggregate(
+        Numpy,
+        queries,
+        points,
+        features,
+        radius,
+        sigma,
+        cell,
+        pbc,
+        weight,
+        normalize,
+        eps,
+        query_batch_idx,
+        batch_idx,
+    )
+
+
+def knn_aggregate(
+    queries: npt.ArrayLike,
+    points: npt.ArrayLike,
+    features: npt.ArrayLike,
+    k: int,
+    sigma: npt.ArrayLike,
+    cell: npt.ArrayLike | None = None,
+    pbc: Any = None,
+    *,
+    weight: Literal["softmax", "gaussian", "inverse"] = "softmax",
+    query_batch_idx: npt.ArrayLike | None = None,
+    batch_idx: npt.ArrayLike | None = None,
+) -> npt.NDArray:
+    """Features of the k nearest points of each query, weighted by distance.
+
+    With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
+    where the distance has a derivative of zero.
+
+    Args:
+        queries: (M, 3), float32 or float64, anywhere.
+        points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+        features: (N, F), of the queries' dtype.
+        k: how many points each query has, from 1 up.
+        sigma: length σ of the weight, above zero: a number.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance, relative to the largest: so weights never
+            vanish together.
+        query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
+            points of its own.
+
+    Returns:
+        (M, F), Σ w f / Σ w over the k nearest points of each query.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where a
+        query has fewer than k points: the message says how many.
+    """
+    return around.knn_aggregate(
+        Numpy,
+        queries,
+        points,
+        features,
+        k,
+        sigma,
+        cell,
+        pbc,
+        weight,
+        query_batch_idx,
+        batch_idx,
     )
 
 

@@ -6,6 +6,7 @@ use super::declare::{
 use super::far::Lattice;
 use super::linear::Linear;
 use super::size::Size;
+use super::sorted::{MakeGrid, Searching};
 use super::validate::{check_kind, check_order};
 use crate::array::DType;
 use crate::runtime::Kernel;
@@ -19,6 +20,7 @@ pub struct OpBuilder {
     pub(super) op: Op,
     pub(super) steps: Vec<(Work, Vec<(String, String)>)>,
     pub(super) lattice: Option<[String; 3]>,
+    pub(super) searching: Option<([String; 4], MakeGrid)>,
 }
 
 impl OpBuilder {
@@ -85,6 +87,23 @@ impl OpBuilder {
     ) -> Self {
         let (rows, columns, points) = (rows.into(), columns.into(), points.into());
         self.add(name, ArgKind::Grid { rows, columns, points, entries: Some(entries.into()) })
+    }
+
+    /// Grid of points that calls make for themselves, the last argument, which callers do not pass: `points` and `cell` are
+    /// the arguments with positions and lattice vectors (zero along open axes), `orders` those (rows,) and (columns,) of
+    /// integers with the place in its system of each row and of each point, in an order in space. Pairs are searched for
+    /// while kernels run, and never kept.
+    #[must_use]
+    pub fn searched(
+        mut self,
+        name: &str,
+        [rows, columns]: [&str; 2],
+        [points, cell]: [&str; 2],
+        orders: [&str; 2],
+        make: MakeGrid,
+    ) -> Self {
+        self.searching = Some(([points, cell, orders[0], orders[1]].map(String::from), make));
+        self.grid(name, rows, columns, points)
     }
 
     /// An element of another dimension for each row.
@@ -261,14 +280,18 @@ impl OpBuilder {
 
     /// The op, its declaration checked against its kernels.
     pub fn build(self) -> Result<Arc<Op>> {
-        let Self { mut op, steps, lattice } = self;
+        let Self { mut op, steps, lattice, searching } = self;
+        let at = |op: &Op, name: &String| {
+            op.arg(name).ok_or_else(|| Error::argument(name, "an argument of the op", "none of this name"))
+        };
         if let Some(names) = lattice {
-            let at = |name: &String| {
-                op.arg(name)
-                    .ok_or_else(|| Error::argument(name, "an argument of the op", "none of this name"))
-            };
-            op.lattice =
-                Some(Lattice { positions: at(&names[0])?, cell: at(&names[1])?, batch: at(&names[2])? });
+            let [positions, cell, batch] = [at(&op, &names[0])?, at(&op, &names[1])?, at(&op, &names[2])?];
+            op.lattice = Some(Lattice { positions, cell, batch });
+        }
+        if let Some((names, make)) = searching {
+            let orders = [at(&op, &names[2])?, at(&op, &names[3])?];
+            let [points, cell] = [at(&op, &names[0])?, at(&op, &names[1])?];
+            op.searching = Some(Searching { points, cell, orders, make });
         }
         for (work, names) in steps {
             let mut dims = BTreeMap::new();

@@ -5,6 +5,7 @@ use super::builder::OpBuilder;
 use super::far::Lattice;
 use super::linear::Linear;
 use super::size::Size;
+use super::sorted::Searching;
 use crate::array::{Array, DType};
 use crate::backend::Context;
 use crate::runtime::{Kernel, Param, ParamKind, StructureKind};
@@ -224,6 +225,8 @@ pub struct Op {
     pub(super) search: Option<Search>,
     #[serde(skip)]
     pub(super) lattice: Option<Lattice>,
+    #[serde(skip)]
+    pub(super) searching: Option<Searching>,
 }
 
 /// Order of steps in which each follows those whose arrays it reads, and steps that do not depend on each other come last
@@ -271,9 +274,11 @@ impl Op {
                 explain: None,
                 search: None,
                 lattice: None,
+                searching: None,
             },
             steps: vec![],
             lattice: None,
+            searching: None,
         }
     }
 

@@ -33,6 +33,9 @@ impl Op {
         caught(
             || self.largest(args),
             || {
+                if let Some(evaluated) = self.evaluated_sorted(context, args, request)? {
+                    return Ok(evaluated);
+                }
                 let nearby = self.evaluated_nearby(context, args, request)?;
                 nearby.map_or_else(|| self.evaluated_here(context, args, request), Ok)
             },

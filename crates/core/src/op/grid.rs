@@ -166,7 +166,8 @@ fn search_one(
     query: (usize, usize),
 ) -> Result<Box<dyn Structure>> {
     let op = call.op;
-    let (ArgKind::Grid { rows, columns, points, .. }, Arg::Real(radius)) = (&spec.kind, &call.args[query.1])
+    let (ArgKind::Grid { rows, columns, points, entries }, Arg::Real(radius)) =
+        (&spec.kind, &call.args[query.1])
     else {
         return Err(Error::argument(&spec.name, "a grid, positions and a radius", "something else"));
     };
@@ -187,6 +188,7 @@ fn search_one(
         radius: *radius,
         points: (&at, of_points.map(|(_, batch)| batch)),
         params: [query.0, query.1, n],
+        whole: entries.is_some(),
         word: call.word.as_ref(),
     };
     let found = grid.query(call.context, &search);

@@ -21,6 +21,7 @@ mod registry;
 mod request;
 mod residuals;
 mod size;
+mod sorted;
 mod storage;
 mod validate;
 
@@ -32,3 +33,4 @@ pub use linear::Linear;
 pub use registry::Registry;
 pub use request::{Arg, Cotangent, Direction, Evaluated, Request};
 pub use size::Size;
+pub use sorted::MakeGrid;

@@ -44,6 +44,8 @@ pub struct GridSearch<'a> {
     pub points: (&'a View<'a>, Option<&'a dyn Structure>),
     /// Numbers of the arguments that are the positions of queries, the radius and the grid.
     pub params: [usize; 3],
+    /// Whether all pairs are wanted at once, as arrays with an element for each are.
+    pub whole: bool,
     /// Status word of the call, in the memory of a device.
     pub word: Option<&'a Array>,
 }

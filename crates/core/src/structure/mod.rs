@@ -90,6 +90,11 @@ pub trait Structure: sealed::Sealed + Debug + Send + Sync {
         None
     }
 
+    /// Pairs that are searched for while kernels run.
+    fn as_searched(&self) -> Option<&pairs::SearchedPairs> {
+        None
+    }
+
     /// The pair list, if it came in clusters, in the memory of the host.
     fn as_clusters(&self) -> Option<&Clusters<'_>> {
         None

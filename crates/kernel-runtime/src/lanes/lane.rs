@@ -253,6 +253,14 @@ pub trait Lane:
     /// # Safety
     /// `p` is valid for reading `n` elements, 1 ≤ `n` ≤ `N`.
     unsafe fn load_first(p: *const Self::Elem, n: usize) -> Self;
+    /// The first `n` elements, and anything finite in the other lanes.
+    /// # Safety
+    /// As [`Lane::load_first`].
+    #[inline(always)]
+    unsafe fn load_some(p: *const Self::Elem, n: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::load_first(p, n) }
+    }
     /// Writes `N` elements.
     /// # Safety
     /// `p` is valid for writing `N` elements.

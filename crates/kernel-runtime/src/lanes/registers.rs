@@ -158,6 +158,11 @@ macro_rules! lane {
             Self($column::repeat_last(unsafe { $column::masked_load(p, $column::before(n, 0)) }, n))
         }
         #[inline(always)]
+        unsafe fn load_some(p: *const $T, n: usize) -> Self {
+            // SAFETY: the caller gives n elements, and no other is touched.
+            Self(unsafe { $column::masked_load(p, $column::before(n, 0)) })
+        }
+        #[inline(always)]
         unsafe fn store(self, p: *mut $T) {
             // SAFETY: the caller gives room for N elements.
             unsafe { $column::store(p, self.0) }

@@ -34,6 +34,8 @@ struct Scope {
     known: HashMap<Op, Val>,
     products: HashMap<Product, Val>,
     is_loop: bool,
+    /// A loop that has one iteration at least.
+    runs: bool,
 }
 
 /// A product regardless of the order of its factors: the constant, by its bits, and the other factors, sorted.
@@ -140,6 +142,11 @@ impl Body {
     /// Opens a block.
     pub fn open(&mut self, is_loop: bool) {
         self.scopes.push(Scope { is_loop, ..Scope::default() });
+    }
+
+    /// Opens the block of a loop over channels, of which an array has one at least.
+    pub fn open_channels(&mut self) {
+        self.scopes.push(Scope { is_loop: true, runs: true, ..Scope::default() });
     }
 
     /// Closes it.
@@ -256,7 +263,14 @@ impl Body {
             0
         } else {
             match op {
-                _ if is_read || may_diverge || op.of_loop().is_some() => here,
+                _ if is_read || op.of_loop().is_some() => here,
+                _ if may_diverge => {
+                    let mut d = here;
+                    while d > needed && self.scopes[d].runs {
+                        d -= 1;
+                    }
+                    d
+                }
                 Op::Load { .. } | Op::LoadInt { .. } | Op::IndexOf { .. } | Op::PlaceIn { .. } => needed,
                 _ => {
                     let mut d = here;

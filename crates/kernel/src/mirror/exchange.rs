@@ -185,7 +185,11 @@ impl<'a> Exchanged<'a> {
                              array between them".into()),
                     };
                     self.known.push(HashMap::new());
-                    self.b.open(true);
+                    if matches!(range, Range::Channels(_)) {
+                        self.b.open_channels();
+                    } else {
+                        self.b.open(true);
+                    }
                     let fresh = self.b.new_loop();
                     let vars = [(Op::LoopVar(*id), ty), (Op::Place(*id), Type::Real)];
                     for (op, ty) in vars {

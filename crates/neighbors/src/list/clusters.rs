@@ -4,6 +4,7 @@
 //! of reach is left out from the top. The lanes of clusters that remain are tried for each atom, as candidates of rows are.
 
 use super::candidates::{Search, System, band, is_pair};
+use crate::boxes::{Extent, Tree};
 use madelung_core::Result;
 use madelung_core::array::{collected, filled, push, reserve};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
@@ -14,8 +15,6 @@ use madelung_core::structure::pairs::order::SpatialOrder;
 use madelung_core::structure::{Batch, Clusters};
 use madelung_cpu::points::{Points, WORD};
 
-/// Boxes of a level of the tree in one of the next.
-const FAN: usize = 16;
 /// Clusters of a task, and the most tasks.
 const TASK: [usize; 2] = [8, 256];
 
@@ -50,115 +49,6 @@ fn is_dense(search: &Search<'_>, system: &System<'_>) -> bool {
     let volume = frame.abs() * along(0) * along(1) * along(2);
     let sphere = 4.0 / 3.0 * std::f64::consts::PI * system.cutoff.powi(3);
     is_worth(atoms, atoms as f64 * sphere / volume)
-}
-
-/// Box around points.
-#[derive(Clone, Copy)]
-struct Extent {
-    low: [f64; 3],
-    high: [f64; 3],
-}
-
-impl Extent {
-    const NONE: Self = Self { low: [f64::INFINITY; 3], high: [f64::NEG_INFINITY; 3] };
-
-    fn with(self, other: Self) -> Self {
-        Self {
-            low: std::array::from_fn(|k| self.low[k].min(other.low[k])),
-            high: std::array::from_fn(|k| self.high[k].max(other.high[k])),
-        }
-    }
-
-    fn moved(self, t: [f64; 3]) -> Self {
-        Self {
-            low: std::array::from_fn(|k| self.low[k] + t[k]),
-            high: std::array::from_fn(|k| self.high[k] + t[k]),
-        }
-    }
-}
-
-/// [`FAN`] boxes, coordinate by coordinate; those that are not there are near nothing.
-struct Boxes {
-    low: [[f64; FAN]; 3],
-    high: [[f64; FAN]; 3],
-}
-
-impl Boxes {
-    fn new(extents: &[Extent]) -> Self {
-        let of = |n: usize| extents.get(n).unwrap_or(&Extent::NONE);
-        Self {
-            low: std::array::from_fn(|k| std::array::from_fn(|n| of(n).low[k])),
-            high: std::array::from_fn(|k| std::array::from_fn(|n| of(n).high[k])),
-        }
-    }
-
-    /// A bit for each box whose squared distance from `own` is below `reach`.
-    fn near(&self, own: &Extent, reach: f64) -> u32 {
-        let larger = |a: f64, b: f64| if a > b { a } else { b };
-        let mut apart = [0.0; FAN];
-        for k in 0..3 {
-            for ((apart, low), high) in apart.iter_mut().zip(&self.low[k]).zip(&self.high[k]) {
-                let gap = larger(larger(low - own.high[k], own.low[k] - high), 0.0);
-                *apart += gap * gap;
-            }
-        }
-        apart.iter().enumerate().fold(0, |near, (n, apart)| near | u32::from(*apart < reach) << n)
-    }
-}
-
-/// Boxes around the clusters of a system, and around [`FAN`] of each level, up to as few.
-struct Tree {
-    /// First cluster.
-    first: usize,
-    /// Longest edge of the clusters' boxes.
-    longest: f64,
-    levels: Vec<Vec<Boxes>>,
-}
-
-impl Tree {
-    fn new(first: usize, clusters: Vec<Extent>) -> Self {
-        let edges = clusters.iter().flat_map(|e| (0..3).map(|k| e.high[k] - e.low[k]));
-        let longest = edges.fold(0.0, f64::max);
-        let mut levels: Vec<Vec<Boxes>> = vec![];
-        let mut below = clusters;
-        loop {
-            levels.push(below.chunks(FAN).map(Boxes::new).collect());
-            if below.len() <= FAN {
-                return Self { first, longest, levels };
-            }
-            let box_of = |boxes: &[Extent]| boxes.iter().fold(Extent::NONE, |all, e| all.with(*e));
-            below = below.chunks(FAN).map(box_of).collect();
-        }
-    }
-
-    /// Calls `visit` with the clusters from `from` on whose boxes are closer to `own` than the root of `reach`.
-    fn visit(&self, own: &Extent, reach: f64, from: usize, visit: &mut impl FnMut(usize)) {
-        let top = self.levels.len() - 1;
-        if !self.levels[top].is_empty() {
-            self.descend(top, 0, &Query { own, reach, from: from - self.first }, visit);
-        }
-    }
-
-    fn descend(&self, level: usize, node: usize, query: &Query<'_>, visit: &mut impl FnMut(usize)) {
-        let mut near = self.levels[level][node].near(query.own, query.reach);
-        let ahead = (query.from / FAN.pow(level as u32)).saturating_sub(node * FAN);
-        near &= (!0u32).checked_shl(ahead as u32).unwrap_or(0);
-        while near != 0 {
-            let child = node * FAN + near.trailing_zeros() as usize;
-            near &= near - 1;
-            if level == 0 {
-                visit(self.first + child);
-            } else {
-                self.descend(level - 1, child, query, visit);
-            }
-        }
-    }
-}
-
-struct Query<'a> {
-    own: &'a Extent,
-    reach: f64,
-    from: usize,
 }
 
 /// A full list of all pairs closer than the cutoff, in clusters.
@@ -245,7 +135,7 @@ impl Find<'_> {
                     let image = [x, y, z];
                     let t = system.lattice.translation(image);
                     let origin = std::array::from_fn(|k| t[k] - centre[k]);
-                    tree.visit(&own.moved(t.map(|x| -x)), length * length, c, &mut |j| {
+                    tree.visit(&self.search.cpu, &own.moved(t.map(|x| -x)), length * length, c, &mut |j| {
                         push(&mut scratch.near, (j as i32, image, origin));
                     });
                 }

@@ -6,6 +6,7 @@ mod device;
 mod formats;
 mod neighbors;
 pub mod order;
+mod searched;
 mod shifts;
 mod transpose;
 
@@ -14,6 +15,7 @@ pub use device::DevicePairs;
 pub(crate) use device::Transposed;
 pub use formats::{Coo, Csr, Matrix};
 pub use neighbors::Neighbors;
+pub use searched::{FoundPairs, PairSearch, PairSearcher, ROWS_AT_ONCE, SearchTask, SearchedPairs};
 pub use shifts::{Buffers, Shifts};
 pub use transpose::Transpose;
 

@@ -142,8 +142,8 @@ pub fn wrapped(r: [f64; 3], wrap: [i32; 3], cell: &[[f64; 3]; 3]) -> [f64; 3] {
     std::array::from_fn(|c| r[c] - (0..3).map(|k| f64::from(wrap[k]) * cell[k][c]).sum::<f64>())
 }
 
-/// Halves along the longest axis until as few are left as the narrowest registers hold.
-fn arrange(atoms: &mut [i32], points: &[[f64; 3]]) {
+/// Order in space of atoms: halves along the longest axis until as few are left as the narrowest registers hold.
+pub fn arrange(atoms: &mut [i32], points: &[[f64; 3]]) {
     if atoms.len() <= 4 {
         return;
     }

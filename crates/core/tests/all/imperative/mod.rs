@@ -1,7 +1,6 @@
 //! Kernels that are not differentiated, on the CPU with one thread and several, and as CUDA text through the host's
 //! C++ compiler: every test runs all of them and wants the same numbers.
 
-mod grid;
 mod host;
 mod kernels;
 mod launches;

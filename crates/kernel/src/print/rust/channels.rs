@@ -25,24 +25,23 @@ impl Printer<'_> {
         let lanes = self.lane_loop(channel);
         let slot = self.layout.slot(param, Array::Values(role));
         let at = row.map_or_else(|| "0".into(), |r| self.first_channel(&self.scalar(r), channel));
-        lanes.load("load", &format!("p{slot}.add({at} + k{})", lanes.id))
+        lanes.load_channels(&format!("p{slot}.add({at} + k{})", lanes.id))
     }
 
     pub(super) fn read_channel(&self, sum: Acc, channel: Val) -> String {
         let lanes = self.lane_loop(channel);
-        lanes.load("load", &format!("p{}.add(k{})", self.layout.scratch(sum), lanes.id))
+        lanes.load_channels(&format!("p{}.add(k{})", self.layout.scratch(sum), lanes.id))
     }
 
     pub(super) fn accumulate_channel(&mut self, sum: Acc, channel: Val, value: Val) {
         let lanes = self.lane_loop(channel);
+        // There is room for whole registers, which the next pair reads sooner than parts of them.
         let at = format!("p{}.add(k{})", self.layout.scratch(sum), lanes.id);
-        let before = lanes.load("load", &at);
-        let store = if lanes.full { format!("store({at})") } else { format!("store_first({at}, n)") };
         let after = match self.is_fused(value) {
-            Some((x, y)) => format!("{}.mul_add({}, {before})", self.real(x), self.real(y)),
-            None => format!("({before} + {})", self.real(value)),
+            Some((x, y)) => format!("{}.mul_add({}, L::load({at}))", self.real(x), self.real(y)),
+            None => format!("(L::load({at}) + {})", self.real(value)),
         };
-        self.line(&format!("{after}.{store};"));
+        self.line(&format!("{after}.store({at});"));
     }
 
     pub(super) fn store_channel(&mut self, param: ParamId, role: Role, channel: Val, value: Val) {

@@ -4,6 +4,7 @@
 mod channels;
 mod lanes;
 mod mesh;
+mod strips;
 mod tables;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
@@ -97,6 +98,11 @@ impl Lanes {
     /// A function that loads consecutive elements, into all lanes or into the first ones.
     fn load(&self, function: &str, at: &str) -> String {
         if self.full { format!("L::{function}({at})") } else { format!("L::{function}_first({at}, n)") }
+    }
+
+    /// The channels at `at`; behind the last one of an incomplete register zeros, which nobody reads.
+    fn load_channels(&self, at: &str) -> String {
+        if self.full { format!("L::load({at})") } else { format!("L::load_some({at}, n)") }
     }
 }
 
@@ -211,7 +217,7 @@ impl<'a> Printer<'a> {
             Stmt::Raise { acc, value, place } => self.raise(*acc, *value, *place),
             Stmt::DeclareChannels(m, dim) => {
                 let slot = self.layout.scratch(*m);
-                self.line(&format!("rt::clear(p{slot}, w{dim});"));
+                self.line(&format!("rt::clear(p{slot}, w{dim}.next_multiple_of(L::N));"));
             }
             Stmt::AccumulateChannel { sum, channel, value } => {
                 self.accumulate_channel(*sum, *channel, *value)
@@ -340,6 +346,10 @@ impl<'a> Printer<'a> {
         self.data_loops.insert(id, range);
         let element = |slot, at: &str| format!("*p{slot}.add({at}) as usize");
         let (lo, hi) = self.layout.bounds(range, element, |v| self.scalar(v));
+        if strips::in_strips(body) {
+            self.strips(id, (&lo, &hi), body);
+            return;
+        }
         let has_inner = walk(body).any(|s| matches!(s, Stmt::For { range, .. } if range.is_data()));
         if has_inner {
             self.line(&format!("let first{id} = {lo};\nfor k{id} in first{id}..{hi} {{"));
@@ -353,9 +363,7 @@ impl<'a> Printer<'a> {
             self.line(&format!("let u{v} = L::splat(v{v});"));
         }
         self.line(&format!("let (first{id}, end) = ({lo}, {hi});\nlet mut k{id} = first{id};"));
-        for m in &bests {
-            self.line(&format!("let (mut l{m}, mut lw{m}) = (L::splat(f64::MIN), L::splat(-1.0));"));
-        }
+        self.begin_bests(&bests);
         self.line(&format!("while k{id} < end {{"));
         self.line(&format!("let stop = end.min(k{id}.saturating_add(L::N.saturating_mul(L::FLUSH)));"));
         for m in &sums {
@@ -377,10 +385,21 @@ impl<'a> Printer<'a> {
             self.line(&format!("m{m} += l{m}.sum();"));
         }
         self.line("}");
-        for m in &bests {
+        self.end_bests(&bests);
+        self.line("}");
+    }
+
+    /// The largest values that lanes of a loop meet, and where.
+    fn begin_bests(&mut self, bests: &BTreeSet<Acc>) {
+        for m in bests {
+            self.line(&format!("let (mut l{m}, mut lw{m}) = (L::splat(f64::MIN), L::splat(-1.0));"));
+        }
+    }
+
+    fn end_bests(&mut self, bests: &BTreeSet<Acc>) {
+        for m in bests {
             self.line(&format!("(m{m}, w{m}) = rt::best(m{m}, w{m}, l{m}, lw{m});"));
         }
-        self.line("}");
     }
 
     fn lane_body(&mut self, id: LoopId, body: &'a [Stmt], full: bool, sums: &BTreeSet<Acc>) {

@@ -181,7 +181,7 @@ fn other_arguments() {
     says(with(5, Arg::Real(1e9)), &["`radius`: expected a radius within reach of fewer than 2^32 images"]);
     says(
         with(0, Arg::Array(array(DType::F64, &[12, 3], &[1e300; 36]).view())),
-        &["`x`: expected coordinates within"],
+        &["`x`: expected finite coordinates, below 1e30"],
     );
     let list = PairList::from_coo(&[], vec![], vec![], 12, 21, Kind::Directed).unwrap();
     says(with(8, Arg::Structure(&list)), &["`list`: expected a grid of points, got a pair list (directed)"]);
@@ -220,7 +220,7 @@ fn other_arguments() {
     let empty = Batch::from_ptr(&[0, 0, 0, 0][..]).unwrap();
     let cells = [[[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 4.0]]; 3];
     let no_points =
-        HashGrid::build(&context, &nothing.view(), 1.0, Some(&cells), Some(&PBC), empty.clone()).unwrap();
+        HashGrid::build(&context, &nothing.view(), Some(&cells), Some(&PBC), empty.clone()).unwrap();
     let features = array(DType::F64, &[0, FEATURES], &[]);
     let mut args = given.with(Arg::Grid(&no_points));
     args[1] = Arg::Array(nothing.view());

@@ -148,7 +148,6 @@ fn a_graph_searches_again() {
         let host = madelung_neighbors::grid::HashGrid::build(
             &madelung_cpu::context(),
             &view,
-            1.4,
             Some(&cells),
             None,
             batch,

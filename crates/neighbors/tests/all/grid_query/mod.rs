@@ -7,12 +7,10 @@ mod device;
 mod support;
 mod tapes;
 
-use madelung_core::array::{Array, DType, View};
-use madelung_cpu::Cpu;
-
+use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
-use madelung_core::structure::Batch;
+use madelung_core::structure::{Batch, GridSearch, PointGrid, Structure};
 use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_neighbors::grid::HashGrid;
 use std::sync::Arc;
@@ -213,17 +211,41 @@ fn f32_is_as_good_as_f32_is() {
     }
 }
 
-/// Counts the searches.
-#[derive(Debug, Default)]
+/// A grid that counts its searches.
+#[derive(Debug)]
 struct Counting {
-    cpu: Cpu,
+    grid: HashGrid,
     searches: AtomicUsize,
 }
 
-madelung_stand_in::launches_by!(Counting, |counting, context, args| {
-    counting.searches.fetch_add(usize::from(args.kernel.name == "grid_count"), Ordering::Relaxed);
-    counting.cpu.launch(context, args)
-});
+impl Counting {
+    fn new(grid: HashGrid) -> Self {
+        Self { grid, searches: AtomicUsize::new(0) }
+    }
+}
+
+impl PointGrid for Counting {
+    fn place(&self) -> Place {
+        self.grid.place()
+    }
+
+    fn points(&self) -> usize {
+        self.grid.points()
+    }
+
+    fn systems(&self) -> usize {
+        self.grid.systems()
+    }
+
+    fn query(
+        &self,
+        context: &Context<'_>,
+        search: &GridSearch<'_>,
+    ) -> madelung_core::Result<Box<dyn Structure>> {
+        self.searches.fetch_add(1, Ordering::Relaxed);
+        PointGrid::query(&self.grid, context, search)
+    }
+}
 
 madelung_core::kernels! {
     #[kernel(small)]
@@ -305,7 +327,7 @@ madelung_core::kernels! {
 
 fn open(points: &Array) -> HashGrid {
     let batch = Batch::single(points.shape()[0]).unwrap();
-    HashGrid::build(&madelung_cpu::context(), &points.view(), 1.0, None, None, batch).unwrap()
+    HashGrid::build(&madelung_cpu::context(), &points.view(), None, None, batch).unwrap()
 }
 
 /// The value and ∂⟨w, value⟩ of an op with one real output, by its first `n` arguments.
@@ -364,17 +386,17 @@ fn arrays_of_the_pairs_that_are_found() {
     let op = average_op();
     let inputs = [wiggles(15, 0.2), wiggles(27, 1.1), wiggles(9, 2.0)];
     let radius = 0.9;
-    let run = |inputs: &[Vec<f64>], context: &Context<'_>| {
+    let run = |inputs: &[Vec<f64>]| {
         let shapes: [&[usize]; 3] = [&[5, 3], &[9, 3], &[9]];
         let arrays: Vec<Array> = inputs.iter().zip(shapes).map(|(x, s)| array(DType::F64, s, x)).collect();
-        let grid = open(&arrays[1]);
+        let grid = Counting::new(open(&arrays[1]));
         let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
         args.extend([Arg::Real(radius), Arg::Grid(&grid)]);
-        value_and_gradient(context, &op, &args, 3)
+        let found = value_and_gradient(&madelung_cpu::context(), &op, &args, 3);
+        assert_eq!(grid.searches.into_inner(), 2, "one for the value, one for the gradient");
+        found
     };
-    let counting = Counting::default();
-    let (value, gradient) = run(&inputs, &Context { backend: &counting, ..madelung_cpu::context() });
-    assert_eq!(counting.searches.into_inner(), 2, "one for the value, one for the gradient");
+    let (value, gradient) = run(&inputs);
     for (i, got) in value.iter().enumerate() {
         let (mut sum, mut norm, mut pairs) = (0.0, 0.1, 0);
         for j in 0..9 {
@@ -386,7 +408,7 @@ fn arrays_of_the_pairs_that_are_found() {
         }
         assert!((got - sum / norm).abs() < 1e-14, "{i}: {pairs} pairs: {got} {}", sum / norm);
     }
-    check_gradient(&inputs, &gradient, |inputs| run(inputs, &madelung_cpu::context()).0);
+    check_gradient(&inputs, &gradient, |inputs| run(inputs).0);
 }
 
 /// A gradient that was saved is scaled, and nothing is searched for.
@@ -408,7 +430,7 @@ fn saved_gradients_need_no_search() {
     let r = array(DType::F64, &[POINTS[3] as usize, 3], &inputs[1]);
     let x = array(DType::F64, &[QUERIES[3] as usize, 3], &inputs[0]);
     let context = madelung_cpu::context();
-    let grid = HashGrid::build(&context, &r.view(), 1.0, None, None, points.clone()).unwrap();
+    let grid = Counting::new(HashGrid::build(&context, &r.view(), None, None, points.clone()).unwrap());
     let arrays = [Arg::Array(x.view()), Arg::Array(r.view()), Arg::Real(RADIUS)];
     let args = [&arrays[..], &[Arg::Structure(&queries), Arg::Structure(&points), Arg::Grid(&grid)]].concat();
     let saved =
@@ -416,12 +438,11 @@ fn saved_gradients_need_no_search() {
     let saved: Vec<Option<View<'_>>> = saved.iter().map(|a| a.as_ref().map(Array::view)).collect();
     let w = array(DType::F64, &[3], &[0.5, -2.0, 3.0]);
     let gradient = |saved: &[Option<View<'_>>]| {
-        let counting = Counting::default();
+        let before = grid.searches.load(Ordering::Relaxed);
         let cotangents = [Some(Cotangent::Array(w.view()))];
         let request = Request { cotangents: &cotangents, gradients: &[0], saved, ..Request::default() };
-        let context = Context { backend: &counting, ..madelung_cpu::context() };
         let gradient = op.evaluate(&context, &args, &request).unwrap().gradients[0].to_f64().unwrap();
-        (gradient, counting.searches.into_inner())
+        (gradient, grid.searches.load(Ordering::Relaxed) - before)
     };
     let ((scaled, none), (computed, one)) = (gradient(&saved), gradient(&[]));
     assert_eq!((none, one), (0, 1));
@@ -519,7 +540,6 @@ fn counting() {
     assert_eq!(found(&free, 0.0)[0], [1.0, 0.0, 0.0]);
     let cell = [[[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 4.0]]];
     let batch = Batch::single(2).unwrap();
-    let periodic =
-        HashGrid::build(&madelung_cpu::context(), &r.view(), 1.0, Some(&cell), None, batch).unwrap();
+    let periodic = HashGrid::build(&madelung_cpu::context(), &r.view(), Some(&cell), None, batch).unwrap();
     assert_eq!(found(&periodic, 2.0), [[3.0, 2.0, 2.0], [1.0, 0.0, 2.0]]);
 }

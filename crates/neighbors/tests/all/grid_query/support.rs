@@ -100,7 +100,7 @@ pub(crate) fn grid(inputs: &Inputs) -> HashGrid {
         inputs[2].as_chunks::<9>().0.iter().map(|c| [0, 3, 6].map(|n| [c[n], c[n + 1], c[n + 2]])).collect();
     let points = array(DType::F64, &[inputs[1].len() / 3, 3], &inputs[1]);
     let [_, batch] = batches();
-    HashGrid::build(&madelung_cpu::context(), &points.view(), 1.4, Some(&cells), Some(&PBC), batch).unwrap()
+    HashGrid::build(&madelung_cpu::context(), &points.view(), Some(&cells), Some(&PBC), batch).unwrap()
 }
 
 pub(crate) fn blur_op(pairs: bool) -> Arc<Op> {

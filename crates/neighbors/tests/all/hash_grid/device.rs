@@ -116,9 +116,8 @@ fn agree(gpu: &Gpu, case: &Case, radii: &[f64]) {
     {
         let (points, queries) = (rounded(points, of_points), rounded(queries, of_queries));
         let context = madelung_cpu::context();
-        let host =
-            HashGrid::build(&context, &points.view(), *cell_size, Some(cells), Some(&[*pbc]), points.batch())
-                .expect("a grid");
+        let host = HashGrid::build(&context, &points.view(), Some(cells), Some(&[*pbc]), points.batch())
+            .expect("a grid");
         let (there, asked) = (Sent::new(gpu, &points, of_points), Sent::new(gpu, &queries, of_queries));
         let device = Searched::new(gpu, &there, cells, *pbc, *cell_size);
         for radius in radii {
@@ -218,14 +217,8 @@ fn a_graph_follows_the_points() {
         gpu.replay(&graph);
         gpu.check().expect("nothing wrong");
         let points = one(&at);
-        let host = HashGrid::build(
-            &madelung_cpu::context(),
-            &points.view(),
-            1.2,
-            Some(&[CUBE]),
-            None,
-            points.batch(),
-        );
+        let host =
+            HashGrid::build(&madelung_cpu::context(), &points.view(), Some(&[CUBE]), None, points.batch());
         assert_eq!(read(&gpu, &pairs, &device.grid), expected(&host.expect("a grid"), &points, 1.7));
     }
 }

@@ -162,10 +162,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn finds_what_brute_force_finds(case in case()) {
-        let Case { points, moved, queries, cells, pbc, radius, cell_size, k } = case;
+        let Case { points, moved, queries, cells, pbc, radius, k, .. } = case;
         let context = madelung_cpu::context();
         let build = |set: &Set| {
-            HashGrid::build(&context, &set.view(), cell_size, Some(&cells), Some(&[pbc]), set.batch()).expect("a grid")
+            HashGrid::build(&context, &set.view(), Some(&cells), Some(&[pbc]), set.batch()).expect("a grid")
         };
         let reach = 6.0;
         let every = all(&queries, &points, &cells, pbc, reach);
@@ -205,9 +205,8 @@ fn one(at: &[Point]) -> Set {
     Set { at: at.to_vec(), ptr: vec![0, at.len() as i32] }
 }
 
-fn grid(points: &Set, cell_size: f64, cell: Option<&[Cells]>) -> HashGrid {
-    HashGrid::build(&madelung_cpu::context(), &points.view(), cell_size, cell, None, points.batch())
-        .expect("a grid")
+fn grid(points: &Set, cell: Option<&[Cells]>) -> HashGrid {
+    HashGrid::build(&madelung_cpu::context(), &points.view(), cell, None, points.batch()).expect("a grid")
 }
 
 #[test]
@@ -216,7 +215,7 @@ fn the_radius_is_inclusive_and_ties_go_by_index_and_image() {
     let lattice: Vec<Point> =
         (0..8).map(|n| [n & 1, n >> 1 & 1, n >> 2].map(|x| 2.0 * f64::from(x))).collect();
     let points = one(&lattice);
-    let (context, grid) = (madelung_cpu::context(), grid(&points, 1.0, Some(&[CUBE])));
+    let (context, grid) = (madelung_cpu::context(), grid(&points, Some(&[CUBE])));
     let query = one(&[[0.0; 3]]);
     let count =
         |radius: f64| grid.query(&context, &query.view(), &query.batch(), radius).expect("a list").len();
@@ -240,7 +239,7 @@ fn the_radius_is_inclusive_and_ties_go_by_index_and_image() {
 #[test]
 fn too_few_points_are_an_error_or_padding() {
     let points = one(&[[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]);
-    let (context, grid) = (madelung_cpu::context(), grid(&points, 0.5, None));
+    let (context, grid) = (madelung_cpu::context(), grid(&points, None));
     let query = one(&[[0.0; 3], [3.5, 0.0, 0.0]]);
     let error =
         grid.nearest(&context, &query.view(), &query.batch(), 3, None).expect_err("two points").to_string();
@@ -255,8 +254,7 @@ fn too_few_points_are_an_error_or_padding() {
             .starts_with("`fill_value`")
     );
     let none = one(&[]);
-    let empty =
-        HashGrid::build(&context, &none.view(), 1.0, Some(&[CUBE]), None, none.batch()).expect("a grid");
+    let empty = HashGrid::build(&context, &none.view(), Some(&[CUBE]), None, none.batch()).expect("a grid");
     assert!(empty.query(&context, &query.view(), &query.batch(), 2.0).expect("a list").is_empty());
     let n = empty.nearest(&context, &query.view(), &query.batch(), 1, Some(-5)).expect("padding");
     assert_eq!(n.indices, [-5, -5]);
@@ -266,7 +264,7 @@ fn too_few_points_are_an_error_or_padding() {
     );
 }
 
-/// Points that are all in one cell, spread over 10¹² of them, and both.
+/// Points that are crowded in one place, spread over 10¹² times its size, and both.
 fn clusters() -> [Vec<Point>; 3] {
     let clustered: Vec<Point> =
         (0..400).map(|n| [f64::from(n % 20) * 1e-3, f64::from(n / 20) * 1e-3, 0.0]).collect();
@@ -285,7 +283,7 @@ fn memory_and_time_follow_the_points() {
     let context = madelung_cpu::context();
     for at in clusters() {
         let points = one(&at);
-        let grid = grid(&points, 1.0, None);
+        let grid = grid(&points, None);
         let every = all(&points, &points, &[CUBE], [false; 3], 0.0);
         for radius in [0.0015, 2.0, 3e8] {
             let list = grid.query(&context, &points.view(), &points.batch(), radius).expect("a list");
@@ -297,7 +295,7 @@ fn memory_and_time_follow_the_points() {
 }
 
 #[test]
-fn results_do_not_depend_on_cells_threads_or_dtype() {
+fn results_do_not_depend_on_threads_or_dtype() {
     let at: Vec<Point> = (0..700)
         .map(|n| {
             let t = f64::from(n);
@@ -306,26 +304,23 @@ fn results_do_not_depend_on_cells_threads_or_dtype() {
         .collect();
     let points = one(&at);
     let cells = [[[4.0, 0.5, 0.0], [-1.0, 5.0, 0.3], [0.2, 0.0, -6.0]]];
-    let search = |cell_size: f64, context: &Context<'_>, view: &View<'_>| {
-        let grid =
-            HashGrid::build(context, view, cell_size, Some(&cells), None, points.batch()).expect("a grid");
+    let search = |context: &Context<'_>, view: &View<'_>| {
+        let grid = HashGrid::build(context, view, Some(&cells), None, points.batch()).expect("a grid");
         let list = grid.query(context, view, &points.batch(), 1.3).expect("a list");
         (entries(&list), grid.nearest(context, view, &points.batch(), 12, None).expect("the nearest"))
     };
     let threads = Threads::new(3);
     let serial = madelung_cpu::context().with_pool(&Serial);
-    let first = search(1.3, &serial, &points.view());
-    for cell_size in [0.21, 1.3, 40.0] {
-        assert_eq!(search(cell_size, &madelung_cpu::context().with_pool(&threads), &points.view()), first);
-    }
+    let first = search(&serial, &points.view());
+    assert_eq!(search(&madelung_cpu::context().with_pool(&threads), &points.view()), first);
     let floats: Vec<[f32; 3]> = at.iter().map(|r| r.map(|x| x as f32)).collect();
-    assert_eq!(search(1.0, &serial, &View::from(&floats[..])), first);
+    assert_eq!(search(&serial, &View::from(&floats[..])), first);
 }
 
 #[test]
 fn a_capacity_says_what_is_needed() {
     let points = one(&[[0.0; 3], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);
-    let (context, grid) = (madelung_cpu::context(), grid(&points, 1.0, None));
+    let (context, grid) = (madelung_cpu::context(), grid(&points, None));
     let capped = |capacity| {
         grid.query_capped(&context, &points.view(), &points.batch(), 1.0, capacity).expect("counts")
     };
@@ -342,20 +337,18 @@ fn a_capacity_says_what_is_needed() {
 fn bad_input_is_named() {
     let context = madelung_cpu::context();
     let points = one(&[[0.0; 3], [1.0, 0.0, 0.0]]);
-    let build = |at: &[Point], size: f64| {
+    let build = |at: &[Point]| {
         let set = one(at);
-        HashGrid::build(&context, &set.view(), size, Some(&[CUBE]), None, points.batch()).map(|_| ())
+        HashGrid::build(&context, &set.view(), Some(&[CUBE]), None, points.batch()).map(|_| ())
     };
     let names = |result: madelung_core::Result<()>, name: &str| {
         let error = result.expect_err(name).to_string();
         assert!(error.starts_with(&format!("`{name}`")), "{error}");
     };
-    names(build(&points.at, 0.0), "cell_size");
-    names(build(&points.at, f64::NAN), "cell_size");
-    names(build(&points.at[..1], 1.0), "points");
-    names(build(&[[0.0; 3], [f64::INFINITY, 0.0, 0.0]], 1.0), "points");
-    names(build(&[[0.0; 3], [1e300, 0.0, 0.0]], 1.0), "points");
-    let grid = grid(&points, 1.0, Some(&[CUBE]));
+    names(build(&points.at[..1]), "points");
+    names(build(&[[0.0; 3], [f64::INFINITY, 0.0, 0.0]]), "points");
+    names(build(&[[0.0; 3], [1e300, 0.0, 0.0]]), "points");
+    let grid = grid(&points, Some(&[CUBE]));
     let query = |at: &[Point], batch: &Batch<'_>, radius: f64| {
         grid.query(&context, &View::from(at), batch, radius).map(|_| ())
     };

@@ -1,0 +1,219 @@
+//! Ops that search for their pairs themselves: their rows and points are brought into an order in space, and the pairs of
+//! a few rows at a time are found while kernels run.
+//!
+//! In such an order rows that follow each other have the same neighbours, so these stay in the cache, and boxes around
+//! sixteen points that follow each other are all that a search needs. A permutation is linear, so every member of the
+//! family follows: what has a row for each query or point is permuted on its way in and back on its way out.
+
+use super::declare::{ArgKind, Op};
+use super::request::{Arg, Cotangent, Direction, Evaluated, Request};
+use super::size::Size;
+use crate::array::{Array, Data, Place, View, collected, filled};
+use crate::backend::Context;
+use crate::backend::pool::{Pool, split_tasks};
+use crate::structure::{Batch, PointGrid};
+use crate::{Error, Result};
+
+/// Grid of points in the order of a call, with lattice vectors (B, 3, 3) that are zero along open axes.
+pub type MakeGrid = fn(&Context<'_>, &View<'_>, &View<'_>, &Batch<'_>) -> Result<Box<dyn PointGrid>>;
+
+/// Search of an op for its own pairs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Searching {
+    /// Positions of the points, lattice vectors, and the orders of queries and points: the place of each row in its system.
+    pub(super) points: usize,
+    pub(super) cell: usize,
+    pub(super) orders: [usize; 2],
+    pub(super) make: MakeGrid,
+}
+
+/// Elements that a task moves.
+const ELEMENTS: usize = 1 << 15;
+
+impl Op {
+    /// The arguments of a call: the grid of an op that makes it for itself is not one of them.
+    pub fn passed(&self) -> &[super::ArgSpec] {
+        &self.args[..self.args.len() - usize::from(self.searching.is_some())]
+    }
+
+    /// A call of an op that searches for its own pairs; None where the caller has given a grid.
+    pub(super) fn evaluated_sorted(
+        &self,
+        context: &Context<'_>,
+        args: &[Arg<'_>],
+        request: &Request<'_, '_>,
+    ) -> Result<Option<Evaluated>> {
+        let Some(searching) = self.searching.filter(|_| args.len() == self.passed().len()) else {
+            return Ok(None);
+        };
+        if context.backend.place() != Place::Host {
+            let text = format!("{}: points are searched for on the CPU", self.full_name());
+            return Err(Error::Unsupported(text));
+        }
+        let Some(ArgKind::Grid { rows, columns, .. }) = self.args.last().map(|arg| &arg.kind) else {
+            return Ok(None);
+        };
+        let orders = [rows, columns];
+        let sorted =
+            [self.order(args, rows, searching.orders[0])?, self.order(args, columns, searching.orders[1])?];
+        let of = |shape: &[Size]| match shape.first() {
+            Some(Size::Dim(dim)) => orders.iter().position(|d| *d == dim).map(|n| &sorted[n]),
+            _ => None,
+        };
+        let of_buffer = |buffer: usize| self.shape_of(buffer).and_then(of);
+        let pool = &context.threads();
+        let taken = |buffer: usize, view: &View<'_>| {
+            of_buffer(buffer).filter(|order| view.shape().first() == Some(&order.rows.len())).map(|order| {
+                let mut array = context.allocator.room(view.dtype(), view.shape())?;
+                gather(pool, &mut array, view, |place| order.rows[place] as usize)?;
+                Ok(array)
+            })
+        };
+        let moved = |n: usize, arg: &Arg<'_>| match arg {
+            Arg::Array(view) => taken(n, view).transpose(),
+            _ => Ok(None),
+        };
+        let arrays: Vec<Option<Array>> =
+            args.iter().enumerate().map(|(n, arg)| moved(n, arg)).collect::<Result<_>>()?;
+        let mut inner: Vec<Arg<'_>> = args.to_vec();
+        for (arg, array) in inner.iter_mut().zip(&arrays) {
+            if let Some(array) = array {
+                *arg = Arg::Array(array.view());
+            }
+        }
+        let mut tangents: Vec<Vec<Option<Array>>> = vec![];
+        for direction in request.directions {
+            let each = direction.iter().enumerate();
+            let each = each.map(|(n, u)| u.as_ref().and_then(|u| taken(n, u)).transpose());
+            tangents.push(each.collect::<Result<_>>()?);
+        }
+        let directions: Vec<Vec<Option<View<'_>>>> = request
+            .directions
+            .iter()
+            .zip(&tangents)
+            .map(|(given, moved)| {
+                let each = given.iter().zip(moved);
+                let mut all: Vec<_> =
+                    each.map(|(u, moved)| moved.as_ref().map(Array::view).or_else(|| u.clone())).collect();
+                all.resize(self.args.len(), None);
+                all
+            })
+            .collect();
+        let directions: Vec<&Direction<'_>> = directions.iter().map(Vec::as_slice).collect();
+        let outputs = self.args.len();
+        let weights = request.cotangents.iter().enumerate().map(|(n, w)| match w {
+            Some(Cotangent::Array(view)) => taken(outputs + n, view).transpose(),
+            _ => Ok(None),
+        });
+        let weights = weights.collect::<Result<Vec<Option<Array>>>>()?;
+        let mut cotangents = request.cotangents.to_vec();
+        for (w, moved) in cotangents.iter_mut().zip(&weights) {
+            if let Some(moved) = moved {
+                *w = Some(Cotangent::Array(moved.view()));
+            }
+        }
+        let inner_request = Request { directions: &directions, cotangents: &cotangents, ..request.clone() };
+        let batch = self.batch_of(args, columns)?;
+        let (Arg::Array(points), Arg::Array(cell)) = (&inner[searching.points], &inner[searching.cell])
+        else {
+            return Err(Error::argument(&self.args[searching.points].name, "an array", "none"));
+        };
+        let grid = (searching.make)(context, points, cell, batch)?;
+        inner.push(Arg::Grid(&*grid));
+        let mut evaluated = self.evaluated_here(context, &inner, &inner_request)?;
+        for (n, value) in evaluated.values.iter_mut().enumerate() {
+            put_back(context, value, of_buffer(outputs + n))?;
+        }
+        for (gradient, n) in evaluated.gradients.iter_mut().zip(request.gradients) {
+            put_back(context, gradient, of_buffer(*n))?;
+        }
+        let made = arrays.into_iter().chain(tangents.into_iter().flatten()).chain(weights);
+        made.flatten().for_each(|array| context.allocator.recycle(array));
+        Ok(Some(evaluated))
+    }
+
+    /// The one batch over a dimension.
+    fn batch_of<'a>(&self, args: &[Arg<'a>], dim: &str) -> Result<&'a Batch<'a>> {
+        let found = self.args.iter().zip(args).find_map(|(spec, arg)| match (&spec.kind, arg) {
+            (ArgKind::Batch { rows, .. }, Arg::Structure(batch)) if rows == dim => batch.as_batch(),
+            _ => None,
+        });
+        found.ok_or_else(|| Error::argument(dim, "a batch over its rows", "none"))
+    }
+
+    /// The row of each place in space, from the places within systems.
+    fn order(&self, args: &[Arg<'_>], dim: &str, arg: usize) -> Result<Order> {
+        let (name, batch) = (&self.args[arg].name, self.batch_of(args, dim)?);
+        let Arg::Array(view) = &args[arg] else {
+            return Err(Error::argument(name, "an array of integers", "none"));
+        };
+        let given = view.to_i32(name)?;
+        if given.len() != batch.atoms() {
+            let expected = format!("{} integers, as there are rows", batch.atoms());
+            return Err(Error::argument(name, expected, given.len().to_string()));
+        }
+        let (mut rows, mut places) = (collected(given.iter().copied()), filled(given.len(), -1));
+        for b in 0..batch.systems() {
+            let members = batch.members(b);
+            for place in members.clone() {
+                let row = usize::try_from(rows[place]).ok().filter(|row| *row < members.len());
+                let Some(row) = row.map(|row| members.start + row).filter(|row| places[*row] < 0) else {
+                    let expected = format!("every number from 0 to below {} once", members.len());
+                    return Err(Error::argument(
+                        name,
+                        expected,
+                        format!("{} again, or out of range", rows[place]),
+                    ));
+                };
+                (rows[place], places[row]) = (row as i32, place as i32);
+            }
+        }
+        Ok(Order { rows, places })
+    }
+}
+
+/// Rows in another order, on their way in and back.
+struct Order {
+    /// Row of each place.
+    rows: Vec<i32>,
+    /// Place of each row.
+    places: Vec<i32>,
+}
+
+/// Brings the rows of a result back, in the memory that they are in.
+fn put_back(context: &Context<'_>, array: &mut Array, order: Option<&Order>) -> Result<()> {
+    let Some(order) = order else { return Ok(()) };
+    let mut rows = context.allocator.room(array.dtype(), array.shape())?;
+    gather(&context.threads(), &mut rows, &array.view(), |row| order.places[row] as usize)?;
+    gather(&context.threads(), array, &rows.view(), |row| row)?;
+    context.allocator.recycle(rows);
+    Ok(())
+}
+
+/// Rows of `from`, each where `of` says.
+fn gather(
+    pool: &dyn Pool,
+    into: &mut Array,
+    from: &View<'_>,
+    of: impl Fn(usize) -> usize + Sync,
+) -> Result<()> {
+    let rows = from.shape().first().copied().unwrap_or(0);
+    let width = from.len() / rows.max(1);
+    let step = (ELEMENTS / width.max(1)).max(1);
+    let ends: Vec<usize> = (1..=rows.div_ceil(step)).map(|t| rows.min(t * step) * width).collect();
+    macro_rules! gathered {
+        ($($kind:ident),*) => {
+            match (into, from.data()) {
+                $((Array::$kind(into), Data::$kind(from)) => split_tasks(pool, into, &ends, |t, part| {
+                    for (row, to) in (t * step..).zip(part.chunks_exact_mut(width.max(1))) {
+                        let at = of(row) * width;
+                        to.copy_from_slice(&from[at..at + width]);
+                    }
+                }),)*
+                _ => return Err(from.place().elsewhere("array")),
+            }
+        };
+    }
+    gathered!(F16, BF16, F32, F64, I32, I64);
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! Searches around points: all within a radius, and the k nearest, from points that are sorted in space.
+
+mod cloud;
+mod nearest;
+mod pairs;
+
+pub(crate) use cloud::{Cloud, coordinates, order};
+pub(crate) use nearest::{Hit, Nearby};
+pub(crate) use pairs::{Finder, Vicinity};

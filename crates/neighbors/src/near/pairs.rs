@@ -1,0 +1,236 @@
+//! Pairs within a radius, of some queries at a time.
+//!
+//! Sixteen queries that follow each other share a box, and so the blocks of points within its reach. These are tried in
+//! single precision, relative to the box and in units of the radius, sixteen at once; what single precision cannot decide,
+//! the formula of the conventions does in f64, on the coordinates given.
+
+use super::cloud::{BLOCK, Cloud};
+use crate::boxes::Extent;
+use crate::lattice::{Lattice, displacement, squared};
+use madelung_core::array::{Buffer, push};
+use madelung_core::runtime::lanes::packed::pack;
+use madelung_core::stop::if_asked;
+use madelung_core::structure::pairs::FoundPairs;
+use madelung_cpu::Cpu;
+use madelung_cpu::points::{Points, WORD, pick};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Search of the points within a radius of queries: every (i, j, S) with |r_j − q_i + S · cell| ≤ radius.
+#[derive(Clone, Debug)]
+pub(crate) struct Vicinity {
+    pub(crate) queries: Arc<Cloud>,
+    pub(crate) points: Arc<Cloud>,
+    pub(crate) lattices: Arc<[Lattice]>,
+    pub(crate) radius: f64,
+    pub(crate) cpu: Cpu,
+}
+
+/// Search of one task.
+pub(crate) struct Finder<'v> {
+    pub(crate) vicinity: &'v Vicinity,
+    /// Blocks within reach, with the image that is, and the way to it from the centre of the box.
+    near: Vec<Near>,
+    points: Points,
+    /// Point and image of each of `points`.
+    others: Buffer<i32>,
+    images: Buffer<i32>,
+    bits: Vec<u64>,
+    certain: Vec<u64>,
+}
+
+/// Image of a block within reach.
+#[derive(Clone, Copy, Debug, Default)]
+struct Near {
+    block: u32,
+    first: u32,
+    image: [i32; 3],
+    origin: [f64; 3],
+}
+
+/// Single precision of a search: where it begins, its unit, and the squared distances that it can decide. Below the first
+/// is a pair, from the second on is none.
+struct Frame {
+    centre: [f64; 3],
+    scale: f64,
+    certain: f32,
+    possible: f32,
+}
+
+/// Rows of one direction of a search.
+struct Around<'v> {
+    own: &'v Cloud,
+    other: &'v Cloud,
+    /// Whether rows are the points, and their partners the queries.
+    by_points: bool,
+    system: usize,
+    slack: f64,
+}
+
+impl<'v> Finder<'v> {
+    pub(crate) fn new(vicinity: &'v Vicinity) -> Self {
+        Self {
+            vicinity,
+            near: vec![],
+            points: Points::default(),
+            others: Buffer::default(),
+            images: Buffer::default(),
+            bits: vec![],
+            certain: vec![],
+        }
+    }
+
+    /// The pairs of some queries, or points, of one system, in place of those of `found`. Images are those of wrapped
+    /// points, seen from the rows.
+    pub(crate) fn find(&mut self, by_points: bool, rows: Range<usize>, found: &mut FoundPairs) {
+        if_asked();
+        found.ends.clear();
+        found.others.clear();
+        found.images.clear();
+        let Vicinity { queries, points, lattices, .. } = self.vicinity;
+        let (own, other) = if by_points { (&**points, &**queries) } else { (&**queries, &**points) };
+        let system = own.batch.of(rows.start);
+        let lattice = &lattices[system];
+        let slack = lattice.slack(own.largest[system].max(other.largest[system]), self.vicinity.radius);
+        let around = Around { own, other, by_points, system, slack };
+        let Frame { centre, scale, certain, possible } = self.gather(&around, &own.at[rows.clone()]);
+        self.bits.resize(self.points.words(), 0);
+        for i in rows {
+            let at: [f32; 3] = std::array::from_fn(|k| ((own.at[i][k] - centre[k]) * scale) as f32);
+            if self.points.near(&self.vicinity.cpu, 0, at, certain, possible, &mut self.bits) {
+                self.settle(&around, i, at, certain);
+            }
+            let before = found.others.len();
+            let count: u32 = self.bits.iter().map(|word| word.count_ones()).sum();
+            found.others.resize(before + count as usize, 0);
+            found.images.resize(before + count as usize, 0);
+            pick(&self.vicinity.cpu, &self.bits, &self.others, &mut found.others[before..]);
+            if lattice.periodic != [false; 3] {
+                pick(&self.vicinity.cpu, &self.bits, &self.images, &mut found.images[before..]);
+            }
+            found.ends.push(found.others.len() as i64);
+        }
+    }
+
+    /// Gathers everything within the radius of the box around some rows, seen from its centre.
+    fn gather(&mut self, around: &Around<'_>, rows: &[[f64; 3]]) -> Frame {
+        let Around { other, system, slack, .. } = *around;
+        let (radius, lattice) = (self.vicinity.radius, &self.vicinity.lattices[system]);
+        let unit = if radius > 0.0 { radius } else { 1.0 };
+        let own = rows.iter().fold(Extent::NONE, |all, r| all.with(Extent { low: *r, high: *r }));
+        let centre: [f64; 3] = std::array::from_fn(|k| 0.5 * (own.low[k] + own.high[k]));
+        let reach = (radius + slack) * (1.0 + 1e-9) + f64::MIN_POSITIVE;
+        let images = image_range(lattice, rows, reach);
+        let (tree, near) = (&other.trees[system], &mut self.near);
+        near.clear();
+        for x in images[0].clone() {
+            for y in images[1].clone() {
+                for z in images[2].clone() {
+                    let image = [x, y, z];
+                    let t = lattice.translation(image);
+                    let origin = std::array::from_fn(|k| t[k] - centre[k]);
+                    tree.visit(
+                        &self.vicinity.cpu,
+                        &own.moved(t.map(|x| -x)),
+                        reach * reach,
+                        other.first[system],
+                        &mut |block| {
+                            let first = other.first_point(block, system) as u32;
+                            push(near, Near { block: block as u32, first, image, origin });
+                        },
+                    );
+                }
+            }
+        }
+        // No point of a box within reach is farther from the centre.
+        let half = (0..3).map(|k| own.high[k] - centre[k]).fold(0.0, f64::max);
+        let extent = (reach + half + tree.longest) / unit + 1.0;
+        // Single precision that has no room for squares decides nothing.
+        let scale = if extent < 1e15 { 1.0 / unit } else { 0.0 };
+        self.points.fill_blocks::<BLOCK>(near.iter().map(|Near { block, origin, .. }| {
+            let places = &other.blocks[*block as usize];
+            std::array::from_fn(|k| std::array::from_fn(|n| ((places[k][n] + origin[k]) * scale) as f32))
+        }));
+        let room = self.points.words() * WORD;
+        self.others.resize(room, 0);
+        for (others, near) in self.others.chunks_exact_mut(BLOCK).zip(near.iter()) {
+            others.iter_mut().zip(near.first as i32..).for_each(|(other, j)| *other = j);
+        }
+        if lattice.periodic != [false; 3] {
+            self.images.resize(room, 0);
+            for (images, near) in self.images.chunks_exact_mut(BLOCK).zip(near.iter()) {
+                images.fill(pack(near.image));
+            }
+        }
+        let blur = slack / unit + (4.0 * extent + 8.0) * f64::from(f32::EPSILON);
+        let length = radius / unit;
+        let (certain, possible) = ((length - blur).max(0.0).powi(2), (length + blur).powi(2));
+        let frame = Frame {
+            centre,
+            scale,
+            certain: (certain * (1.0 - 1e-6)) as f32,
+            possible: (possible * (1.0 + 1e-6)) as f32,
+        };
+        if scale > 0.0 { frame } else { Frame { certain: 0.0, possible: f32::INFINITY, ..frame } }
+    }
+
+    /// Removes what single precision let in and f64 rejects.
+    #[cold]
+    fn settle(&mut self, around: &Around<'_>, i: usize, at: [f32; 3], certain: f32) {
+        self.certain.resize(self.bits.len(), 0);
+        self.points.near(&self.vicinity.cpu, 0, at, certain, certain, &mut self.certain);
+        let (rows, radius) = (&self.vicinity.lattices[around.system].rows, self.vicinity.radius);
+        for (w, (word, certain)) in self.bits.iter_mut().zip(&self.certain).enumerate() {
+            let mut open = *word & !certain;
+            while open != 0 {
+                let n = w * WORD + open.trailing_zeros() as usize;
+                open &= open - 1;
+                let (j, near) = (self.others[n] as usize, &self.near[n / BLOCK]);
+                let s = around.shift(i, j, near.image);
+                let (q, r) = if around.by_points { (j, i) } else { (i, j) };
+                let (q, r) = (self.vicinity.queries.given[q], self.vicinity.points.given[r]);
+                // NaN does not come here.
+                if squared(displacement(rows, q, r, s)).sqrt() > radius {
+                    *word &= !(1 << (n % WORD));
+                }
+            }
+        }
+    }
+}
+
+impl Vicinity {
+    /// The image S of query `i` and point `j`, r_j − q_i + S · cell, from that of the wrapped point.
+    pub(crate) fn shift(&self, i: usize, j: usize, image: [i32; 3]) -> [i32; 3] {
+        let (i, j) = (self.queries.wrap(i), self.points.wrap(j));
+        std::array::from_fn(|k| image[k] + i[k] - j[k])
+    }
+}
+
+impl Around<'_> {
+    /// The image S of a pair from that of the wrapped partner seen from the row.
+    fn shift(&self, own: usize, other: usize, image: [i32; 3]) -> [i32; 3] {
+        let (own, other) = (self.own.wrap(own), self.other.wrap(other));
+        let sign = if self.by_points { -1 } else { 1 };
+        std::array::from_fn(|k| sign * (image[k] + own[k] - other[k]))
+    }
+}
+
+/// Images of a system that can be within reach of some points in the cell, along each axis.
+pub(crate) fn image_range(lattice: &Lattice, points: &[[f64; 3]], reach: f64) -> [Range<i32>; 3] {
+    let mut range = [[f64::INFINITY, f64::NEG_INFINITY]; 3];
+    if lattice.periodic != [false; 3] {
+        for r in points {
+            for (range, s) in range.iter_mut().zip(lattice.fractional(*r)) {
+                *range = [range[0].min(s), range[1].max(s)];
+            }
+        }
+    }
+    std::array::from_fn(|k| {
+        if !lattice.periodic[k] {
+            return 0..1;
+        }
+        // A point on the border of a cell counts to either side.
+        let f = reach / lattice.heights[k] + 1e-9;
+        (range[k][0] - f).floor() as i32..(range[k][1] + f).floor() as i32 + 1
+    })
+}
