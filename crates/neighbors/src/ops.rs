@@ -2,6 +2,7 @@
 
 use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_VECTORS};
 use crate::list::coincident_pair;
+use crate::segments;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Structure;
@@ -9,12 +10,14 @@ use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
 /// Every kernel of this crate, for those who compile or check their text.
-pub fn kernels() -> [&'static Kernel; 3] {
-    [&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS]
+pub fn kernels() -> [&'static Kernel; 8] {
+    let [mean, max, exponential, share, dot] = segments::KERNELS;
+    [&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS, mean, max, exponential, share, dot]
 }
 
 /// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list, `pair_differences`, the
-/// vectors alone, and `point_vectors`, those from queries to points.
+/// vectors alone, `point_vectors`, those from queries to points, and `segment_sum`, `segment_mean`, `segment_max`,
+/// `segment_softmax` and `segment_dot`, over the entries of sorted segments.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
@@ -39,7 +42,7 @@ fn declare() -> Result<Registry> {
         .output("distances", &["Pair"])
         .step(&POINT_VECTORS)
         .build()?;
-    Registry::new([pair_vectors, pair_differences, point_vectors])
+    Registry::new([pair_vectors, pair_differences, point_vectors].into_iter().chain(segments::ops()?))
 }
 
 fn vectors(op: OpBuilder) -> OpBuilder {
