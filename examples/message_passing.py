@@ -1,10 +1,10 @@
 """Message passing: an equivariant network learns the forces of a Lennard-Jones crystal.
 
-Rattled and strained crystals of argon at several densities have energies and forces by `madelung.torch.lennard_jones`.
-The network knows the vectors from each atom to its neighbours alone, which `madelung.torch.neighbor_list` finds and
+Rattled and strained crystals of several densities have energies and forces by `madelung.torch.lennard_jones`. The
+network knows the vectors from each atom to its neighbours alone, which `madelung.torch.neighbor_list` finds and
 differentiates. In each of two layers the neighbours send scalars and vectors, and `segment_sum` and `segment_softmax`
-(attention that fades out at the cutoff) gather them. The loss compares forces, so its gradient is a second derivative of
-all of this: by the pairs' vectors, the segment operations and the network.
+(attention that fades out at the cutoff) gather them. The loss compares forces, so its gradient is a second derivative
+of all of this: of the pairs' vectors, the segment operations and the network.
 
     python examples/message_passing.py
     python examples/message_passing.py --plot message_passing.png
@@ -26,7 +26,7 @@ import torch
 from madelung.torch import lennard_jones, neighbor_list, segment_softmax, segment_sum
 
 # Of the reference and of the network.
-CUTOFF = 1.9
+CUTOFF = 1.6
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Network(torch.nn.Module):
             batch.positions, CUTOFF, batch.cell, batch_idx=batch.batch_idx, return_distances=True, return_vectors=True
         )
         # Falls from 1 to 0 at the cutoff, with three continuous derivatives.
-        fade = ((1 - (distances / CUTOFF) ** 2) ** 4).clamp(min=1e-30)
+        fade = ((1 - (distances / CUTOFF) ** 6) ** 4).clamp(min=1e-30)
         basis = torch.exp(-self.eta * (distances[:, None] - self.centers) ** 2) * fade[:, None]
         h = self.start.expand(atoms, -1)
         for layer in self.layers:
@@ -205,9 +205,9 @@ def plot(history: Sequence[float], found: Prediction, wanted: Prediction, file: 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Gives 0, or 1 where the network has not learnt."""
     parser = argparse.ArgumentParser(description="A network learns the forces of a Lennard-Jones crystal.")
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--systems", type=int, default=8, help="crystals to train on (default 8)")
-    parser.add_argument("--rate", type=float, default=1e-2, help="Adam's first (default 0.01)")
+    parser.add_argument("--rate", type=float, default=2e-2, help="Adam's first (default 0.02)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     parser.add_argument("--threads", type=int, default=1, help="for PyTorch (default 1: the tensors are small)")
