@@ -479,6 +479,36 @@ def named_systems(batch_idx: Ints, atoms: int) -> int:
     return int(batch_idx[-1]) + 1
 
 
+def segmented(segment_idx: Any, num_segments: Any, entries: int) -> tuple[Ints, int]:
+    """The segment of each entry, sorted, and the number of segments: the one given, or one more than the last index."""
+    idx, given = integers("segment_idx", segment_idx, (entries,)), count("num_segments", num_segments)
+    if len(idx) == 0:
+        return idx, given or 0
+    if idx[0] < 0:
+        refuse("segment_idx", "segments numbered from 0 up", f"{idx[0]} for entry 0")
+    falls = np.flatnonzero(idx[1:] < idx[:-1])
+    if len(falls):
+        at = int(falls[0])
+        expected = "a sorted array (the entries of one segment, then those of the next)"
+        refuse("segment_idx", expected, f"{idx[at]} for entry {at}, then {idx[at + 1]} for entry {at + 1}")
+    if given is not None and idx[-1] >= given:
+        refuse("segment_idx", f"segments below {given} (`num_segments`)", f"{idx[-1]} for entry {len(idx) - 1}")
+    return idx, int(idx[-1]) + 1 if given is None else given
+
+
+def with_features(x: Any) -> tuple[int | str, ...]:
+    """The shape of an array whose entries have features of any shape, for `fits`."""
+    return ("P", *np.shape(x)[1:])
+
+
+def alike(name: str, x: Any, other: str, like: Any) -> None:
+    """Refuses an array of another shape or dtype than another argument's."""
+    if x.dtype != like.dtype:
+        refuse(name, f"{like.dtype}, as `{other}`", x.dtype, TypeError)
+    if x.shape != like.shape:
+        refuse(name, f"shape {tuple(like.shape)}, as `{other}`", tuple(x.shape))
+
+
 def _short(array: npt.NDArray) -> str:
     return np.array2string(array, threshold=8, edgeitems=3)
 

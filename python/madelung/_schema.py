@@ -204,7 +204,14 @@ class Op:
         shared between calls nor summed over all."""
         arrays = [a["shape"] for a in self.args if a["kind"] in ("real", "ints")]
         arrays += [o["shape"] for o in [*self.outputs, *self.scratch]]
-        return all(shape and "dim" in shape[0] and all("const" in s for s in shape[1:]) for shape in arrays)
+        # Dimensions that a larger batch has more of; features are as many as before.
+        grown = {shape[0].get("dim") for shape in arrays if shape}
+        grown |= {a[side] for a in self.args for side in ("rows", "systems", "columns", "into", "entries") if side in a}
+
+        def stays(size: dict[str, Any]) -> bool:
+            return "const" in size or ("dim" in size and size["dim"] not in grown)
+
+        return all(shape and "dim" in shape[0] and all(map(stays, shape[1:])) for shape in arrays)
 
 
 class NamedOp(Op):

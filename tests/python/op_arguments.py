@@ -63,6 +63,8 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             args.append(rng.choice([-1, 1], shape(arg)).astype(np.int32))
         elif i.part == "batch_idx":
             args.append(np.arange(SYSTEMS, dtype=np.int32).repeat(ROWS))
+        elif i.part == "systems":
+            args.append(SYSTEMS)
         elif i.part in lists:
             args.append(lists[i.part])
         elif i.part == "list_kind":

@@ -497,3 +497,25 @@ def test_no_array_library_is_loaded() -> None:
     program = "import sys, madelung.cuda; print([m for m in ('torch', 'jax', 'cupy', 'numba') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_segments_are_those_of_numpy() -> None:
+    """Sums over indices in the memory of the device, with features and without, and empty segments."""
+    run("""
+idx = np.array([0, 0, 2, 2, 2, 3], np.int32)
+for shape in ((), (5,), (2, 3)):
+    x, y = rng.normal(size=(2, 6, *shape))
+    for name in ("segment_sum", "segment_mean", "segment_max", "segment_softmax"):
+        for segments in (None, 5):
+            found = getattr(mc, name)(Interface(x), Interface(idx), segments)
+            all_close(found, getattr(mn, name)(x, idx, segments))
+    all_close(mc.segment_dot(Interface(x), Interface(y), Interface(idx), 5), mn.segment_dot(x, y, idx, 5))
+    all_close(mc.segment_sum(Interface(x), idx, 5), mn.segment_sum(x, idx, 5))
+with refused(ValueError, "`segment_idx`: expected shape (6,), got (5,)"):
+    mc.segment_sum(Interface(x), Interface(idx[:5]))
+with refused(ValueError, "`y`: expected shape (6, 2, 3), as `x`"):
+    mc.segment_dot(Interface(x), Interface(y[:, 0]), idx)
+mc.segment_sum(Interface(x), Interface(idx[::-1].copy()), 5)
+with refused(ValueError, "segment_idx"):
+    madelung.check_device()
+""")

@@ -18,6 +18,7 @@ mod list;
 mod near;
 mod ops;
 mod searches;
+mod segments;
 
 /// The crate that [`aggregation!`] refers to in other crates.
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 use crate::aggregate::{NORMALISED, WEIGHTS};
 use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_VECTORS};
 use crate::list::coincident_pair;
+use crate::segments;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Structure;
@@ -13,11 +14,13 @@ use std::sync::OnceLock;
 pub fn kernels() -> Vec<&'static Kernel> {
     let mut all = vec![&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS, &NORMALISED];
     all.extend(WEIGHTS.iter().flat_map(|weight| [weight.around, weight.listed]));
+    all.extend(segments::KERNELS);
     all
 }
 
 /// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list, `pair_differences`, the
-/// vectors alone, and `point_vectors`, those from queries to points.
+/// vectors alone, `point_vectors`, those from queries to points, and `segment_sum`, `segment_mean`, `segment_max`,
+/// `segment_softmax` and `segment_dot`, over the entries of sorted segments.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
@@ -46,6 +49,7 @@ fn declare() -> Result<Registry> {
     for weight in WEIGHTS {
         ops.extend(weight.ops("madelung")?);
     }
+    ops.extend(segments::ops()?);
     Registry::new(ops)
 }
 

@@ -90,6 +90,19 @@ class Framework(Protocol):
         """The batch index of so many rows of a single system: zeros."""
         ...
 
+    def segments(self, arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, Any]:
+        """Arrays of one shape and dtype, with derivatives where they have them, the segment of each of their rows, and
+        the number of segments."""
+        ...
+
+    def transposed(self, x: Any, shape: tuple[Any, Any]) -> Any:
+        """A table of so many rows and columns, transposed and flat: with derivatives where it has them."""
+        ...
+
+    def apart(self, idx: Any, columns: Any, segments: Any) -> Any:
+        """The segments of a transposed table, where each column has segments of its own."""
+        ...
+
     def listed(
         self, system: Any, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
     ) -> tuple[Any, ...] | None:
@@ -181,6 +194,11 @@ class Immediate:
     def columns(pairs: Any) -> Any:
         """See `Framework`."""
         return pairs[1]
+
+    @staticmethod
+    def transposed(x: Any, shape: tuple[Any, Any]) -> Any:
+        """See `Framework`."""
+        return x.reshape(shape).T.reshape(-1)
 
     @staticmethod
     def copied(x: Any) -> Any:

@@ -5,6 +5,7 @@ No array library is needed: arrays from outside speak DLPack or have a `__cuda_a
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -71,6 +72,12 @@ class Array:
     def stream(self) -> int | None:
         """The handle of the stream in whose order it was written; None where that was over when it came."""
         return self._native.stream
+
+    def reshape(self, shape: Sequence[int]) -> Array:
+        """The same elements, of another shape."""
+        if math.prod(shape) != self.size:
+            check.refuse("shape", f"one of {self.size} elements", tuple(shape))
+        return part(self, 0, shape)
 
     def numpy(self) -> npt.NDArray:
         """A copy in the host's memory, for which it waits."""

@@ -101,6 +101,25 @@ class Cuda(Stream, Immediate):
         """See `Framework`."""
         return self.filled((rows,), np.int32, 0.0)
 
+    def segments(self, arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
+        """See `Framework`; without a number of segments the last index is read."""
+        checked = [self.reals(name, x, check.with_features(x)) for name, x in arrays.items()]
+        for name, x in zip(arrays, checked):
+            check.alike(name, x, next(iter(arrays)), checked[0])
+        rows = len(checked[0])
+        idx, segments = self.integers("segment_idx", segment_idx, (rows,)), check.count("num_segments", num_segments)
+        if segments is None:
+            segments = int(part(idx, rows - 1, (1,)).numpy()[0]) + 1 if rows else 0
+        return checked, idx, segments
+
+    def transposed(self, x: Any, shape: tuple[int, int]) -> Array:
+        """See `Framework`; on the host."""
+        return self.uploaded(np.ascontiguousarray(Immediate.transposed(x.numpy(), shape)))
+
+    def apart(self, idx: Any, columns: int, segments: int) -> Array:
+        """See `Framework`; on the host."""
+        return self.uploaded(Numpy.apart(idx.numpy(), columns, segments))
+
     def listed(
         self, system: System, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
     ) -> tuple[Any, ...] | None:

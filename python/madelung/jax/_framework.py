@@ -79,7 +79,8 @@ class Jax(Immediate):
     @staticmethod
     def op(name: str, *inputs: Any) -> tuple[Any, ...]:
         """See `Framework`."""
-        return tuple(OPS[name](*inputs))
+        found = OPS[name](*inputs)
+        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
     @staticmethod
     def search(name: str, *inputs: Any) -> tuple[Any, ...]:
@@ -121,6 +122,28 @@ class Jax(Immediate):
     def one_system(rows: int, system: System) -> Any:
         """See `Framework`."""
         return jnp.zeros(rows, jnp.int32)
+
+    @staticmethod
+    def segments(arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
+        """See `Framework`."""
+        checked = [given.reals(name, x, check.with_features(x)) for name, x in arrays.items()]
+        for name, x in zip(arrays, checked):
+            check.alike(name, x, next(iter(arrays)), checked[0])
+        rows = checked[0].shape[0]
+        idx = given.integers("segment_idx", segment_idx, (rows,))
+        if not given.is_traced(idx) and not given.is_remote(idx):
+            return checked, idx, check.segmented(given.value("segment_idx", idx), num_segments, rows)[1]
+        segments = check.count("num_segments", num_segments)
+        if segments is None and given.is_traced(idx):
+            check.refuse("num_segments", "the number of segments, where the indices are traced (under `jit`)", "None")
+        if segments is None:
+            segments = int(given.value("segment_idx", idx)[-1]) + 1 if rows else 0
+        return checked, idx, segments
+
+    @staticmethod
+    def apart(idx: Any, columns: int, segments: int) -> Any:
+        """See `Framework`."""
+        return (jnp.arange(columns, dtype=idx.dtype)[:, None] * segments + idx).reshape(-1)
 
     @staticmethod
     def listed(

@@ -89,6 +89,19 @@ class Numpy(Immediate):
         return np.zeros(rows, np.int32)
 
     @staticmethod
+    def segments(arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
+        """See `Framework`."""
+        checked = [check.reals(name, x, check.with_features(x)) for name, x in arrays.items()]
+        for name, x in zip(arrays, checked):
+            check.alike(name, x, next(iter(arrays)), checked[0])
+        return checked, *check.segmented(segment_idx, num_segments, len(checked[0]))
+
+    @staticmethod
+    def apart(idx: Any, columns: int, segments: int) -> Any:
+        """See `Framework`."""
+        return (np.arange(columns, dtype=idx.dtype)[:, None] * segments + idx).reshape(-1)
+
+    @staticmethod
     def listed(
         system: check.Charges, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
     ) -> tuple[Any, ...] | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 import numpy.typing as npt
 
-from madelung._functions import around, ewald, neighbors, potentials
+from madelung._functions import around, ewald, neighbors, potentials, segments
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.numpy._framework import Numpy
@@ -25,6 +25,11 @@ __all__ = [
     "lennard_jones",
     "neighbor_list",
     "radius_aggregate",
+    "segment_dot",
+    "segment_max",
+    "segment_mean",
+    "segment_softmax",
+    "segment_sum",
 ]
 
 
@@ -1051,4 +1056,173 @@ def lennard_jones(
             compute_forces,
             compute_virial,
         ),
+    )
+
+
+def segment_sum(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The sum of the entries of each segment.
+
+    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
+    its pairs; energies of atoms add up to a system's by `batch_idx`.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_sum(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_mean(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The mean of the entries of each segment.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_mean(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_max(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The largest entry of each segment, for every feature by itself.
+
+    Its derivative is that of the entry; where several are equal, of the first one.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
+        Geometric (`jax.ops` has −∞ there).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_max(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_softmax(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
+
+    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
+    0/0 and never overflows.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
+            its own. NaN and infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        The weights, of the shape of the values.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_softmax(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_dot(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
+
+    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
+    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
+
+    Args:
+        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_dot(
+        Numpy,
+        x,
+        y,
+        segment_idx,
+        num_segments,
     )

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from madelung import _arguments as check
+from madelung._functions.framework import Immediate
+from madelung.torch import _inputs as given
 from madelung.torch import _ops
 
 
@@ -21,7 +24,41 @@ class Calls:
     @staticmethod
     def op(name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """See `Framework`."""
-        return getattr(_ops, name)(*inputs)
+        found = getattr(_ops, name)(*inputs)
+        return found if isinstance(found, tuple) else (found,)
+
+    @classmethod
+    def segments(cls, arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, Any]:
+        """See `Framework`; the op checks the indices."""
+        (first, x), *others = arrays.items()
+        if x.dim() == 0:
+            check.fits(first, x, ("P",))
+        for name, y in others:
+            given.expect(name, y, x)
+            check.alike(name, y, first, x)
+        if num_segments is None:
+            segments = cls.last_segment(segment_idx, x)
+        elif isinstance(num_segments, (int, torch.SymInt)) and not isinstance(num_segments, bool):
+            segments = num_segments
+        else:
+            segments = check.count("num_segments", num_segments)
+        return list(arrays.values()), segment_idx, segments
+
+    @staticmethod
+    def last_segment(segment_idx: Any, like: torch.Tensor) -> int:
+        """One more than the last index, which is read."""
+        if given.is_traced(segment_idx):
+            check.refuse("num_segments", "the number of segments, where the indices have no values", "None")
+        last = given.view("segment_idx", segment_idx[-1:], like)
+        return int(last[0]) + 1 if len(last) else 0
+
+    transposed = staticmethod(Immediate.transposed)
+
+    @staticmethod
+    def apart(idx: torch.Tensor, columns: Any, segments: Any) -> torch.Tensor:
+        """See `Framework`."""
+        columns = torch.arange(columns, dtype=idx.dtype, device=idx.device)
+        return (columns[:, None] * segments + idx).reshape(-1)
 
     @staticmethod
     def search(name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:

@@ -41,6 +41,9 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
     elif not isinstance(first, torch.Tensor):
         expected = "a tensor" if first is None else "a tensor (`torch.as_tensor` makes one)"
         check.refuse(parameters[0].name, expected, check.described(first), TypeError)
+    if "segment_idx" in passed:
+        check.fits(parameters[0].name, first, check.with_features(first))
+        check.segmented(given.view("segment_idx", passed["segment_idx"], first), passed["num_segments"], len(first))
     for p in parameters:
         if p.kind == "number" and passed[p.name] is not None:
             (check.number if p.name == "prefactor" else check.positive)(p.name, passed[p.name])

@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 from torch import Tensor
 
-from madelung._functions import around, ewald, neighbors, potentials
+from madelung._functions import around, ewald, neighbors, potentials, segments
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.torch._errors import FAILURES, explained
@@ -26,6 +26,11 @@ __all__ = [
     "lennard_jones",
     "neighbor_list",
     "radius_aggregate",
+    "segment_dot",
+    "segment_max",
+    "segment_mean",
+    "segment_softmax",
+    "segment_sum",
 ]
 
 
@@ -1206,5 +1211,229 @@ def lennard_jones(
         failure = error
     try:
         raise explained("lennard_jones", failure, given)
+    finally:
+        del failure
+
+
+def segment_sum(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The sum of the entries of each segment.
+
+    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
+    its pairs; energies of atoms add up to a system's by `batch_idx`.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_sum(Graph, *given)
+    try:
+        return segments.segment_sum(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_sum", failure, given)
+    finally:
+        del failure
+
+
+def segment_mean(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The mean of the entries of each segment.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_mean(Graph, *given)
+    try:
+        return segments.segment_mean(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_mean", failure, given)
+    finally:
+        del failure
+
+
+def segment_max(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The largest entry of each segment, for every feature by itself.
+
+    Its derivative is that of the entry; where several are equal, of the first one.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
+        Geometric (`jax.ops` has −∞ there).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_max(Graph, *given)
+    try:
+        return segments.segment_max(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_max", failure, given)
+    finally:
+        del failure
+
+
+def segment_softmax(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
+
+    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
+    0/0 and never overflows.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
+            its own. NaN and infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        The weights, of the shape of the values.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_softmax(Graph, *given)
+    try:
+        return segments.segment_softmax(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_softmax", failure, given)
+    finally:
+        del failure
+
+
+def segment_dot(
+    x: Tensor,
+    y: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
+
+    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
+    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        x,
+        y,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_dot(Graph, *given)
+    try:
+        return segments.segment_dot(mode_of(x), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_dot", failure, given)
     finally:
         del failure

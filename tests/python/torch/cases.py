@@ -81,7 +81,8 @@ class Case:
             isinstance(x, torch.Tensor) and x.shape != (0,) and s[0].get("dim") not in types
             for x, s in zip(self.args, shapes)
         ]
-        return [x[:0] if there else x for x, there in zip(self.args, rows)]
+        sizes = [0 if i.part == "systems" else x for i, x in zip(self.op.inputs, self.args)]
+        return [x[:0] if there else x for x, there in zip(sizes, rows)]
 
     def to(self, dtype: torch.dtype) -> Case:
         return Case(self.op, [x.to(dtype) if n in self.op.reals else x for n, x in enumerate(self.args)])

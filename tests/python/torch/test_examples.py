@@ -146,6 +146,71 @@ def test_a_bar_without_tqdm(capsys):
     assert capsys.readouterr().err.endswith(f"\r|{'#' * 30}| 4/4 loss 1\n")
 
 
+message_passing = load("message_passing")
+
+
+@pytest.fixture
+def crystals():
+    return message_passing.crystals(2, seed=4)
+
+
+@pytest.fixture
+def messages():
+    torch.manual_seed(1)
+    return message_passing.Network(width=8, heads=2).double()
+
+
+def test_forces_of_messages_are_those_of_the_energy(crystals, messages):
+    """Pairs cross the cutoff along the way, and with them nothing changes but what is zero there."""
+    found = message_passing.predict(messages, crystals)
+    direction = torch.randn(crystals.positions.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+    def energy(h: float) -> float:
+        moved = crystals.positions + h * direction
+        return messages(message_passing.Batch(moved, crystals.cell, crystals.batch_idx)).sum().item()
+
+    assert -float((found.forces * direction).sum()) == pytest.approx(fourth_order(energy, 1e-4), rel=1e-8)
+    sums = torch.zeros(2, 3, dtype=torch.float64).index_add(0, crystals.batch_idx, found.forces)
+    assert sums.abs().max() < 1e-12 * found.forces.abs().max()
+
+
+def test_messages_turn_with_the_crystal(crystals, messages):
+    """And do not depend on the order of the atoms."""
+    found = message_passing.predict(messages, crystals)
+    turn = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64))[0]
+    order = torch.cat([torch.arange(32).flip(0), 32 + torch.arange(32).roll(5)])
+    at = message_passing.Batch(crystals.positions[order] @ turn, crystals.cell @ turn, crystals.batch_idx)
+    other = message_passing.predict(messages, at)
+    torch.testing.assert_close(other.energy, found.energy, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(other.forces, found.forces[order] @ turn, rtol=1e-10, atol=1e-10)
+
+
+def test_the_gradient_of_messages_is_that_of_the_loss(crystals, messages):
+    wanted = message_passing.reference(crystals)
+    parameters = list(messages.parameters())
+    loss = message_passing.error(message_passing.predict(messages, crystals), wanted)
+    gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
+    start = torch.nn.utils.parameters_to_vector(parameters).detach()
+    direction = torch.randn(start.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+    def at(h: float) -> float:
+        torch.nn.utils.vector_to_parameters(start + h * direction, parameters)
+        return message_passing.error(message_passing.predict(messages, crystals), wanted).item()
+
+    assert float(gradient @ direction) == pytest.approx(fourth_order(at, 1e-4), rel=1e-7)
+
+
+def test_the_message_passing_script(tmp_path, capsys):
+    short = ("--steps", 15, "--systems", 2)
+    outputs = [run("message_passing", *short, "--plot", tmp_path / "plot.png")]
+    assert main(message_passing, *short) == 0
+    outputs.append(capsys.readouterr().out)
+    for output in outputs:
+        first, last = map(float, re.search(r"error (\S+) -> (\S+),", output).groups())
+        assert last < first / 2
+    assert (tmp_path / "plot.png").exists() == MATPLOTLIB
+
+
 @pytest.fixture
 def nve_salt():
     required("ase")

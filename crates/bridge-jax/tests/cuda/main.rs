@@ -20,7 +20,8 @@ const CUDA: Handlers = HANDLERS[1];
 /// Room behind the pairs of a list.
 const SPARE: usize = 5;
 
-/// Two systems, of four atoms and two, with a list of all pairs of each and the images next to them along one axis.
+/// Two systems, of four atoms and two, with a list of all pairs of each and the images next to them along one axis; four
+/// segments, one of them empty.
 struct Input {
     arrays: BTreeMap<&'static str, Array>,
     dims: BTreeMap<&'static str, usize>,
@@ -82,10 +83,19 @@ impl Input {
             ("pairs_shifts", integers(&[room, 3], &shifts)),
             ("miller", integers(&[7, 3], &miller)),
             ("waves", integers(&[7], &[0, 0, 0, 0, 0, 1, 1])),
+            ("segment_idx", integers(&[7], &[0, 0, 0, 1, 3, 3, 3])),
         ]);
-        let dims =
-            [("Atom", atoms), ("Query", atoms), ("Point", atoms), ("System", 2), ("Wave", 7), ("Pair", room)];
-        let dims = dims.into();
+        let dims = BTreeMap::from([
+            ("Atom", atoms),
+            ("Query", atoms),
+            ("Point", atoms),
+            ("System", 2),
+            ("Wave", 7),
+            ("Pair", room),
+            ("Entry", 7),
+            ("Segment", 4),
+            ("Feature", 3),
+        ]);
         Self { arrays, dims, pairs }
     }
 
@@ -115,6 +125,12 @@ impl Input {
                 (Some(array), _) => operands.push(array.view().to_array().unwrap()),
                 (None, "pairs_kind") => _ = attributes.insert(input.name.clone(), Attribute::Int(0)),
                 (None, "cutoff") => _ = attributes.insert(input.name.clone(), Attribute::Real(5.0)),
+                (None, "segment_idx_systems") => {
+                    _ = attributes.insert(input.name.clone(), Attribute::Int(self.dims["Segment"] as i64));
+                }
+                (None, _) if matches!(op.args[input.arg].kind, ArgKind::Real { .. }) => {
+                    operands.push(some_reals(&self.of_arg(op, input.arg), 7 + input.arg as u64));
+                }
                 (None, "prefactor") => _ = attributes.insert(input.name.clone(), Attribute::Real(1.5)),
                 (None, other) => panic!("{target}: an input that the test has no value for: {other}"),
             }
