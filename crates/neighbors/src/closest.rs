@@ -4,7 +4,7 @@ use crate::atoms::{Atoms, OnHost, wrong};
 use crate::coo::room;
 use crate::grid::{HashGrid, Nearest, of_each};
 use crate::lattice::lattices;
-use crate::near::order;
+use crate::near::{coordinates, order};
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op};
@@ -70,43 +70,49 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     Ok(results.into())
 }
 
-/// `spatial_order`, on the host: the point of each place in an order in space, as its number within its system, (N,).
+/// `spatial_order`, on the host: queries and points in an order in space, each place with the number of its row within its
+/// system, (M,) and (N,).
 pub(crate) fn declare_order() -> Result<Arc<Op>> {
     Op::new("madelung", "spatial_order", 1)
+        .real("queries", &["Query", "3"])
         .real("points", &["Point", "3"])
         .real("cell", &["System", "3", "3"])
         .ints("pbc", &["Axes", "3"])
+        .batch("query_batch_idx", "Query", "System")
         .batch("batch_idx", "Point", "System")
         .int_scalar("axes")
+        .integer_output("query_order", &["Query"], DType::I32)
         .integer_output("order", &["Point"], DType::I32)
         .search(spatial_order)
         .build()
 }
 
 fn spatial_order(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
-    let [Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(of_points), Arg::Int(axes)] =
-        args
-    else {
+    let [Arg::Array(queries), Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), rest @ ..] = args else {
+        return Err(wrong());
+    };
+    let [Arg::Structure(of_queries), Arg::Structure(of_points), Arg::Int(axes)] = rest else {
         return Err(wrong());
     };
     if context.backend.place() != Place::Host {
         return Err(Error::Unsupported("points are sorted in space on the CPU".into()));
     }
-    let OnHost { positions, cells, axes, batch } =
-        Atoms::new(("points", points), cell, pbc, *of_points, *axes)?.on_host()?;
-    let lattices = of_each(lattices(cells.as_deref(), Some(&axes), batch.systems())?, batch.systems());
-    let rows: &[[f64; 3]] = positions.as_chunks().0;
-    if let Some(i) = rows.iter().position(|r| r.iter().any(|x| !x.is_finite())) {
-        return Err(Error::argument("points", "finite coordinates", format!("{:?} in row {i}", rows[i])));
+    let mut results = vec![];
+    for (n, name, view, of) in [(0, "queries", queries, of_queries), (1, "points", points, of_points)] {
+        let atoms = Atoms::new((name, view), cell, pbc, *of, *axes)?;
+        let OnHost { cells, axes, batch, .. } = atoms.on_host()?;
+        let lattices = of_each(lattices(cells.as_deref(), Some(&axes), batch.systems())?, batch.systems());
+        let rows = coordinates(name, view, batch.atoms())?;
+        let mut order = order(context, (name, &rows), batch, &lattices)?;
+        for b in 0..batch.systems() {
+            let members = batch.members(b);
+            order[members.clone()].iter_mut().for_each(|row| *row -= members.start as i32);
+        }
+        let mut result = room(context, n, &[order.len()])?;
+        if let Array::I32(into) = &mut result {
+            into.copy_from_slice(&order);
+        }
+        results.push(result);
     }
-    let mut order = order(context, ("points", rows), batch, &lattices)?;
-    for b in 0..batch.systems() {
-        let members = batch.members(b);
-        order[members.clone()].iter_mut().for_each(|row| *row -= members.start as i32);
-    }
-    let mut result = room(context, 0, &[order.len()])?;
-    if let Array::I32(into) = &mut result {
-        into.copy_from_slice(&order);
-    }
-    Ok(vec![result])
+    Ok(results)
 }

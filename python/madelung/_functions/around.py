@@ -194,7 +194,7 @@ def radius_aggregate(
         # Lattice vectors of open axes are zero.
         open_axes = [[0.0] * 3] if axes is None else axes.tolist()
         h = h * f.table("pbc", [[[float(axis)] for axis in of] for of in open_axes], ("B", 3, 1), system)
-    places = [f.search("spatial_order", at, h, rows, of, bits)[0] for at, of in ((q, batches[0]), (r, batches[1]))]
+    places = f.search("spatial_order", q, r, h, rows, *batches, bits)
     scale = 1.0 if check.flag("normalize", normalize) else 0.0
     (out,) = f.op(
         f"radius_aggregate_{name}",

@@ -82,10 +82,10 @@ class Jax(Immediate):
         found = OPS[name](*inputs)
         return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
-    @staticmethod
-    def search(name: str, *inputs: Any) -> tuple[Any, ...]:
+    @classmethod
+    def search(cls, name: str, *inputs: Any) -> tuple[Any, ...]:
         """See `Framework`."""
-        return tuple(OPS[name](*(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs)))
+        return cls.op(name, *(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs))
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:

@@ -60,10 +60,10 @@ class Calls:
         columns = torch.arange(columns, dtype=idx.dtype, device=idx.device)
         return (columns[:, None] * segments + idx).reshape(-1)
 
-    @staticmethod
-    def search(name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
+    @classmethod
+    def search(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """See `Framework`."""
-        return getattr(_ops, name)(*(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
+        return cls.op(name, *(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
 
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:

@@ -49,7 +49,7 @@ pub(super) fn transpose_lists(call: &mut Call<'_, '_>, step: &Step, part: &Part)
     let by_column = [SlotArray::ColumnStart, SlotArray::PairRow, SlotArray::PairEntry];
     for slot in part.slots.iter().filter(|slot| by_column.contains(&slot.array)) {
         let buffer = step.buffers[slot.param];
-        let Some(list) = call.structure(buffer) else { continue };
+        let Some(list) = call.structure(buffer).filter(|list| list.as_searched().is_none()) else { continue };
         if of(&call.lists.transposes, buffer).is_none() && list.array(slot.array)?.is_none() {
             let transpose = call.context.backend.transpose(call.context, list)?;
             call.lists.transposes.push((buffer, transpose));

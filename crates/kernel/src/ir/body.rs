@@ -263,8 +263,8 @@ impl Body {
             0
         } else {
             match op {
-                _ if is_read || op.of_loop().is_some() => here,
-                _ if may_diverge => {
+                _ if is_read || matches!(op, Op::LoopVar(_) | Op::Place(_)) => here,
+                _ if may_diverge || op.of_loop().is_some() => {
                     let mut d = here;
                     while d > needed && self.scopes[d].runs {
                         d -= 1;
