@@ -15,6 +15,7 @@ mod lattice;
 mod list;
 mod ops;
 mod searches;
+mod verlet;
 
 pub use coo::CooArrays;
 pub use device::{

@@ -84,7 +84,8 @@ class Jax(Immediate):
     @staticmethod
     def search(name: str, *inputs: Any) -> tuple[Any, ...]:
         """See `Framework`."""
-        return tuple(OPS[name](*(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs)))
+        found = OPS[name](*(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs))
+        return found if isinstance(found, tuple) else (found,)
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:

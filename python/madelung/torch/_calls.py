@@ -26,7 +26,13 @@ class Calls:
     @staticmethod
     def search(name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """See `Framework`."""
-        return getattr(_ops, name)(*(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
+        found = getattr(_ops, name)(*(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
+        return found if isinstance(found, tuple) else (found,)
+
+    @staticmethod
+    def flags(x: torch.Tensor) -> torch.Tensor:
+        """See `Framework`."""
+        return x != 0
 
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
