@@ -225,6 +225,10 @@ class NeighborList:
         """All pairs closer than the cutoff and the skin; `find_neighbors` of the namespace."""
         raise NotImplementedError
 
+    def _moved(self, reference: Any, positions: Any) -> bool:
+        """Whether an atom has moved by more than half a skin, of one dtype and shape: the op `needs_rebuild`."""
+        raise NotImplementedError
+
     def allocate(self, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None) -> Neighbors:
         """The neighbours of these atoms; arguments as for `find_neighbors`."""
         found = self._found(positions, cell, pbc, batch_idx)
@@ -255,18 +259,14 @@ class NeighborList:
             return False
         if (cell is None) != (neighbors.cell is None) or neighbors.pbc != axes_of(pbc, cell):
             return False
-        if cell is not None and bool((cell.reshape(-1, 3, 3) != neighbors.cell).any()):
-            return False
+        if cell is not None:
+            lattice = cell.reshape(-1, 3, 3)
+            if lattice.shape != neighbors.cell.shape or bool((lattice != neighbors.cell).any()):
+                return False
         known = neighbors.batch_idx
         if (known is None) != (batch_idx is None) or (known is not None and not _same(known, batch_idx)):
             return False
-        # Two atoms that come towards each other, half a skin each.
-        squares = ((_plain(positions) - reference) ** 2).sum(-1)
-        return bool((4.0 * squares <= self.skin**2).all())
-
-
-def _plain(x: Any) -> Any:
-    return x.detach() if hasattr(x, "detach") else x
+        return positions.dtype == reference.dtype and not self._moved(reference, positions)
 
 
 def _copied(x: Any) -> Any:

@@ -210,6 +210,25 @@ for more, name in (
 """)
 
 
+def test_the_age_of_a_list_is_that_of_numpy() -> None:
+    run("""
+of, cells = np.array([0] * 5 + [1] * 3, np.int32), np.stack([h, h])
+for dtype in (np.float64, np.float32):
+    before, known = r.astype(dtype), cells.astype(dtype)
+    for atom, step, cell in ((0, 0.2, known), (4, 0.26, known), (7, np.nan, known), (0, 0.0, 1.01 * known)):
+        now = before.copy()
+        now[atom, 1] += step
+        given = {"positions": now, "reference_positions": before, "cell": cell, "reference_cell": known}
+        given["batch_idx"] = of
+        expected = mn.needs_rebuild(**given, skin=0.5)
+        found = mc.needs_rebuild(**there(given), skin=0.5)
+        assert found.dtype == np.int32 and found.numpy().tolist() == expected.tolist()
+alone = mc.needs_rebuild(Interface(r), Interface(r + 0.2), 0.5)
+assert alone.numpy().tolist() == [1]
+madelung.check_device()
+""")
+
+
 def test_streams_and_devices() -> None:
     run("""
 class Torch:

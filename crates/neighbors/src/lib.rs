@@ -19,6 +19,7 @@ mod near;
 mod ops;
 mod searches;
 mod segments;
+mod verlet;
 
 /// The crate that [`aggregation!`] refers to in other crates.
 #[doc(hidden)]

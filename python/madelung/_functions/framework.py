@@ -62,6 +62,10 @@ class Framework(Protocol):
         """An input of int32 beside another one, from one of NumPy."""
         ...
 
+    def flags(self, x: Any) -> Any:
+        """Truths from integers that are not zero."""
+        ...
+
     def outputs(self, given: tuple[Any, ...]) -> Any:
         """The arguments that say which results a call returns, checked, as `energies` takes them."""
         ...
@@ -199,6 +203,11 @@ class Immediate:
     def transposed(x: Any, shape: tuple[Any, Any]) -> Any:
         """See `Framework`."""
         return x.reshape(shape).T.reshape(-1)
+
+    @staticmethod
+    def flags(x: Any) -> Any:
+        """See `Framework`."""
+        return x != 0
 
     @staticmethod
     def copied(x: Any) -> Any:

@@ -67,6 +67,11 @@ class Cuda(Stream, Immediate):
 
     search = op
 
+    @staticmethod
+    def flags(x: Array) -> Array:
+        """See `Framework`; they stay integers."""
+        return x
+
     def indices(self, values: Any, like: Any) -> Array:
         """See `Framework`."""
         return self.uploaded(values) if values.size else self.filled(values.shape, np.int32, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from madelung._functions import around, ewald, neighbors, potentials, segments
+from madelung._functions import around, ewald, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.cuda._arrays import Array
@@ -22,6 +22,7 @@ __all__ = [
     "knn",
     "knn_aggregate",
     "lennard_jones",
+    "needs_rebuild",
     "neighbor_list",
     "radius_aggregate",
     "segment_dot",
@@ -1663,4 +1664,65 @@ def segment_dot(
         y,
         segment_idx,
         num_segments,
+    )
+
+
+def needs_rebuild(
+    positions: Any,
+    reference_positions: Any,
+    skin: float,
+    cell: Any = None,
+    reference_cell: Any = None,
+    *,
+    batch_idx: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
+
+    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
+    atom that is nowhere (NaN) has moved.
+
+    Nothing is waited for.
+
+    Args:
+        positions: (N, 3), float32 or float64, as they are now. In the memory of a device.
+        reference_positions: (N, 3), of the same dtype, those that the list was made for.
+        skin: by which the radius of the list exceeds the cutoff of what it is used for.
+        cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        batch_idx: (N,), the system of each atom, sorted.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (B,) bool, for each system. As int32, 1 or 0.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        reference_positions,
+        cell,
+        reference_cell,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        reference_positions=reference_positions,
+        cell=cell,
+        reference_cell=reference_cell,
+        batch_idx=batch_idx,
+    )
+    return verlet.needs_rebuild(
+        f,
+        positions,
+        reference_positions,
+        skin,
+        cell,
+        reference_cell,
+        batch_idx,
     )

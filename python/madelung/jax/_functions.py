@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 from jax import Array
 from jax.typing import ArrayLike
 
-from madelung._functions import around, ewald, neighbors, potentials, segments
+from madelung._functions import around, ewald, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.jax._framework import Jax
@@ -24,6 +24,7 @@ __all__ = [
     "knn",
     "knn_aggregate",
     "lennard_jones",
+    "needs_rebuild",
     "neighbor_list",
     "radius_aggregate",
     "segment_dot",
@@ -1300,4 +1301,44 @@ def segment_dot(
         y,
         segment_idx,
         num_segments,
+    )
+
+
+def needs_rebuild(
+    positions: ArrayLike,
+    reference_positions: ArrayLike,
+    skin: float,
+    cell: ArrayLike | None = None,
+    reference_cell: ArrayLike | None = None,
+    *,
+    batch_idx: ArrayLike | None = None,
+) -> Array:
+    """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
+
+    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
+    atom that is nowhere (NaN) has moved.
+
+    Under `jit` too.
+
+    Args:
+        positions: (N, 3), float32 or float64, as they are now.
+        reference_positions: (N, 3), of the same dtype, those that the list was made for.
+        skin: by which the radius of the list exceeds the cutoff of what it is used for. A Python number.
+        cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        batch_idx: (N,), the system of each atom, sorted. Under `jit` with a cell for each system.
+
+    Returns:
+        (B,) bool, for each system.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return verlet.needs_rebuild(
+        Jax,
+        positions,
+        reference_positions,
+        skin,
+        cell,
+        reference_cell,
+        batch_idx,
     )

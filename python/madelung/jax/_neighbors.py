@@ -212,13 +212,14 @@ class NeighborList(_NeighborList):
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
     ) -> Neighbors:
         """The neighbours for the atoms' present positions: the given ones, while they are still good."""
+        if neighbors.positions is None:
+            check.refuse("neighbors", "a list that `allocate` or `update` gave", "one of `find_neighbors`")
         r = lax.stop_gradient(given.reals("positions", positions, neighbors.positions.shape))
         h = None if cell is None else lax.stop_gradient(given.cells(cell, r)).reshape(-1, 3, 3)
         if (h is None) != (neighbors.cell is None):
             check.refuse("cell", "a cell if the list was allocated with one, else None", "the other")
-        moved = jnp.max(jnp.sum((r - neighbors.positions) ** 2, -1), initial=0.0)
         # True for NaN, which the search refuses.
-        stale = ~(4.0 * moved <= self.skin**2)
+        stale = self._moved(neighbors.positions, r)
         if h is not None:
             stale = stale | jnp.any(h != neighbors.cell)
         if (batch_idx is None) != (neighbors.batch_idx is None):
@@ -254,6 +255,18 @@ class NeighborList(_NeighborList):
             return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=at, batch_idx=idx)
 
         return lax.cond(again, search, lambda: neighbors)
+
+    def _moved(self, reference: Any, positions: Any) -> Any:
+        """An array ()."""
+        if positions.dtype != reference.dtype:
+            if given.is_traced(positions, reference):
+                check.refuse(
+                    "positions", f"{reference.dtype}, as the list was allocated for", positions.dtype, TypeError
+                )
+            return jnp.array(True)
+        none, one = jnp.zeros((0, 3, 3), positions.dtype), jnp.zeros(len(positions), jnp.int32)
+        r, before = positions, lax.stop_gradient(reference)
+        return _ops.OPS["needs_rebuild"](r, before, none, none, one, 1, float(self.skin))[0] != 0
 
     def _with_room(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any, like: Neighbors | None) -> Neighbors:
         """The neighbours in arrays of the shapes of other ones, or with room to spare."""

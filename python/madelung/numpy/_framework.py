@@ -16,6 +16,9 @@ from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, VALUE
 from madelung.numpy._ops import OPS
 
+# The systems of atoms of which none is told apart.
+_NO_ROWS = np.empty(0, np.int32)
+
 
 def _atoms(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
     """The inputs that searches have in common, checked."""
@@ -215,3 +218,7 @@ class NeighborList(_NeighborList):
 
     def _found(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
         return Numpy.find_neighbors(positions, self.cutoff + self.skin, cell, pbc, batch_idx, None, self.form)
+
+    def _moved(self, reference: Any, positions: Any) -> bool:
+        r, none = check.reals("positions", positions, ("N", 3)), np.empty((0, 3, 3), reference.dtype)
+        return bool(Numpy.search("needs_rebuild", r, reference, none, none, _NO_ROWS, 1, self.skin)[0])

@@ -66,6 +66,11 @@ class Calls:
         return cls.op(name, *(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
 
     @staticmethod
+    def flags(x: torch.Tensor) -> torch.Tensor:
+        """See `Framework`."""
+        return x != 0
+
+    @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
         return like.new_tensor(values.tolist(), dtype=torch.int32).reshape(values.shape)

@@ -46,7 +46,7 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
         check.segmented(given.view("segment_idx", passed["segment_idx"], first), passed["num_segments"], len(first))
     for p in parameters:
         if p.kind == "number" and passed[p.name] is not None:
-            (check.number if p.name == "prefactor" else check.positive)(p.name, passed[p.name])
+            (check.number if p.name in ("prefactor", "skin") else check.positive)(p.name, passed[p.name])
     for group, values in groups.values():
         if group.name == "lists" and values[0] is None:
             given.converted(first, *values[1:])

@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 from torch import Tensor
 
-from madelung._functions import around, ewald, neighbors, potentials, segments
+from madelung._functions import around, ewald, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters
 from madelung._neighbors import Neighbors
 from madelung.torch._errors import FAILURES, explained
@@ -24,6 +24,7 @@ __all__ = [
     "knn",
     "knn_aggregate",
     "lennard_jones",
+    "needs_rebuild",
     "neighbor_list",
     "radius_aggregate",
     "segment_dot",
@@ -1435,5 +1436,54 @@ def segment_dot(
         failure = error
     try:
         raise explained("segment_dot", failure, given)
+    finally:
+        del failure
+
+
+def needs_rebuild(
+    positions: Tensor,
+    reference_positions: Tensor,
+    skin: float,
+    cell: Tensor | None = None,
+    reference_cell: Tensor | None = None,
+    *,
+    batch_idx: Tensor | None = None,
+) -> Tensor:
+    """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
+
+    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
+    atom that is nowhere (NaN) has moved.
+
+    Compiled graphs hold the call. On a device nothing is read or waited for.
+
+    Args:
+        positions: (N, 3), float32 or float64, as they are now.
+        reference_positions: (N, 3), of the same dtype, those that the list was made for.
+        skin: by which the radius of the list exceeds the cutoff of what it is used for.
+        cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        batch_idx: (N,), the system of each atom, sorted. In compiled graphs with a cell for each system.
+
+    Returns:
+        (B,) bool, for each system.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    given = (
+        positions,
+        reference_positions,
+        skin,
+        cell,
+        reference_cell,
+        batch_idx,
+    )
+    if is_compiling():
+        return verlet.needs_rebuild(Graph, *given)
+    try:
+        return verlet.needs_rebuild(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("needs_rebuild", failure, given)
     finally:
         del failure

@@ -405,3 +405,27 @@ def test_threads_with_streams_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert not failed, failed
+
+
+def test_the_age_of_a_list() -> None:
+    """Decided on the device as on the host, by systems."""
+    for dtype in (torch.float64, torch.float32):
+        r = torch.rand(37, 3, generator=torch.Generator().manual_seed(0), dtype=dtype)
+        of, cells = torch.tensor([0] * 30 + [1] * 7, dtype=torch.int32), torch.eye(3, dtype=dtype).repeat(2, 1, 1)
+        far, lost, other = r.clone(), r.clone(), cells.clone()
+        far[33, 1], lost[2, 2], other[1, 0, 1] = far[33, 1] + 0.3, torch.nan, 1e-7
+        for now, cell, expected in (
+            (r, cells, [False, False]),
+            (far, cells, [False, True]),
+            (lost, cells, [True, False]),
+            (r, other, [False, True]),
+        ):
+            assert mt.needs_rebuild(now, r, 0.5, cell, cells, batch_idx=of).tolist() == expected
+            there = [x.cuda() for x in (now, r, cell, cells, of)]
+            found = mt.needs_rebuild(*there[:2], 0.5, *there[2:4], batch_idx=there[4])
+            assert found.is_cuda and found.tolist() == expected
+        search, h = mt.NeighborList(0.4, skin=0.2), 3.0 * cells[0].cuda()
+        kept = search.allocate(r.cuda(), h)
+        assert search.update(kept, (r + 0.05).cuda(), h) is kept
+        assert search.update(kept, far.cuda(), h) is not kept
+    madelung.check_device()

@@ -199,3 +199,45 @@ fn what_is_no_search_is_an_error() {
     assert!(call(&operands, &short).contains("`result`"));
     check(device()).expect("nothing was recorded");
 }
+
+#[test]
+fn the_age_of_a_list_can_be_captured() {
+    let (xla, _turn) = xla();
+    let target = "madelung.needs_rebuild_v1";
+    let copy = |array: &Array| array.view().to_array().expect("a copy");
+    for (dtype, cells) in [(DType::F32, 1), (DType::F64, 0), (DType::F64, 2)] {
+        let q = question(dtype, cells, &[], false);
+        let [r, cell, _, of] = &q.operands[..] else { panic!("four operands") };
+        let host = [copy(r), copy(r), copy(cell), copy(cell), copy(of)];
+        let attributes = [
+            ("target", Attribute::Text(target.into())),
+            ("batch_idx_systems", Attribute::Int(2)),
+            ("skin", Attribute::Real(0.5)),
+        ];
+        let attributes: BTreeMap<_, _> = attributes.map(|(name, x)| (name.to_string(), x)).into();
+        let types = host.iter().map(|a| (a.dtype(), a.shape().to_vec())).collect();
+        let (results, numbers) = (vec![(DType::I32, vec![2])], vec![2, 0.5_f64.to_bits()]);
+        let outline = Outline { target, mask: 0, want: 0, numbers, operands: types, results };
+        let bytes = scratch(&outline).expect("a size");
+        let (operands, memory) = (xla.send(&host), xla.scratch(bytes));
+        let results = xla.send(&[integers(&[2], &[-7, -7])]);
+        let graph = xla.capture(|| {
+            xla.call_with(with_scratch(), &operands, &results, Some((&memory, bytes)), &attributes)
+                .expect("flags");
+        });
+        for (atom, step, expected) in
+            [(0, 0.0, [0, 0]), (3, 0.24, [0, 0]), (4, 0.26, [1, 0]), (8, f64::NAN, [0, 1])]
+        {
+            let mut moved = r.to_f64().expect("numbers").to_vec();
+            moved[3 * atom + 1] += step;
+            let mut host: Vec<Array> = host.iter().map(copy).collect();
+            host[0] = Array::from_f64(dtype, &[q.atoms, 3], &moved).expect("a shape that fits");
+            xla.overwrite(&operands, &host);
+            xla.replay(&graph);
+            let on_cpu = call_on_cpu_with(CPU.plain, &host, &[vec![2]], &attributes, -7).expect("flags");
+            assert_eq!(read(&xla, &results), on_cpu);
+            assert_eq!(on_cpu, [expected]);
+        }
+    }
+    check(device()).expect("nothing went wrong");
+}

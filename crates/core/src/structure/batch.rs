@@ -10,6 +10,9 @@ use crate::{Error, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 
+/// Atoms that are counted together where they are of one system.
+const SIDE_BY_SIDE: usize = 64;
+
 /// A batch of systems whose atoms lie one system after the other. A single system is a batch of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
@@ -37,7 +40,9 @@ impl<'a> Batch<'a> {
         if let Some(first) = of.first().filter(|&&first| first < 0) {
             return Err(Error::argument("batch_idx", "system indices ≥ 0", format!("{first} for atom 0")));
         }
-        if let Some(i) = of.windows(2).position(|pair| pair[0] > pair[1]) {
+        if !of.is_sorted()
+            && let Some(i) = of.windows(2).position(|pair| pair[0] > pair[1])
+        {
             return Err(Error::argument(
                 "batch_idx",
                 "a sorted array (the atoms of one system, then those of the next)",
@@ -52,8 +57,12 @@ impl<'a> Batch<'a> {
             return Err(Error::argument("batch_idx", expected, last.to_string()));
         }
         let mut ptr = vec![0; systems + 1];
-        for &system in of.iter() {
-            ptr[system as usize + 1] += 1;
+        for some in of.chunks(SIDE_BY_SIDE) {
+            if some[0] == some[some.len() - 1] {
+                ptr[some[0] as usize + 1] += some.len() as i32;
+            } else {
+                some.iter().for_each(|&system| ptr[system as usize + 1] += 1);
+            }
         }
         for b in 0..systems {
             ptr[b + 1] += ptr[b];

@@ -206,10 +206,9 @@ impl DeviceSearch {
         let frame = DeviceFrame { positions, cell, pbc: &Periodic::All([false; 3]), batch };
         self.check(cuda, &frame)?;
         self.same_as_before(&frame)?;
-        let systems = batch.systems();
-        let flags = context.allocator.zeros(DType::I32, &[systems])?;
-        passes::moved(cuda, &frame, self.before(), skin / 2.0, address(&flags.view()))?;
-        Ok(flags)
+        let [before, cell_before] =
+            [&self.positions, &self.cell].map(|array| array.as_ref().map(Array::view));
+        moved(cuda, context, &frame, [before.as_ref(), cell_before.as_ref()], skin)
     }
 
     /// Gives the memory back.
@@ -270,4 +269,24 @@ impl DeviceSearch {
         }
         Ok(())
     }
+}
+
+/// For each system whether a point has moved by more than half of `skin` from `before`, or the cell is another one than
+/// before, int32 (B,) on the device.
+pub(crate) fn moved(
+    cuda: &Cuda,
+    context: &Context<'_>,
+    frame: &DeviceFrame<'_>,
+    before: [Option<&View<'_>>; 2],
+    skin: f64,
+) -> Result<Array> {
+    let place = Place::Cuda(cuda.device().ordinal());
+    frame.check(place)?;
+    for (name, view) in ["reference_positions", "reference_cell"].into_iter().zip(before) {
+        view.map_or(Ok(()), |view| passes::same_place(name, view, place))?;
+    }
+    let flags = context.allocator.zeros(DType::I32, &[frame.batch.systems()])?;
+    let before = before.map(|view| view.map_or(0, address));
+    passes::moved(cuda, frame, before, skin / 2.0, address(&flags.view()))?;
+    Ok(flags)
 }
