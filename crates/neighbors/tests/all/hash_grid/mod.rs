@@ -159,7 +159,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn finds_what_brute_force_finds(case in case()) {
         let Case { points, moved, queries, cells, pbc, radius, k, .. } = case;
