@@ -83,3 +83,25 @@ def test_large_buffers(program):
         required("torch")
     done = subprocess.run([sys.executable, "-c", LIMITED + program], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+
+
+# Eighty million pairs, of which a list would have 640 MB at least.
+AGGREGATION = """
+import torch
+import madelung.torch as mt
+
+def gradients(queries, points):
+    inputs = torch.rand(queries, 3), torch.rand(points, 3), torch.rand(points, 4), torch.tensor(0.5)
+    inputs = [x.requires_grad_() for x in inputs]
+    return torch.autograd.grad(mt.radius_aggregate(*inputs[:3], 2.0, inputs[3]).square().sum(), inputs)
+
+gradients(100, 100)
+limit(400 << 20)
+assert all(x.isfinite().all() for x in gradients(4_000, 20_000))
+"""
+
+
+def test_no_list_of_pairs_is_kept() -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", LIMITED + AGGREGATION], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

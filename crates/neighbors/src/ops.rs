@@ -1,6 +1,6 @@
 //! The ops, each declared once.
 
-use crate::aggregate::{NORMALISED, WEIGHTS};
+use crate::aggregate::{AVERAGED, NORMALISED, WEIGHTS};
 use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_VECTORS};
 use crate::list::coincident_pair;
 use crate::segments;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 /// Every kernel of this crate, for those who compile or check their text.
 pub fn kernels() -> Vec<&'static Kernel> {
-    let mut all = vec![&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS, &NORMALISED];
+    let mut all = vec![&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS, &NORMALISED, &AVERAGED];
     all.extend(WEIGHTS.iter().flat_map(|weight| [weight.around, weight.listed]));
     all.extend(segments::KERNELS);
     all

@@ -15,7 +15,7 @@ _QUERIES = Parameter(
 )
 _POINTS = Parameter("points", "reals", text("(N, 3), of the queries' dtype, anywhere. They may be the queries."))
 _FEATURES = Parameter("features", "reals", text("(N, F), of the queries' dtype."))
-_SIGMA = Parameter("sigma", "reals", text("length σ of the weight, above zero: a number."), shape=())
+_SIGMA = Parameter("sigma", "per_system", text("length σ of the weight, one for all systems or (B,)."))
 _CELL = CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic."))
 _PBC = PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array."))
 _BATCHES = (
@@ -71,9 +71,7 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
     """Features of the points, and the length of a weight."""
     x = f.table("features", features, ("N", "F"), system)
     check.fits("features", x, (points.shape[0], "F"))
-    length = f.table("sigma", sigma, (), system)
-    check.fits("sigma", length, ())
-    return x, length
+    return x, f.per_system("sigma", sigma, system)
 
 
 @function(
@@ -265,5 +263,5 @@ def knn_aggregate(
     x, length = _features(f, features, sigma, arrays[1], system)
     pairs, _, _ = _nearest(f, arrays, batches, axes, most)
     q, r, h = arrays
-    (out,) = f.op(f"list_aggregate_{name}", q, r, x, length, h, *batches, 0.0, 1.0, *pairs)
+    (out,) = f.op(f"list_aggregate_{name}", q, r, x, length, h, *batches, *pairs)
     return out

@@ -92,7 +92,7 @@ def radius_aggregate(
     points: ArrayLike,
     features: ArrayLike,
     radius: float,
-    sigma: ArrayLike,
+    sigma: float | ArrayLike,
     cell: ArrayLike | None = None,
     pbc: Any = None,
     *,
@@ -116,7 +116,7 @@ def radius_aggregate(
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
         features: (N, F), of the queries' dtype.
         radius: largest distance of a point that counts, in L. A Python number.
-        sigma: length σ of the weight, above zero: a number.
+        sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
         weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance.
@@ -153,7 +153,7 @@ def knn_aggregate(
     points: ArrayLike,
     features: ArrayLike,
     k: int,
-    sigma: ArrayLike,
+    sigma: float | ArrayLike,
     cell: ArrayLike | None = None,
     pbc: Any = None,
     *,
@@ -174,7 +174,7 @@ def knn_aggregate(
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
         features: (N, F), of the queries' dtype.
         k: how many points each query has, from 1 up.
-        sigma: length σ of the weight, above zero: a number.
+        sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
         weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance, relative to the largest: so weights never

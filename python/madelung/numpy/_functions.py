@@ -88,7 +88,7 @@ def radius_aggregate(
     points: npt.ArrayLike,
     features: npt.ArrayLike,
     radius: float,
-    sigma: npt.ArrayLike,
+    sigma: float | npt.ArrayLike,
     cell: npt.ArrayLike | None = None,
     pbc: Any = None,
     *,
@@ -109,7 +109,7 @@ def radius_aggregate(
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
         features: (N, F), of the queries' dtype.
         radius: largest distance of a point that counts, in L.
-        sigma: length σ of the weight, above zero: a number.
+        sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance.
@@ -146,7 +146,7 @@ def knn_aggregate(
     points: npt.ArrayLike,
     features: npt.ArrayLike,
     k: int,
-    sigma: npt.ArrayLike,
+    sigma: float | npt.ArrayLike,
     cell: npt.ArrayLike | None = None,
     pbc: Any = None,
     *,
@@ -164,7 +164,7 @@ def knn_aggregate(
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
         features: (N, F), of the queries' dtype.
         k: how many points each query has, from 1 up.
-        sigma: length σ of the weight, above zero: a number.
+        sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance, relative to the largest: so weights never

@@ -15,9 +15,7 @@ from op_arguments import arguments
 
 # Searches have tests of their own, and pairs are searched for while kernels run on the CPU alone.
 OPS = {
-    name: op
-    for name, op in _ops.OPS.items()
-    if op.smooth and (str(DEVICE) == "cpu" or op.args[-1]["kind"] != "grid")
+    name: op for name, op in _ops.OPS.items() if op.smooth and (str(DEVICE) == "cpu" or op.args[-1]["kind"] != "grid")
 }
 
 

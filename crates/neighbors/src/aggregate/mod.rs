@@ -36,7 +36,7 @@ macro_rules! aggregation {
                     queries: &[Vec3; Query],
                     points: &[Vec3; Point],
                     features: &[[Real; Feature]; Point],
-                    sigma: &Real,
+                    sigma: &[Real; System],
                     cell: &[Mat3; System],
                     radius: Real,
                     query_batch_idx: &Batch<Query, System>,
@@ -51,7 +51,7 @@ macro_rules! aggregation {
                     for (j, shift) in grid.query(queries[i], radius) {
                         let d = points[j] - queries[i] + shift * cell[b];
                         let square = dot(d, d);
-                        let w = exp(weight(if square > 0.0 { sqrt(square) } else { 0.0 }, sigma));
+                        let w = exp(weight(if square > 0.0 { sqrt(square) } else { 0.0 }, sigma[b]));
                         weights += w;
                         for c in Feature {
                             sum[c] += w * features[j][c];
@@ -71,7 +71,7 @@ macro_rules! aggregation {
                     queries: &[Vec3; Query],
                     points: &[Vec3; Point],
                     features: &[[Real; Feature]; Point],
-                    sigma: &Real,
+                    sigma: &[Real; System],
                     cell: &[Mat3; System],
                     query_batch_idx: &Batch<Query, System>,
                     batch_idx: &Batch<Point, System>,
@@ -84,7 +84,7 @@ macro_rules! aggregation {
                     for (j, shift) in pairs.row(i) {
                         let d = points[j] - queries[i] + shift * cell[b];
                         let square = dot(d, d);
-                        largest = max(largest, weight(if square > 0.0 { sqrt(square) } else { 0.0 }, sigma));
+                        largest = max(largest, weight(if square > 0.0 { sqrt(square) } else { 0.0 }, sigma[b]));
                     }
                     let largest = stop_gradient(largest);
                     let mut sum = [0.0; Feature];
@@ -92,7 +92,7 @@ macro_rules! aggregation {
                     for (j, shift) in pairs.row(i) {
                         let d = points[j] - queries[i] + shift * cell[b];
                         let square = dot(d, d);
-                        let w = exp(weight(if square > 0.0 { sqrt(square) } else { 0.0 }, sigma) - largest);
+                        let w = exp(weight(if square > 0.0 { sqrt(square) } else { 0.0 }, sigma[b]) - largest);
                         weights += w;
                         for c in Feature {
                             sum[c] += w * features[j][c];
@@ -140,6 +140,19 @@ madelung_core::kernels! {
     }
 }
 
+madelung_core::kernels! {
+    /// Sums over the sum of their weights, whatever all of these are relative to; zero where there is none.
+    #[kernel]
+    pub(crate) fn averaged(
+        i: Query, total: &[[Real; Feature]; Query], norm: &[Real; Query], out: &mut [[Real; Feature]; Query],
+    ) {
+        let scale = if norm[i] > 0.0 { 1.0 / norm[i] } else { 0.0 };
+        for c in Feature {
+            out[i][c] = total[i][c] * scale;
+        }
+    }
+}
+
 /// A weight: the kernels that [`aggregation!`](crate::aggregation) instantiates.
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregation {
@@ -152,13 +165,16 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    /// Its ops: `radius_aggregate_…`, which searches for its pairs, and `list_aggregate_…`, over the pairs of a list. Both
-    /// give Σ w f / (Σ w + `eps`), or Σ w f where `normalize` is 0; the second relative to the largest weight.
+    /// Its ops: `radius_aggregate_…`, which searches for its pairs and gives Σ w f / (Σ w + `eps`), or Σ w f where `normalize`
+    /// is 0, and `list_aggregate_…`, over the pairs of a list, which gives Σ w f / Σ w.
     ///
     /// # Errors
     /// Those of [`OpBuilder::build`], for kernels not made by [`aggregation!`](crate::aggregation).
     pub fn ops(&self, namespace: &str) -> Result<[Arc<Op>; 2]> {
         let around = arguments(Op::new(namespace, &format!("radius_aggregate_{}", self.name), 1))
+            .scalar("eps")
+            .must_be(Constraint::Finite)
+            .scalar("normalize")
             .scalar("radius")
             .must_be(Constraint::Positive)
             .ints("query_order", &["Query"])
@@ -166,7 +182,7 @@ impl Aggregation {
             .searched("grid", ["Query", "Point"], ["points", "cell"], ["query_order", "order"], sorted_grid);
         let listed = arguments(Op::new(namespace, &format!("list_aggregate_{}", self.name), 1))
             .pairs_between("pairs", "Query", "Point", "Pair");
-        Ok([sums(around, self.around)?, sums(listed, self.listed)?])
+        Ok([sums(around, self.around, &NORMALISED)?, sums(listed, self.listed, &AVERAGED)?])
     }
 }
 
@@ -177,23 +193,20 @@ fn arguments(op: OpBuilder) -> OpBuilder {
         .stored()
         .real("features", &["Point", "Feature"])
         .stored()
-        .real("sigma", &[])
+        .real("sigma", &["System"])
         .must_be(Constraint::Positive)
         .real("cell", &["System", "3", "3"])
         .batch("query_batch_idx", "Query", "System")
         .batch("batch_idx", "Point", "System")
-        .scalar("eps")
-        .must_be(Constraint::Finite)
-        .scalar("normalize")
 }
 
 /// The sums stay for the backward pass, which then needs each pair once.
-fn sums(op: OpBuilder, kernel: &'static Kernel) -> Result<Arc<Op>> {
+fn sums(op: OpBuilder, kernel: &'static Kernel, last: &'static Kernel) -> Result<Arc<Op>> {
     op.output("out", &["Query", "Feature"])
         .stored_as("features")
         .saved("total", &["Query", "Feature"])
         .saved("norm", &["Query"])
         .step(kernel)
-        .step(&NORMALISED)
+        .step(last)
         .build()
 }
