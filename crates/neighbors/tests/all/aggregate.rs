@@ -49,7 +49,7 @@ fn op() -> Arc<Op> {
 
 /// Places in space: any order gives the same sums.
 fn orders() -> [Array; 2] {
-    [QUERIES, POINTS].map(|n| Array::from(&(0..n as i32).rev().collect::<Vec<_>>()[..]))
+    [QUERIES, POINTS].map(|n| Array::I32((0..n as i32).rev().collect::<Vec<_>>().into()))
 }
 
 fn batches() -> [Batch<'static>; 2] {
@@ -111,7 +111,7 @@ fn orders_that_are_none_are_named() {
     let (op, arrays, batches) = (op(), arrays(), batches());
     for (wrong, name) in [(vec![0; QUERIES], "query_order"), ((1..=QUERIES as i32).collect(), "query_order")]
     {
-        let orders = [Array::from(&wrong[..]), orders()[1].try_clone().unwrap()];
+        let orders = [Array::I32(wrong.into()), orders()[1].try_clone().unwrap()];
         let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
         args.extend(batches.iter().map(|b| Arg::Structure(b)));
         args.extend([Arg::Real(0.01), Arg::Real(1.0), Arg::Real(RADIUS)]);

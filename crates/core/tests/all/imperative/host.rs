@@ -42,7 +42,7 @@ impl Host {
 fn compile(dtype: DType) -> Library {
     let real = if dtype == DType::F32 { "float" } else { "double" };
     let mut text = format!("{HOST}#define REAL {real}\n{PRELUDE}{LAUNCH}");
-    for kernel in super::kernels::all().into_iter().chain(madelung_neighbors::grid::kernels()) {
+    for kernel in super::kernels::all() {
         let cuda = kernel.forms[0].parts[0].cuda;
         let name = cuda.name;
         writeln!(
