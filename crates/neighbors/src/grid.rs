@@ -8,7 +8,7 @@
 
 use crate::lattice::{Lattice, lattices};
 use crate::near::{Cloud, Finder, Hit, Nearby, Vicinity, coordinates, order};
-use madelung_core::array::{Buffer, DType, Place, View, collected, filled};
+use madelung_core::array::{Buffer, Place, View, collected, filled};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{map_tasks, split_tasks};
 use madelung_core::runtime::Reason;
@@ -64,7 +64,7 @@ pub struct Nearest {
 }
 
 impl HashGrid {
-    /// Sorts `points` (N, 3), f32 or f64. `cell` (rows are lattice vectors) and `pbc` hold one entry for all systems of
+    /// Sorts `points` (N, 3), real numbers of any precision. `cell` (rows are lattice vectors) and `pbc` hold one entry for all systems of
     /// `batch` or one for each; without `pbc` all axes of a cell are periodic, without `cell` none are.
     ///
     /// # Errors
@@ -527,10 +527,6 @@ fn sorted(
     batch: &Batch<'_>,
     lattices: &[Lattice],
 ) -> Result<(Vec<i32>, Arc<Cloud>)> {
-    if !matches!(view.dtype(), DType::F32 | DType::F64) {
-        let expected = format!("float32 or float64 [{}, 3], as the batch says", batch.atoms());
-        return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
-    }
     let given = coordinates(name, view, batch.atoms())?;
     let order = order(context, (name, &given), batch, lattices)?;
     let sorted: Buffer<[f64; 3]> = collected(order.iter().map(|row| given[*row as usize])).into();
