@@ -97,11 +97,12 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, leas
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What takes an `op_case` is tested with every op of the registry."""
+    """What takes an `op_case` is tested with every op of the registry, or those that its module names."""
     if "op_case" in metafunc.fixturenames:
-        from cases import OPS
+        import cases
 
-        metafunc.parametrize("op_case", OPS.values(), ids=OPS, indirect=True)
+        ops = getattr(metafunc.module, "OPS", cases.OPS)
+        metafunc.parametrize("op_case", ops.values(), ids=ops, indirect=True)
 
 
 @pytest.fixture

@@ -6,11 +6,12 @@
 import ctypes
 import importlib.util
 import itertools
+import multiprocessing
 import re
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -145,8 +146,20 @@ def test_texts_are_complete(sources: list[dict]) -> None:
         assert not re.search(r"REAL\(-?(inf|NaN)\)", text), source["name"]
 
 
+@cache
+def compiler() -> Nvrtc:
+    """That of the process."""
+    return Nvrtc()
+
+
+def compiled(job: tuple[list[dict], str, str, int, int]) -> str:
+    """The log of one program."""
+    those, real, architecture, lanes, packed = job
+    return compiler().compile(program(those), real, architecture, lanes=lanes, packed=packed)
+
+
 def test_texts_compile_without_spills(sources: list[dict]) -> None:
-    nvrtc = Nvrtc()
+    nvrtc = compiler()
     by_kernel = [list(group) for _, group in itertools.groupby(sources, key=lambda source: source["kernel"])]
     columns = list(itertools.product(REALS, nvrtc.architectures(), WAYS))
     jobs = []
@@ -155,11 +168,8 @@ def test_texts_compile_without_spills(sources: list[dict]) -> None:
         if those:
             jobs.append((those, real, architecture, lanes, packed))
 
-    def compiled(job: tuple) -> str:
-        those, real, architecture, lanes, packed = job
-        return nvrtc.compile(program(those), real, architecture, lanes=lanes, packed=packed)
-
-    with ThreadPoolExecutor() as pool:
+    # NVRTC compiles one program at a time in a process.
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         logs = list(pool.map(compiled, jobs))
 
     table: dict[str, dict[tuple[str, str, tuple[int, int]], Usage]] = {}

@@ -51,14 +51,20 @@ impl Points {
         }
     }
 
-    /// Takes blocks of points in place of those it has, each coordinate by coordinate.
-    pub fn fill_blocks<const N: usize>(&mut self, blocks: impl ExactSizeIterator<Item = [[f32; N]; 3]>) {
+    /// Takes blocks of points in place of those it has, each coordinate by coordinate, moved by a vector and then scaled.
+    pub fn fill_blocks<'b, const N: usize>(
+        &mut self,
+        blocks: impl ExactSizeIterator<Item = (&'b [[f64; N]; 3], [f64; 3])>,
+        scale: f64,
+    ) {
         self.resize(blocks.len() * N);
         let [x, y, z] = self.coordinates.each_mut().map(|c| c.chunks_exact_mut(N));
-        for (((x, y), z), block) in x.zip(y).zip(z).zip(blocks) {
-            x.copy_from_slice(&block[0]);
-            y.copy_from_slice(&block[1]);
-            z.copy_from_slice(&block[2]);
+        for (((x, y), z), (block, by)) in x.zip(y).zip(z).zip(blocks) {
+            for ((to, from), by) in [x, y, z].into_iter().zip(block).zip(by) {
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to = ((from + by) * scale) as f32;
+                }
+            }
         }
     }
 

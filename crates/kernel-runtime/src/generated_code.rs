@@ -42,24 +42,28 @@ pub unsafe fn clear<E: Elem>(p: *mut E, n: usize) {
     }
 }
 
+/// No lane type has more lanes.
+pub const WIDEST: usize = 16;
+
 /// Room for the lanes of every type.
-pub type Spilled<L> = [<L as Lane>::Elem; 16];
+pub type Spilled<T> = [T; WIDEST];
 
 /// The lanes, as numbers that can be picked.
 #[inline(always)]
-pub fn spill<L: Lane>(x: L) -> Spilled<L> {
-    const { assert!(L::N <= 16) };
-    let mut lanes = [L::Elem::default(); 16];
-    // SAFETY: no lane type has more than sixteen lanes.
+pub fn spill<L: Lane>(x: L) -> Spilled<L::Elem> {
+    const { assert!(L::N <= WIDEST) };
+    let mut lanes = [L::Elem::default(); WIDEST];
+    // SAFETY: there is room for the lanes of every type.
     unsafe { x.store(lanes.as_mut_ptr()) };
     lanes
 }
 
-/// The lanes that [`spill`] has left.
+/// Lanes from numbers.
 #[inline(always)]
-pub fn filled<L: Lane>(lanes: &Spilled<L>) -> L {
-    const { assert!(L::N <= 16) };
-    // SAFETY: no lane type has more than sixteen lanes.
+pub fn filled<L: Lane>(numbers: &Spilled<f64>) -> L {
+    const { assert!(L::N <= WIDEST) };
+    let lanes = numbers.map(L::Elem::of_f64);
+    // SAFETY: there are numbers for the lanes of every type.
     unsafe { L::load(lanes.as_ptr()) }
 }
 

@@ -1,11 +1,14 @@
 //! Boxes around clusters of points, around sixteen of these, and so on up to a whole system: a tree, from whose top is left
 //! out what is out of reach.
 //!
-//! Boxes are in single precision, relative to the middle of the system, and rounded outwards: what is left out is out of
-//! reach, and what is not is looked at more closely by whoever asks.
+//! Boxes are in single precision, relative to the middle of the system and in units of its size, and rounded outwards: what
+//! is left out is out of reach, and what is not is looked at more closely by whoever asks.
 
 use madelung_cpu::Cpu;
 use madelung_cpu::boxes::{Corners, FAN, near_boxes};
+
+/// Coordinates beyond, in units of a system, count as that far away: their squares have room in single precision.
+const FARTHEST: f64 = 1e15;
 
 /// Box around points.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +33,6 @@ impl Extent {
             high: std::array::from_fn(|k| self.high[k] + t[k]),
         }
     }
-
-    /// In single precision from `origin`, rounded outwards.
-    fn outwards(&self, origin: [f64; 3]) -> [[f32; 3]; 2] {
-        let low = std::array::from_fn(|k| ((self.low[k] - origin[k]) as f32).next_down());
-        let high = std::array::from_fn(|k| ((self.high[k] - origin[k]) as f32).next_up());
-        [low, high]
-    }
 }
 
 /// [`FAN`] boxes, coordinate by coordinate; those that are not there are near nothing.
@@ -47,15 +43,34 @@ struct Boxes {
 }
 
 impl Boxes {
-    fn new(extents: &[Extent], origin: [f64; 3]) -> Self {
+    fn new(extents: &[Extent], frame: &Frame) -> Self {
         let (mut low, mut high) = ([[f32::INFINITY; FAN]; 3], [[f32::NEG_INFINITY; FAN]; 3]);
         for (n, extent) in extents.iter().enumerate() {
-            let [from, to] = extent.outwards(origin);
+            let [from, to] = frame.outwards(extent);
             for k in 0..3 {
                 (low[k][n], high[k][n]) = (from[k], to[k]);
             }
         }
         Self { low, high }
+    }
+}
+
+/// Where single precision begins, and its unit.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    origin: [f64; 3],
+    scale: f64,
+}
+
+impl Frame {
+    fn coordinate(&self, r: [f64; 3], k: usize) -> f32 {
+        ((r[k] - self.origin[k]) * self.scale).clamp(-FARTHEST, FARTHEST) as f32
+    }
+
+    fn outwards(&self, extent: &Extent) -> [[f32; 3]; 2] {
+        let low = std::array::from_fn(|k| self.coordinate(extent.low, k).next_down());
+        let high = std::array::from_fn(|k| self.coordinate(extent.high, k).next_up());
+        [low, high]
     }
 }
 
@@ -66,8 +81,8 @@ pub(crate) struct Tree {
     first: usize,
     /// Longest edge of the clusters' boxes.
     pub(crate) longest: f64,
-    /// Middle of the box around all.
-    origin: [f64; 3],
+    /// Around the middle of the box around all.
+    frame: Frame,
     /// Distance of the corners from there.
     size: f64,
     levels: Vec<Vec<Boxes>>,
@@ -83,32 +98,46 @@ impl Tree {
         } else {
             std::array::from_fn(|k| 0.5 * (all.low[k] + all.high[k]))
         };
-        let size = (0..3).map(|k| (all.high[k] - origin[k]).max(0.0)).sum();
+        let size: f64 = (0..3).map(|k| (all.high[k] - origin[k]).max(0.0)).sum();
+        // A power of two, which rounds nothing.
+        let scale = if size > 0.0 { (-size.log2().ceil().clamp(-1000.0, 1000.0)).exp2() } else { 1.0 };
+        let frame = Frame { origin, scale };
         let mut levels: Vec<Vec<Boxes>> = vec![];
         let mut below = clusters;
         loop {
-            levels.push(below.chunks(FAN).map(|boxes| Boxes::new(boxes, origin)).collect());
+            levels.push(below.chunks(FAN).map(|boxes| Boxes::new(boxes, &frame)).collect());
             if below.len() <= FAN {
-                return Self { first, longest, origin, size, levels };
+                return Self { first, longest, frame, size, levels };
             }
             let box_of = |boxes: &[Extent]| boxes.iter().fold(Extent::NONE, |all, e| all.with(*e));
             below = below.chunks(FAN).map(box_of).collect();
         }
     }
 
-    /// A place in single precision, from the middle.
+    /// A place in single precision.
     pub(crate) fn seen(&self, r: [f64; 3]) -> [f32; 3] {
-        std::array::from_fn(|k| (r[k] - self.origin[k]) as f32)
+        std::array::from_fn(|k| self.frame.coordinate(r, k))
     }
 
-    /// Square of a distance, with what single precision rounds off of places that far apart in the system.
-    pub(crate) fn squared_reach(&self, distance: f64) -> f32 {
-        let blur = (self.size + distance) * 4.0 * f64::from(f32::EPSILON);
-        (((distance + blur).powi(2) * (1.0 + 1e-5)) as f32).next_up()
+    /// Upper bound of the square that single precision has for a distance, between places as far apart at most as `reach`
+    /// from a point of the system.
+    pub(crate) fn squared_reach(&self, distance: f64, reach: f64) -> f32 {
+        let square = ((distance + self.blur(reach)) * self.frame.scale).powi(2);
+        ((square * (1.0 + 1e-5)) as f32).next_up()
     }
 
-    /// Calls `visit` with the clusters from `from` on whose boxes are closer to `own` than the root of `reach`, and perhaps
-    /// with some that are a little farther.
+    /// Upper bound of the distance of which single precision has the square.
+    pub(crate) fn distance(&self, square: f32, reach: f64) -> f64 {
+        f64::from(square).sqrt() * (1.0 + 1e-5) / self.frame.scale + self.blur(reach)
+    }
+
+    /// What single precision rounds off of a distance.
+    fn blur(&self, reach: f64) -> f64 {
+        (self.size + reach) * 4.0 * f64::from(f32::EPSILON)
+    }
+
+    /// Calls `visit` with the clusters from `from` on whose boxes are closer to `own` than `reach`, and perhaps with some
+    /// that are a little farther.
     pub(crate) fn visit(
         &self,
         cpu: &Cpu,
@@ -120,8 +149,8 @@ impl Tree {
         let top = self.levels.len() - 1;
         if !self.levels[top].is_empty() {
             // Squares are rounded.
-            let reach = ((reach * (1.0 + 1e-5)) as f32).next_up();
-            let query = Query { cpu, own: own.outwards(self.origin), reach, from: from - self.first };
+            let reach = (((reach * self.frame.scale).powi(2) * (1.0 + 1e-5)) as f32).next_up();
+            let query = Query { cpu, own: self.frame.outwards(own), reach, from: from - self.first };
             self.descend(top, 0, &query, visit);
         }
     }

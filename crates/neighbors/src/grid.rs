@@ -29,6 +29,9 @@ const TASK: [usize; 2] = [16, 1024];
 /// Images of all points of a system within reach, at most.
 const MOST_IMAGES: f64 = (1u64 << 32) as f64;
 
+/// Nearest points of a query, at most.
+const MOST_NEAREST: usize = 1 << 24;
+
 /// Points of one or several systems, sorted in space.
 #[derive(Debug)]
 pub struct HashGrid {
@@ -208,9 +211,9 @@ impl HashGrid {
             let expected = format!("a number that is not one of the {} indices", self.len());
             return Err(Error::argument("fill_value", expected, fill.to_string()));
         }
-        let Some(total) =
-            m.checked_mul(k).filter(|n| n.checked_mul(3).is_some_and(|n| n <= i32::MAX as usize))
-        else {
+        let addressed =
+            |n: &usize| k <= MOST_NEAREST && n.checked_mul(3).is_some_and(|n| n <= i32::MAX as usize);
+        let Some(total) = m.checked_mul(k).filter(addressed) else {
             return Err(Error::argument("k", "numbers of neighbours that can be addressed", k.to_string()));
         };
         caught(

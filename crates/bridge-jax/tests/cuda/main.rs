@@ -150,14 +150,18 @@ impl Input {
             "_vjp" => (outputs, direction()),
             "_vjp_jvp" => ([outputs, direction()].concat(), direction()),
             "_saving" => {
-                let by =
-                    described.saves.iter().map(|name| name.strip_prefix("gradient by ").expect("a gradient"));
-                let by: Vec<usize> =
-                    by.map(|by| op.args.iter().position(|a| a.name == by).expect("it")).collect();
-                let want = reals.iter().enumerate().filter(|(_, arg)| by.contains(arg));
-                let want = want.map(|(n, _)| 1 << n).sum();
+                let saved = op.saved();
+                let by: Vec<&str> =
+                    saved.iter().filter_map(|spec| spec.name.strip_prefix("gradient by ")).collect();
+                // Arrays that steps hand on are saved for every gradient.
+                let is_wanted = |arg: usize| by.is_empty() || by.contains(&&*op.args[arg].name);
+                let want =
+                    reals.iter().enumerate().filter(|(_, arg)| is_wanted(**arg)).map(|(n, _)| 1 << n).sum();
                 attributes.insert("want".into(), Attribute::Int(want));
-                (vec![], outputs.into_iter().chain(by.iter().map(|arg| self.of_arg(op, *arg))).collect())
+                (
+                    vec![],
+                    outputs.into_iter().chain(saved.iter().map(|spec| self.shape(&spec.shape))).collect(),
+                )
             }
             other => panic!("no member: {other}"),
         };

@@ -53,7 +53,11 @@ impl Data<'_> {
     /// The position and value of the first element that is not finite; None on a device.
     pub fn not_finite(self) -> Option<(usize, f64)> {
         fn first<T: Element>(d: &[T], finite: impl Fn(&T) -> bool) -> Option<(usize, f64)> {
-            d.iter().position(|x| !finite(x)).map(|at| (at, d[at].to_f64()))
+            // Whole chunks at first: without a way out between two elements they are checked many at once.
+            let is_whole = |chunk: &[T]| chunk.iter().fold(true, |all, x| all & finite(x));
+            let from = CHECKED * d.chunks(CHECKED).position(|chunk| !is_whole(chunk))?;
+            let at = from + d[from..].iter().position(|x| !finite(x))?;
+            Some((at, d[at].to_f64()))
         }
         match self {
             Data::F16(d) => first(d, |x| x.is_finite()),
@@ -65,6 +69,9 @@ impl Data<'_> {
         }
     }
 }
+
+/// Elements that are checked before one is looked for.
+const CHECKED: usize = 512;
 
 impl View<'_> {
     /// Element `n` in row-major order, as f64; None beyond the last one, and on a device.

@@ -276,6 +276,14 @@ impl<'a> View<'a> {
         each!(Data: self.data, d => collected(d.iter().map(|x| x.to_f64())))
     }
 
+    /// The rows of `N` elements, in row-major order; what does not fill a row is left out.
+    ///
+    /// # Errors
+    /// As [`View::to_f64`].
+    pub fn to_rows<const N: usize>(&self) -> Result<Vec<[f64; N]>> {
+        each!(Data: self.data, d => collected(d.as_chunks().0.iter().map(|row: &[_; N]| row.map(|x| x.to_f64()))))
+    }
+
     /// The elements of an integer array as i32, the type of indices in kernels.
     ///
     /// # Errors

@@ -135,16 +135,14 @@ impl Find<'_> {
                     let image = [x, y, z];
                     let t = system.lattice.translation(image);
                     let origin = std::array::from_fn(|k| t[k] - centre[k]);
-                    tree.visit(&self.search.cpu, &own.moved(t.map(|x| -x)), length * length, c, &mut |j| {
+                    tree.visit(&self.search.cpu, &own.moved(t.map(|x| -x)), length, c, &mut |j| {
                         push(&mut scratch.near, (j as i32, image, origin));
                     });
                 }
             }
         }
-        scratch.points.fill_blocks::<WIDTH>(scratch.near.iter().map(|(j, _, origin)| {
-            let (_, places) = &self.clusters[*j as usize];
-            std::array::from_fn(|k| std::array::from_fn(|n| ((places[k][n] + origin[k]) * scale) as f32))
-        }));
+        let blocks = scratch.near.iter().map(|(j, _, origin)| (&self.clusters[*j as usize].1, *origin));
+        scratch.points.fill_blocks(blocks, scale);
         // No atom of a box within reach is farther from the centre.
         let half = (0..3).map(|k| own.high[k] - centre[k]).fold(0.0, f64::max);
         let limits = band((length + half + tree.longest) * scale + 1.0, system.slack * scale);

@@ -61,8 +61,7 @@ pub(crate) fn coordinates(name: &str, view: &View<'_>, rows: usize) -> Result<Bu
         let expected = format!("real numbers [{rows}, 3], as the batch says");
         return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
     }
-    let flat = view.to_f64()?;
-    let points = collected(flat.as_chunks().0.iter().copied());
+    let points = view.to_rows()?;
     match points.iter().position(|r: &[f64; 3]| !r.iter().all(|x| x.abs() < LARGEST)) {
         Some(i) => {
             let expected = "finite coordinates, below 1e30";
@@ -209,9 +208,12 @@ impl Cloud {
         split_tasks(pool, &mut blocks, &ends, |t, part| {
             for (n, block) in (t * TASK..).zip(part) {
                 let points = &at[points_of(n)];
-                *block = std::array::from_fn(|k| {
-                    std::array::from_fn(|lane| points.get(lane).map_or(f64::INFINITY, |r| r[k]))
-                });
+                *block = [[f64::INFINITY; BLOCK]; 3];
+                for (lane, r) in points.iter().enumerate() {
+                    for k in 0..3 {
+                        block[k][lane] = r[k];
+                    }
+                }
             }
         });
         split_tasks(pool, &mut boxes, &ends, |t, part| {

@@ -1,24 +1,30 @@
 //! The k nearest points of queries.
 //!
-//! Queries are taken in an order in space: the k-th distance of one and the way to the next bound that of the next, so
-//! few points are looked at in vain.
+//! Queries are taken in an order in space, so a few that follow each other have the same points near them. These are gathered
+//! once, within the distance at which queries before had theirs; single precision says which of them may be the nearest, and
+//! f64 which are.
 
-use super::cloud::Cloud;
+use super::cloud::{BLOCK, Cloud};
 use super::pairs::image_range;
 use crate::boxes::Extent;
 use crate::lattice::{Lattice, displacement, norm, squared};
+use madelung_core::array::push;
 use madelung_core::stop::if_asked;
 use madelung_cpu::Cpu;
-use madelung_cpu::boxes::near_boxes;
+use madelung_cpu::boxes::near_points;
 use std::ops::Range;
+
+/// Queries that share their gathered points, at most.
+const TOGETHER: usize = 8;
+
+/// The radius in which points are gathered, over the largest distance of a k-th point before.
+const MARGIN: f64 = 1.2;
 
 /// A point, or an image of it, by its distance, its number, and S.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Hit {
     pub(crate) distance: f64,
     pub(crate) point: i32,
-    /// Place of the point in space.
-    pub(crate) place: i32,
     pub(crate) shift: [i32; 3],
 }
 
@@ -40,112 +46,170 @@ pub(crate) struct Nearby<'a> {
     pub(crate) cpu: Cpu,
 }
 
+/// Blocks of points within a radius of queries of a system.
+#[derive(Default)]
+struct Gathered {
+    radius: f64,
+    /// The distance from blocks that is within reach of the queries.
+    reach: f64,
+    blocks: Vec<u32>,
+    /// Images, and the ends of their blocks.
+    images: Vec<([i32; 3], usize)>,
+    /// Memory for points that may be the nearest.
+    keys: Vec<u64>,
+}
+
 impl Nearby<'_> {
     /// The nearest points of some queries, one after the other, `k` for each, and how many there are.
     pub(crate) fn find(&self, queries: Range<usize>, hits: &mut [Hit], counts: &mut [i32]) {
-        let mut before: Option<usize> = None;
-        let mut rest = hits;
-        let mut last: &[Hit] = &[];
-        for (i, count) in queries.clone().zip(counts) {
-            if (i - queries.start).is_multiple_of(64) {
-                if_asked();
+        let (mut near, mut alone) = (Gathered::default(), Gathered::default());
+        let mut each = hits.chunks_exact_mut(self.k).zip(counts);
+        let (mut first, mut before) = (queries.start, None);
+        while first < queries.end {
+            if_asked();
+            let system = self.queries.batch.of(first);
+            let end = queries.end.min(self.queries.batch.members(system).end);
+            let radius = before.filter(|(of, _)| *of == system).map(|(_, radius)| radius);
+            let radius = radius.unwrap_or_else(|| self.first_radius(system));
+            let rows = self.together(first..end, radius);
+            first = rows.end;
+            self.gather(system, rows.clone(), radius, &mut near);
+            let mut farthest = 0.0f64;
+            for (i, (hits, count)) in rows.zip(&mut each) {
+                let mut found = self.among(i, system, &mut near, hits);
+                if found < self.k {
+                    found = self.farther(i, system, radius, &mut alone, hits);
+                }
+                *count = found as i32;
+                farthest = hits[..found].last().map_or(farthest, |hit| farthest.max(hit.distance));
             }
-            let (hits, behind) = rest.split_at_mut(self.k);
-            rest = behind;
-            let system = self.queries.batch.of(i);
-            // The nearest points of the query before are k points, too.
-            let bound = before.filter(|b| *b == system).map(|_| self.farthest(i, system, last));
-            let found = self.one(i, system, bound, hits);
-            *count = found as i32;
-            before = (found == self.k).then_some(system);
-            last = hits;
+            before = (farthest > 0.0).then_some((system, MARGIN * farthest));
         }
     }
 
-    /// The largest distance of query `i` from images of points.
-    fn farthest(&self, i: usize, system: usize, hits: &[Hit]) -> f64 {
-        let before = self.queries.wrap(i - 1);
-        let here = self.queries.wrap(i);
-        let distance = |hit: &Hit| {
-            let shift = std::array::from_fn(|k| hit.shift[k] + here[k] - before[k]);
-            self.distance(i, hit.place as usize, shift, system)
-        };
-        hits.iter().map(distance).fold(0.0, f64::max)
+    /// The first of some queries, as many as are in a box that is not much larger than what is near a query.
+    fn together(&self, rows: Range<usize>, radius: f64) -> Range<usize> {
+        let most = rows.start..rows.end.min(rows.start + TOGETHER);
+        let mut all = Extent::NONE;
+        for (i, r) in most.clone().zip(&self.queries.at[most.clone()]) {
+            all = all.with(Extent { low: *r, high: *r });
+            if (0..3).any(|k| all.high[k] - all.low[k] > 2.0 * radius) {
+                return most.start..i;
+            }
+        }
+        most
     }
 
-    /// The nearest points of query `i`, of which `k` are within `bound` if there is one.
-    fn one(&self, i: usize, system: usize, bound: Option<f64>, hits: &mut [Hit]) -> usize {
+    /// Gathers all blocks within a radius of queries.
+    fn gather(&self, system: usize, rows: Range<usize>, radius: f64, near: &mut Gathered) {
         let (points, lattice) = (self.points, &self.lattices[system]);
-        let members = points.batch.members(system);
-        if members.is_empty() {
-            return 0;
-        }
-        let at = self.queries.at[i];
-        let Extent { low, high } = points.extents[system];
-        let slack =
-            lattice.slack(self.queries.largest[system].max(points.largest[system]), bound.unwrap_or(0.0));
-        // In an open system no point is farther.
-        let farthest = if lattice.periodic == [false; 3] {
-            norm(std::array::from_fn(|k| (high[k] - at[k]).max(at[k] - low[k]))) * (1.0 + 1e-9)
-        } else {
-            f64::INFINITY
-        };
-        let mut radius =
-            bound.map_or_else(|| self.first_radius(system), |bound| (bound + slack) * (1.0 + 1e-9));
-        loop {
-            radius = radius.min(farthest);
-            let mut have = 0;
-            let reach = (radius + slack) * (1.0 + 1e-9) + f64::MIN_POSITIVE;
-            let mut limit = points.trees[system].squared_reach(reach);
-            let images = image_range(lattice, &[at], reach);
-            for x in images[0].clone() {
-                for y in images[1].clone() {
-                    for z in images[2].clone() {
-                        let image = [x, y, z];
-                        let t = lattice.translation(image);
-                        let here: [f64; 3] = std::array::from_fn(|k| at[k] - t[k]);
-                        let own = Extent { low: here, high: here };
-                        let tree = &points.trees[system];
-                        let seen = tree.seen(here);
-                        tree.visit(&self.cpu, &own, reach * reach, points.first[system], &mut |block| {
-                            let places = &points.near[block];
-                            let mut near = near_boxes(&self.cpu, [places, places], [seen; 2], limit);
-                            let first = points.first_point(block, system);
-                            while near != 0 {
-                                let hit = self.hit(i, first + near.trailing_zeros() as usize, image, system);
-                                near &= near - 1;
-                                if hit.distance <= radius && insert(hits, &mut have, hit) && have == self.k {
-                                    limit = limit.min(tree.squared_reach(hits[have - 1].distance + slack));
-                                }
-                            }
-                        });
+        let rows = &self.queries.at[rows];
+        let slack = lattice.slack(self.queries.largest[system].max(points.largest[system]), radius);
+        let reach = (radius + slack) * (1.0 + 1e-9) + f64::MIN_POSITIVE;
+        (near.radius, near.reach) = (radius, reach);
+        near.blocks.clear();
+        near.images.clear();
+        let own = rows.iter().fold(Extent::NONE, |all, r| all.with(Extent { low: *r, high: *r }));
+        let images = image_range(lattice, rows, reach);
+        for x in images[0].clone() {
+            for y in images[1].clone() {
+                for z in images[2].clone() {
+                    let image = [x, y, z];
+                    let own = own.moved(lattice.translation(image).map(|x| -x));
+                    let blocks = &mut near.blocks;
+                    let mut visit = |block| push(blocks, block as u32);
+                    points.trees[system].visit(&self.cpu, &own, reach, points.first[system], &mut visit);
+                    if near.images.last().map_or(0, |(_, end)| *end) < near.blocks.len() {
+                        push(&mut near.images, (image, near.blocks.len()));
                     }
                 }
             }
-            // All within the radius were seen, so the nearest k of them are the nearest of all.
-            if have == self.k || radius >= farthest {
+        }
+    }
+
+    /// The nearest of the points that were gathered, no farther than their radius, and how many there are.
+    fn among(&self, i: usize, system: usize, near: &mut Gathered, hits: &mut [Hit]) -> usize {
+        let (points, lattice, tree) = (self.points, &self.lattices[system], &self.points.trees[system]);
+        let Gathered { radius, reach, .. } = *near;
+        assert!(near.blocks.len() < 1 << 28, "places of points are numbers of 32 bits");
+        if near.keys.len() < near.blocks.len() * BLOCK {
+            near.keys.resize(near.blocks.len() * BLOCK, 0);
+        }
+        let (mut count, mut first) = (0, 0);
+        for (image, end) in &near.images {
+            let t = lattice.translation(*image);
+            let seen = tree.seen(std::array::from_fn(|k| self.queries.at[i][k] - t[k]));
+            let (blocks, keys) = (&near.blocks[first..*end], &mut near.keys[count..]);
+            let limit = tree.squared_reach(reach, reach);
+            let more = near_points(&self.cpu, &points.near, blocks, seen, limit, keys);
+            // Places in the list of all images.
+            keys[..more].iter_mut().for_each(|key| *key += (first * BLOCK) as u64);
+            (count, first) = (count + more, *end);
+        }
+        let mut keys = &mut near.keys[..count];
+        if count > self.k {
+            let (_, last, _) = keys.select_nth_unstable(self.k - 1);
+            // So many are as near as that.
+            let distance = tree.distance(f32::from_bits((*last >> 32) as u32), reach);
+            let limit = tree.squared_reach(distance + 2.0 * (reach - radius), reach);
+            let mut kept = 0;
+            for next in 0..count {
+                if f32::from_bits((keys[next] >> 32) as u32) <= limit {
+                    keys.swap(kept, next);
+                    kept += 1;
+                }
+            }
+            keys = &mut near.keys[..kept];
+        }
+        keys.sort_unstable();
+        let mut have = 0;
+        for key in keys {
+            let at = (*key as u32) as usize;
+            let image = near.images.partition_point(|(_, end)| *end <= at / BLOCK);
+            let first = points.first_point(near.blocks[at / BLOCK] as usize, system);
+            let hit = self.hit(i, first + at % BLOCK, near.images[image].0, system);
+            if hit.distance <= radius {
+                insert(hits, &mut have, hit);
+            }
+        }
+        have
+    }
+
+    /// The nearest points of a query that has fewer than `k` within a radius.
+    fn farther(&self, i: usize, system: usize, radius: f64, near: &mut Gathered, hits: &mut [Hit]) -> usize {
+        let (at, is_open) = (self.queries.at[i], self.lattices[system].periodic == [false; 3]);
+        if self.points.batch.members(system).is_empty() {
+            return 0;
+        }
+        let Extent { low, high } = self.points.extents[system];
+        // In an open system no point is farther, and from outside of the box around all points none is nearer than that.
+        let farthest = norm(std::array::from_fn(|k| (high[k] - at[k]).max(at[k] - low[k]))) * (1.0 + 1e-9);
+        let outside = norm(std::array::from_fn(|k| (low[k] - at[k]).max(at[k] - high[k]).max(0.0)));
+        let mut radius = radius;
+        loop {
+            radius = if is_open { (2.0 * radius.max(outside)).min(farthest) } else { 2.0 * radius };
+            self.gather(system, i..i + 1, radius, near);
+            let have = self.among(i, system, near, hits);
+            if have == self.k || is_open && radius >= farthest {
                 return have;
             }
-            // From outside of the box around all points nothing is nearer than that.
-            let outside = norm(std::array::from_fn(|k| (low[k] - at[k]).max(at[k] - high[k]).max(0.0)));
-            radius = 2.0 * if lattice.periodic == [false; 3] { radius.max(outside) } else { radius };
         }
     }
 
     fn hit(&self, i: usize, j: usize, image: [i32; 3], system: usize) -> Hit {
         let (q, p) = (self.queries.wrap(i), self.points.wrap(j));
         let shift = std::array::from_fn(|k| image[k] + q[k] - p[k]);
-        Hit { distance: self.distance(i, j, shift, system), point: self.numbers[j], place: j as i32, shift }
-    }
-
-    fn distance(&self, i: usize, j: usize, shift: [i32; 3], system: usize) -> f64 {
         let rows = &self.lattices[system].rows;
-        squared(displacement(rows, self.queries.given[i], self.points.given[j], shift)).sqrt()
+        let d = displacement(rows, self.queries.given[i], self.points.given[j], shift);
+        Hit { distance: squared(d).sqrt(), point: self.numbers[j], shift }
     }
 
     /// A radius within which k points are likely, and many more are not.
     fn first_radius(&self, system: usize) -> f64 {
         let (lattice, members) = (&self.lattices[system], self.points.batch.members(system));
+        if members.is_empty() {
+            return f64::MIN_POSITIVE.sqrt();
+        }
         let Extent { low, high } = self.points.extents[system];
         let edges: [f64; 3] = std::array::from_fn(|k| high[k] - low[k]);
         let longest = edges.into_iter().fold(0.0, f64::max);
@@ -161,18 +225,16 @@ impl Nearby<'_> {
     }
 }
 
-/// Puts a hit in its place, if that is among the first k; whether it is.
-fn insert(hits: &mut [Hit], have: &mut usize, hit: Hit) -> bool {
+/// Puts a hit in its place, if that is among the first k.
+fn insert(hits: &mut [Hit], have: &mut usize, hit: Hit) {
     let mut place = *have;
     while place > 0 && hit.is_before(&hits[place - 1]) {
         place -= 1;
     }
-    if place == hits.len() {
-        return false;
+    if place < hits.len() {
+        let end = (*have).min(hits.len() - 1);
+        hits.copy_within(place..end, place + 1);
+        hits[place] = hit;
+        *have = end + 1;
     }
-    let end = (*have).min(hits.len() - 1);
-    hits.copy_within(place..end, place + 1);
-    hits[place] = hit;
-    *have = end + 1;
-    true
 }

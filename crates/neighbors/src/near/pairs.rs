@@ -132,7 +132,7 @@ impl<'v> Finder<'v> {
                     tree.visit(
                         &self.vicinity.cpu,
                         &own.moved(t.map(|x| -x)),
-                        reach * reach,
+                        reach,
                         other.first[system],
                         &mut |block| {
                             let first = other.first_point(block, system) as u32;
@@ -147,10 +147,8 @@ impl<'v> Finder<'v> {
         let extent = (reach + half + tree.longest) / unit + 1.0;
         // Single precision that has no room for squares decides nothing.
         let scale = if extent < 1e15 { 1.0 / unit } else { 0.0 };
-        self.points.fill_blocks::<BLOCK>(near.iter().map(|Near { block, origin, .. }| {
-            let places = &other.blocks[*block as usize];
-            std::array::from_fn(|k| std::array::from_fn(|n| ((places[k][n] + origin[k]) * scale) as f32))
-        }));
+        let blocks = near.iter().map(|near| (&other.blocks[near.block as usize], near.origin));
+        self.points.fill_blocks(blocks, scale);
         let room = self.points.words() * WORD;
         self.others.resize(room, 0);
         for (others, near) in self.others.chunks_exact_mut(BLOCK).zip(near.iter()) {

@@ -35,7 +35,12 @@ impl Printer<'_> {
 
     pub(super) fn accumulate_channel(&mut self, sum: Acc, channel: Val, value: Val) {
         let lanes = self.lane_loop(channel);
-        // There is room for whole registers, which the next pair reads sooner than parts of them.
+        if self.held.contains(&sum) {
+            let held = format!("c{sum}");
+            self.line(&format!("{held} = {};", self.added(&held, '+', value)));
+            return;
+        }
+        // There is room for whole registers.
         let at = format!("p{}.add(k{})", self.layout.scratch(sum), lanes.id);
         let after = match self.is_fused(value) {
             Some((x, y)) => format!("{}.mul_add({}, L::load({at}))", self.real(x), self.real(y)),

@@ -8,8 +8,9 @@ mod strips;
 mod tables;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
+use super::needed::needed;
 use crate::cluster::Clusters;
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, declared, fed, walk};
+use crate::ir::{Acc, Body, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, declared, fed, walk};
 use crate::mirror::Part;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
@@ -112,8 +113,12 @@ pub(super) struct Printer<'a> {
     layout: &'a Layout,
     pub(super) out: String,
     pub(super) lanes: Option<Lanes>,
+    /// Sums over channels that are in registers.
+    held: BTreeSet<Acc>,
     pub(super) paired: Vec<HashSet<(Val, Pair, &'static str)>>,
     data_loops: HashMap<LoopId, Range>,
+    /// The arrays that need a loop, of which one must be asked for.
+    needed: HashMap<LoopId, BTreeSet<(ParamId, Role)>>,
     /// The cluster form whose first phase this is.
     pub(super) clusters: Option<&'a Clusters>,
     /// A suffix that distinguishes the names of one entry from those of another that is computed beside it.
@@ -132,8 +137,10 @@ impl<'a> Printer<'a> {
             layout,
             out: String::new(),
             lanes: None,
+            held: BTreeSet::new(),
             paired: vec![HashSet::new()],
             data_loops: HashMap::new(),
+            needed: needed(b),
             clusters: None,
             entry: "",
             given: None,
@@ -285,7 +292,21 @@ impl<'a> Printer<'a> {
                     self.block(body);
                     self.line("}");
                 }
-                _ => self.data_loop(*id, *range, body),
+                _ => {
+                    let arrays = self.needed.get(id).cloned();
+                    if let Some(arrays) = &arrays {
+                        self.line("let asked = false;");
+                        for (param, role) in arrays {
+                            let slot = self.layout.slot(*param, Array::Values(*role));
+                            self.line(&format!("let asked = asked || !p{slot}.is_null();"));
+                        }
+                        self.line("if asked {");
+                    }
+                    self.data_loop(*id, *range, body);
+                    if arrays.is_some() {
+                        self.line("}");
+                    }
+                }
             },
             Stmt::If { condition, then, otherwise } => {
                 let c = self.scalar(*condition);

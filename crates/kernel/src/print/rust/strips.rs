@@ -1,15 +1,17 @@
 //! Loops over data that hold loops over channels, strip by strip: what a pair has one value of is computed for as many
-//! pairs as there are lanes, and the loops over channels then take these pairs one after the other.
+//! pairs as there are lanes. The loops over channels then take these pairs one after the other, for one register of channels
+//! at a time, whose sums stay in registers.
 
 use super::{Lanes, Printer};
-use crate::ir::{Acc, Body, LoopId, Range, Stmt, Type, Val, declared, fed, walk};
+use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Type, Val, declared, fed, walk};
 use std::collections::{BTreeSet, HashSet};
 
 /// Whether the body of a loop holds loops over channels, and is straight else.
 pub(super) fn in_strips(body: &[Stmt]) -> bool {
     let is_loop = |s: &Stmt| matches!(s, Stmt::For { .. });
+    let bars = |s: &Stmt| is_loop(s) || matches!(s, Stmt::Raise { .. });
     let fits = |s: &Stmt| match s {
-        Stmt::For { range: Range::Channels(_), body, .. } => !walk(body).any(is_loop),
+        Stmt::For { range: Range::Channels(_), body, .. } => !walk(body).any(bars),
         Stmt::For { .. } | Stmt::If { .. } | Stmt::DeclareChannels(..) => false,
         _ => true,
     };
@@ -98,9 +100,48 @@ impl<'a> Printer<'a> {
             self.line(&format!("let s{v} = rt::spill::<L>({of_lanes});"));
         }
         for m in &taken.sums {
-            self.line(&format!("let mut t{m} = rt::spill::<L>(L::splat(0.0));"));
+            self.line(&format!("let mut t{m} = rt::Spilled::<f64>::default();"));
         }
-        self.line(&format!("for pair in 0..n {{\nlet k{id} = k{id} + pair;"));
+        self.line("let pairs = n;");
+        for s in loops {
+            if let Stmt::For { id: channel, range, body } = s {
+                let taken = self::taken(self.b, std::slice::from_ref(s), varying, own);
+                self.channels_of_strip(id, (*channel, *range, body), &taken);
+            }
+        }
+        for m in &taken.sums {
+            self.line(&format!("m{m} = m{m} + rt::filled::<L>(&t{m});"));
+        }
+    }
+
+    /// One loop over channels, for all pairs of a strip.
+    fn channels_of_strip(
+        &mut self,
+        id: LoopId,
+        (k, range, body): (LoopId, Range, &'a [Stmt]),
+        taken: &Taken,
+    ) {
+        self.data_loops.insert(k, range);
+        let (lo, hi) = self.layout.bounds(range, |_, _| String::new(), |v| self.scalar(v));
+        let (sums, _) = fed(body);
+        let held = self.held(body);
+        self.line(&format!("{{\nlet mut k{k} = {lo};"));
+        let outside: Vec<Val> = self.outside_values(body).into_iter().collect();
+        let (of_pair, of_row): (Vec<Val>, Vec<Val>) = outside.iter().partition(|v| taken.values.contains(v));
+        for v in of_row {
+            self.line(&format!("let u{v} = L::splat(v{v});"));
+        }
+        for m in &sums {
+            self.line(&format!("let mut d{m} = [L::splat(0.0); rt::WIDEST];"));
+        }
+        self.line(&format!(
+            "while k{k} < {hi} {{\nlet stop = ({hi}).min(k{k} + L::N * L::FLUSH);\nwhile k{k} < stop {{\n\
+             let n = L::N.min(stop - k{k});\nlet active = L::first(n);"
+        ));
+        for m in &held {
+            self.line(&format!("let mut c{m} = L::load(p{}.add(k{k}));", self.layout.scratch(*m)));
+        }
+        self.line(&format!("for pair in 0..pairs {{\nlet k{id} = k{id} + pair;"));
         for v in &taken.indices {
             self.let_whole(*v);
         }
@@ -108,21 +149,48 @@ impl<'a> Printer<'a> {
             let is = if self.b.ty(*v) == Type::Bool { " != 0.0" } else { "" };
             self.line(&format!("let v{v} = rt::Elem::to_f64(s{v}[pair]){is};"));
         }
-        for m in &taken.sums {
-            self.line(&format!("let mut m{m} = 0.0f64;"));
+        for v in of_pair {
+            self.line(&format!("let u{v} = L::splat(v{v});"));
         }
-        let outside = std::mem::replace(&mut self.paired, vec![HashSet::new()]);
-        for s in loops {
-            self.stmt(s);
+        for m in &sums {
+            self.line(&format!("let mut l{m} = d{m}[pair];"));
         }
-        self.paired = outside;
-        for m in &taken.sums {
-            self.line(&format!("t{m}[pair] = rt::Elem::of_f64(m{m});"));
+        let outside = std::mem::replace(&mut self.held, held);
+        self.lane_body(k, body, false, &sums);
+        let held = std::mem::replace(&mut self.held, outside);
+        for m in &sums {
+            self.line(&format!("d{m}[pair] = l{m};"));
         }
         self.line("}");
-        for m in &taken.sums {
-            self.line(&format!("m{m} = m{m} + rt::filled::<L>(&t{m});"));
+        for m in &held {
+            self.line(&format!("c{m}.store(p{}.add(k{k}));", self.layout.scratch(*m)));
         }
+        self.line(&format!("k{k} += n;\n}}"));
+        for m in &sums {
+            let into = if taken.sums.contains(m) { format!("t{m}[pair]") } else { format!("m{m}") };
+            self.line(&format!(
+                "for pair in 0..pairs {{ {into} += std::mem::replace(&mut d{m}[pair], L::splat(0.0)).sum(); }}"
+            ));
+        }
+        self.line("}\n}");
+    }
+
+    /// The sums over channels that a loop adds to and does not read.
+    fn held(&self, body: &[Stmt]) -> BTreeSet<Acc> {
+        let mut held = BTreeSet::new();
+        for s in walk(body) {
+            if let Stmt::AccumulateChannel { sum, .. } = s {
+                held.insert(*sum);
+            }
+        }
+        for s in walk(body) {
+            if let Stmt::Let(v) = s
+                && let Op::ReadChannel(sum, _) = self.b.op(*v)
+            {
+                held.remove(sum);
+            }
+        }
+        held
     }
 }
 
