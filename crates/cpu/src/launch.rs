@@ -77,6 +77,10 @@ fn searched<'l>(launch: &Launch<'l>) -> Vec<(usize, Searched<'l>)> {
         let slots = launch.part.slots.iter().enumerate().filter(|(_, slot)| slot.param == *param);
         let slots: Vec<_> =
             slots.filter(|(_, slot)| slot.array.is_of_structure()).map(|(n, slot)| (n, slot.array)).collect();
+        // Rows that are searched at once are of one system.
+        if slots.is_empty() || launch.part.batch.is_none() {
+            continue;
+        }
         let are = |of: &[SlotArray]| slots.iter().all(|(_, array)| of.contains(array));
         let by_columns = !are(&[Start, End, Column, Shift, PackedShift]);
         if by_columns && !are(&[ColumnStart, PairRow, PairEntry, Shift, PackedShift]) {

@@ -10,6 +10,9 @@ use madelung_cpu::boxes::{Corners, FAN, near_boxes};
 /// Coordinates beyond, in units of a system, count as that far away: their squares have room in single precision.
 const FARTHEST: f64 = 1e15;
 
+/// Squares below are as good as this one, which single precision has in full.
+const LEAST_SQUARE: f64 = 1e-36;
+
 /// Box around points.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
@@ -122,7 +125,17 @@ impl Tree {
     /// Upper bound of the square that single precision has for a distance, between places as far apart at most as `reach`
     /// from a point of the system.
     pub(crate) fn squared_reach(&self, distance: f64, reach: f64) -> f32 {
-        let square = ((distance + self.blur(reach)) * self.frame.scale).powi(2);
+        self.square(distance + self.blur(reach))
+    }
+
+    /// Whether single precision has distances of places as far apart as `reach`, and not bounds of them alone.
+    pub(crate) fn tells(&self, reach: f64) -> bool {
+        let reach = (self.size + reach) * self.frame.scale;
+        reach < 0.1 * FARTHEST && reach.powi(2) > 1e6 * LEAST_SQUARE
+    }
+
+    fn square(&self, distance: f64) -> f32 {
+        let square = (distance * self.frame.scale).powi(2).max(LEAST_SQUARE);
         ((square * (1.0 + 1e-5)) as f32).next_up()
     }
 
@@ -148,9 +161,12 @@ impl Tree {
     ) {
         let top = self.levels.len() - 1;
         if !self.levels[top].is_empty() {
-            // Squares are rounded.
-            let reach = (((reach * self.frame.scale).powi(2) * (1.0 + 1e-5)) as f32).next_up();
-            let query = Query { cpu, own: self.frame.outwards(own), reach, from: from - self.first };
+            let query = Query {
+                cpu,
+                own: self.frame.outwards(own),
+                reach: self.square(reach),
+                from: from - self.first,
+            };
             self.descend(top, 0, &query, visit);
         }
     }

@@ -1,5 +1,6 @@
 //! The lattice of one system as searches see it: periodic axes as given, open axes made up.
 
+use crate::boxes::Extent;
 use madelung_core::cell::Cell;
 use madelung_core::{Error, Result};
 
@@ -76,6 +77,24 @@ impl Lattice {
         std::array::from_fn(|k| {
             r[0] * self.inverse[0][k] + r[1] * self.inverse[1][k] + r[2] * self.inverse[2][k]
         })
+    }
+
+    /// The distance of some points from a box along the open axes, which no image is nearer than; not above it by rounding.
+    pub(crate) fn gap(&self, rows: &[[f64; 3]], Extent { low, high }: &Extent) -> f64 {
+        let along = |axis: [f64; 3]| {
+            let (mut own, mut other) = ([f64::INFINITY, f64::NEG_INFINITY], [0.0; 2]);
+            for r in rows {
+                let x = axis[0] * r[0] + axis[1] * r[1] + axis[2] * r[2];
+                own = [own[0].min(x), own[1].max(x)];
+            }
+            for k in 0..3 {
+                let ends = [axis[k] * low[k], axis[k] * high[k]];
+                other = [other[0] + ends[0].min(ends[1]), other[1] + ends[0].max(ends[1])];
+            }
+            let rounded = 1e-14 * [own, other].as_flattened().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+            ((other[0] - own[1]).max(own[0] - other[1]) - rounded).max(0.0)
+        };
+        norm(std::array::from_fn(|k| if self.periodic[k] { 0.0 } else { along(self.frame[k]) }))
     }
 
     /// S · cell.

@@ -90,7 +90,7 @@ fn wraps(
             if wrap == [0.0; 3] {
                 continue;
             }
-            if wrap.iter().any(|n| n.abs() > FARTHEST) {
+            if !wrap.iter().all(|n| n.abs() <= FARTHEST) {
                 let got = format!("{:?} in row {i}", points[i]);
                 return Err(Error::argument(name, "coordinates within 2^29 boxes of the origin", got));
             }

@@ -8,7 +8,7 @@ use super::cloud::{BLOCK, Cloud};
 use super::pairs::image_range;
 use crate::boxes::Extent;
 use crate::lattice::{Lattice, displacement, norm, squared};
-use madelung_core::array::push;
+use madelung_core::array::{Buffer, push};
 use madelung_core::stop::if_asked;
 use madelung_cpu::Cpu;
 use madelung_cpu::boxes::near_points;
@@ -19,6 +19,10 @@ const TOGETHER: usize = 8;
 
 /// The radius in which points are gathered, over the largest distance of a k-th point before.
 const MARGIN: f64 = 1.2;
+
+/// Images that a search looks at, at most, and blocks whose points can be numbered.
+const MOST_IMAGES: f64 = (1u64 << 32) as f64;
+const MOST_BLOCKS: usize = 1 << 28;
 
 /// A point, or an image of it, by its distance, its number, and S.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -56,7 +60,7 @@ struct Gathered {
     /// Images, and the ends of their blocks.
     images: Vec<([i32; 3], usize)>,
     /// Memory for points that may be the nearest.
-    keys: Vec<u64>,
+    keys: Buffer<u64>,
 }
 
 impl Nearby<'_> {
@@ -66,25 +70,35 @@ impl Nearby<'_> {
         let mut each = hits.chunks_exact_mut(self.k).zip(counts);
         let (mut first, mut before) = (queries.start, None);
         while first < queries.end {
-            if_asked();
             let system = self.queries.batch.of(first);
             let end = queries.end.min(self.queries.batch.members(system).end);
-            let radius = before.filter(|(of, _)| *of == system).map(|(_, radius)| radius);
-            let radius = radius.unwrap_or_else(|| self.first_radius(system));
-            let rows = self.together(first..end, radius);
+            let likely = before.filter(|(of, _)| *of == system).map(|(_, radius)| radius);
+            let likely = likely.unwrap_or_else(|| self.first_radius(system));
+            let rows = self.together(first..end, likely);
             first = rows.end;
-            self.gather(system, rows.clone(), radius, &mut near);
+            let gaps = self.queries.at[rows.clone()].iter().map(|r| self.gap(system, *r));
+            let radius = gaps.fold(0.0, f64::max).hypot(likely);
+            let is_whole = self.gather(system, rows.clone(), radius, &mut near);
             let mut farthest = 0.0f64;
             for (i, (hits, count)) in rows.zip(&mut each) {
-                let mut found = self.among(i, system, &mut near, hits);
+                let mut found = if is_whole { self.among(i, system, &mut near, hits) } else { 0 };
                 if found < self.k {
-                    found = self.farther(i, system, radius, &mut alone, hits);
+                    found = self.farther(i, system, likely, &mut alone, hits);
                 }
                 *count = found as i32;
-                farthest = hits[..found].last().map_or(farthest, |hit| farthest.max(hit.distance));
+                // Beyond the way to all points along the open axes, which may be others' way or not.
+                let beyond = |hit: &Hit| {
+                    (hit.distance.powi(2) - self.gap(system, self.queries.at[i]).powi(2)).max(0.0).sqrt()
+                };
+                farthest = hits[..found].last().map_or(farthest, |hit| farthest.max(beyond(hit)));
             }
-            before = (farthest > 0.0).then_some((system, MARGIN * farthest));
+            before = (farthest > 0.0 && farthest.is_finite()).then_some((system, MARGIN * farthest));
         }
+    }
+
+    /// The way from a place to the box around all points, along the open axes.
+    fn gap(&self, system: usize, at: [f64; 3]) -> f64 {
+        self.lattices[system].gap(&[at], &self.points.extents[system])
     }
 
     /// The first of some queries, as many as are in a box that is not much larger than what is near a query.
@@ -100,8 +114,8 @@ impl Nearby<'_> {
         most
     }
 
-    /// Gathers all blocks within a radius of queries.
-    fn gather(&self, system: usize, rows: Range<usize>, radius: f64, near: &mut Gathered) {
+    /// Gathers all blocks within a radius of queries; false where there are more images than can be looked at.
+    fn gather(&self, system: usize, rows: Range<usize>, radius: f64, near: &mut Gathered) -> bool {
         let (points, lattice) = (self.points, &self.lattices[system]);
         let rows = &self.queries.at[rows];
         let slack = lattice.slack(self.queries.largest[system].max(points.largest[system]), radius);
@@ -110,9 +124,13 @@ impl Nearby<'_> {
         near.blocks.clear();
         near.images.clear();
         let own = rows.iter().fold(Extent::NONE, |all, r| all.with(Extent { low: *r, high: *r }));
-        let images = image_range(lattice, rows, reach);
+        let images = image_range(lattice, rows, &points.extents[system], reach);
+        if images.iter().map(|along| along.len() as f64).product::<f64>() > MOST_IMAGES {
+            return false;
+        }
         for x in images[0].clone() {
             for y in images[1].clone() {
+                if_asked();
                 for z in images[2].clone() {
                     let image = [x, y, z];
                     let own = own.moved(lattice.translation(image).map(|x| -x));
@@ -125,13 +143,13 @@ impl Nearby<'_> {
                 }
             }
         }
+        near.blocks.len() < MOST_BLOCKS
     }
 
     /// The nearest of the points that were gathered, no farther than their radius, and how many there are.
     fn among(&self, i: usize, system: usize, near: &mut Gathered, hits: &mut [Hit]) -> usize {
         let (points, lattice, tree) = (self.points, &self.lattices[system], &self.points.trees[system]);
         let Gathered { radius, reach, .. } = *near;
-        assert!(near.blocks.len() < 1 << 28, "places of points are numbers of 32 bits");
         if near.keys.len() < near.blocks.len() * BLOCK {
             near.keys.resize(near.blocks.len() * BLOCK, 0);
         }
@@ -147,7 +165,7 @@ impl Nearby<'_> {
             (count, first) = (count + more, *end);
         }
         let mut keys = &mut near.keys[..count];
-        if count > self.k {
+        if count > self.k && tree.tells(reach) {
             let (_, last, _) = keys.select_nth_unstable(self.k - 1);
             // So many are as near as that.
             let distance = tree.distance(f32::from_bits((*last >> 32) as u32), reach);
@@ -182,15 +200,17 @@ impl Nearby<'_> {
             return 0;
         }
         let Extent { low, high } = self.points.extents[system];
-        // In an open system no point is farther, and from outside of the box around all points none is nearer than that.
+        // In an open system no point is farther.
         let farthest = norm(std::array::from_fn(|k| (high[k] - at[k]).max(at[k] - low[k]))) * (1.0 + 1e-9);
-        let outside = norm(std::array::from_fn(|k| (low[k] - at[k]).max(at[k] - high[k]).max(0.0)));
-        let mut radius = radius;
+        let (gap, mut beyond) = (self.gap(system, at), radius);
         loop {
-            radius = if is_open { (2.0 * radius.max(outside)).min(farthest) } else { 2.0 * radius };
-            self.gather(system, i..i + 1, radius, near);
+            beyond *= 2.0;
+            let radius = gap.hypot(beyond).min(if is_open { farthest } else { f64::MAX });
+            if !self.gather(system, i..i + 1, radius, near) {
+                return 0;
+            }
             let have = self.among(i, system, near, hits);
-            if have == self.k || is_open && radius >= farthest {
+            if have == self.k || is_open && radius >= farthest || beyond > 1e300 {
                 return have;
             }
         }

@@ -120,7 +120,7 @@ impl<'v> Finder<'v> {
         let own = rows.iter().fold(Extent::NONE, |all, r| all.with(Extent { low: *r, high: *r }));
         let centre: [f64; 3] = std::array::from_fn(|k| 0.5 * (own.low[k] + own.high[k]));
         let reach = (radius + slack) * (1.0 + 1e-9) + f64::MIN_POSITIVE;
-        let images = image_range(lattice, rows, reach);
+        let images = image_range(lattice, rows, &other.extents[system], reach);
         let (tree, near) = (&other.trees[system], &mut self.near);
         near.clear();
         for x in images[0].clone() {
@@ -146,7 +146,7 @@ impl<'v> Finder<'v> {
         let half = (0..3).map(|k| own.high[k] - centre[k]).fold(0.0, f64::max);
         let extent = (reach + half + tree.longest) / unit + 1.0;
         // Single precision that has no room for squares decides nothing.
-        let scale = if extent < 1e15 { 1.0 / unit } else { 0.0 };
+        let scale = if extent < 1e15 && (1.0 / unit).is_finite() { 1.0 / unit } else { 0.0 };
         let blocks = near.iter().map(|near| (&other.blocks[near.block as usize], near.origin));
         self.points.fill_blocks(blocks, scale);
         let room = self.points.words() * WORD;
@@ -213,14 +213,23 @@ impl Around<'_> {
     }
 }
 
-/// Images of a system that can be within reach of some points in the cell, along each axis.
-pub(crate) fn image_range(lattice: &Lattice, points: &[[f64; 3]], reach: f64) -> [Range<i32>; 3] {
+/// Images of the points of a system that can be within reach of some points in the cell, along each axis; none, where they
+/// are too far apart along the open axes.
+pub(crate) fn image_range(
+    lattice: &Lattice,
+    rows: &[[f64; 3]],
+    points: &Extent,
+    reach: f64,
+) -> [Range<i32>; 3] {
+    if lattice.periodic == [false; 3] {
+        return [0..1, 0..1, 0..1];
+    }
+    let gap = lattice.gap(rows, points);
+    let reach = ((reach - gap).max(0.0) * (reach + gap)).sqrt();
     let mut range = [[f64::INFINITY, f64::NEG_INFINITY]; 3];
-    if lattice.periodic != [false; 3] {
-        for r in points {
-            for (range, s) in range.iter_mut().zip(lattice.fractional(*r)) {
-                *range = [range[0].min(s), range[1].max(s)];
-            }
+    for r in rows {
+        for (range, s) in range.iter_mut().zip(lattice.fractional(*r)) {
+            *range = [range[0].min(s), range[1].max(s)];
         }
     }
     std::array::from_fn(|k| {
@@ -229,6 +238,6 @@ pub(crate) fn image_range(lattice: &Lattice, points: &[[f64; 3]], reach: f64) ->
         }
         // A point on the border of a cell counts to either side.
         let f = reach / lattice.heights[k] + 1e-9;
-        (range[k][0] - f).floor() as i32..(range[k][1] + f).floor() as i32 + 1
+        (range[k][0] - f).floor() as i32..((range[k][1] + f).floor() as i32).saturating_add(1)
     })
 }

@@ -135,7 +135,7 @@ impl<'a> Printer<'a> {
             self.line(&format!("let mut d{m} = [L::splat(0.0); rt::WIDEST];"));
         }
         self.line(&format!(
-            "while k{k} < {hi} {{\nlet stop = ({hi}).min(k{k} + L::N * L::FLUSH);\nwhile k{k} < stop {{\n\
+            "while k{k} < {hi} {{\nlet stop = ({hi}).min(k{k}.saturating_add(L::N.saturating_mul(L::FLUSH)));\nwhile k{k} < stop {{\n\
              let n = L::N.min(stop - k{k});\nlet active = L::first(n);"
         ));
         for m in &held {

@@ -199,6 +199,47 @@ proptest! {
     }
 }
 
+/// Points and queries in crowds, so that blocks are full and queries share what is near them.
+fn crowds() -> impl Strategy<Value = Case> {
+    (1usize..3).prop_flat_map(|systems| {
+        let cells = prop::collection::vec(cell(), systems);
+        let sizes = (0.0..1.5f64, 0usize..30, 0.05..1.0f64);
+        (set(systems, 150), set(systems, 60), cells, prop::array::uniform3(any::<bool>()), sizes).prop_map(
+            |(mut points, queries, cells, pbc, (radius, k, crowd))| {
+                for r in points.at.iter_mut().step_by(2) {
+                    *r = r.map(|x| crowd * x);
+                }
+                Case { moved: vec![], points, queries, cells, pbc, radius, cell_size: 1.0, k }
+            },
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn finds_what_brute_force_finds_in_crowds(case in crowds()) {
+        let Case { points, queries, cells, pbc, radius, k, .. } = case;
+        let context = madelung_cpu::context();
+        let grid = HashGrid::build(&context, &points.view(), Some(&cells), Some(&[pbc]), points.batch()).unwrap();
+        let reach = 2.0;
+        let every = all(&queries, &points, &cells, pbc, reach);
+        let list = grid.query(&context, &queries.view(), &queries.batch(), radius).expect("a list");
+        let mut expected = within(&every, radius);
+        expected.sort_unstable();
+        prop_assert_eq!(entries(&list), expected);
+        let nearest = grid.nearest(&context, &queries.view(), &queries.batch(), k, Some(-1)).expect("the nearest");
+        let expected = closest(&every, queries.at.len(), k, -1);
+        for row in (0..queries.at.len()).map(|i| i * k..(i + 1) * k) {
+            if pbc == [false; 3] || expected.distances[row.clone()].iter().all(|d| *d < reach) {
+                prop_assert_eq!(&nearest.indices[row.clone()], &expected.indices[row.clone()]);
+                prop_assert_eq!(&nearest.distances[row.clone()], &expected.distances[row.clone()]);
+                prop_assert_eq!(&nearest.shifts[row.clone()], &expected.shifts[row]);
+            }
+        }
+    }
+}
+
 const CUBE: Cells = [[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 4.0]];
 
 fn one(at: &[Point]) -> Set {
@@ -291,6 +332,62 @@ fn memory_and_time_follow_the_points() {
         }
         let n = grid.nearest(&context, &points.view(), &points.batch(), 5, None).expect("the nearest");
         assert_eq!(n, closest(&every, at.len(), 5, -1));
+    }
+}
+
+#[test]
+fn points_closer_than_single_precision_can_tell() {
+    let context = madelung_cpu::context();
+    let nearest = |at: &[Point], edge: f64, k: usize| {
+        let (points, query) = (one(at), one(&[[0.0; 3]]));
+        let cell = [[edge, 0.0, 0.0], [0.0, edge, 0.0], [0.0, 0.0, edge]];
+        let found = grid(&points, Some(&[cell])).nearest(&context, &query.view(), &query.batch(), k, None);
+        let mut every = vec![];
+        for (j, r) in at.iter().enumerate() {
+            for n in 0..343 {
+                let s = [n / 49 - 3, n / 7 % 7 - 3, n % 7 - 3];
+                every.push((0, j, s, distance([0.0; 3], *r, s, &cell)));
+            }
+        }
+        assert_eq!(found.expect("the nearest"), closest(&every, 1, k, -1), "{edge}");
+    };
+    nearest(&[[0.0; 3], [1e-15, 0.0, 0.0]], 10.0, 60);
+    for edge in [1e20, 1e-20, 1e-30] {
+        nearest(&[[0.0; 3]], edge, 30);
+    }
+    // Distances of zero are within any radius.
+    let same = one(&[[0.0; 3]; 20]);
+    for radius in [0.0, 5e-324, 3e-309, 1e-200] {
+        let list = grid(&same, None).query(&context, &same.view(), &same.batch(), radius).expect("a list");
+        assert_eq!(list.len(), 400, "{radius}");
+    }
+}
+
+#[test]
+fn queries_far_from_slabs_and_wires() {
+    let context = madelung_cpu::context();
+    let points = one(&[[0.0; 3], [0.3, 0.4, 0.1], [0.7, 0.2, -0.2]]);
+    let cell = [[1.0, 0.0, 0.0], [0.3, 1.1, 0.0], [0.0, 0.0, 5.0]];
+    for pbc in [[true, true, false], [true, false, false]] {
+        let grid = HashGrid::build(&context, &points.view(), Some(&[cell]), Some(&[pbc]), points.batch())
+            .expect("a grid");
+        let far = [[0.1, 0.2, 3e3], [0.4, 0.1, 0.3], [0.2, 0.9, -1e4], [5.5, 0.2, 0.1], [0.5, 0.5, 1e5]];
+        let queries = one(&far);
+        let found = grid.nearest(&context, &queries.view(), &queries.batch(), 9, None).expect("the nearest");
+        for (i, q) in far.iter().enumerate() {
+            // Images beside the query, which is far along an open axis alone.
+            let mut every = vec![];
+            for (j, r) in points.at.iter().enumerate() {
+                let along = |k: usize| if pbc[k] { -12..=12 } else { 0..=0 };
+                for s in along(0).flat_map(|x| along(1).map(move |y| [x, y, 0])) {
+                    every.push((0, j, s, distance(*q, *r, s, &cell)));
+                }
+            }
+            let expected = closest(&every, 1, 9, -1);
+            assert_eq!(found.distances[9 * i..9 * i + 9], expected.distances, "{pbc:?} {q:?}");
+            assert_eq!(found.indices[9 * i..9 * i + 9], expected.indices, "{pbc:?} {q:?}");
+            assert_eq!(found.shifts[9 * i..9 * i + 9], expected.shifts, "{pbc:?} {q:?}");
+        }
     }
 }
 
