@@ -48,8 +48,7 @@ impl Backend for Cpu {
     }
 
     fn launch(&self, context: &Context<'_>, launch: &mut Launch<'_>) -> Result<()> {
-        launch::run(context, launch, self.isa());
-        Ok(())
+        launch::run(context, launch, self.isa())
     }
 
     fn begin(

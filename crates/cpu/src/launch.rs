@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "generated code is called here, and pointers are made for it")]
 
 use crate::cluster_loop;
+use madelung_core::Result;
 use madelung_core::array::{Buffer, DType, DataMut};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Context, Launch, OutputArray};
@@ -68,27 +69,32 @@ struct Searched<'l> {
     slots: Vec<(usize, SlotArray)>,
 }
 
-/// The lists of a launch that need not be there as a whole: those whose rows alone, or columns alone, are visited.
-fn searched<'l>(launch: &Launch<'l>) -> Vec<(usize, Searched<'l>)> {
+/// The lists of a launch that need not be there as a whole: those whose rows alone, or columns alone, are visited, and whose
+/// rows that follow each other are of one system.
+///
+/// # Errors
+/// As [`SearchedPairs::list`], for others.
+fn searched<'l>(launch: &Launch<'l>) -> Result<Vec<(usize, Searched<'l>)>> {
     use SlotArray::{Column, ColumnStart, End, PackedShift, PairEntry, PairRow, Shift, Start};
     let mut found = vec![];
-    for (param, structure) in launch.structures.iter().filter(|_| launch.part.scattered.is_empty()) {
+    for (param, structure) in &launch.structures {
         let Some(pairs) = structure.as_searched() else { continue };
         let slots = launch.part.slots.iter().enumerate().filter(|(_, slot)| slot.param == *param);
         let slots: Vec<_> =
             slots.filter(|(_, slot)| slot.array.is_of_structure()).map(|(n, slot)| (n, slot.array)).collect();
-        // Rows that are searched at once are of one system.
-        if slots.is_empty() || launch.part.batch.is_none() {
+        if slots.is_empty() {
             continue;
         }
         let are = |of: &[SlotArray]| slots.iter().all(|(_, array)| of.contains(array));
         let by_columns = !are(&[Start, End, Column, Shift, PackedShift]);
-        if by_columns && !are(&[ColumnStart, PairRow, PairEntry, Shift, PackedShift]) {
-            continue;
+        let is_one_way = !by_columns || are(&[ColumnStart, PairRow, PairEntry, Shift, PackedShift]);
+        if is_one_way && launch.part.scattered.is_empty() && launch.part.batch.is_some() {
+            found.push((*param, Searched { pairs, by_columns, rows: launch.rows(), slots }));
+        } else {
+            pairs.list()?;
         }
-        found.push((*param, Searched { pairs, by_columns, rows: launch.rows(), slots }));
     }
-    found
+    Ok(found)
 }
 
 /// Search of one task, and the integers of its pairs as kernels read them.
@@ -133,7 +139,9 @@ impl<'l> Finder<'l> {
     }
 }
 
-pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
+/// # Errors
+/// A list of pairs that has to be there as a whole, and cannot be.
+pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) -> Result<()> {
     let part = launch.part;
     let entry = match launch.dtype {
         DType::F32 => part.run.f32[isa as usize],
@@ -141,7 +149,7 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
     };
     let pool = &context.threads_for(cost(launch));
     let in_clusters = cluster_loop::systems(context.pair_loops, launch);
-    let lists = searched(launch);
+    let lists = searched(launch)?;
     let mut shared = Shared(pointers(launch, in_clusters.as_deref(), &lists, pool));
     let scratch = Scratch::of(launch);
     let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {
@@ -165,6 +173,7 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) {
     } else {
         scattered(pool, launch, &shared, &scratch, entry, &segments);
     }
+    Ok(())
 }
 
 /// A rough number of nanoseconds.
