@@ -86,7 +86,7 @@ impl Nearby<'_> {
                     found = self.farther(i, system, likely, &mut alone, hits);
                 }
                 *count = found as i32;
-                // Beyond the way to all points along the open axes, which may be others' way or not.
+                // The way along the open axes to all points is another one for the next queries.
                 let beyond = |hit: &Hit| {
                     (hit.distance.powi(2) - self.gap(system, self.queries.at[i]).powi(2)).max(0.0).sqrt()
                 };
