@@ -38,6 +38,7 @@ struct Launch {
 
 // Whether something was found before that no row shall follow: an index out of range, say.
 __device__ inline bool is_stopped(const Launch& a) { return a.status && *(volatile unsigned*)a.status; }
+__device__ inline double wide(double x) { return x; }
 template <class T> __device__ inline T exp_neg_sq(T x) {
   // x^2 = h + l exactly: without the low part the exponential of a large argument loses digits.
   T h = x * x, l = fma(x, x, -h);

@@ -183,12 +183,18 @@ fn check_widths(op: &Op, args: &[Arg<'_>]) -> Result<()> {
     for step in &op.steps {
         let params = step.kernel().map_or(&[][..], |kernel| kernel.params);
         for (param, buffer) in params.iter().zip(&step.buffers) {
-            if let ParamKind::Real { width: Some(_), .. } = param.kind
-                && let Some(Arg::Array(view)) = args.get(*buffer)
-                && view.shape().get(1) == Some(&0)
-            {
-                let name = op.args[*buffer].name.as_str();
-                return Err(Error::argument(name, "a feature width of at least 1", describe_view(view)));
+            let (ParamKind::Real { width, .. } | ParamKind::Output { width, .. }) = param.kind else {
+                continue;
+            };
+            let channels = op.shape_of(*buffer).and_then(|shape| shape.get(1)).filter(|_| width.is_some());
+            for (spec, arg) in op.args.iter().zip(args) {
+                if let (ArgKind::Real { shape, .. }, Arg::Array(view)) = (&spec.kind, arg)
+                    && channels.is_some_and(|channels| shape.get(1) == Some(channels))
+                    && view.shape().get(1) == Some(&0)
+                {
+                    let got = describe_view(view);
+                    return Err(Error::argument(&spec.name, "a feature width of at least 1", got));
+                }
             }
         }
     }

@@ -161,7 +161,15 @@ impl Printer<'_> {
 
     fn v(&self, v: Val) -> String {
         match self.b.op(v) {
-            Op::Const(bits) => format!("REAL({:?})", f64::from_bits(*bits)),
+            Op::Const(bits) => {
+                let x = f64::from_bits(*bits);
+                // A literal beyond the numbers of a float is none of one.
+                if x.abs() > f64::from(f32::MAX) {
+                    format!("REAL(wide({x:?}))")
+                } else {
+                    format!("REAL({x:?})")
+                }
+            }
             Op::Int(i) => format!("{i}LL"),
             Op::Row => "row".into(),
             Op::Mul(x, y) if self.layout.fused.contains(&v) => format!("({} * {})", self.v(*x), self.v(*y)),
