@@ -97,7 +97,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, leas
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What takes an `op_case` is tested with every op of the registry, or those that its module names."""
+    """Tests of an `op_case` run with every op of the registry, or those that their module names."""
     if "op_case" in metafunc.fixturenames:
         import cases
 

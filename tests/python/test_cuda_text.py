@@ -148,7 +148,7 @@ def test_texts_are_complete(sources: list[dict]) -> None:
 
 @cache
 def compiler() -> Nvrtc:
-    """That of the process."""
+    """The compiler, loaded once in a process."""
     return Nvrtc()
 
 

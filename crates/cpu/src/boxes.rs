@@ -183,6 +183,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn points_are_found_with_their_squares() {
         let place = |block: usize, n: usize, k: usize| ((block * 48 + 3 * n + k) as f32 * 1.7).sin();

@@ -58,7 +58,7 @@ impl Boxes {
     }
 }
 
-/// Where single precision begins, and its unit.
+/// Origin and unit of coordinates in single precision.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     origin: [f64; 3],
@@ -84,9 +84,9 @@ pub(crate) struct Tree {
     first: usize,
     /// Longest edge of the clusters' boxes.
     pub(crate) longest: f64,
-    /// Around the middle of the box around all.
+    /// Coordinates around the middle of the box around all.
     frame: Frame,
-    /// Distance of the corners from there.
+    /// Distance of the corners from the middle.
     size: f64,
     levels: Vec<Vec<Boxes>>,
 }
@@ -144,7 +144,7 @@ impl Tree {
         f64::from(square).sqrt() * (1.0 + 1e-5) / self.frame.scale + self.blur(reach)
     }
 
-    /// What single precision rounds off of a distance.
+    /// Rounding error of a distance in single precision, at most.
     fn blur(&self, reach: f64) -> f64 {
         (self.size + reach) * 4.0 * f64::from(f32::EPSILON)
     }

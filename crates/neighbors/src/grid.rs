@@ -7,7 +7,7 @@
 //! depend on the number of threads.
 
 use crate::lattice::{Lattice, lattices};
-use crate::near::{Cloud, Finder, Hit, Nearby, Vicinity, coordinates, order};
+use crate::near::{Cloud, Finder, Hit, MOST_IMAGES, Nearby, Vicinity, coordinates, order};
 use madelung_core::array::{Buffer, Place, View, collected, filled};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{map_tasks, split_tasks};
@@ -25,9 +25,6 @@ use std::sync::Arc;
 
 /// Searches of sixteen rows that a task does, and queries of a task that looks for the nearest points.
 const TASK: [usize; 2] = [16, 1024];
-
-/// Images of all points of a system within reach, at most.
-const MOST_IMAGES: f64 = (1u64 << 32) as f64;
 
 /// Nearest points of a query, at most.
 const MOST_NEAREST: usize = 1 << 24;

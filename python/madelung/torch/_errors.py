@@ -31,6 +31,7 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
     for p in parameters[1:]:
         if p.kind in ON_DEVICE and isinstance(passed[p.name], torch.Tensor):
             given.expect(p.name, passed[p.name], first)
+    # A trace would record looks at numbers.
     is_recorded = torch.jit.is_tracing()
     if isinstance(first, torch.Tensor) and (given.is_traced(first) or given.is_captured(first) or is_recorded):
         return _renamed(error)

@@ -44,6 +44,9 @@ fn odd(x: f64) -> f32 {
     f32::from_bits(cut | 1)
 }
 
+/// Elements of a chunk that is checked as a whole for numbers that are not finite.
+const CHECKED: usize = 512;
+
 impl Data<'_> {
     /// Element `n` in row-major order, as f64; None beyond the last one, and on a device.
     pub fn at(self, n: usize) -> Option<f64> {
@@ -69,9 +72,6 @@ impl Data<'_> {
         }
     }
 }
-
-/// Elements that are checked before one is looked for.
-const CHECKED: usize = 512;
 
 impl View<'_> {
     /// Element `n` in row-major order, as f64; None beyond the last one, and on a device.

@@ -18,7 +18,7 @@ pub(super) fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
     found
 }
 
-/// What a loop adds to, if that is all it does.
+/// Sums of a loop; none if it stores or contributes besides.
 fn sums(body: &[Stmt]) -> Option<BTreeSet<Acc>> {
     let is_kept = |s: &Stmt| !matches!(s, Stmt::Store { .. } | Stmt::Contribute { .. });
     walk(body).all(is_kept).then(|| walk(body).filter_map(Stmt::acc).collect())

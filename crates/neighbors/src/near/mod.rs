@@ -5,5 +5,5 @@ mod nearest;
 mod pairs;
 
 pub(crate) use cloud::{Cloud, coordinates, order};
-pub(crate) use nearest::{Hit, Nearby};
+pub(crate) use nearest::{Hit, MOST_IMAGES, Nearby};
 pub(crate) use pairs::{Finder, Vicinity};

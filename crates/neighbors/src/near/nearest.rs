@@ -20,8 +20,10 @@ const TOGETHER: usize = 8;
 /// The radius in which points are gathered, over the largest distance of a k-th point before.
 const MARGIN: f64 = 1.2;
 
-/// Images that a search looks at, at most, and blocks whose points can be numbered.
-const MOST_IMAGES: f64 = (1u64 << 32) as f64;
+/// Images within reach of a search, at most.
+pub(crate) const MOST_IMAGES: f64 = (1u64 << 32) as f64;
+
+/// Blocks of a query, at most: their points have numbers of 32 bits.
 const MOST_BLOCKS: usize = 1 << 28;
 
 /// A point, or an image of it, by its distance, its number, and S.
