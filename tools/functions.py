@@ -88,6 +88,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
         "sizes": array if array == "Any" else f"float | {array}",
         "axes": "Any",
         "number": "float",
+        "cutoffs": array if array == "Any" else f"float | tuple[float, ...] | {array}",
         "count": "int",
         "flag": "bool",
         "word": "Literal[" + ", ".join(f'"{word}"' for word in p.words) + "]",

@@ -12,13 +12,15 @@ use madelung_core::{Error, Result};
 use std::sync::Arc;
 
 /// `nearest`, on the host: where each query's points begin (M + 1,), their indices (M, k) and images (M, k, 3), by
-/// distance, then index, then S. There is a cell for each system, and periodic axes as for the other searches.
+/// distance, then index, then S. `order` may be that of the points in space, as `spatial_order` gives it. There is a cell for
+/// each system, and periodic axes as for the other searches.
 pub(crate) fn declare() -> Result<Arc<Op>> {
     Op::new("madelung", "nearest", 1)
         .real("queries", &["Query", "3"])
         .real("points", &["Point", "3"])
         .real("cell", &["System", "3", "3"])
         .ints("pbc", &["Axes", "3"])
+        .ints("order", &["Order"])
         .batch("query_batch_idx", "Query", "System")
         .batch("batch_idx", "Point", "System")
         .int_scalar("axes")
@@ -38,9 +40,10 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     let [Arg::Array(queries), Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), rest @ ..] = args else {
         return Err(wrong());
     };
-    let [Arg::Structure(of_queries), Arg::Structure(of_points), Arg::Int(axes), Arg::Int(k)] = rest else {
+    let [Arg::Array(order), Arg::Structure(of_queries), Arg::Structure(of_points), rest @ ..] = rest else {
         return Err(wrong());
     };
+    let [Arg::Int(axes), Arg::Int(k)] = rest else { return Err(wrong()) };
     let Some(k) = usize::try_from(*k).ok().filter(|k| *k > 0) else {
         return Err(Error::argument("k", "a number from 1 up", k.to_string()));
     };
@@ -56,7 +59,7 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
         }
     }
     let owned = batch.clone().into_owned();
-    let grid = HashGrid::build(context, points, cells.as_deref(), Some(&axes), owned)?;
+    let grid = HashGrid::build_in_order(context, points, cells.as_deref(), Some(&axes), owned, order)?;
     let Nearest { indices, shifts, .. } = grid.nearest(context, queries, of_queries, k, None)?;
     let m = of_queries.atoms();
     let ptr: Vec<i32> = (0..=m).map(|i| (i * k) as i32).collect();
@@ -70,49 +73,46 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     Ok(results.into())
 }
 
-/// `spatial_order`, on the host: queries and points in an order in space, each place with the number of its row within its
-/// system, (M,) and (N,).
-pub(crate) fn declare_order() -> Result<Arc<Op>> {
-    Op::new("madelung", "spatial_order", 1)
-        .real("queries", &["Query", "3"])
-        .real("points", &["Point", "3"])
-        .real("cell", &["System", "3", "3"])
-        .ints("pbc", &["Axes", "3"])
-        .batch("query_batch_idx", "Query", "System")
-        .batch("batch_idx", "Point", "System")
-        .int_scalar("axes")
-        .integer_output("query_order", &["Query"], DType::I32)
-        .integer_output("order", &["Point"], DType::I32)
-        .search(spatial_order)
-        .build()
+/// `spatial_order` of points, and `query_order` of queries, on the host: an order in space, each place with the number of its
+/// row within its system, (N,).
+pub(crate) fn declare_orders() -> Result<[Arc<Op>; 2]> {
+    let of = |name: &str, [points, batch]: [&str; 2], search| {
+        Op::new("madelung", name, 1)
+            .real(points, &["Point", "3"])
+            .real("cell", &["System", "3", "3"])
+            .ints("pbc", &["Axes", "3"])
+            .batch(batch, "Point", "System")
+            .int_scalar("axes")
+            .integer_output("order", &["Point"], DType::I32)
+            .search(search)
+            .build()
+    };
+    Ok([
+        of("spatial_order", ["points", "batch_idx"], |context, args| spatial_order("points", context, args))?,
+        of("query_order", ["queries", "query_batch_idx"], |context, args| {
+            spatial_order("queries", context, args)
+        })?,
+    ])
 }
 
-fn spatial_order(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
-    let [Arg::Array(queries), Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), rest @ ..] = args else {
-        return Err(wrong());
-    };
-    let [Arg::Structure(of_queries), Arg::Structure(of_points), Arg::Int(axes)] = rest else {
+fn spatial_order(name: &str, context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
+    let [Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), Arg::Int(axes)] = args
+    else {
         return Err(wrong());
     };
     if context.backend.place() != Place::Host {
         return Err(Error::Unsupported("points are sorted in space on the CPU".into()));
     }
-    let mut results = vec![];
-    for (n, name, view, of) in [(0, "queries", queries, of_queries), (1, "points", points, of_points)] {
-        let atoms = Atoms::new((name, view), cell, pbc, *of, *axes)?;
-        let OnHost { cells, axes, batch, .. } = atoms.on_host()?;
-        let lattices = of_each(lattices(cells.as_deref(), Some(&axes), batch.systems())?, batch.systems());
-        let rows = coordinates(name, view, batch.atoms())?;
-        let mut order = order(context, (name, &rows), batch, &lattices)?;
-        for b in 0..batch.systems() {
-            let members = batch.members(b);
-            order[members.clone()].iter_mut().for_each(|row| *row -= members.start as i32);
+    let OnHost { cells, axes, batch, .. } =
+        Atoms::new((name, points), cell, pbc, *batch, *axes)?.on_host()?;
+    let lattices = of_each(lattices(cells.as_deref(), Some(&axes), batch.systems())?, batch.systems());
+    let rows = coordinates(name, points, batch.atoms())?;
+    let order = order(context, (name, &rows), batch, &lattices)?;
+    let mut result = room(context, 0, &[order.len()])?;
+    if let Array::I32(places) = &mut result {
+        for (i, (place, row)) in places.iter_mut().zip(&order).enumerate() {
+            *place = row - batch.ptr()[batch.of(i)];
         }
-        let mut result = room(context, n, &[order.len()])?;
-        if let Array::I32(into) = &mut result {
-            into.copy_from_slice(&order);
-        }
-        results.push(result);
     }
-    Ok(results)
+    Ok(vec![result])
 }

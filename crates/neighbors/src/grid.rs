@@ -86,6 +86,30 @@ impl HashGrid {
         Ok(grid)
     }
 
+    /// [`HashGrid::build`] of points whose order in space is known: the place of each row in its system, N of them, or none
+    /// where it is to be found. Another order changes the time of searches, and never what they find.
+    ///
+    /// # Errors
+    /// As there; `order`, where it is no permutation of each system's rows.
+    pub(crate) fn build_in_order(
+        context: &Context<'_>,
+        points: &View<'_>,
+        cell: Option<&[[[f64; 3]; 3]]>,
+        pbc: Option<&[[bool; 3]]>,
+        batch: Batch<'static>,
+        order: &View<'_>,
+    ) -> Result<Self> {
+        if order.is_empty() {
+            return Self::build(context, points, cell, pbc, batch);
+        }
+        let lattices = of_each(lattices(cell, pbc, batch.systems())?, batch.systems());
+        let order = batch.rows_in_order("order", &order.to_i32("order")?)?;
+        let given = coordinates("points", points, batch.atoms())?;
+        let sorted: Buffer<[f64; 3]> = collected(order.iter().map(|row| given[*row as usize])).into();
+        let points = Arc::new(Cloud::new(context, ("points", sorted), batch.clone(), &lattices)?);
+        Ok(Self { lattices, batch, order, points, whole: true })
+    }
+
     /// The grid of moved points: as many points, of these systems in these cells.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ mod ops;
 mod searches;
 mod segments;
 mod verlet;
+mod within;
 
 /// The crate that [`aggregation!`] refers to in other crates.
 #[doc(hidden)]

@@ -7,6 +7,7 @@ use crate::coo::room;
 use crate::device::{DeviceCoo, DeviceFrame};
 use crate::list::{Cutoff, Form, ListArrays, Method, NeighborSearch, Options};
 use crate::verlet;
+use crate::within;
 use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
@@ -23,9 +24,10 @@ use std::sync::OnceLock;
 /// `find_neighbors`, on the host: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster.
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
-/// `nearest` and `spatial_order`, on the host: see [`closest`]. `needs_rebuild`: see [`verlet`].
+/// `nearest`, `spatial_order` and `query_order`, on the host: see [`closest`]. `radius_search` and `narrowed_pairs`, on the host: see
+/// [`within`]. `needs_rebuild`: see [`verlet`].
 ///
-/// All but the last take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
+/// The searches take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.
 pub fn searches() -> &'static Registry {
     static SEARCHES: OnceLock<Registry> = OnceLock::new();
@@ -53,12 +55,16 @@ fn declare() -> Result<Registry> {
         .integer_output("images", &["runs", "3"], DType::I32)
         .search(find_neighbors)
         .build()?;
+    let [spatial_order, query_order] = closest::declare_orders()?;
     Registry::new([
         neighbor_search,
         find_neighbors,
         closest::declare()?,
-        closest::declare_order()?,
+        spatial_order,
+        query_order,
         verlet::declare()?,
+        within::declare()?,
+        within::declare_narrowed()?,
     ])
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
@@ -11,10 +13,16 @@ from madelung._functions.parameters import CELL, ERRORS, PBC, STREAM
 from madelung._schema import CHECKED, DIRECTED
 
 _QUERIES = Parameter(
-    "queries", "reals", text("(M, 3), float32 or float64, anywhere.", cuda="In the memory of a device.")
+    "queries",
+    "reals",
+    text(
+        "(M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results "
+        "rounded back.",
+        cuda="In the memory of a device, and not of half precision.",
+    ),
 )
 _POINTS = Parameter("points", "reals", text("(N, 3), of the queries' dtype, anywhere. They may be the queries."))
-_FEATURES = Parameter("features", "reals", text("(N, F), of the queries' dtype."))
+_FEATURES = Parameter("features", "reals", text("(N, F), of the queries' dtype, or of half precision."))
 _SIGMA = Parameter("sigma", "per_system", text("length σ of the weight, one for all systems or (B,)."))
 _CELL = CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic."))
 _PBC = PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array."))
@@ -28,48 +36,90 @@ _BATCHES = (
     ),
     Parameter("batch_idx", "integers", default=None, shape=("N",)),
 )
+_ORDER = Parameter(
+    "order",
+    "integers",
+    text("(N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone."),
+    None,
+    ("N",),
+)
 _ERRORS = text(ERRORS.common, **ERRORS.notes)
+_RETURNED = (
+    Parameter("return_shifts", "flag", text("whether the images S and the vectors are returned too."), False),
+    Parameter("return_vectors", "flag", default=False),
+)
 # Names of ops, by those of weights.
 _RADIUS_WEIGHTS = {"exp": "exponential", "gaussian": "gaussian", "inverse": "inverse"}
 _KNN_WEIGHTS = {"softmax": "exponential", "gaussian": "gaussian", "inverse": "inverse"}
 
 
-def _around(f: Framework, queries: Any, points: Any, cell: Any, pbc: Any, batches: tuple[Any, Any]) -> tuple[Any, ...]:
-    """Queries, points, cells, the system of each query and of each point, the periodic axes as searches take them, and
-    the system of the call.
-    """
+class Around(NamedTuple):
+    """Queries among points, as inputs of ops."""
+
+    arrays: tuple[Any, Any, Any]
+    """Queries, points, and a cell for each system."""
+    batches: tuple[Any, Any]
+    """The system of each query and of each point."""
+    rows: Any
+    """Periodic axes of systems, as searches take them."""
+    bits: int
+    axes: Any
+    system: Any
+    order: Any
+    """The order of the points in space; empty where none is known."""
+
+
+def around(
+    f: Framework,
+    queries: Any,
+    points: Any,
+    cell: Any,
+    pbc: Any,
+    batches: tuple[Any, Any],
+    order: Any = None,
+    names: tuple[str, str, str, str] = ("queries", "points", "query_batch_idx", "batch_idx"),
+) -> Around:
+    """The arguments of a call, checked; `names` are those of queries, points, and the systems of either."""
+    of_query, of_point, of_batch, of_points_batch = names
     query_batch_idx, batch_idx = batches
+    queries, points = f.widened(queries), f.widened(points)
     system = f.system(
-        points, check.NO_CHARGES, f.no_cell(points, "points") if cell is None else cell, batch_idx, "points"
+        points, check.NO_CHARGES, f.no_cell(points, of_point) if cell is None else cell, batch_idx, of_point
     )
     r, h, of_points = f.atoms(system)
-    q = f.table("queries", queries, ("M", 3), system)
+    q = f.table(of_query, queries, ("M", 3), system)
     if query_batch_idx is not None:
-        of_queries = f.integers("query_batch_idx", query_batch_idx, (q.shape[0],), system)
+        of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],), system)
     else:
         if system.systems != 1:
             expected = f"the system of each query, as the points are in {system.systems} systems"
-            check.refuse("query_batch_idx", expected, "None")
+            check.refuse(of_batch, expected, "None")
         of_queries = f.one_system(q.shape[0], system)
-    check.fits("query_batch_idx", of_queries, q.shape[:1])
-    check.fits("batch_idx", of_points, r.shape[:1])
+    check.fits(of_batch, of_queries, q.shape[:1])
+    check.fits(of_points_batch, of_points, r.shape[:1])
     axes = check.periodic(f.value("pbc", pbc))
     check.lattices(system.systems, axes)
     rows, bits = check.search_axes(axes, cell)
-    return (q, r, h), (of_queries, of_points), (f.indices(rows, r), bits), axes, system
+    none = np.empty(0, np.int32)
+    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],), system)
+    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, axes, system, known)
 
 
-def _nearest(f: Framework, arrays: Any, batches: Any, axes: Any, k: int) -> tuple[Any, ...]:
+def within(f: Framework, call: Around, radius: float, capacity: int | None) -> tuple[Any, Any, Any]:
+    """Offsets of each query's points within a radius, their indices and images."""
+    room = -1 if capacity is None else capacity
+    return f.counted("radius_search", *call.arrays, call.rows, call.order, *call.batches, radius, call.bits, room)
+
+
+def _nearest(f: Framework, call: Around, k: int) -> tuple[Any, ...]:
     """Inputs of an op that make up the list of the k nearest points, their indices (M, k) and images (M, k, 3)."""
-    rows, bits = axes
-    q, r, h = arrays
-    ptr, indices, shifts = f.search("nearest", q, r, h, rows, *batches, bits, k)
+    ptr, indices, shifts = f.search("nearest", *call.arrays, call.rows, call.order, *call.batches, call.bits, k)
     return (ptr, indices.reshape(-1), shifts.reshape(-1, 3), DIRECTED + CHECKED), indices, shifts
 
 
 def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any) -> tuple[Any, Any]:
     """Features of the points, and the length of a weight."""
-    x = f.table("features", features, ("N", "F"), system)
+    x = f.table("features", f.widened(features), ("N", "F"), system)
     check.fits("features", x, (points.shape[0], "F"))
     return x, f.per_system("sigma", sigma, system)
 
@@ -82,8 +132,8 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
     _PBC,
     KEYWORDS,
     *_BATCHES,
-    Parameter("return_shifts", "flag", text("whether the images S and the vectors are returned too."), False),
-    Parameter("return_vectors", "flag", default=False),
+    _ORDER,
+    *_RETURNED,
     STREAM,
     notes={
         "torch": "Distances and vectors are differentiable twice in queries, points and cell; which points are nearest "
@@ -111,6 +161,7 @@ def knn(
     pbc: Any,
     query_batch_idx: Any,
     batch_idx: Any,
+    order: Any,
     return_shifts: Any,
     return_vectors: Any,
 ) -> tuple[Any, ...]:
@@ -121,12 +172,121 @@ def knn(
     """
     most = check.at_least_one("k", k)
     shifts_too, vectors_too = check.flag("return_shifts", return_shifts), check.flag("return_vectors", return_vectors)
-    arrays, batches, axes, _, _ = _around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx))
-    pairs, indices, shifts = _nearest(f, arrays, batches, axes, most)
-    vectors, distances = f.op("point_vectors", *arrays, *batches, *pairs)
-    results = [indices, distances.reshape(indices.shape)]
-    results += [shifts] * shifts_too + [vectors.reshape(shifts.shape)] * vectors_too
+    call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
+    pairs, indices, shifts = _nearest(f, call, most)
+    vectors, distances = f.op("point_vectors", *call.arrays, *call.batches, *pairs)
+    results = [indices, f.rounded(distances.reshape(indices.shape), queries)]
+    results += [shifts] * shifts_too + [f.rounded(vectors.reshape(shifts.shape), queries)] * vectors_too
     return tuple(results)
+
+
+@function(
+    _QUERIES,
+    _POINTS,
+    Parameter("radius", "number", text("largest distance of a point that counts, in L.", jax="A Python number.")),
+    _CELL,
+    _PBC,
+    KEYWORDS,
+    *_BATCHES,
+    Parameter(
+        "max_neighbors",
+        "count",
+        text("the most points that a query may have. None: as many as there are.", jax="None under `jit`."),
+        None,
+    ),
+    Parameter(
+        "capacity",
+        "count",
+        text(
+            "the most pairs that there may be. None: as many as there are.",
+            jax="With one, arrays have that length, filled up with N, and zero in images and lengths. Needed under "
+            "`jit`, where of more pairs there is none at all, and lengths are NaN.",
+        ),
+        None,
+    ),
+    _ORDER,
+    *_RETURNED,
+    STREAM,
+    notes={
+        "torch": "Distances and vectors are differentiable twice in queries, points and cell; which points are within "
+        "the radius is not. The number of pairs depends on values: compiled graphs hold the call where they capture "
+        "such shapes (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On the CPU.",
+        "jax": "Distances and vectors are differentiable twice in queries, points and cell; which points are within "
+        "the radius is not. On the CPU.",
+        "cuda": "Not on devices yet, but from Rust.",
+    },
+    returns=text(
+        "`query_ptr` (M+1,) int32, where the points of each query begin, `indices` (P,) int32 and `distances` (P,), by "
+        "query, index and S; then, if asked for, shifts (P, 3) int32 and vectors (P, 3), r_j − q_i + S · cell."
+    ),
+    raises=text(
+        f"{ERRORS.common} ValueError also where points do not fit `max_neighbors` or `capacity`: the message has the "
+        "size that is needed. A list is never cut short.",
+        **ERRORS.notes,
+    ),
+    result="tuple[Array, ...]",
+)
+def radius(
+    f: Framework,
+    queries: Any,
+    points: Any,
+    radius: Any,
+    cell: Any,
+    pbc: Any,
+    query_batch_idx: Any,
+    batch_idx: Any,
+    max_neighbors: Any,
+    capacity: Any,
+    order: Any,
+    return_shifts: Any,
+    return_vectors: Any,
+) -> tuple[Any, ...]:
+    """All points within a radius of each query: |r_j − q_i + S · cell| ≤ radius.
+
+    With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
+    where the distance has a derivative of zero.
+    """
+    options = check.list_options(False, "csr", None, max_neighbors, capacity, None, False, False)
+    shifts_too, vectors_too = check.flag("return_shifts", return_shifts), check.flag("return_vectors", return_vectors)
+    call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
+    ptr, indices, shifts = within(f, call, _reach(f, radius), options.capacity if f.keeps_room else None)
+    if f.is_readable(ptr):
+        check.list_fits(f.value("query_ptr", ptr), options)
+    elif options.max_neighbors is not None:
+        check.refuse("max_neighbors", "None where the offsets have no values yet", options.max_neighbors)
+    pairs = (ptr, indices, shifts, DIRECTED + CHECKED)
+    vectors, distances = f.op("point_vectors", *call.arrays, *call.batches, *pairs)
+    results = [ptr, indices, f.rounded(distances, queries)]
+    return (*results, *[shifts] * shifts_too, *[f.rounded(vectors, queries)] * vectors_too)
+
+
+def _reach(f: Framework, radius: Any) -> float:
+    reach = f.distance("radius", radius)
+    return check.refuse("radius", "a number above zero", "None") if reach is None else reach
+
+
+@function(
+    _POINTS.but(text=text("(N, 3), float32 or float64 or of half precision, anywhere.")),
+    _CELL,
+    _PBC,
+    KEYWORDS,
+    _BATCHES[1].but(text=text("(N,), the system of each point, sorted.")),
+    STREAM,
+    notes={"cuda": "Not on devices yet."},
+    returns=text("(N,) int32: for each place the number of its point within its system, from 0 on."),
+    raises=_ERRORS,
+    result="Array",
+)
+def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any) -> Any:
+    """An order in space of the points of each system, in which those that follow each other are neighbours.
+
+    Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
+    system) make sums over neighbours faster. It follows Morton's curve.
+    """
+    names = ("points", "points", "batch_idx", "batch_idx")
+    call = around(f, points, points, cell, pbc, (batch_idx, batch_idx), None, names)
+    (order,) = f.search("spatial_order", *call.arrays[1:], call.rows, call.batches[1], call.bits)
+    return order
 
 
 @function(
@@ -148,6 +308,7 @@ def knn(
     Parameter("normalize", "flag", text("whether sums are divided by the sum of their weights and `eps`."), True),
     Parameter("eps", "number", text("added to the sum of weights: a query without a point then has zeros."), 1e-8),
     *_BATCHES,
+    _ORDER,
     STREAM,
     notes={
         "torch": "Differentiable twice in queries, points, features and sigma. Compiled graphs hold the call (with a "
@@ -174,6 +335,7 @@ def radius_aggregate(
     eps: Any,
     query_batch_idx: Any,
     batch_idx: Any,
+    order: Any,
 ) -> Any:
     """Features of the points within a radius of each query, weighted by distance.
 
@@ -182,26 +344,27 @@ def radius_aggregate(
     enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
     """
     name = _RADIUS_WEIGHTS[check.word("weight", weight, tuple(_RADIUS_WEIGHTS))]
-    reach = f.distance("radius", radius)
-    if reach is None:
-        check.refuse("radius", "a number above zero", "None")
-    arrays, batches, (rows, bits), axes, system = _around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx))
-    q, r, h = arrays
+    reach = _reach(f, radius)
+    call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
+    (q, r, h), (of_queries, of_points), system = call.arrays, call.batches, call.system
     x, length = _features(f, features, sigma, r, system)
-    if bits != 7:
+    if call.bits != 7:
         # Lattice vectors of open axes are zero.
-        open_axes = [[0.0] * 3] if axes is None else axes.tolist()
+        open_axes = [[0.0] * 3] if call.axes is None else call.axes.tolist()
         h = h * f.table("pbc", [[[float(axis)] for axis in of] for of in open_axes], ("B", 3, 1), system)
-    places = f.search("spatial_order", q, r, h, rows, *batches, bits)
+    (of_query,) = f.search("query_order", q, h, call.rows, of_queries, call.bits)
+    known = call.order
+    if order is None:
+        (known,) = f.search("spatial_order", r, h, call.rows, of_points, call.bits)
     scale = 1.0 if check.flag("normalize", normalize) else 0.0
     (out,) = f.op(
         f"radius_aggregate_{name}",
         *(q, r, x, length, h),
-        *batches,
+        *call.batches,
         *(check.number("eps", eps), scale, reach),
-        *places,
+        *(of_query, known),
     )
-    return out
+    return f.rounded(out, features)
 
 
 @function(
@@ -224,6 +387,7 @@ def radius_aggregate(
         words=tuple(_KNN_WEIGHTS),
     ),
     *_BATCHES,
+    _ORDER,
     STREAM,
     notes={
         "torch": "Differentiable twice in queries, points, features and sigma; which points are nearest is not. "
@@ -251,6 +415,7 @@ def knn_aggregate(
     weight: Any,
     query_batch_idx: Any,
     batch_idx: Any,
+    order: Any,
 ) -> Any:
     """Features of the k nearest points of each query, weighted by distance.
 
@@ -259,9 +424,9 @@ def knn_aggregate(
     """
     name = _KNN_WEIGHTS[check.word("weight", weight, tuple(_KNN_WEIGHTS))]
     most = check.at_least_one("k", k)
-    arrays, batches, axes, _, system = _around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx))
-    x, length = _features(f, features, sigma, arrays[1], system)
-    pairs, _, _ = _nearest(f, arrays, batches, axes, most)
-    q, r, h = arrays
-    (out,) = f.op(f"list_aggregate_{name}", q, r, x, length, h, *batches, *pairs)
-    return out
+    call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
+    x, length = _features(f, features, sigma, call.arrays[1], call.system)
+    pairs, _, _ = _nearest(f, call, most)
+    q, r, h = call.arrays
+    (out,) = f.op(f"list_aggregate_{name}", q, r, x, length, h, *call.batches, *pairs)
+    return f.rounded(out, features)

@@ -20,9 +20,20 @@ REQUIRED: Any = inspect.Parameter.empty
 KEYWORDS = "*"
 
 # Types of parameters: arrays of real numbers or integers, a number for each system that is an input of the op or only
-# sets sizes, and so on.
+# sets sizes, a number or several, and so on.
 Kind = Literal[
-    "reals", "integers", "per_system", "sizes", "number", "count", "flag", "axes", "word", "stream", "neighbors"
+    "reals",
+    "integers",
+    "per_system",
+    "sizes",
+    "number",
+    "cutoffs",
+    "count",
+    "flag",
+    "axes",
+    "word",
+    "stream",
+    "neighbors",
 ]
 ON_DEVICE: tuple[Kind, ...] = ("reals", "integers", "per_system")
 ARRAYS: tuple[Kind, ...] = (*ON_DEVICE, "sizes")

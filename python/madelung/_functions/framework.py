@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from madelung import _arguments as check
 from madelung._neighbors import Neighbors
 
 Result = TypeVar("Result")
+
+# Types of arrays that are searched in float32, as NumPy and JAX name them.
+HALF_PRECISION = ("float16", "bfloat16")
 
 
 class System(Protocol):
@@ -37,6 +42,9 @@ class Found:
     cell: Any
     batch_idx: Any
     systems: int
+    sources: Any = None
+    """The points of the pairs, and the system of each; None where these are the atoms."""
+    source_batch_idx: Any = None
 
 
 class Framework(Protocol):
@@ -56,6 +64,22 @@ class Framework(Protocol):
 
     def search(self, name: str, *inputs: Any) -> tuple[Any, ...]:
         """The results of an op of integers, which has no derivatives."""
+        ...
+
+    def counted(self, name: str, *inputs: Any) -> tuple[Any, ...]:
+        """The same of a search whose last input is a capacity: below zero, arrays are as long as what it finds."""
+        ...
+
+    def widened(self, x: Any) -> Any:
+        """An array of half precision in float32, with its derivatives; anything else as it is."""
+        ...
+
+    def rounded(self, x: Any, like: Any) -> Any:
+        """A result in the precision of an argument: with derivatives where it has them."""
+        ...
+
+    def taken(self, x: Any, rows: Any) -> Any:
+        """Some rows of an array: with derivatives where it has them."""
         ...
 
     def indices(self, values: Any, like: Any) -> Any:
@@ -135,9 +159,32 @@ class Framework(Protocol):
         ...
 
     def neighbor_list(
-        self, positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: Any
+        self,
+        positions: Any,
+        cutoff: Any,
+        cell: Any,
+        pbc: Any,
+        batch_idx: Any,
+        batch_ptr: Any,
+        chosen: Any,
+        options: Any,
     ) -> tuple[Any, ...]:
-        """A neighbour list; `options` are those of `check.list_options`."""
+        """A neighbour list of the pairs that are `lists.Chosen`; `options` are those of `check.list_options`."""
+        ...
+
+    keeps_room: bool
+    """Whether the arrays of a list with a capacity have that length."""
+
+    def numbers(self, values: Any, like: Any) -> Any:
+        """An input of real numbers beside another one, from one of NumPy."""
+        ...
+
+    def listing(self, arrays: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
+        """The results for a list, from its arrays."""
+        ...
+
+    def pair_inputs(self, found: Found, kind: int) -> tuple[Any, ...]:
+        """Inputs of an op of pairs: positions, a cell for each system, the system of each atom, and the list."""
         ...
 
     def searched(
@@ -194,6 +241,8 @@ class Framework(Protocol):
 class Immediate:
     """Methods of frameworks that trace no graph, for results that never change or that no later call shares."""
 
+    keeps_room = True
+
     @staticmethod
     def columns(pairs: Any) -> Any:
         """See `Framework`."""
@@ -208,6 +257,26 @@ class Immediate:
     def flags(x: Any) -> Any:
         """See `Framework`."""
         return x != 0
+
+    @staticmethod
+    def widened(x: Any) -> Any:
+        """See `Framework`."""
+        return x.astype(np.float32) if str(getattr(x, "dtype", "")) in HALF_PRECISION else x
+
+    @staticmethod
+    def rounded(x: Any, like: Any) -> Any:
+        """See `Framework`."""
+        return x.astype(like.dtype) if str(getattr(like, "dtype", "")) in HALF_PRECISION else x
+
+    @staticmethod
+    def taken(x: Any, rows: Any) -> Any:
+        """See `Framework`."""
+        return x[rows]
+
+    @staticmethod
+    def listing(arrays: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
+        """See `Framework`."""
+        return arrays
 
     @staticmethod
     def copied(x: Any) -> Any:

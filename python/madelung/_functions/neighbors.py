@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from madelung import _arguments as check
+from madelung._functions import lists
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, PBC, POSITIONS, STREAM
 from madelung._neighbors import Neighbors
 
+_CUTOFF = Parameter("cutoff", "number", text("in the unit of the positions.", jax="A Python number."))
 _ATOMS = (
     POSITIONS.but(
         text=text(
@@ -17,7 +19,7 @@ _ATOMS = (
             cuda="In the memory of a device.",
         )
     ),
-    Parameter("cutoff", "number", text("in the unit of the positions.", jax="A Python number.")),
+    _CUTOFF,
     CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.")),
     PBC.but(
         text=text(
@@ -37,7 +39,16 @@ _ATOMS = (
 
 
 @function(
-    *_ATOMS,
+    _ATOMS[0],
+    _CUTOFF.but(
+        kind="cutoffs",
+        text=text(
+            "in the unit of the positions. Several numbers in a tuple, for a list each, from one search; with `types` "
+            "(T, T), for two types each, and 0 where they are no pair.",
+            jax="Python numbers.",
+        ),
+    ),
+    *_ATOMS[2:],
     KEYWORDS,
     Parameter(
         "half_fill",
@@ -71,7 +82,7 @@ _ATOMS = (
         "capacity",
         "count",
         text(
-            "the most pairs that the list may have. None: as many as it has.",
+            "the most pairs that the list may have, within the largest of several cutoffs. None: as many as it has.",
             jax="With one, arrays have that length.",
             cuda="With one, arrays have that length, with N, and zero in images, behind the last pair, whose number is "
             "the last of `neighbor_ptr`. A list of more has no pair at all; `madelung.check_device` raises that, and "
@@ -87,6 +98,37 @@ _ATOMS = (
         False,
     ),
     Parameter("return_vectors", "flag", default=False),
+    Parameter(
+        "types",
+        "integers",
+        text("(N,), the type of each atom, from 0 on.", torch="On the CPU.", cuda="Makes the list on the host."),
+        None,
+        ("N",),
+    ),
+    Parameter(
+        "centers",
+        "integers",
+        text(
+            "(M,), rising indices of the atoms whose neighbours are wanted, which become rows 0 to M − 1 of the list. "
+            "None: all.",
+            torch="On the CPU.",
+            cuda="Makes the list on the host.",
+        ),
+        None,
+        ("M",),
+    ),
+    Parameter(
+        "sources",
+        "reals",
+        text(
+            "(M, 3), points that are the neighbours of atoms in place of other atoms, and the system of each (M,). One "
+            "that is on an atom is a neighbour at distance zero.",
+            torch="On the CPU.",
+            cuda="Makes the list on the host.",
+        ),
+        None,
+    ),
+    Parameter("source_batch_idx", "integers", default=None, shape=("M",)),
     Parameter(
         "method",
         "word",
@@ -116,7 +158,8 @@ _ATOMS = (
         'For "coo": `neighbor_list` (2, P), `neighbor_ptr` (N+1,), `neighbor_shifts` (P, 3);\n'
         'for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);\n'
         'for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);\n'
-        "all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.",
+        "all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.\n"
+        "For several cutoffs, a tuple with these of each.",
         jax="Then, with a capacity (which is P), `num_pairs` () int32 and `overflow` () bool.",
     ),
     raises=text(
@@ -124,7 +167,7 @@ _ATOMS = (
         "the size that is needed. A list is never cut short.",
         **ERRORS.notes,
     ),
-    result="tuple[Array, ...]",
+    result="tuple[Any, ...]",
     eager=True,
 )
 def neighbor_list(
@@ -142,6 +185,10 @@ def neighbor_list(
     fill_value: Any,
     return_distances: Any,
     return_vectors: Any,
+    types: Any,
+    centers: Any,
+    sources: Any,
+    source_batch_idx: Any,
     method: Any,
 ) -> tuple[Any, ...]:
     """All pairs of atoms and images closer than `cutoff` (strictly).
@@ -152,7 +199,8 @@ def neighbor_list(
     options = check.list_options(
         half_fill, format, method, max_neighbors, capacity, fill_value, return_distances, return_vectors
     )
-    return f.neighbor_list(positions, cutoff, cell, pbc, batch_idx, batch_ptr, options)
+    chosen = lists.Chosen(types, centers, sources, source_batch_idx)
+    return f.neighbor_list(positions, cutoff, cell, pbc, batch_idx, batch_ptr, chosen, options)
 
 
 @function(

@@ -65,12 +65,16 @@ class Cuda(Stream, Immediate):
         """See `Framework`."""
         return tuple(OPS[name].run(VALUE, inputs, self.stream))
 
-    search = op
+    search = counted = op
 
     @staticmethod
     def flags(x: Array) -> Array:
         """See `Framework`; they stay integers."""
         return x
+
+    def numbers(self, values: Any, like: Any) -> Array:
+        """See `Framework`."""
+        return self.uploaded(values.astype(like.dtype))
 
     def indices(self, values: Any, like: Any) -> Array:
         """See `Framework`."""
@@ -185,13 +189,17 @@ class Cuda(Stream, Immediate):
         return results[0] if len(results) == 1 else tuple(results)
 
     def neighbor_list(self, *given: Any) -> tuple[Array, ...]:
-        """See `Framework`; matrices, and lists with a limit for each atom, are made on the host."""
-        if given[-1].format == "matrix" or given[-1].max_neighbors is not None:
-            values = (self.value("", x) for x in given)
-            return tuple(map(self.uploaded, lists.neighbor_list(Numpy, *values)))
+        """See `Framework`; matrices, and lists with a limit for each atom or of some pairs, are made on the host."""
+        *arguments, chosen, options = given
+        if options.format == "matrix" or options.max_neighbors is not None or chosen != lists.Chosen():
+            values = (self.value("", x) for x in arguments)
+            found = lists.neighbor_list(Numpy, *values, chosen.of(lambda x: self.value("", x)), options)
+            if isinstance(found[0], tuple):
+                return tuple(tuple(map(self.uploaded, arrays)) for arrays in found)
+            return tuple(map(self.uploaded, found))
         return lists.neighbor_list(self, *given)
 
-    searched, pair_vectors = _neighbors.searched, _neighbors.pair_vectors
+    searched, pair_vectors, pair_inputs = _neighbors.searched, _neighbors.pair_vectors, _neighbors.pair_inputs
     pair_differences = _neighbors.pair_differences
     columns = staticmethod(_neighbors.columns)
 

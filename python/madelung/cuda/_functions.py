@@ -24,12 +24,14 @@ __all__ = [
     "lennard_jones",
     "needs_rebuild",
     "neighbor_list",
+    "radius",
     "radius_aggregate",
     "segment_dot",
     "segment_max",
     "segment_mean",
     "segment_softmax",
     "segment_sum",
+    "spatial_order",
 ]
 
 
@@ -42,6 +44,7 @@ def knn(
     *,
     query_batch_idx: Any = None,
     batch_idx: Any = None,
+    order: Any = None,
     return_shifts: bool = False,
     return_vectors: bool = False,
     stream: Any = None,
@@ -54,13 +57,15 @@ def knn(
     Not on devices yet, but from Rust.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere. In the memory of a device.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back. In the memory of a device, and not of half precision.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
         k: how many points each query has, from 1 up.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         return_shifts, return_vectors: whether the images S and the vectors are returned too.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
@@ -83,6 +88,7 @@ def knn(
         cell,
         query_batch_idx,
         batch_idx,
+        order,
     ) = opened(
         stream,
         queries=queries,
@@ -90,6 +96,7 @@ def knn(
         cell=cell,
         query_batch_idx=query_batch_idx,
         batch_idx=batch_idx,
+        order=order,
     )
     return around.knn(
         f,
@@ -100,8 +107,146 @@ def knn(
         pbc,
         query_batch_idx,
         batch_idx,
+        order,
         return_shifts,
         return_vectors,
+    )
+
+
+def radius(
+    queries: Any,
+    points: Any,
+    radius: float,
+    cell: Any = None,
+    pbc: Any = None,
+    *,
+    query_batch_idx: Any = None,
+    batch_idx: Any = None,
+    max_neighbors: int | None = None,
+    capacity: int | None = None,
+    order: Any = None,
+    return_shifts: bool = False,
+    return_vectors: bool = False,
+    stream: Any = None,
+) -> tuple[Array, ...]:
+    """All points within a radius of each query: |r_j − q_i + S · cell| ≤ radius.
+
+    With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
+    where the distance has a derivative of zero.
+
+    Not on devices yet, but from Rust.
+
+    Args:
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back. In the memory of a device, and not of half precision.
+        points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+        radius: largest distance of a point that counts, in L.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
+            points of its own.
+        max_neighbors: the most points that a query may have. None: as many as there are.
+        capacity: the most pairs that there may be. None: as many as there are.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        return_shifts, return_vectors: whether the images S and the vectors are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        `query_ptr` (M+1,) int32, where the points of each query begin, `indices` (P,) int32 and `distances` (P,), by
+        query, index and S; then, if asked for, shifts (P, 3) int32 and vectors (P, 3), r_j − q_i + S · cell.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
+        points do not fit `max_neighbors` or `capacity`: the message has the size that is needed. A list is never cut
+        short.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        queries,
+        points,
+        cell,
+        query_batch_idx,
+        batch_idx,
+        order,
+    ) = opened(
+        stream,
+        queries=queries,
+        points=points,
+        cell=cell,
+        query_batch_idx=query_batch_idx,
+        batch_idx=batch_idx,
+        order=order,
+    )
+    return around.radius(
+        f,
+        queries,
+        points,
+        radius,
+        cell,
+        pbc,
+        query_batch_idx,
+        batch_idx,
+        max_neighbors,
+        capacity,
+        order,
+        return_shifts,
+        return_vectors,
+    )
+
+
+def spatial_order(
+    points: Any,
+    cell: Any = None,
+    pbc: Any = None,
+    *,
+    batch_idx: Any = None,
+    stream: Any = None,
+) -> Array:
+    """An order in space of the points of each system, in which those that follow each other are neighbours.
+
+    Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
+    system) make sums over neighbours faster. It follows Morton's curve.
+
+    Not on devices yet.
+
+    Args:
+        points: (N, 3), float32 or float64 or of half precision, anywhere.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each point, sorted.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (N,) int32: for each place the number of its point within its system, from 0 on.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        points,
+        cell,
+        batch_idx,
+    ) = opened(
+        stream,
+        points=points,
+        cell=cell,
+        batch_idx=batch_idx,
+    )
+    return around.spatial_order(
+        f,
+        points,
+        cell,
+        pbc,
+        batch_idx,
     )
 
 
@@ -119,6 +264,7 @@ def radius_aggregate(
     eps: float = 1e-8,
     query_batch_idx: Any = None,
     batch_idx: Any = None,
+    order: Any = None,
     stream: Any = None,
 ) -> Array:
     """Features of the points within a radius of each query, weighted by distance.
@@ -130,9 +276,10 @@ def radius_aggregate(
     Not on devices yet.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere. In the memory of a device.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back. In the memory of a device, and not of half precision.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
-        features: (N, F), of the queries' dtype.
+        features: (N, F), of the queries' dtype, or of half precision.
         radius: largest distance of a point that counts, in L.
         sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -142,6 +289,7 @@ def radius_aggregate(
         eps: added to the sum of weights: a query without a point then has zeros.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
             the object, and the stream has to live as long as they do.
@@ -163,6 +311,7 @@ def radius_aggregate(
         cell,
         query_batch_idx,
         batch_idx,
+        order,
     ) = opened(
         stream,
         queries=queries,
@@ -172,6 +321,7 @@ def radius_aggregate(
         cell=cell,
         query_batch_idx=query_batch_idx,
         batch_idx=batch_idx,
+        order=order,
     )
     return around.radius_aggregate(
         f,
@@ -187,6 +337,7 @@ def radius_aggregate(
         eps,
         query_batch_idx,
         batch_idx,
+        order,
     )
 
 
@@ -202,6 +353,7 @@ def knn_aggregate(
     weight: Literal["softmax", "gaussian", "inverse"] = "softmax",
     query_batch_idx: Any = None,
     batch_idx: Any = None,
+    order: Any = None,
     stream: Any = None,
 ) -> Array:
     """Features of the k nearest points of each query, weighted by distance.
@@ -212,9 +364,10 @@ def knn_aggregate(
     Not on devices yet.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere. In the memory of a device.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back. In the memory of a device, and not of half precision.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
-        features: (N, F), of the queries' dtype.
+        features: (N, F), of the queries' dtype, or of half precision.
         k: how many points each query has, from 1 up.
         sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -223,6 +376,7 @@ def knn_aggregate(
             vanish together.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
             the object, and the stream has to live as long as they do.
@@ -245,6 +399,7 @@ def knn_aggregate(
         cell,
         query_batch_idx,
         batch_idx,
+        order,
     ) = opened(
         stream,
         queries=queries,
@@ -254,6 +409,7 @@ def knn_aggregate(
         cell=cell,
         query_batch_idx=query_batch_idx,
         batch_idx=batch_idx,
+        order=order,
     )
     return around.knn_aggregate(
         f,
@@ -267,6 +423,7 @@ def knn_aggregate(
         weight,
         query_batch_idx,
         batch_idx,
+        order,
     )
 
 
@@ -803,7 +960,7 @@ def generate_miller_indices(
 
 def neighbor_list(
     positions: Any,
-    cutoff: float,
+    cutoff: Any,
     cell: Any = None,
     pbc: Any = None,
     batch_idx: Any = None,
@@ -816,9 +973,13 @@ def neighbor_list(
     fill_value: int | None = None,
     return_distances: bool = False,
     return_vectors: bool = False,
+    types: Any = None,
+    centers: Any = None,
+    sources: Any = None,
+    source_batch_idx: Any = None,
     method: Literal["cell_list", "brute_force"] | None = None,
     stream: Any = None,
-) -> tuple[Array, ...]:
+) -> tuple[Any, ...]:
     """All pairs of atoms and images closer than `cutoff` (strictly).
 
     The cell may have any shape and handedness and may be smaller than the cutoff. Rows are ordered by i, then j, then
@@ -829,7 +990,8 @@ def neighbor_list(
 
     Args:
         positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell. In the memory of a device.
-        cutoff: in the unit of the positions.
+        cutoff: in the unit of the positions. Several numbers in a tuple, for a list each, from one search; with `types`
+            (T, T), for two types each, and 0 where they are no pair.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic. An array of NumPy.
         batch_idx: (N,), the system of each atom, sorted. Without a cell for each system its last one is read.
@@ -838,12 +1000,17 @@ def neighbor_list(
         format: which arrays are returned, see below. A "matrix" is made on the host.
         max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has. Makes
             the list on the host.
-        capacity: the most pairs that the list may have. None: as many as it has. With one, arrays have that length,
-            with N, and zero in images, behind the last pair, whose number is the last of `neighbor_ptr`. A list of more
-            has no pair at all; `madelung.check_device` raises that, and every function that is given the list makes NaN
-            of it.
+        capacity: the most pairs that the list may have, within the largest of several cutoffs. None: as many as it has.
+            With one, arrays have that length, with N, and zero in images, behind the last pair, whose number is the
+            last of `neighbor_ptr`. A list of more has no pair at all; `madelung.check_device` raises that, and every
+            function that is given the list makes NaN of it.
         fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
+        types: (N,), the type of each atom, from 0 on. Makes the list on the host.
+        centers: (M,), rising indices of the atoms whose neighbours are wanted, which become rows 0 to M − 1 of the
+            list. None: all. Makes the list on the host.
+        sources, source_batch_idx: (M, 3), points that are the neighbours of atoms in place of other atoms, and the
+            system of each (M,). One that is on an atom is a neighbour at distance zero. Makes the list on the host.
         method: None chooses by the size of the system. There is one on a device, and the list is the same.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
@@ -854,6 +1021,7 @@ def neighbor_list(
         for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);
         for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);
         all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.
+        For several cutoffs, a tuple with these of each.
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
@@ -868,12 +1036,20 @@ def neighbor_list(
         cell,
         batch_idx,
         batch_ptr,
+        types,
+        centers,
+        sources,
+        source_batch_idx,
     ) = opened(
         stream,
         positions=positions,
         cell=cell,
         batch_idx=batch_idx,
         batch_ptr=batch_ptr,
+        types=types,
+        centers=centers,
+        sources=sources,
+        source_batch_idx=source_batch_idx,
     )
     return neighbors.neighbor_list(
         f,
@@ -890,6 +1066,10 @@ def neighbor_list(
         fill_value,
         return_distances,
         return_vectors,
+        types,
+        centers,
+        sources,
+        source_batch_idx,
         method,
     )
 

@@ -36,16 +36,16 @@ def columns(pairs: Array) -> Array:
 
 def pair_vectors(on: Stream, found: Found, kind: int) -> list[Any]:
     """See `Framework`."""
-    return OPS["pair_vectors"].run(VALUE, _of_pairs(on, found, kind), on.stream)
+    return OPS["pair_vectors"].run(VALUE, pair_inputs(on, found, kind), on.stream)
 
 
 def pair_differences(on: Stream, found: Found, kind: int) -> Any:
     """See `Framework`."""
-    return OPS["pair_differences"].run(VALUE, _of_pairs(on, found, kind), on.stream)[0]
+    return OPS["pair_differences"].run(VALUE, pair_inputs(on, found, kind), on.stream)[0]
 
 
-def _of_pairs(on: Stream, found: Found, kind: int) -> tuple[Any, ...]:
-    """The arguments of an op on the pairs of a list."""
+def pair_inputs(on: Stream, found: Found, kind: int) -> tuple[Any, ...]:
+    """See `Framework`."""
     h = found.cell
     if len(h) != found.systems:
         # Without a cell no pair is with an image.

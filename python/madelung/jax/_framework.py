@@ -88,6 +88,22 @@ class Jax(Immediate):
         return cls.op(name, *(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs))
 
     @staticmethod
+    def numbers(values: Any, like: Any) -> Any:
+        """See `Framework`."""
+        return jnp.asarray(values, like.dtype)
+
+    @classmethod
+    def counted(cls, name: str, *inputs: Any) -> tuple[Any, ...]:
+        """See `Framework`; traced calls need a capacity."""
+        arrays = [x for x in inputs if isinstance(x, (jax.Array, np.ndarray))]
+        if inputs[-1] >= 0:
+            return cls.search(name, *inputs)
+        if given.is_traced(*map(given.hidden, arrays)):
+            check.refuse("capacity", "the number of pairs that the list has room for, under `jit`", "None")
+        values = (np.asarray(given.hidden(x)) if isinstance(x, jax.Array) else x for x in inputs)
+        return given.beside(inputs[0], Numpy.counted(name, *values))
+
+    @staticmethod
     def indices(values: Any, like: Any) -> Any:
         """See `Framework`."""
         return jnp.asarray(values)
@@ -201,17 +217,18 @@ class Jax(Immediate):
             results[-1] = results[-1][0]
         return results[0] if len(results) == 1 else tuple(results)
 
-    @classmethod
-    def neighbor_list(cls, *arguments: Any) -> tuple[Any, ...]:
+    neighbor_list = classmethod(lists.neighbor_list)
+
+    @staticmethod
+    def listing(arrays: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
         """See `Framework`; with a capacity the number of pairs follows, and a flag of overflow."""
-        arrays, options = lists.neighbor_list(cls, *arguments), arguments[-1]
         if options.capacity is None:
             return arrays
         pairs = arrays[options.format == "coo"][-1]
         return (*arrays, pairs, pairs > options.capacity)
 
     searched, pair_vectors = staticmethod(_neighbors.searched), staticmethod(_neighbors.pair_vectors)
-    pair_differences = staticmethod(_neighbors.pair_differences)
+    pair_differences, pair_inputs = staticmethod(_neighbors.pair_differences), staticmethod(_neighbors.pair_inputs)
     spread = staticmethod(_neighbors.spread)
 
     @staticmethod

@@ -26,12 +26,14 @@ __all__ = [
     "lennard_jones",
     "needs_rebuild",
     "neighbor_list",
+    "radius",
     "radius_aggregate",
     "segment_dot",
     "segment_max",
     "segment_mean",
     "segment_softmax",
     "segment_sum",
+    "spatial_order",
 ]
 
 
@@ -44,6 +46,7 @@ def knn(
     *,
     query_batch_idx: ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
+    order: ArrayLike | None = None,
     return_shifts: bool = False,
     return_vectors: bool = False,
 ) -> tuple[Array, ...]:
@@ -56,13 +59,15 @@ def knn(
     `jit` too (with a cell for each system where there are several). On the CPU.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
         k: how many points each query has, from 1 up.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         return_shifts, return_vectors: whether the images S and the vectors are returned too.
 
     Returns:
@@ -82,8 +87,107 @@ def knn(
         pbc,
         query_batch_idx,
         batch_idx,
+        order,
         return_shifts,
         return_vectors,
+    )
+
+
+def radius(
+    queries: ArrayLike,
+    points: ArrayLike,
+    radius: float,
+    cell: ArrayLike | None = None,
+    pbc: Any = None,
+    *,
+    query_batch_idx: ArrayLike | None = None,
+    batch_idx: ArrayLike | None = None,
+    max_neighbors: int | None = None,
+    capacity: int | None = None,
+    order: ArrayLike | None = None,
+    return_shifts: bool = False,
+    return_vectors: bool = False,
+) -> tuple[Array, ...]:
+    """All points within a radius of each query: |r_j − q_i + S · cell| ≤ radius.
+
+    With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
+    where the distance has a derivative of zero.
+
+    Distances and vectors are differentiable twice in queries, points and cell; which points are within the radius is
+    not. On the CPU.
+
+    Args:
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
+        points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+        radius: largest distance of a point that counts, in L. A Python number.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
+        query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
+            points of its own.
+        max_neighbors: the most points that a query may have. None: as many as there are. None under `jit`.
+        capacity: the most pairs that there may be. None: as many as there are. With one, arrays have that length,
+            filled up with N, and zero in images and lengths. Needed under `jit`, where of more pairs there is none at
+            all, and lengths are NaN.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        return_shifts, return_vectors: whether the images S and the vectors are returned too.
+
+    Returns:
+        `query_ptr` (M+1,) int32, where the points of each query begin, `indices` (P,) int32 and `distances` (P,), by
+        query, index and S; then, if asked for, shifts (P, 3) int32 and vectors (P, 3), r_j − q_i + S · cell.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
+        points do not fit `max_neighbors` or `capacity`: the message has the size that is needed. A list is never cut
+        short.
+    """
+    return around.radius(
+        Jax,
+        queries,
+        points,
+        radius,
+        cell,
+        pbc,
+        query_batch_idx,
+        batch_idx,
+        max_neighbors,
+        capacity,
+        order,
+        return_shifts,
+        return_vectors,
+    )
+
+
+def spatial_order(
+    points: ArrayLike,
+    cell: ArrayLike | None = None,
+    pbc: Any = None,
+    *,
+    batch_idx: ArrayLike | None = None,
+) -> Array:
+    """An order in space of the points of each system, in which those that follow each other are neighbours.
+
+    Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
+    system) make sums over neighbours faster. It follows Morton's curve.
+
+    Args:
+        points: (N, 3), float32 or float64 or of half precision, anywhere.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
+        batch_idx: (N,), the system of each point, sorted.
+
+    Returns:
+        (N,) int32: for each place the number of its point within its system, from 0 on.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return around.spatial_order(
+        Jax,
+        points,
+        cell,
+        pbc,
+        batch_idx,
     )
 
 
@@ -101,6 +205,7 @@ def radius_aggregate(
     eps: float = 1e-8,
     query_batch_idx: ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
+    order: ArrayLike | None = None,
 ) -> Array:
     """Features of the points within a radius of each query, weighted by distance.
 
@@ -112,9 +217,10 @@ def radius_aggregate(
     there are several). On the CPU.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
-        features: (N, F), of the queries' dtype.
+        features: (N, F), of the queries' dtype, or of half precision.
         radius: largest distance of a point that counts, in L. A Python number.
         sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -124,6 +230,7 @@ def radius_aggregate(
         eps: added to the sum of weights: a query without a point then has zeros.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -145,6 +252,7 @@ def radius_aggregate(
         eps,
         query_batch_idx,
         batch_idx,
+        order,
     )
 
 
@@ -160,6 +268,7 @@ def knn_aggregate(
     weight: Literal["softmax", "gaussian", "inverse"] = "softmax",
     query_batch_idx: ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
+    order: ArrayLike | None = None,
 ) -> Array:
     """Features of the k nearest points of each query, weighted by distance.
 
@@ -170,9 +279,10 @@ def knn_aggregate(
     a cell for each system where there are several). On the CPU.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
-        features: (N, F), of the queries' dtype.
+        features: (N, F), of the queries' dtype, or of half precision.
         k: how many points each query has, from 1 up.
         sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -181,6 +291,7 @@ def knn_aggregate(
             vanish together.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
 
     Returns:
         (M, F), Σ w f / Σ w over the k nearest points of each query.
@@ -201,6 +312,7 @@ def knn_aggregate(
         weight,
         query_batch_idx,
         batch_idx,
+        order,
     )
 
 
@@ -632,7 +744,7 @@ def generate_miller_indices(
 
 def neighbor_list(
     positions: ArrayLike,
-    cutoff: float,
+    cutoff: float | tuple[float, ...] | ArrayLike,
     cell: ArrayLike | None = None,
     pbc: Any = None,
     batch_idx: ArrayLike | None = None,
@@ -645,8 +757,12 @@ def neighbor_list(
     fill_value: int | None = None,
     return_distances: bool = False,
     return_vectors: bool = False,
+    types: ArrayLike | None = None,
+    centers: ArrayLike | None = None,
+    sources: ArrayLike | None = None,
+    source_batch_idx: ArrayLike | None = None,
     method: Literal["cell_list", "brute_force"] | None = None,
-) -> tuple[Array, ...]:
+) -> tuple[Any, ...]:
     """All pairs of atoms and images closer than `cutoff` (strictly).
 
     The cell may have any shape and handedness and may be smaller than the cutoff. Rows are ordered by i, then j, then
@@ -661,7 +777,8 @@ def neighbor_list(
 
     Args:
         positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
-        cutoff: in the unit of the positions. A Python number.
+        cutoff: in the unit of the positions. Several numbers in a tuple, for a list each, from one search; with `types`
+            (T, T), for two types each, and 0 where they are no pair. Python numbers.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted. Under `jit` with a cell for each system.
@@ -669,17 +786,24 @@ def neighbor_list(
         half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
         format: which arrays are returned, see below. With a capacity "coo" or "csr".
         max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has.
-        capacity: the most pairs that the list may have. None: as many as it has. With one, arrays have that length.
+        capacity: the most pairs that the list may have, within the largest of several cutoffs. None: as many as it has.
+            With one, arrays have that length.
         fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
+        types: (N,), the type of each atom, from 0 on.
+        centers: (M,), rising indices of the atoms whose neighbours are wanted, which become rows 0 to M − 1 of the
+            list. None: all.
+        sources, source_batch_idx: (M, 3), points that are the neighbours of atoms in place of other atoms, and the
+            system of each (M,). One that is on an atom is a neighbour at distance zero.
         method: None chooses by the size of the system.
 
     Returns:
         For "coo": `neighbor_list` (2, P), `neighbor_ptr` (N+1,), `neighbor_shifts` (P, 3);
         for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);
         for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);
-        all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for. Then, with a capacity
-        (which is P), `num_pairs` () int32 and `overflow` () bool.
+        all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.
+        For several cutoffs, a tuple with these of each. Then, with a capacity (which is P), `num_pairs` () int32 and
+        `overflow` () bool.
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
@@ -701,6 +825,10 @@ def neighbor_list(
         fill_value,
         return_distances,
         return_vectors,
+        types,
+        centers,
+        sources,
+        source_batch_idx,
         method,
     )
 

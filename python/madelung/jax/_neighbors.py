@@ -54,16 +54,16 @@ def searched(
 
 def pair_vectors(found: Found, kind: int) -> tuple[jax.Array, jax.Array]:
     """See `Framework`."""
-    return _ops.OPS["pair_vectors"](*_of_pairs(found, kind))
+    return _ops.OPS["pair_vectors"](*pair_inputs(found, kind))
 
 
 def pair_differences(found: Found, kind: int) -> jax.Array:
     """See `Framework`."""
-    return _ops.OPS["pair_differences"](*_of_pairs(found, kind))
+    return _ops.OPS["pair_differences"](*pair_inputs(found, kind))
 
 
-def _of_pairs(found: Found, kind: int) -> tuple[Any, ...]:
-    """The arguments of an op on the pairs of a list."""
+def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
+    """See `Framework`."""
     r, h, systems = found.positions, found.cell, found.systems
     if h is None:
         # No pair is with an image.

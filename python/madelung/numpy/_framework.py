@@ -50,7 +50,13 @@ class Numpy(Immediate):
         except (ValueError, MemoryError) as error:
             raise check.renamed(error) from None
 
-    search = op
+    search = counted = op
+    keeps_room = False
+
+    @staticmethod
+    def numbers(values: Any, like: Any) -> Any:
+        """See `Framework`."""
+        return values.astype(like.dtype)
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:
@@ -163,6 +169,15 @@ class Numpy(Immediate):
     def pair_differences(found: Found, kind: int) -> Any:
         """See `Framework`."""
         return Numpy.pair_vectors(found, kind)[0]
+
+    @staticmethod
+    def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
+        """See `Framework`."""
+        r, systems = found.positions, found.systems
+        # Without a cell no pair is with an image.
+        h = found.cell if len(found.cell) else np.eye(3, dtype=r.dtype)[None]
+        h = np.ascontiguousarray(np.broadcast_to(h, (systems, 3, 3)))
+        return r, h, found.batch_idx, found.ptr, found.pairs[1], found.shifts, kind + CHECKED
 
     @staticmethod
     def places(rows: Any, ptr: Any, width: int) -> Any:

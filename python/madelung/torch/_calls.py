@@ -12,6 +12,8 @@ from madelung._functions.framework import Immediate
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 
+_HALF_PRECISION = (torch.float16, torch.bfloat16)
+
 
 class Calls:
     """The part of a mode that calls ops: see `madelung._functions.framework.Framework`."""
@@ -64,6 +66,33 @@ class Calls:
     def search(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """See `Framework`."""
         return cls.op(name, *(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
+
+    keeps_room = False
+
+    @staticmethod
+    def numbers(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+        """See `Framework`."""
+        return like.new_tensor(values.tolist()).reshape(values.shape)
+
+    @classmethod
+    def counted(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        """See `Framework`."""
+        return cls.search(name, *inputs)
+
+    @staticmethod
+    def widened(x: Any) -> Any:
+        """See `Framework`."""
+        return x.float() if getattr(x, "dtype", None) in _HALF_PRECISION else x
+
+    @staticmethod
+    def rounded(x: torch.Tensor, like: Any) -> torch.Tensor:
+        """See `Framework`."""
+        return x.to(like.dtype) if getattr(like, "dtype", None) in _HALF_PRECISION else x
+
+    @staticmethod
+    def taken(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """See `Framework`."""
+        return x.index_select(0, rows)
 
     @staticmethod
     def flags(x: torch.Tensor) -> torch.Tensor:

@@ -26,12 +26,14 @@ __all__ = [
     "lennard_jones",
     "needs_rebuild",
     "neighbor_list",
+    "radius",
     "radius_aggregate",
     "segment_dot",
     "segment_max",
     "segment_mean",
     "segment_softmax",
     "segment_sum",
+    "spatial_order",
 ]
 
 
@@ -44,6 +46,7 @@ def knn(
     *,
     query_batch_idx: Tensor | None = None,
     batch_idx: Tensor | None = None,
+    order: Tensor | None = None,
     return_shifts: bool = False,
     return_vectors: bool = False,
 ) -> tuple[Tensor, ...]:
@@ -56,13 +59,15 @@ def knn(
     Compiled graphs hold the call (with a cell for each system where there are several). On the CPU.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
         k: how many points each query has, from 1 up.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         return_shifts, return_vectors: whether the images S and the vectors are returned too.
 
     Returns:
@@ -81,6 +86,7 @@ def knn(
         pbc,
         query_batch_idx,
         batch_idx,
+        order,
         return_shifts,
         return_vectors,
     )
@@ -92,6 +98,121 @@ def knn(
         failure = error
     try:
         raise explained("knn", failure, given)
+    finally:
+        del failure
+
+
+def radius(
+    queries: Tensor,
+    points: Tensor,
+    radius: float,
+    cell: Tensor | None = None,
+    pbc: Any = None,
+    *,
+    query_batch_idx: Tensor | None = None,
+    batch_idx: Tensor | None = None,
+    max_neighbors: int | None = None,
+    capacity: int | None = None,
+    order: Tensor | None = None,
+    return_shifts: bool = False,
+    return_vectors: bool = False,
+) -> tuple[Tensor, ...]:
+    """All points within a radius of each query: |r_j − q_i + S · cell| ≤ radius.
+
+    With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
+    where the distance has a derivative of zero.
+
+    Distances and vectors are differentiable twice in queries, points and cell; which points are within the radius is
+    not. The number of pairs depends on values: compiled graphs hold the call where they capture such shapes
+    (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On the CPU.
+
+    Args:
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
+        points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+        radius: largest distance of a point that counts, in L.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
+            points of its own.
+        max_neighbors: the most points that a query may have. None: as many as there are.
+        capacity: the most pairs that there may be. None: as many as there are.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        return_shifts, return_vectors: whether the images S and the vectors are returned too.
+
+    Returns:
+        `query_ptr` (M+1,) int32, where the points of each query begin, `indices` (P,) int32 and `distances` (P,), by
+        query, index and S; then, if asked for, shifts (P, 3) int32 and vectors (P, 3), r_j − q_i + S · cell.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
+        points do not fit `max_neighbors` or `capacity`: the message has the size that is needed. A list is never cut
+        short.
+    """
+    given = (
+        queries,
+        points,
+        radius,
+        cell,
+        pbc,
+        query_batch_idx,
+        batch_idx,
+        max_neighbors,
+        capacity,
+        order,
+        return_shifts,
+        return_vectors,
+    )
+    if is_compiling():
+        return around.radius(Graph, *given)
+    try:
+        return around.radius(mode_of(queries), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("radius", failure, given)
+    finally:
+        del failure
+
+
+def spatial_order(
+    points: Tensor,
+    cell: Tensor | None = None,
+    pbc: Any = None,
+    *,
+    batch_idx: Tensor | None = None,
+) -> Tensor:
+    """An order in space of the points of each system, in which those that follow each other are neighbours.
+
+    Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
+    system) make sums over neighbours faster. It follows Morton's curve.
+
+    Args:
+        points: (N, 3), float32 or float64 or of half precision, anywhere.
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each point, sorted.
+
+    Returns:
+        (N,) int32: for each place the number of its point within its system, from 0 on.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    given = (
+        points,
+        cell,
+        pbc,
+        batch_idx,
+    )
+    if is_compiling():
+        return around.spatial_order(Graph, *given)
+    try:
+        return around.spatial_order(mode_of(points), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("spatial_order", failure, given)
     finally:
         del failure
 
@@ -110,6 +231,7 @@ def radius_aggregate(
     eps: float = 1e-8,
     query_batch_idx: Tensor | None = None,
     batch_idx: Tensor | None = None,
+    order: Tensor | None = None,
 ) -> Tensor:
     """Features of the points within a radius of each query, weighted by distance.
 
@@ -121,9 +243,10 @@ def radius_aggregate(
     system where there are several). On the CPU.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
-        features: (N, F), of the queries' dtype.
+        features: (N, F), of the queries' dtype, or of half precision.
         radius: largest distance of a point that counts, in L.
         sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -133,6 +256,7 @@ def radius_aggregate(
         eps: added to the sum of weights: a query without a point then has zeros.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -153,6 +277,7 @@ def radius_aggregate(
         eps,
         query_batch_idx,
         batch_idx,
+        order,
     )
     if is_compiling():
         return around.radius_aggregate(Graph, *given)
@@ -178,6 +303,7 @@ def knn_aggregate(
     weight: Literal["softmax", "gaussian", "inverse"] = "softmax",
     query_batch_idx: Tensor | None = None,
     batch_idx: Tensor | None = None,
+    order: Tensor | None = None,
 ) -> Tensor:
     """Features of the k nearest points of each query, weighted by distance.
 
@@ -188,9 +314,10 @@ def knn_aggregate(
     the call (with a cell for each system where there are several). On the CPU.
 
     Args:
-        queries: (M, 3), float32 or float64, anywhere.
+        queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
+            rounded back.
         points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
-        features: (N, F), of the queries' dtype.
+        features: (N, F), of the queries' dtype, or of half precision.
         k: how many points each query has, from 1 up.
         sigma: length σ of the weight, one for all systems or (B,).
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -199,6 +326,7 @@ def knn_aggregate(
             vanish together.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
+        order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
 
     Returns:
         (M, F), Σ w f / Σ w over the k nearest points of each query.
@@ -218,6 +346,7 @@ def knn_aggregate(
         weight,
         query_batch_idx,
         batch_idx,
+        order,
     )
     if is_compiling():
         return around.knn_aggregate(Graph, *given)
@@ -694,7 +823,7 @@ def generate_miller_indices(
 @outside_graphs
 def neighbor_list(
     positions: Tensor,
-    cutoff: float,
+    cutoff: float | tuple[float, ...] | Tensor,
     cell: Tensor | None = None,
     pbc: Any = None,
     batch_idx: Tensor | None = None,
@@ -707,8 +836,12 @@ def neighbor_list(
     fill_value: int | None = None,
     return_distances: bool = False,
     return_vectors: bool = False,
+    types: Tensor | None = None,
+    centers: Tensor | None = None,
+    sources: Tensor | None = None,
+    source_batch_idx: Tensor | None = None,
     method: Literal["cell_list", "brute_force"] | None = None,
-) -> tuple[Tensor, ...]:
+) -> tuple[Any, ...]:
     """All pairs of atoms and images closer than `cutoff` (strictly).
 
     The cell may have any shape and handedness and may be smaller than the cutoff. Rows are ordered by i, then j, then
@@ -725,7 +858,8 @@ def neighbor_list(
 
     Args:
         positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
-        cutoff: in the unit of the positions.
+        cutoff: in the unit of the positions. Several numbers in a tuple, for a list each, from one search; with `types`
+            (T, T), for two types each, and 0 where they are no pair.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
         pbc: (3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted.
@@ -735,9 +869,14 @@ def neighbor_list(
         max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has. On a
             CUDA device it goes with `capacity` for a matrix alone, which has −1 everywhere (N + 1 where that is the
             `fill_value`) if it does not fit.
-        capacity: the most pairs that the list may have. None: as many as it has.
+        capacity: the most pairs that the list may have, within the largest of several cutoffs. None: as many as it has.
         fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
+        types: (N,), the type of each atom, from 0 on. On the CPU.
+        centers: (M,), rising indices of the atoms whose neighbours are wanted, which become rows 0 to M − 1 of the
+            list. None: all. On the CPU.
+        sources, source_batch_idx: (M, 3), points that are the neighbours of atoms in place of other atoms, and the
+            system of each (M,). One that is on an atom is a neighbour at distance zero. On the CPU.
         method: None chooses by the size of the system.
 
     Returns:
@@ -745,6 +884,7 @@ def neighbor_list(
         for "csr": `neighbor_ptr` (N+1,), `indices` (P,), `neighbor_shifts` (P, 3);
         for "matrix": `neighbor_matrix` (N, M), `num_neighbors` (N,), `neighbor_matrix_shifts` (N, M, 3);
         all int32; then distances (P,) or (N, M) and vectors (P, 3) or (N, M, 3) if asked for.
+        For several cutoffs, a tuple with these of each.
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also where
@@ -765,6 +905,10 @@ def neighbor_list(
         fill_value,
         return_distances,
         return_vectors,
+        types,
+        centers,
+        sources,
+        source_batch_idx,
         method,
     )
     try:

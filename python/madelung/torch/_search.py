@@ -72,16 +72,16 @@ def _kept(cell: Any) -> Any:
 
 def pair_vectors(found: Found, kind: int) -> tuple[Tensor, Tensor]:
     """See `Framework`."""
-    return _ops.pair_vectors(*_of_pairs(found, kind))
+    return _ops.pair_vectors(*pair_inputs(found, kind))
 
 
 def pair_differences(found: Found, kind: int) -> Tensor:
     """See `Framework`."""
-    return _ops.pair_differences(*_of_pairs(found, kind))
+    return _ops.pair_differences(*pair_inputs(found, kind))
 
 
-def _of_pairs(found: Found, kind: int) -> tuple[Any, ...]:
-    """The arguments of an op on the pairs of a list."""
+def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
+    """See `Framework`."""
     r, h, systems = found.positions, found.cell, found.systems
     # Without a cell no pair is with an image.
     h = (torch.eye(3, dtype=r.dtype, device=r.device) if h is None else h).reshape(-1, 3, 3)

@@ -8,7 +8,7 @@
 use super::declare::{ArgKind, Op};
 use super::request::{Arg, Cotangent, Direction, Evaluated, Request};
 use super::size::Size;
-use crate::array::{Array, Data, Place, View, collected, filled};
+use crate::array::{Array, Data, Place, View, filled};
 use crate::backend::Context;
 use crate::backend::pool::{Pool, split_tasks};
 use crate::structure::{Batch, PointGrid};
@@ -147,27 +147,9 @@ impl Op {
         let Arg::Array(view) = &args[arg] else {
             return Err(Error::argument(name, "an array of integers", "none"));
         };
-        let given = view.to_i32(name)?;
-        if given.len() != batch.atoms() {
-            let expected = format!("{} integers, as there are rows", batch.atoms());
-            return Err(Error::argument(name, expected, given.len().to_string()));
-        }
-        let (mut rows, mut places) = (collected(given.iter().copied()), filled(given.len(), -1));
-        for b in 0..batch.systems() {
-            let members = batch.members(b);
-            for place in members.clone() {
-                let row = usize::try_from(rows[place]).ok().filter(|row| *row < members.len());
-                let Some(row) = row.map(|row| members.start + row).filter(|row| places[*row] < 0) else {
-                    let expected = format!("every number from 0 to below {} once", members.len());
-                    return Err(Error::argument(
-                        name,
-                        expected,
-                        format!("{} again, or out of range", rows[place]),
-                    ));
-                };
-                (rows[place], places[row]) = (row as i32, place as i32);
-            }
-        }
+        let rows = batch.rows_in_order(name, &view.to_i32(name)?)?;
+        let mut places = filled(rows.len(), 0);
+        rows.iter().zip(0..).for_each(|(row, place)| places[*row as usize] = place);
         Ok(Order { rows, places })
     }
 }

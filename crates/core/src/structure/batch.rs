@@ -3,7 +3,7 @@
 use super::Structure;
 use super::integers::{Integers, addressable};
 use super::sealed::Sealed;
-use crate::array::{Array, DType, Place, View};
+use crate::array::{Array, DType, Place, View, collected, filled};
 use crate::backend::Check;
 use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
@@ -90,6 +90,31 @@ impl<'a> Batch<'a> {
             of.resize(pair[1] as usize, b as i32);
         }
         Ok(Self { of: Cow::Owned(of), ptr })
+    }
+
+    /// The atom of each place, from an order within systems: the place of each of their atoms, counted from its first.
+    ///
+    /// # Errors
+    /// The argument `name`, where it is no permutation of each system's atoms.
+    pub fn rows_in_order(&self, name: &str, order: &[i32]) -> Result<Vec<i32>> {
+        if order.len() != self.atoms() {
+            let expected = format!("{} integers, as there are rows", self.atoms());
+            return Err(Error::argument(name, expected, order.len().to_string()));
+        }
+        let (mut rows, mut is_taken) = (collected(order.iter().copied()), filled(order.len(), false));
+        for b in 0..self.systems() {
+            let members = self.members(b);
+            for place in members.clone() {
+                let row = usize::try_from(rows[place]).ok().filter(|row| *row < members.len());
+                let Some(row) = row.map(|row| members.start + row).filter(|row| !is_taken[*row]) else {
+                    let expected = format!("every number from 0 to below {} once", members.len());
+                    let got = format!("{} again, or out of range", rows[place]);
+                    return Err(Error::argument(name, expected, got));
+                };
+                (rows[place], is_taken[row]) = (row as i32, true);
+            }
+        }
+        Ok(rows)
     }
 
     /// Number of systems B.
