@@ -54,7 +54,7 @@ class Calls:
         last = given.view("segment_idx", segment_idx[-1:], like)
         return int(last[0]) + 1 if len(last) else 0
 
-    transposed = staticmethod(Immediate.transposed)
+    transposed, listing = staticmethod(Immediate.transposed), staticmethod(Immediate.listing)
 
     @staticmethod
     def apart(idx: torch.Tensor, columns: Any, segments: Any) -> torch.Tensor:

@@ -84,7 +84,6 @@ class _Mode(Calls):
     neighbor_list = classmethod(lists.neighbor_list)
     columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
     pair_differences, pair_inputs = staticmethod(_search.pair_differences), staticmethod(_search.pair_inputs)
-    listing = staticmethod(Immediate.listing)
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)
 
     @classmethod
