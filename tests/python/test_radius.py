@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -298,3 +299,30 @@ def test_wrong_arguments(name: str, change: dict[str, Any], text: str) -> None:
     }[name]
     with pytest.raises((ValueError, TypeError), match=text):
         getattr(mn, name)(**(good | change))
+
+
+def test_ops_refuse_arrays_that_do_not_belong_together() -> None:
+    """By their names ops take any arrays: one that is too short or too long is an error of an argument."""
+    r, of, none = np.random.default_rng(0).random((3, 3)), np.zeros(3, np.int32), np.zeros(0, np.int32)
+    ptr, columns, shifts = (x.astype(np.int32) for x in (np.arange(4), np.arange(3), np.zeros((3, 3))))
+    cell, no_axes = 9.0 * np.eye(3)[None], np.zeros((0, 3), np.int32)
+    calls = {
+        "radius_search": [r, r, cell, no_axes, np.arange(3, dtype=np.int32), of, of, 1.0, 0, -1],
+        "nearest": [r, r, cell, no_axes, np.arange(3, dtype=np.int32), of, of, 0, 2],
+        "narrowed_pairs": [r, r, cell, np.ones((1, 1)), of, of, of, of, of, ptr, columns, shifts, 2, 1.0, -1],
+    }
+    calls["narrowed_pairs"][6] = np.arange(3, dtype=np.int32)
+    for name, inputs in calls.items():
+        mn.call(name, *inputs)
+        for n, x in enumerate(inputs):
+            for wrong in (x[:-1], np.concatenate([x, x[-1:]]), x[:, :-1]) if np.ndim(x) > 1 else ():
+                _refused(name, inputs, n, wrong)
+            for wrong in (x[:-1], np.concatenate([x, x[-1:]]), x - 1, x + 9) if np.ndim(x) == 1 else ():
+                _refused(name, inputs, n, wrong)
+    assert len(mn.call("narrowed_pairs", *calls["narrowed_pairs"][:6], none, *calls["narrowed_pairs"][7:])[1]) == 4
+
+
+def _refused(name: str, inputs: list[Any], n: int, wrong: np.ndarray) -> None:
+    """A call either has a result (of axes that no row gives, or systems without a point) or is a `ValueError`."""
+    with contextlib.suppress(ValueError):
+        mn.call(name, *inputs[:n], wrong, *inputs[n + 1 :])

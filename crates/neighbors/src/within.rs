@@ -187,15 +187,22 @@ fn narrowed_pairs(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
     let batch = batch.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
     let pairs = pairs.as_pairs().ok_or_else(|| queries.place().elsewhere("neighbor_list"))?;
     let (m, n) = (pairs.rows(), pairs.columns());
-    for (name, view, shape) in
-        [("positions", queries, [m, 3]), ("sources", points, [n, 3]), ("cell", cell, [batch.systems(), 3])]
-    {
-        if view.shape().get(..2) != Some(&shape) {
+    let count = cutoffs.shape().first().copied().unwrap_or(0);
+    for (name, view, shape) in [
+        ("positions", queries, &[m, 3][..]),
+        ("sources", points, &[n, 3]),
+        ("cell", cell, &[batch.systems(), 3, 3]),
+        ("cutoff", cutoffs, &[count, count]),
+    ] {
+        if view.shape() != shape {
             let got = format!("{:?}", view.shape());
-            return Err(Error::argument(name, format!("shape {shape:?}, as the list says"), got));
+            return Err(Error::argument(name, format!("shape {shape:?}"), got));
         }
     }
-    let count = cutoffs.shape()[0];
+    if batch.atoms() != m {
+        let expected = format!("the system of each of {m} atoms");
+        return Err(Error::argument("batch_idx", expected, batch.atoms().to_string()));
+    }
     let matrix = cutoffs.to_f64()?;
     let numbers = |name: &str, view: &View<'_>, rows: usize, below: usize| {
         let given = view.to_i32(name)?.into_owned();
