@@ -5,6 +5,7 @@ mod aggregate;
 #[cfg(target_os = "linux")]
 mod device;
 mod errors;
+mod every_cell;
 #[cfg(target_os = "linux")]
 mod gpu;
 mod grid_query;

@@ -11,11 +11,11 @@ use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_neighbors::grid::{HashGrid, Nearest};
 use proptest::prelude::*;
 
-type Point = [f64; 3];
-type Cells = [[f64; 3]; 3];
+pub(crate) type Point = [f64; 3];
+pub(crate) type Cells = [[f64; 3]; 3];
 
 /// (i, j, S, d)
-type Found = (usize, usize, [i32; 3], f64);
+pub(crate) type Found = (usize, usize, [i32; 3], f64);
 
 /// r_ij = r_j − r_i + S · cell, as the conventions have it.
 fn distance(q: Point, r: Point, s: [i32; 3], cell: &Cells) -> f64 {
@@ -27,17 +27,17 @@ fn distance(q: Point, r: Point, s: [i32; 3], cell: &Cells) -> f64 {
 
 /// Points or queries of several systems.
 #[derive(Clone, Debug)]
-struct Set {
-    at: Vec<Point>,
-    ptr: Vec<i32>,
+pub(crate) struct Set {
+    pub(crate) at: Vec<Point>,
+    pub(crate) ptr: Vec<i32>,
 }
 
 impl Set {
-    fn batch(&self) -> Batch<'static> {
+    pub(crate) fn batch(&self) -> Batch<'static> {
         Batch::from_ptr(self.ptr.clone()).expect("a batch")
     }
 
-    fn view(&self) -> View<'_> {
+    pub(crate) fn view(&self) -> View<'_> {
         View::from(&self.at[..])
     }
 }
@@ -50,7 +50,7 @@ fn lateral(cell: &Cells, pbc: [bool; 3]) -> ([Point; 3], [Point; 3]) {
 }
 
 /// Every image along periodic axes that can be within `reach`, and some that are not.
-fn all(queries: &Set, points: &Set, cells: &[Cells], pbc: [bool; 3], reach: f64) -> Vec<Found> {
+pub(crate) fn all(queries: &Set, points: &Set, cells: &[Cells], pbc: [bool; 3], reach: f64) -> Vec<Found> {
     let (of, members) = (queries.batch(), points.batch());
     let mut found = vec![];
     for (i, q) in queries.at.iter().enumerate() {
@@ -78,15 +78,15 @@ fn all(queries: &Set, points: &Set, cells: &[Cells], pbc: [bool; 3], reach: f64)
     found
 }
 
-fn entries(list: &PairList<'_>) -> Vec<(usize, usize, [i32; 3])> {
+pub(crate) fn entries(list: &PairList<'_>) -> Vec<(usize, usize, [i32; 3])> {
     list.iter().collect()
 }
 
-fn within(all: &[Found], radius: f64) -> Vec<(usize, usize, [i32; 3])> {
+pub(crate) fn within(all: &[Found], radius: f64) -> Vec<(usize, usize, [i32; 3])> {
     all.iter().filter(|f| f.3 <= radius).map(|f| (f.0, f.1, f.2)).collect()
 }
 
-fn closest(all: &[Found], queries: usize, k: usize, fill: i32) -> Nearest {
+pub(crate) fn closest(all: &[Found], queries: usize, k: usize, fill: i32) -> Nearest {
     let (mut indices, mut distances, mut shifts, mut counts) = (vec![], vec![], vec![], vec![]);
     for i in 0..queries {
         let mut mine: Vec<&Found> = all.iter().filter(|f| f.0 == i).collect();
