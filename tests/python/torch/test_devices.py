@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import madelung.numpy as mn
 import madelung.torch as mt
 from madelung import _arguments as check
+from madelung._functions.lists import Chosen
 from madelung.torch import _framework, _lists, _ops, _search
 from madelung.torch import _inputs as given
 
@@ -54,8 +55,8 @@ def listed(*arguments: Any, **options: Any) -> tuple[torch.Tensor, ...]:
     given |= {name: options.pop(name) for name in names if name in options}
     wish = {"half_fill": False, "format": "coo", "return_distances": False, "return_vectors": False}
     others = dict.fromkeys(("method", "max_neighbors", "capacity", "fill_value"))
-    options = {**wish, **others, **options}
-    return _framework.Device.neighbor_list(*(given[name] for name in names), check.list_options(**options))
+    options = check.list_options(**{**wish, **others, **options})
+    return _framework.Device.neighbor_list(*(given[name] for name in names), Chosen(), options)
 
 
 @pytest.mark.parametrize("capacity", [None, 4000])
