@@ -12,8 +12,9 @@ struct Readme;
 
 pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{
-    Energies, EwaldParameters, EwaldSettings, Options, Prescribed, Reduction, System,
-    estimate_ewald_parameters, ewald_real_space, ewald_reciprocal_space, ewald_summation,
+    Energies, EwaldParameters, EwaldSettings, Options, PmeParameters, PmeSettings, Prescribed,
+    PrescribedMesh, Reduction, System, estimate_ewald_parameters, estimate_pme_parameters, ewald_real_space,
+    ewald_reciprocal_space, ewald_summation, particle_mesh_ewald, pme_reciprocal_space,
 };
 pub use madelung_neighbors::{find_neighbors, neighbor_list};
 
@@ -118,6 +119,11 @@ pub mod electrostatics {
     /// k-vectors of the reciprocal sum.
     pub mod kvectors {
         pub use madelung_electrostatics::kvectors::{miller_indices, miller_indices_batch};
+    }
+
+    /// Meshes of particle mesh Ewald sums.
+    pub mod mesh {
+        pub use madelung_electrostatics::mesh::mesh_dimensions;
     }
 }
 

@@ -90,6 +90,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
         "number": "float",
         "cutoffs": array if array == "Any" else f"float | tuple[float, ...] | {array}",
         "count": "int",
+        "nodes": "tuple[int, int, int]",
         "flag": "bool",
         "word": "Literal[" + ", ".join(f'"{word}"' for word in p.words) + "]",
         "stream": "Any",
@@ -184,7 +185,7 @@ def module(namespace: Namespace) -> str:
     head = f'"""Functions of {TITLES[namespace]}: written by `tools/functions.py` from `madelung._functions`."""\n\n'
     head += "from __future__ import annotations\n\nfrom typing import Any, Literal, overload\n\n"
     bodies = f"from madelung._functions import {', '.join(MODULES)}\n"
-    bodies += "from madelung._functions.results import EwaldParameters\n"
+    bodies += "from madelung._functions.results import EwaldParameters, PmeParameters\n"
     bodies += "from madelung._neighbors import Neighbors"
     head += IMPORTS[namespace].lstrip().format(functions=bodies)
     names = "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(FUNCTIONS)) + "]\n"

@@ -106,6 +106,18 @@ class Settings:
     accuracy: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class MeshSettings:
+    """Parameters of a particle mesh Ewald sum. Those that are None are chosen for the accuracy."""
+
+    alpha: list[float] | None
+    cutoff: list[float] | None
+    mesh_dimensions: list[int] | None
+    mesh_spacing: float | None
+    spline_order: int
+    accuracy: float | None
+
+
 class ListOptions(NamedTuple):
     """The kind of a neighbour list, its form, and limits of its size."""
 
@@ -399,6 +411,20 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
         alpha=None if alpha is None else per_system("alpha", alpha, systems),
         cutoff=None if cutoff is None else per_system("cutoff", cutoff, systems),
         k_cutoff=None if k_cutoff is None else per_system("k_cutoff", k_cutoff, systems),
+        accuracy=None if accuracy is None else positive("accuracy", accuracy),
+    )
+
+
+def mesh_settings(
+    systems: int, alpha: Any, cutoff: Any, nodes: list[int] | None, spacing: Any, order: int, accuracy: Any
+) -> MeshSettings:
+    """The parameters of a particle mesh Ewald sum, checked."""
+    return MeshSettings(
+        alpha=None if alpha is None else per_system("alpha", alpha, systems),
+        cutoff=None if cutoff is None else per_system("cutoff", cutoff, systems),
+        mesh_dimensions=nodes,
+        mesh_spacing=None if spacing is None else positive("mesh_spacing", spacing),
+        spline_order=order,
         accuracy=None if accuracy is None else positive("accuracy", accuracy),
     )
 

@@ -1,7 +1,8 @@
 //! Ewald sums.
 
 use madelung::electrostatics::kvectors::miller_indices_batch;
-use madelung::{EwaldSettings, System};
+use madelung::electrostatics::mesh::mesh_dimensions;
+use madelung::{EwaldSettings, PmeSettings, System};
 use numpy::PyReadonlyArray3;
 use numpy::ndarray::Array1;
 use pyo3::prelude::*;
@@ -53,6 +54,53 @@ pub(crate) fn ewald_parameters<'py>(
     let (system, settings) = (charges.system()?, EwaldSettings::from(settings));
     let parameters = compute(py, || settings.parameters(&system))?;
     Ok(parameters.iter().map(|p| (p.alpha, p.cutoff, p.k_cutoff, p.predicted_force_error)).collect())
+}
+
+/// The parameters of a particle mesh Ewald sum; a parameter that is None is chosen for the accuracy.
+#[derive(FromPyObject)]
+pub(crate) struct MeshSettings {
+    alpha: Option<Vec<f64>>,
+    cutoff: Option<Vec<f64>>,
+    mesh_dimensions: Option<[usize; 3]>,
+    mesh_spacing: Option<f64>,
+    spline_order: usize,
+    accuracy: Option<f64>,
+}
+
+impl From<MeshSettings> for PmeSettings {
+    fn from(s: MeshSettings) -> Self {
+        Self {
+            alpha: s.alpha,
+            cutoff: s.cutoff,
+            mesh_dimensions: s.mesh_dimensions,
+            mesh_spacing: s.mesh_spacing,
+            spline_order: s.spline_order,
+            accuracy: s.accuracy,
+        }
+    }
+}
+
+/// The parameters (alpha, cutoff, mesh dimensions, predicted_force_error) of each system.
+#[pyfunction]
+pub(crate) fn pme_parameters<'py>(
+    py: Python<'py>,
+    charges: Charges<'py>,
+    settings: MeshSettings,
+) -> PyResult<Vec<(f64, f64, [usize; 3], f64)>> {
+    let (system, settings) = (charges.system()?, PmeSettings::from(settings));
+    let parameters = compute(py, || settings.parameters(&system))?;
+    Ok(parameters.iter().map(|p| (p.alpha, p.cutoff, p.mesh_dimensions, p.predicted_force_error)).collect())
+}
+
+/// The nodes (K₁, K₂, K₃) of a mesh whose nodes are no farther apart, in the largest of the cells (B, 3, 3).
+#[pyfunction]
+pub(crate) fn mesh_of_spacing(
+    cells: PyReadonlyArray3<'_, f64>,
+    spacing: f64,
+    spline_order: usize,
+) -> PyResult<[usize; 3]> {
+    let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
+    mesh_dimensions(cells, spacing, spline_order).map_err(exception)
 }
 
 /// Miller indices (K, 3) of the wave vectors of all systems, and each system's offsets (B + 1,).

@@ -28,7 +28,7 @@ mod _native {
         device_of_pointer, device_upload, release_device_memory,
     };
     #[pymodule_export]
-    use super::electrostatics::{ewald_parameters, miller_indices};
+    use super::electrostatics::{ewald_parameters, mesh_of_spacing, miller_indices, pme_parameters};
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]

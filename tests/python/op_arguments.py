@@ -71,6 +71,8 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             args.append(0)
         elif i.part == "map_of":
             args.append(rng.integers(0, KINDS, SYSTEMS * ROWS).astype(np.int32))
+        elif i.part in ("mesh_size", "spline_order"):
+            args.append({"mesh_size": 6, "spline_order": 4}[i.part])
         elif i.part == "scalar":
             # A taper begins well before the cutoff.
             args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))

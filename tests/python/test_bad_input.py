@@ -183,6 +183,22 @@ FUNCTIONS = {
             ],
         },
     ),
+    "pme_reciprocal_space": (
+        {"positions": R, "charges": Q, "cell": CELL, "alpha": 1.0, "mesh_dimensions": (8, 8, 8)},
+        {"positions": POSITIONS, **SUMS, "alpha": [*PER_SYSTEM, ("None", None)]},
+    ),
+    "particle_mesh_ewald": (
+        {"positions": R, "charges": Q, "cell": CELL},
+        {
+            "positions": POSITIONS,
+            **SUMS,
+            "alpha": PER_SYSTEM,
+            "cutoff": BAD_NUMBERS,
+            "mesh_spacing": BAD_NUMBERS,
+            "accuracy": [*BAD_NUMBERS, ("None", None), ("one", 1.0), ("below rounding", 1e-20)],
+            "pbc": [*PBC, ("a slab", np.array([True, True, False]))],
+        },
+    ),
     "estimate_ewald_parameters": (
         {"positions": R, "charges": Q, "cell": CELL},
         {

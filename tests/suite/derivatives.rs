@@ -219,7 +219,7 @@ fn owned(structure: &dyn Structure) -> Arc<dyn Structure> {
     match (structure.as_batch(), structure.as_pairs(), structure.as_mesh()) {
         (Some(batch), ..) => Arc::new(batch.clone().into_owned()),
         (_, Some(list), _) => Arc::new(list.clone().into_owned()),
-        (.., Some(mesh)) => Arc::new(*mesh),
+        (.., Some(mesh)) => Arc::new(mesh.clone()),
         _ => {
             let of = structure.array(SlotArray::MapOf).expect("a map").expect("its elements");
             let of = of.to_i32("map").expect("int32").into_owned();

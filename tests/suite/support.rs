@@ -6,6 +6,7 @@ use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
+use madelung::mesh::Mesh;
 use madelung::op::{Arg, Cotangent, Op, Request};
 use madelung::pairs::{Kind, PairList};
 use std::borrow::Borrow;
@@ -67,11 +68,15 @@ pub(crate) struct Call {
     waves: Batch<'static>,
     pub(crate) pairs: PairList<'static>,
     cutoff: f64,
+    mesh: Mesh,
 }
 
 /// Splitting parameter and cutoffs at which truncation is below rounding: αr_c = k_c/2α = 6.2.
 pub(crate) const ALPHA: f64 = 0.8;
 const CUTOFF: f64 = 6.2 / ALPHA;
+/// Meshes are coarse: derivatives are those of the energy that there is.
+const MESH: [usize; 3] = [12, 9, 10];
+const SPLINE_ORDER: usize = 6;
 
 /// A copy of an array of the host, if there is one.
 pub(crate) fn copied(array: &Option<Array>) -> Option<Array> {
@@ -102,7 +107,8 @@ impl Call {
                 _ => None,
             })
             .collect();
-        Self { op: op.clone(), arrays, atoms, waves, pairs, cutoff: CUTOFF }
+        let mesh = Mesh::new(MESH, SPLINE_ORDER, systems.len()).expect("meshes");
+        Self { op: op.clone(), arrays, atoms, waves, pairs, cutoff: CUTOFF, mesh }
     }
 
     /// The same list, with nothing promised about the way back: contributions to partners are scattered.
@@ -124,6 +130,7 @@ impl Call {
                 ("atoms", _) => Arg::Structure(&self.atoms),
                 ("waves", _) => Arg::Structure(&self.waves),
                 ("pairs", _) => Arg::Structure(&self.pairs),
+                ("mesh", _) => Arg::Structure(&self.mesh),
                 ("cutoff", _) => Arg::Real(self.cutoff),
                 ("prefactor", _) => Arg::Real(1.3),
                 ("strain", _) => Arg::Zero,

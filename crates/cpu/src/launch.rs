@@ -152,9 +152,14 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) -> R
     let lists = searched(launch)?;
     let mut shared = Shared(pointers(launch, in_clusters.as_deref(), &lists, pool));
     let scratch = Scratch::of(launch);
-    let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.batch(p)) {
-        Some(batch) => (0..batch.systems()).map(|s| (s, batch.members(s))).collect(),
-        None => vec![(0, 0..launch.rows())],
+    let segments: Vec<(usize, std::ops::Range<usize>)> = match part.batch.and_then(|p| launch.structure(p)) {
+        Some(rows) if let Some(batch) = rows.as_batch() => {
+            (0..batch.systems()).map(|s| (s, batch.members(s))).collect()
+        }
+        Some(rows) if let Some(mesh) = rows.as_mesh() => {
+            (0..mesh.systems()).map(|s| (s, mesh.waves_of(s))).collect()
+        }
+        _ => vec![(0, 0..launch.rows())],
     };
     if part.scattered.is_empty() {
         let clusters = cluster_loop::sums(context.pair_loops, in_clusters, pool, launch, &shared, isa);
@@ -368,7 +373,7 @@ fn scattered_lens(launch: &Launch<'_>) -> Vec<Option<usize>> {
 fn planes(launch: &Launch<'_>) -> Option<(usize, Mesh)> {
     let param = launch.part.planes?;
     let slot = launch.part.slots.iter().position(|s| s.param == param && s.array == SlotArray::MeshShape)?;
-    Some((slot, *launch.mesh(param)?))
+    Some((slot, launch.mesh(param)?.clone()))
 }
 
 /// A launch by planes of the mesh: each task visits all rows for its own planes, so every node sums in the order of the

@@ -5,11 +5,11 @@ use crate::memory::{Rooms, address};
 use crate::primitives::{self as raw, Compiled, Length, Segments, Target, Text};
 use crate::validation::arguments;
 use crate::{Cuda, Device, Function, Program};
+use madelung_core::Result;
 use madelung_core::array::{DType, Data};
 use madelung_core::backend::Context;
 use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::{Division, FINISH_SCATTERED, PRELUDE, Part, SCATTERED_BYTES, SlotArray};
-use madelung_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -134,11 +134,12 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
             SlotArray::Scratch(dim) => rooms.open(rows * launch.dims[dim])?,
             array => match launch.integers(slot.param, array) {
                 Some(view) => match view.data() {
-                    // Integers that go with the launch.
-                    Data::I32(shape) => {
-                        let to = rooms.open(shape.len().div_ceil(2))?;
-                        write_shape(cuda, to, shape)?;
-                        to
+                    // Numbers of the host go with launches.
+                    Data::I32(integers) => written(cuda, &mut rooms, integers.iter().copied())?,
+                    Data::F64(reals) => {
+                        let words =
+                            reals.iter().flat_map(|x| [x.to_bits() as i32, (x.to_bits() >> 32) as i32]);
+                        written(cuda, &mut rooms, words)?
                     }
                     _ => address(&view),
                 },
@@ -198,21 +199,29 @@ fn pointer(address: u64) -> *mut u8 {
 const HELPERS: Text = Text::new("helpers", &[PRELUDE, FINISH_SCATTERED, include_str!("helpers.cu")]);
 
 fn helpers(dtype: DType) -> Compiled {
-    HELPERS.of(&[("REAL", real(dtype))]).with(&["madelung_scattered", "write_shape"])
+    HELPERS.of(&[("REAL", real(dtype))]).with(&["madelung_scattered", "write_words"])
 }
 
 pub(crate) fn programs() -> Vec<Compiled> {
     [DType::F32, DType::F64].map(helpers).into()
 }
 
-/// The shape of a mesh, as kernels read it.
-fn write_shape(cuda: &Cuda, to: u64, shape: &[i32]) -> Result<()> {
-    let Ok(shape): std::result::Result<&[i32; 6], _> = shape.try_into() else {
-        return Err(Error::argument("mesh", "six integers", shape.len().to_string()));
-    };
-    let function = helpers(DType::F64).function(cuda.stream.device(), "write_shape")?;
-    // SAFETY: there is room for the six numbers, which are copied at the launch.
-    unsafe { cuda.stream.launch(function, [1; 3], [6, 1, 1], &arguments![shape, &to]) }
+/// Words of 32 bits that go with a launch.
+const WORDS: usize = 256;
+
+/// Room with words of the host, which are copied as arguments of launches: so they are there in a captured graph, too.
+fn written(cuda: &Cuda, rooms: &mut Rooms<'_>, words: impl Iterator<Item = i32>) -> Result<u64> {
+    let words: Vec<i32> = words.collect();
+    let to = rooms.open(words.len().div_ceil(2))?;
+    let function = helpers(DType::F64).function(cuda.stream.device(), "write_words")?;
+    for (n, some) in words.chunks(WORDS).enumerate() {
+        let mut all = [0i32; WORDS];
+        all[..some.len()].copy_from_slice(some);
+        let at = to + (n * WORDS * size_of::<i32>()) as u64;
+        // SAFETY: there is room for as many words, which are copied at the launch.
+        unsafe { cuda.stream.launch(function, [1; 3], [some.len() as u32, 1, 1], &arguments![&all, &at])? };
+    }
+    Ok(to)
 }
 
 /// Makes numbers of what rows added in fixed point.
@@ -261,8 +270,15 @@ fn reduce(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>, partials:
             });
         }
         let (rows, columns) = (launch.rows(), reductions.len());
+        let mut rooms = Rooms::new(context);
         let segments = match batch.and_then(|p| launch.integers(p, SlotArray::Members)) {
-            Some(ptr) => Segments::Offsets { offsets: address(&ptr), count: ptr.len() - 1, rows },
+            Some(ptr) => {
+                let offsets = match ptr.data() {
+                    Data::I32(integers) => written(cuda, &mut rooms, integers.iter().copied())?,
+                    _ => address(&ptr),
+                };
+                Segments::Offsets { offsets, count: ptr.len() - 1, rows }
+            }
             None => Segments::All(Length::new(rows)),
         };
         for some in targets.chunks(raw::TARGETS) {

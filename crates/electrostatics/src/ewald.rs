@@ -125,7 +125,7 @@ impl EwaldSettings {
     }
 }
 
-fn per_system(name: &str, given: Option<&[f64]>, systems: usize) -> Result<Option<Vec<f64>>> {
+pub(crate) fn per_system(name: &str, given: Option<&[f64]>, systems: usize) -> Result<Option<Vec<f64>>> {
     let Some(given) = given else { return Ok(None) };
     if let Some(bad) = given.iter().find(|x| !(x.is_finite() && **x > 0.0)) {
         return Err(Error::argument(name, "a finite number > 0", bad.to_string()));
@@ -196,33 +196,60 @@ pub fn ewald_summation(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    let one = settings.cutoff.as_ref().filter(|cutoffs| cutoffs.len() == 1).map(|cutoffs| cutoffs[0]);
-    if pairs.is_some() && one.is_none() {
-        let got =
-            settings.cutoff.as_ref().map_or("none".into(), |cutoffs| format!("{} numbers", cutoffs.len()));
-        return Err(Error::argument("cutoff", "the cutoff that the neighbour list was built for", got));
-    }
     let parameters = settings.parameters(system)?;
     let cutoffs: Vec<f64> = parameters.iter().map(|p| p.cutoff).collect();
     let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
     let (miller, waves) = waves(system, &parameters.iter().map(|p| p.k_cutoff).collect::<Vec<_>>())?;
-    let found;
-    let pairs = match pairs {
-        Some(pairs) => pairs,
-        None => {
-            found = system.neighbor_list(&cutoffs[..], &context.threads())?;
-            &found
-        }
-    };
-    let full = full_list(pairs)?;
-    let full = Arg::Structure(full.as_ref().map_or(pairs, |full| full));
-    // Pairs that were searched for are within the cutoff of their system.
-    let cutoff = one.unwrap_or(UNBOUNDED);
-    let extra = [full, Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
+    let (found, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
+    let extra =
+        [Arg::Structure(&*found), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)
 }
 
-fn alphas(system: &System<'_>, alpha: &[f64]) -> Result<Array> {
+/// The full list of the real-space sum, searched for unless it is `given`, and the cutoff of all systems.
+///
+/// # Errors
+/// `cutoff`, where a list is given without one or with several; `pairs`, where it is no list of the host.
+pub(crate) fn real_pairs<'a>(
+    context: &Context<'_>,
+    system: &System<'_>,
+    asked: Option<&[f64]>,
+    given: Option<&'a dyn Structure>,
+    cutoffs: &[f64],
+) -> Result<(Found<'a>, f64)> {
+    let one = asked.filter(|cutoffs| cutoffs.len() == 1).map(|cutoffs| cutoffs[0]);
+    // Pairs that were searched for are within the cutoff of their system.
+    let cutoff = one.unwrap_or(UNBOUNDED);
+    let Some(pairs) = given else {
+        return Ok((Found::Searched(Box::new(system.neighbor_list(cutoffs, &context.threads())?)), cutoff));
+    };
+    if one.is_none() {
+        let got = asked.map_or("none".into(), |cutoffs| format!("{} numbers", cutoffs.len()));
+        return Err(Error::argument("cutoff", "the cutoff that the neighbour list was built for", got));
+    }
+    Ok((full_list(pairs)?.map_or(Found::Given(pairs), |full| Found::Searched(Box::new(full))), cutoff))
+}
+
+/// A list of a call.
+pub(crate) enum Found<'a> {
+    /// The caller's.
+    Given(&'a dyn Structure),
+    /// The call's own.
+    Searched(Box<dyn Structure + 'a>),
+}
+
+impl<'a> std::ops::Deref for Found<'a> {
+    type Target = dyn Structure + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Given(pairs) => *pairs,
+            Self::Searched(pairs) => &**pairs,
+        }
+    }
+}
+
+pub(crate) fn alphas(system: &System<'_>, alpha: &[f64]) -> Result<Array> {
     let systems = system.systems();
     let alpha = per_system("alpha", Some(alpha), systems)?.unwrap_or_default();
     Array::from_f64(system.positions.dtype(), &[systems], &alpha)
@@ -244,7 +271,7 @@ fn waves(system: &System<'_>, k_cutoff: &[f64]) -> Result<(Array, Batch<'static>
     Ok((miller, Batch::from_ptr(ptr)?))
 }
 
-fn run(
+pub(crate) fn run(
     context: &Context<'_>,
     name: &str,
     system: &System<'_>,

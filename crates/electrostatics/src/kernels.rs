@@ -24,6 +24,15 @@ macro_rules! charge_sum {
             $crate::__core::kernels! {
                 use $($potential)::+::{background, long_range_k2, self_term, short_range};
 
+                /// The potential of a charge's own long-range part and of the background, which each count half.
+                #[func]
+                fn own_potential(
+                    charge: Real, total_charge: Real, volume: Real, alpha: Real $(, $parameter: Real)*
+                ) -> Real {
+                    0.5 * (self_term(alpha $(, $parameter)*) * charge
+                        + background(volume, alpha $(, $parameter)*) * total_charge)
+                }
+
                 /// Real-space part of the sum: Eᵢ = ½ qᵢ Σⱼ qⱼ `short_range`(r) over the pairs with r < cutoff.
                 #[kernel(prefix($prefix), fast(positions), fast(positions, strain), fast(positions, charges, strain))]
                 fn real_space(
@@ -97,9 +106,73 @@ macro_rules! charge_sum {
                         let phase = 2.0 * PI * (turns - nearest(turns));
                         potential += green[k] * (real[k] * cos(phase) + imaginary[k] * sin(phase));
                     }
-                    let own = 0.5 * self_term(alpha[b] $(, $parameter[b])*) * charges[i];
-                    let uniform = 0.5 * background(volume[b], alpha[b] $(, $parameter[b])*) * total_charge[b];
-                    energy[i] = prefactor * charges[i] * (0.5 * potential - own - uniform);
+                    let own = own_potential(charges[i], total_charge[b], volume[b], alpha[b] $(, $parameter[b])*);
+                    energy[i] = prefactor * charges[i] * (0.5 * potential - own);
+                }
+
+                /// Energy of a mesh, wave by wave: ½ Σ_k `long_range_k2`(k²) m(k) |S(k)|² with the structure factor S of
+                /// the charges on the mesh and the modulus m of its splines (smooth particle mesh Ewald: Essmann et al.,
+                /// J. Chem. Phys. 103, 8577 (1995), eq. 4.7, with another modulus).
+                #[kernel(prefix($prefix), fast(real, imaginary), fast(real, imaginary, wave_basis, volume))]
+                fn mesh_energy(
+                    w: Wave,
+                    real: &[Real; Wave],
+                    imaginary: &[Real; Wave],
+                    wave_basis: &[Mat3; System],
+                    volume: &[Real; System],
+                    alpha: &[Real; System],
+                    $($parameter: &[Real; System],)*
+                    prefactor: Real,
+                    mesh: &Mesh<System, Node, Wave>,
+                    energy: &mut [Real; System],
+                ) {
+                    let b = mesh.system(w);
+                    let kvec = mesh.wave(w) * wave_basis[b];
+                    let k2 = dot(kvec, kvec);
+                    let green = if k2 > 0.0 { long_range_k2(k2, volume[b], alpha[b] $(, $parameter[b])*) } else { 0.0 };
+                    let square = real[w] * real[w] + imaginary[w] * imaginary[w];
+                    energy[b] += 0.5 * prefactor * mesh.count(w) * mesh.modulus(w) * green * square;
+                }
+
+                /// What of the energy is no wave's: −qᵢ `own_potential`.
+                #[kernel(prefix($prefix))]
+                fn own_energy(
+                    i: Atom,
+                    charges: &[Real; Atom],
+                    total_charge: &[Real; System],
+                    volume: &[Real; System],
+                    alpha: &[Real; System],
+                    $($parameter: &[Real; System],)*
+                    prefactor: Real,
+                    atoms: &Batch<Atom, System>,
+                    energy: &mut [Real; Atom],
+                ) {
+                    let b = atoms.of(i);
+                    let own = own_potential(charges[i], total_charge[b], volume[b], alpha[b] $(, $parameter[b])*);
+                    energy[i] = -prefactor * charges[i] * own;
+                }
+
+                /// Waves of the potential of a mesh: `long_range_k2`(k²) m(k) S(k).
+                #[kernel(prefix($prefix))]
+                fn mesh_potential(
+                    w: Wave,
+                    real: &[Real; Wave],
+                    imaginary: &[Real; Wave],
+                    wave_basis: &[Mat3; System],
+                    volume: &[Real; System],
+                    alpha: &[Real; System],
+                    $($parameter: &[Real; System],)*
+                    mesh: &Mesh<System, Node, Wave>,
+                    potential_real: &mut [Real; Wave],
+                    potential_imaginary: &mut [Real; Wave],
+                ) {
+                    let b = mesh.system(w);
+                    let kvec = mesh.wave(w) * wave_basis[b];
+                    let k2 = dot(kvec, kvec);
+                    let green = if k2 > 0.0 { long_range_k2(k2, volume[b], alpha[b] $(, $parameter[b])*) } else { 0.0 };
+                    let factor = mesh.modulus(w) * green;
+                    potential_real[w] = factor * real[w];
+                    potential_imaginary[w] = factor * imaginary[w];
                 }
             }
             $crate::ChargeSum {
@@ -108,6 +181,9 @@ macro_rules! charge_sum {
                 real_space: &REAL_SPACE,
                 green_function: &GREEN_FUNCTION,
                 reciprocal_space: &RECIPROCAL_SPACE,
+                mesh_energy: &MESH_ENERGY,
+                own_energy: &OWN_ENERGY,
+                mesh_potential: &MESH_POTENTIAL,
             }
         };
     };
@@ -180,6 +256,40 @@ madelung_core::kernels! {
         }
         real[k] = re;
         imaginary[k] = im;
+    }
+
+    /// Charges of atoms on the nodes of a mesh around them, by splines.
+    #[kernel]
+    pub(crate) fn spread(
+        i: Atom,
+        fraction: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        atoms: &Batch<Atom, System>,
+        mesh: &Mesh<System, Node, Wave>,
+        density: &mut [Real; Node],
+    ) {
+        for (node, weight) in mesh.around(atoms.of(i), fraction[i]) {
+            density[node] += weight * charges[i];
+        }
+    }
+
+    /// Half the potential of a mesh at the atoms, times their charges.
+    #[kernel]
+    pub(crate) fn gather(
+        i: Atom,
+        fraction: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        mesh_potential: &[Real; Node],
+        prefactor: Real,
+        atoms: &Batch<Atom, System>,
+        mesh: &Mesh<System, Node, Wave>,
+        energy: &mut [Real; Atom],
+    ) {
+        let mut potential = 0.0;
+        for (node, weight) in mesh.around(atoms.of(i), fraction[i]) {
+            potential += weight * mesh_potential[node];
+        }
+        energy[i] = 0.5 * prefactor * charges[i] * potential;
     }
 
     /// Total charge of each system.

@@ -1,6 +1,7 @@
 //! Ewald sums: energies, forces, virials and charge gradients of periodic point charges, and every derivative of them.
 //!
-//! The formulas of the pair potential are in [`potential`], those of the sums in `kernels`. [`registry`] lists the ops;
+//! The formulas of the pair potential are in [`potential`], those of the sums in `kernels`; [`mesh`] chooses the mesh of
+//! particle mesh Ewald sums. [`registry`] lists the ops;
 //! [`charge_sum!`] makes the ops of another potential. [`ewald_summation`] and its two parts are the eager front ends,
 //! which choose parameters, build lists and check their arguments.
 //!
@@ -12,6 +13,7 @@
 mod ewald;
 mod kernels;
 pub mod kvectors;
+pub mod mesh;
 mod ops;
 pub mod potential;
 mod system;
@@ -19,6 +21,10 @@ pub mod tuning;
 
 pub use ewald::{
     Energies, EwaldSettings, Options, Reduction, ewald_real_space, ewald_reciprocal_space, ewald_summation,
+};
+pub use mesh::{
+    PmeParameters, PmeSettings, PrescribedMesh, estimate_pme_parameters, particle_mesh_ewald,
+    pme_reciprocal_space,
 };
 pub use ops::{ChargeSum, kernels as all_kernels, registry};
 pub use system::System;

@@ -13,7 +13,7 @@ crate::charge_sum! {
 }
 
 /// All kernels of this crate, for callers that compile or check their source text.
-pub fn kernels() -> [&'static Kernel; 7] {
+pub fn kernels() -> [&'static Kernel; 12] {
     [
         COULOMB.real_space,
         &k::LATTICE,
@@ -22,6 +22,11 @@ pub fn kernels() -> [&'static Kernel; 7] {
         &k::STRUCTURE_FACTOR,
         &k::SUM_CHARGES,
         COULOMB.reciprocal_space,
+        &k::SPREAD,
+        COULOMB.mesh_energy,
+        COULOMB.own_energy,
+        COULOMB.mesh_potential,
+        &k::GATHER,
     ]
 }
 
@@ -45,25 +50,35 @@ pub struct ChargeSum {
     pub green_function: &'static Kernel,
     /// The sum over wave vectors, with the self term and the background.
     pub reciprocal_space: &'static Kernel,
+    /// The energy of a mesh, by its waves.
+    pub mesh_energy: &'static Kernel,
+    /// The self term and the background, by atoms.
+    pub own_energy: &'static Kernel,
+    /// The waves of a mesh's potential.
+    pub mesh_potential: &'static Kernel,
 }
 
 #[derive(Clone, Copy)]
 enum Part {
     Real,
     Reciprocal,
+    Mesh,
 }
 
 impl ChargeSum {
-    /// The ops `…_real_space`, `…_reciprocal_space` and `…_summation` (the sum of both) with energies per atom, and, as
-    /// `…_total`, with energies per system. The potential's parameters follow `alpha`.
+    /// The ops `…_real_space`, `…_reciprocal_space` and `…_summation` (the sum of both), and `…_mesh_reciprocal_space` and
+    /// `…_mesh_summation` with the reciprocal part on a mesh, with energies per atom, and, as `…_total`, with energies
+    /// per system. The potential's parameters follow `alpha`.
     ///
     /// # Errors
     /// Those of [`OpBuilder::build`], for kernels not made by [`charge_sum!`](crate::charge_sum).
     pub fn ops(&self, namespace: &str) -> Result<Vec<Arc<Op>>> {
-        let sums: [(&str, &[Part]); 3] = [
+        let sums: [(&str, &[Part]); 5] = [
             ("real_space", &[Part::Real]),
             ("reciprocal_space", &[Part::Reciprocal]),
             ("summation", &[Part::Real, Part::Reciprocal]),
+            ("mesh_reciprocal_space", &[Part::Mesh]),
+            ("mesh_summation", &[Part::Real, Part::Mesh]),
         ];
         let both = [false, true].into_iter().flat_map(|per_system| sums.map(|sum| (per_system, sum)));
         both.map(|(per_system, (name, parts))| self.op(namespace, name, per_system, parts)).collect()
@@ -76,6 +91,7 @@ impl ChargeSum {
         let op = parts.iter().fold(op, |op, part| match part {
             Part::Real => real(op),
             Part::Reciprocal => reciprocal(op),
+            Part::Mesh => mesh(op),
         });
         let (op, into) = if per_system {
             (op.output("energy", &["System"]).scratch("atom_energy", &["Atom"]), "atom_energy")
@@ -91,6 +107,28 @@ impl ChargeSum {
                 .step(&k::STRUCTURE_FACTOR)
                 .step(&k::SUM_CHARGES)
                 .step_as(self.reciprocal_space, &[("energy", into)]),
+            Part::Mesh => {
+                let op = op
+                    .step(&k::LATTICE)
+                    .step(&k::FRACTIONAL)
+                    .step(&k::SPREAD)
+                    .linear(Linear::RealFft, &["mesh", "density", "real", "imaginary"])
+                    .step(&k::SUM_CHARGES)
+                    .step_as(self.own_energy, &[("energy", into)]);
+                if per_system {
+                    op.step(self.mesh_energy)
+                } else {
+                    op.scratch("potential_real", &["Wave"])
+                        .scratch("potential_imaginary", &["Wave"])
+                        .scratch("mesh_potential", &["Node"])
+                        .step(self.mesh_potential)
+                        .linear(
+                            Linear::InverseRealFft,
+                            &["mesh", "potential_real", "potential_imaginary", "mesh_potential"],
+                        )
+                        .step(&k::GATHER)
+                }
+            }
         });
         if !per_system {
             return op.build();
@@ -147,6 +185,18 @@ fn reciprocal(op: OpBuilder) -> OpBuilder {
         .scratch("volume", &["System"])
         .scratch("fraction", &["Atom", "3"])
         .scratch("green", &["Wave"])
+        .scratch("real", &["Wave"])
+        .scratch("imaginary", &["Wave"])
+        .scratch("total_charge", &["System"])
+}
+
+fn mesh(op: OpBuilder) -> OpBuilder {
+    op.mesh("mesh", "System", "Node", "Wave")
+        .scratch("dual", &["System", "3", "3"])
+        .scratch("wave_basis", &["System", "3", "3"])
+        .scratch("volume", &["System"])
+        .scratch("fraction", &["Atom", "3"])
+        .scratch("density", &["Node"])
         .scratch("real", &["Wave"])
         .scratch("imaginary", &["Wave"])
         .scratch("total_charge", &["System"])

@@ -131,6 +131,8 @@ pub enum ParamKind {
         systems: usize,
         /// Their nodes.
         nodes: usize,
+        /// The waves of their half spectra.
+        waves: Option<usize>,
     },
 }
 
@@ -148,6 +150,15 @@ pub enum StructureKind {
 }
 
 impl ParamKind {
+    /// The dimension whose rows lie system by system: that of a batch, or the waves of meshes.
+    pub fn rows_in_systems(self) -> Option<usize> {
+        match self {
+            Self::Batch { rows, .. } => Some(rows),
+            Self::Mesh { waves, .. } => waves,
+            _ => None,
+        }
+    }
+
     /// Kind and dimensions of a structured argument, the dimensions in the order that [`StructureKind`] names them.
     pub fn structure(self) -> Option<(StructureKind, [Option<usize>; 3])> {
         Some(match self {
@@ -156,7 +167,9 @@ impl ParamKind {
                 (StructureKind::Pairs, [Some(rows), Some(columns), entries])
             }
             Self::Map { rows, into } => (StructureKind::Map, [Some(rows), Some(into), None]),
-            Self::Mesh { systems, nodes } => (StructureKind::Mesh, [Some(systems), Some(nodes), None]),
+            Self::Mesh { systems, nodes, waves } => {
+                (StructureKind::Mesh, [Some(systems), Some(nodes), waves])
+            }
             _ => return None,
         })
     }
@@ -228,8 +241,10 @@ pub enum SlotArray {
     /// Map: element of each row.
     MapOf,
     /// Mesh: its three sizes, the order of its splines, and the range of planes (numbered through all systems, first
-    /// axis) that a call adds to.
+    /// axis) that a call adds to. With a wave: the system of that wave.
     MeshShape,
+    /// Mesh: moduli of its waves (f64), for k₁, then for k₂ and for k₃ of the half spectrum.
+    MeshModuli,
     /// Scratch memory for sums over the channels of this dimension: once per thread that runs rows one after the other
     /// (CPU code, in the launch's type), or once per row (CUDA text, in `ACC`). The number of the sum stands in place
     /// of the parameter.

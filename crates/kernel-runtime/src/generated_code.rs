@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the helpers of generated code read and write through a launch's pointers")]
 
 use crate::lanes::packed::unpack;
-use crate::{Elem, Lane, MeshShape};
+use crate::{Elem, Lane, MeshShape, wave_places};
 
 /// Element `i`, as f64.
 ///
@@ -342,4 +342,15 @@ pub fn nearest<L: Lane>(x: L) -> L {
 pub unsafe fn mesh_shape(shape: *const i32) -> MeshShape {
     // SAFETY: the caller's promise.
     [0, 1, 2, 3, 4, 5].map(|n| unsafe { *shape.add(n) as usize })
+}
+
+/// The modulus of a wave, the product of those along the axes.
+///
+/// # Safety
+/// `moduli` are those of the mesh, which has the wave.
+#[inline(always)]
+pub unsafe fn wave_modulus(shape: &MeshShape, moduli: *const f64, wave: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    let [x, y, z] = wave_places(shape, wave).map(|place| unsafe { *moduli.add(place) });
+    x * y * z
 }

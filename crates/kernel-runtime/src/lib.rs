@@ -18,4 +18,6 @@ pub use kernel::{Cuda, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Rec
 pub use lanes::{Elem, Isa, Lane, scalar};
 pub use launch::{EntryPoints, LaunchAbi, Run};
 pub use madelung_kernel_abi::*;
-pub use splines::{MeshShape, Splines, in_planes, mesh_node};
+pub use splines::{
+    MeshShape, Splines, in_planes, mesh_node, wave_count, wave_index, wave_places, wave_system,
+};

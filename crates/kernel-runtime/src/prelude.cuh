@@ -273,3 +273,25 @@ template <int N> struct Splines {
 __device__ inline long long mesh_node(const int* shape, long long system, int i, int j, int k) {
   return ((system * shape[0] + i) * shape[1] + j) * shape[2] + k;
 }
+// Waves of half spectra, those of one system after those of another.
+__device__ inline long long wave_system(const int* shape, long long wave) {
+  return wave / ((long long)shape[0] * shape[1] * (shape[2] / 2 + 1));
+}
+__device__ inline int wave_place(const int* shape, long long wave, int axis) {
+  const int along = shape[2] / 2 + 1;
+  if (axis == 2) return (int)(wave % along);
+  wave /= along;
+  return (int)(axis == 1 ? wave % shape[1] : wave / shape[1] % shape[0]);
+}
+__device__ inline int wave_index(const int* shape, long long wave, int axis) {
+  const int k = wave_place(shape, wave, axis);
+  return 2 * k > shape[axis] ? k - shape[axis] : k;
+}
+__device__ inline int wave_count(const int* shape, long long wave) {
+  const int k = wave_place(shape, wave, 2);
+  return k == 0 || 2 * k == shape[2] ? 1 : 2;
+}
+__device__ inline double wave_modulus(const int* shape, const double* moduli, long long wave) {
+  const double xy = moduli[wave_place(shape, wave, 0)] * moduli[shape[0] + wave_place(shape, wave, 1)];
+  return xy * moduli[shape[0] + shape[1] + wave_place(shape, wave, 2)];
+}

@@ -80,6 +80,44 @@ pub fn in_planes(shape: &MeshShape, system: usize, index: usize) -> bool {
     (shape[4]..shape[5]).contains(&(system * shape[0] + index))
 }
 
+/// Place of a wave along an axis of the half spectrum of its system.
+#[inline(always)]
+fn wave_place(shape: &MeshShape, wave: usize, axis: usize) -> usize {
+    let along = shape[2] / 2 + 1;
+    match axis {
+        0 => wave / along / shape[1] % shape[0],
+        1 => wave / along % shape[1],
+        _ => wave % along,
+    }
+}
+
+/// The system of a wave: half spectra follow each other.
+#[inline(always)]
+pub fn wave_system(shape: &MeshShape, wave: usize) -> usize {
+    wave / (shape[0] * shape[1] * (shape[2] / 2 + 1))
+}
+
+/// A component of the index of a wave: from below zero up to half the size of the mesh.
+#[inline(always)]
+pub fn wave_index(shape: &MeshShape, wave: usize, axis: usize) -> f64 {
+    let k = wave_place(shape, wave, axis);
+    if 2 * k > shape[axis] { -((shape[axis] - k) as f64) } else { k as f64 }
+}
+
+/// How many waves of a real mesh a wave of its half spectrum stands for.
+#[inline(always)]
+pub fn wave_count(shape: &MeshShape, wave: usize) -> f64 {
+    let k = wave_place(shape, wave, 2);
+    if k == 0 || 2 * k == shape[2] { 1.0 } else { 2.0 }
+}
+
+/// Places of a wave in arrays with a number for each wave of the first axis, then of the second and third.
+#[inline(always)]
+pub fn wave_places(shape: &MeshShape, wave: usize) -> [usize; 3] {
+    let first = [0, shape[0], shape[0] + shape[1]];
+    [0, 1, 2].map(|axis| first[axis] + wave_place(shape, wave, axis))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

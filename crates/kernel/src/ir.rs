@@ -13,7 +13,7 @@ pub use body::Body;
 pub use function::Function;
 pub(crate) use function::Parity;
 pub use madelung_kernel_abi::{ParamKind as Kind, Query, Role, SlotArray as Array};
-pub use op::Op;
+pub use op::{OfWave, Op};
 use std::collections::{BTreeSet, HashMap};
 
 /// A value, by number.

@@ -29,6 +29,7 @@ Kind = Literal[
     "number",
     "cutoffs",
     "count",
+    "nodes",
     "flag",
     "axes",
     "word",

@@ -31,15 +31,15 @@ from madelung._functions.parameters import (
 )
 from madelung._functions.results import EwaldParameters
 
-_SYSTEM = (POSITIONS, CHARGES, CELL)
-_DERIVATIVES = (
+SYSTEM = (POSITIONS, CHARGES, CELL)
+DERIVATIVES = (
     "Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials "
     "once more"
 )
 
 
 @function(
-    *_SYSTEM,
+    *SYSTEM,
     ALPHA,
     KEYWORDS,
     LISTS,
@@ -71,7 +71,7 @@ def ewald_real_space(
 
 
 @function(
-    *_SYSTEM,
+    *SYSTEM,
     ALPHA,
     K_CUTOFF,
     KEYWORDS,
@@ -103,7 +103,7 @@ def ewald_reciprocal_space(
 
 
 @function(
-    *_SYSTEM,
+    *SYSTEM,
     ALPHA.but(default=None),
     KEYWORDS,
     K_CUTOFF,
@@ -122,13 +122,13 @@ def ewald_reciprocal_space(
     OUTPUTS,
     STREAM,
     notes={
-        "torch": _DERIVATIVES + '. With `energy_reduction="system"` the gradients are computed together with the '
+        "torch": DERIVATIVES + '. With `energy_reduction="system"` the gradients are computed together with the '
         "energies, so that a backward pass only scales them. In a compiled graph, lists, `alpha`, `cutoff` and Miller "
         "indices are given: their sizes depend on values, and without them the graph breaks at this call.\n\nOf CUDA "
         "tensors, arguments that are left out are made from values of the device: from the cell, and from charges for "
         "`alpha` and the cutoffs, read once as long as they stay unchanged. While `torch.cuda.graph` captures, nothing "
         "can be read, and a missing argument is an error.",
-        "jax": _DERIVATIVES + "; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` no size may depend "
+        "jax": DERIVATIVES + "; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` no size may depend "
         "on a value: there the list (with its `neighbor_ptr`, see `neighbor_list` and `NeighborList`), `cutoff`, "
         "`alpha` and `miller_indices` are given. Gradients outside of `jit` need none of that.",
         "cuda": "With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is "
@@ -159,22 +159,15 @@ def ewald_summation(
     `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
     transforms and on devices given parameters are taken as they are.
     """
-    cutoff = reach_of(lists, cutoff)
-    if cutoff is None and (lists[1] is not None or lists[4] is not None):
-        check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
+    cutoff = known_reach(lists, cutoff)
     if accuracy is not None and not 1e-14 <= f.distance("accuracy", accuracy) < 1.0:
         check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
     _check_waves(k_cutoff, miller)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     if pbc is not None:
-        f.untraced(_check_periodic, f, pbc, system)
+        f.untraced(check_periodic, f, pbc, system)
     is_open = alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None)
-    if not isinstance(cutoff, (float, int)) and getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
-        each = check.per_system("cutoff", f.value("cutoff", cutoff), system.systems)
-        cutoff = each[0] if len(each) == 1 else each
-    if isinstance(cutoff, list) and any(x is not None for x in lists[:-1]):
-        check.refuse("cutoff", "one number with a neighbour list", f"{len(cutoff)} numbers")
-    reach = check.UNBOUNDED if isinstance(cutoff, list) else f.distance("cutoff", cutoff)
+    cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
     of = (positions, charges, cell, batch_idx)
     if is_open or (accuracy is not None and miller[0] is None and f.is_readable(*of, alpha)):
         _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy)
@@ -192,7 +185,7 @@ def ewald_summation(
 
 
 @function(
-    *_SYSTEM,
+    *SYSTEM,
     ACCURACY,
     CUTOFF.but(
         kind="per_system",
@@ -265,6 +258,24 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any
     return f.copied(indices), f.copied(of)
 
 
+def known_reach(lists: tuple[Any, ...], cutoff: Any) -> Any:
+    """The cutoff of a call that chooses one where no list is given: that of the list, where this knows it."""
+    cutoff = reach_of(lists, cutoff)
+    if cutoff is None and (lists[1] is not None or lists[4] is not None):
+        check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
+    return cutoff
+
+
+def cutoffs_of(f: Framework, lists: tuple[Any, ...], cutoff: Any, systems: int) -> tuple[Any, Any]:
+    """A cutoff, or a list of those of each system, and the one that is an input of the op."""
+    if not isinstance(cutoff, (float, int)) and getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
+        each = check.per_system("cutoff", f.value("cutoff", cutoff), systems)
+        cutoff = each[0] if len(each) == 1 else each
+    if isinstance(cutoff, list) and any(x is not None for x in lists[:-1]):
+        check.refuse("cutoff", "one number with a neighbour list", f"{len(cutoff)} numbers")
+    return cutoff, check.UNBOUNDED if isinstance(cutoff, list) else f.distance("cutoff", cutoff)
+
+
 def _waves(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:
     """Miller indices and the system of each."""
     indices, of = miller
@@ -290,7 +301,7 @@ def _check_waves(k_cutoff: Any, miller: tuple[Any, Any]) -> None:
         check.refuse("k_cutoff", "it or `miller_indices`", "both")
 
 
-def _check_periodic(f: Framework, pbc: Any, system: Any) -> None:
+def check_periodic(f: Framework, pbc: Any, system: Any) -> None:
     check.fully_periodic(f.value("pbc", pbc), system.systems)
 
 

@@ -19,14 +19,14 @@ from __future__ import annotations
 from typing import Any
 
 from madelung import _native
-from madelung._functions.results import EwaldParameters
+from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._schema import named
 from madelung.cuda import _functions
 from madelung.cuda._arrays import Array, arrays_of, asarray
 from madelung.cuda._functions import *  # noqa: F403
 from madelung.cuda._ops import OPS
 
-__all__ = ["Array", "EwaldParameters", "asarray", "call", "release_memory"]
+__all__ = ["Array", "EwaldParameters", "PmeParameters", "asarray", "call", "release_memory"]
 __all__ += _functions.__all__
 
 

@@ -18,7 +18,7 @@ import jax
 if tuple(int(part) for part in jax.__version__.split(".")[:2]) < (0, 6):
     raise ImportError(f"madelung.jax needs JAX 0.6 or newer, and this is {jax.__version__}")
 
-from madelung._functions.results import EwaldParameters
+from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung.jax import _functions
 from madelung.jax._functions import *  # noqa: F403
 from madelung.jax._neighbors import NeighborList, Neighbors
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Names that need PyTorch, imported at first use.
 _OF_TORCH = ("ScalarSpec", "TorchDtypeSpec", "TorchModule")
 
-__all__ = ["EwaldParameters", "NeighborList", "Neighbors"]
+__all__ = ["EwaldParameters", "NeighborList", "Neighbors", "PmeParameters"]
 __all__ += _functions.__all__
 if importlib.util.find_spec("torch") is not None:
     __all__ += _OF_TORCH

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from madelung import _arguments as check
-from madelung._functions.results import EwaldParameters
+from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung._schema import named
 from madelung.numpy import _functions
@@ -25,7 +25,7 @@ from madelung.numpy._framework import NeighborList
 from madelung.numpy._functions import *  # noqa: F403
 from madelung.numpy._ops import OPS
 
-__all__ = ["EwaldParameters", "NeighborList", "Neighbors", "call"]
+__all__ = ["EwaldParameters", "NeighborList", "Neighbors", "PmeParameters", "call"]
 __all__ += _functions.__all__
 
 

@@ -12,12 +12,12 @@ import importlib.util
 if importlib.util.find_spec("torch") is None:
     raise ImportError("madelung.torch needs PyTorch 2.7 or newer: pip install 'madelung[torch]'")
 
-from madelung._functions.results import EwaldParameters
+from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.torch import _functions
 from madelung.torch import _ops as _ops
 from madelung.torch._functions import *  # noqa: F403
 from madelung.torch._neighbor_list import NeighborList
 
-__all__ = ["EwaldParameters", "NeighborList", "Neighbors"]
+__all__ = ["EwaldParameters", "NeighborList", "Neighbors", "PmeParameters"]
 __all__ += _functions.__all__

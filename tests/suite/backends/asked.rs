@@ -58,6 +58,9 @@ impl Asked<'_> {
 
     /// Whether rows add to elements that they share: those of a map.
     pub(crate) fn shares_elements(&self) -> bool {
+        if self.adds_to_nodes() {
+            return true;
+        }
         let args = &self.op.args;
         let is_shared = |dim: &Size| {
             args.iter()
@@ -65,6 +68,11 @@ impl Asked<'_> {
         };
         let mut by = self.question.gradients.iter().map(|n| &args[*n].kind);
         by.any(|kind| matches!(kind, ArgKind::Real { shape, .. } if shape.iter().any(is_shared)))
+    }
+
+    /// Whether rows add to nodes of a mesh, with atomic operations in any order.
+    pub(crate) fn adds_to_nodes(&self) -> bool {
+        self.op.args.iter().any(|a| matches!(a.kind, ArgKind::Mesh { .. }))
     }
 
     /// The same numbers in f64.

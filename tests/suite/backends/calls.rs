@@ -9,6 +9,7 @@ use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::map::Map;
+use madelung::mesh::Mesh;
 use madelung::op::{Arg, ArgKind, Cotangent, Evaluated, Op, Request};
 use madelung::pairs::{Kind, PairList};
 use madelung_core::runtime::{Form, Member};
@@ -18,6 +19,9 @@ use std::sync::Arc;
 const CUTOFF: f64 = 5.5;
 const TAPER: f64 = 3.5;
 const K_CUTOFF: f64 = 3.0;
+/// Nodes along the axes, odd and even, and the order of splines.
+const MESH: [usize; 3] = [5, 7, 6];
+const SPLINE_ORDER: usize = 5;
 
 /// Tables of the pair potentials.
 const PARAMETERS: [&str; 7] = ["epsilon", "sigma", "amplitude", "steepness", "rho", "c6", "c8"];
@@ -30,6 +34,7 @@ pub(crate) struct Input {
     waves: Batch<'static>,
     types: Map<'static>,
     pairs: PairList<'static>,
+    mesh: Mesh,
 }
 
 /// One system of more rows than a block has threads, and a batch of a left-handed cell, an empty one, a single charge
@@ -123,7 +128,8 @@ impl Input {
         }
         let types = (0..atoms.atoms()).map(|i| (i % 3 % 2) as i32).collect::<Vec<_>>();
         let types = Map::new(types, 2).expect("a map");
-        Self { name: name.into(), arrays, atoms, waves, types, pairs }
+        let mesh = Mesh::new(MESH, SPLINE_ORDER, systems.len()).expect("meshes");
+        Self { name: name.into(), arrays, atoms, waves, types, pairs, mesh }
     }
 
     /// Whether nothing is added to the partners of pairs.
@@ -144,6 +150,7 @@ impl Input {
             waves: self.waves.clone(),
             types: self.types.clone(),
             pairs: self.pairs.clone(),
+            mesh: self.mesh.clone(),
         }
     }
 
@@ -163,6 +170,7 @@ impl Input {
                 (ArgKind::Batch { .. }, "waves") => Arg::Structure(&self.waves),
                 (ArgKind::Map { .. }, "types") => Arg::Structure(&self.types),
                 (ArgKind::Pairs { .. }, "pairs") => Arg::Structure(&self.pairs),
+                (ArgKind::Mesh { .. }, _) => Arg::Structure(&self.mesh),
                 (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
                 (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
                 (ArgKind::Scalar, "taper") => Arg::Real(TAPER),

@@ -373,11 +373,15 @@ fn fill(output: &mut OutputArray<'_>, x: f64) {
 /// Adds the rows' sums to their targets, row by row.
 fn reduce<'a>(launch: &mut Launch<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
     let components = launch.components(r.param);
-    let batch = r.batch.and_then(|b| launch.batch(b));
+    let system = |row: usize| match r.batch.and_then(|b| launch.structure(b)) {
+        Some(rows) if let Some(mesh) = rows.as_mesh() => row * mesh.systems() / mesh.waves(),
+        rows => rows.and_then(|rows| rows.as_batch()).map_or(0, |batch| batch.of(row)),
+    };
+    let systems: Vec<usize> = (0..launch.rows()).map(system).collect();
     let Some(mut output) = launch.output(r.param, r.role) else { return };
     let mut targets = output.view().to_f64().expect("an array of the host");
     for (row, sum) in sums.enumerate() {
-        targets[batch.map_or(0, |b| b.of(row)) * components + r.component] += sum;
+        targets[systems[row] * components + r.component] += sum;
     }
     match output.data_mut() {
         Some(DataMut::F32(d)) => d.iter_mut().zip(targets).for_each(|(x, sum)| *x = sum as f32),

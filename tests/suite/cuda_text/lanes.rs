@@ -38,6 +38,9 @@ fn agrees(lanes: usize, packed: bool, lists: &[&str]) {
         }
         let got = asked.ask(&on(&on_order(Order::Forwards)));
         worst.note(F64_BOUND, &got, &want, asked);
+        if asked.adds_to_nodes() {
+            return;
+        }
         for order in [Order::Backwards, Order::Shuffled(lanes as u64)] {
             let again = asked.ask(&on(&on_order(order)));
             assert!(arrays(&again).eq(arrays(&got)), "{order:?}: {}", asked.what());

@@ -6,7 +6,7 @@ mod xla;
 
 use madelung_bridge_jax::{Described, HANDLERS, Handler, Handlers, Outline, describe, scratch};
 use madelung_core::array::{Array, DType, View};
-use madelung_core::op::{ArgKind, Op, Size};
+use madelung_core::op::{ArgKind, Linear, Op, Size, Work};
 use madelung_cuda::{Device, check};
 use madelung_stand_in::{UNASKED, UNCOMPILED, calls};
 use std::collections::BTreeMap;
@@ -135,6 +135,10 @@ impl Input {
                 (None, "eps" | "normalize") => {
                     _ = attributes.insert(input.name.clone(), Attribute::Real(1.0))
                 }
+                (None, "mesh_k1" | "mesh_k2" | "mesh_k3") => {
+                    _ = attributes.insert(input.name.clone(), Attribute::Int(6))
+                }
+                (None, "mesh_order") => _ = attributes.insert(input.name.clone(), Attribute::Int(4)),
                 (None, "prefactor") => _ = attributes.insert(input.name.clone(), Attribute::Real(1.5)),
                 (None, other) => panic!("{target}: an input that the test has no value for: {other}"),
             }
@@ -197,6 +201,11 @@ fn xla() -> (Xla, MutexGuard<'static, ()>) {
 
 fn device() -> &'static Device {
     Device::get(0).expect("a device")
+}
+
+/// Whether what an op needs of memory is known without its device: that of a Fourier transform is not.
+fn is_measured(described: &Described) -> bool {
+    described.op.steps().iter().all(|step| !matches!(step.work, Work::Linear(Linear::RealFft)))
 }
 
 /// Every member of every op, of a list with so much room to spare.
@@ -324,6 +333,9 @@ fn bytes_of(described: &Described, target: &str, q: &Question) -> usize {
 fn scratch_of_the_size_that_was_measured_is_all_that_a_call_asks_for() {
     let (xla, _turn) = xla();
     questions(SPARE as isize, |described, target, q| {
+        if !is_measured(described) {
+            return;
+        }
         let (operands, want, got) = (xla.send(&q.operands), xla.results(&q.results), xla.results(&q.results));
         xla.call(CUDA.plain, &operands, &want, &q.attributes).unwrap_or_else(|e| panic!("{target}: {e:?}"));
         let bytes = bytes_of(described, target, &q);
@@ -348,6 +360,9 @@ fn scratch_of_the_size_that_was_measured_is_all_that_a_call_asks_for() {
 fn a_call_with_scratch_can_be_captured_and_run_again_on_other_numbers() {
     let (xla, _turn) = xla();
     questions(SPARE as isize, |described, target, q| {
+        if !is_measured(described) {
+            return;
+        }
         let (operands, results) = (xla.send(&q.operands), xla.results(&q.results));
         let bytes = bytes_of(described, target, &q);
         let memory = xla.scratch(bytes);

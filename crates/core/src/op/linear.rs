@@ -37,7 +37,7 @@ const fn output(name: &'static str) -> Param {
     Param { name, kind: ParamKind::Output { dim: Some(1), components: 1, width: None } }
 }
 
-const MESH: Param = Param { name: "mesh", kind: ParamKind::Mesh { systems: 2, nodes: 0 } };
+const MESH: Param = Param { name: "mesh", kind: ParamKind::Mesh { systems: 2, nodes: 0, waves: None } };
 const BATCH: Param = Param { name: "batch", kind: ParamKind::Batch { rows: 0, systems: 1 } };
 
 impl Linear {

@@ -100,7 +100,13 @@ impl Op {
             return wrong(&self.outputs[0].name, "one number per system", format!("{shape:?}"));
         };
         let of_a_system = |dim: &str| {
-            let batched = |kind: &ArgKind| matches!(kind, ArgKind::Batch { rows, systems } if rows == dim && systems == system);
+            let batched = |kind: &ArgKind| match kind {
+                ArgKind::Batch { rows, systems } => rows == dim && systems == system,
+                ArgKind::Mesh { systems, nodes, waves } => {
+                    (nodes == dim || waves == dim) && systems == system
+                }
+                _ => false,
+            };
             dim == system || self.args.iter().any(|a| batched(&a.kind))
         };
         let rows_of = |shape: &[Size]| matches!(shape.first(), Some(Size::Dim(d)) if of_a_system(d));

@@ -271,7 +271,11 @@ impl Body {
                     }
                     d
                 }
-                Op::Load { .. } | Op::LoadInt { .. } | Op::IndexOf { .. } | Op::PlaceIn { .. } => needed,
+                Op::Load { .. }
+                | Op::LoadInt { .. }
+                | Op::IndexOf { .. }
+                | Op::PlaceIn { .. }
+                | Op::Wave { .. } => needed,
                 _ => {
                     let mut d = here;
                     while d > needed && self.scopes[d].is_loop {

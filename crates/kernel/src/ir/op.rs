@@ -2,6 +2,17 @@
 
 use super::*;
 
+/// A number that a mesh knows of each of its waves; it has no derivative.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OfWave {
+    /// A component of its index k, from −K/2 up to K/2.
+    Index(usize),
+    /// The waves it stands for: itself, or −k too.
+    Count,
+    /// The modulus of the splines, a product over the axes.
+    Modulus,
+}
+
 /// An operation, which defines a value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
@@ -30,7 +41,8 @@ pub enum Op {
         /// A row of the batch.
         row: Val,
     },
-    /// The index that a structured argument has for a row: the system in a batch, the element in a map.
+    /// The index that a structured argument has for a row: the system in a batch, the element in a map, the system of a
+    /// wave.
     IndexOf {
         /// The structured argument.
         param: ParamId,
@@ -71,6 +83,15 @@ pub enum Op {
         at: [Val; 3],
         /// The node on each axis, of the spline's p.
         node: [Val; 3],
+    },
+    /// A number of a wave of a mesh.
+    Wave {
+        /// The mesh.
+        mesh: ParamId,
+        /// The wave.
+        row: Val,
+        /// The number.
+        of: OfWave,
     },
     /// One component of one element of a real array; `row` is `None` for an array of one element.
     Load {
@@ -169,7 +190,7 @@ impl Op {
 
     /// Whether the op is the system of a row.
     pub fn is_system(&self) -> bool {
-        matches!(self, Self::IndexOf { array: Array::SystemOf, .. })
+        matches!(self, Self::IndexOf { array: Array::SystemOf | Array::MeshShape, .. })
     }
 
     /// The loop whose iteration the op belongs to.
@@ -255,6 +276,7 @@ impl Op {
                 MeshNode { mesh: *mesh, system, at: at.map(&mut f), node: node.map(f) }
             }
             IndexOf { param, array, row } => IndexOf { param: *param, array: *array, row: f(*row) },
+            Wave { mesh, row, of } => Wave { mesh: *mesh, row: f(*row), of: *of },
             PlaceIn { batch, row } => PlaceIn { batch: *batch, row: f(*row) },
             Stop(a) => Stop(f(*a)),
             ReadChannel(m, c) => ReadChannel(*m, f(*c)),

@@ -220,7 +220,10 @@ impl Lower<'_> {
     }
 
     fn method(&mut self, m: &syn::ExprMethodCall) -> Result<Value> {
-        let forms = "methods are `batch.of(row)` and `map.of(row)`, and in loops `batch.members(system)`, `pairs.row(i)` and `grid.query(x[i], radius)`; \
+        if matches!(m.method.to_string().as_str(), "system" | "wave" | "count" | "modulus") {
+            return self.wave_method(m);
+        }
+        let forms = "methods are `batch.of(row)`, `map.of(row)` and `mesh.wave(w)`, and in loops `batch.members(system)`, `pairs.row(i)` and `grid.query(x[i], radius)`; \
                      functions are called as `sqrt(x)`";
         if m.method != "of" {
             return err(m, syntax::no_method(&m.method, forms));

@@ -1,7 +1,7 @@
-//! Loops over the nodes of a mesh around a point.
+//! Loops over the nodes of a mesh around a point, and the numbers of its waves.
 
 use super::{Block, Loop, Lower, Value, err, syntax};
-use crate::ir::{Kind, Op, Range, Stmt, Type};
+use crate::ir::{Array, Kind, OfWave, Op, Range, Stmt, Type};
 use std::collections::HashMap;
 use syn::Result;
 
@@ -18,7 +18,7 @@ impl Lower<'_> {
             return err(m, form);
         };
         let mesh = self.param_named(&m.receiver)?;
-        let Kind::Mesh { systems, nodes } = self.params[mesh].kind else { return err(m, form) };
+        let Kind::Mesh { systems, nodes, .. } = self.params[mesh].kind else { return err(m, form) };
         if !self.loops.is_empty() || self.branches > 0 {
             return err(&f.expr, "a loop over a mesh stands outside other loops and branches");
         }
@@ -57,5 +57,28 @@ impl Lower<'_> {
             self.b.push(Stmt::For { id, range: Range::Ints(none, order), body });
         }
         Ok(())
+    }
+
+    /// `mesh.system(w)`, `mesh.wave(w)`, `mesh.count(w)` and `mesh.modulus(w)` of a wave.
+    pub(super) fn wave_method(&mut self, m: &syn::ExprMethodCall) -> Result<Value> {
+        let form = "waves of a `&Mesh<System, Node, Wave>` have `mesh.system(w)`, `mesh.wave(w)`, `mesh.count(w)` and \
+                    `mesh.modulus(w)`";
+        let mesh = self.param_named(&m.receiver)?;
+        let Kind::Mesh { systems, waves: Some(waves), .. } = self.params[mesh].kind else {
+            return err(m, form);
+        };
+        let [arg] = m.args.iter().collect::<Vec<_>>()[..] else { return err(m, form) };
+        let row = self.index(arg)?;
+        self.check_row(waves, row, arg)?;
+        let mut number = |of| self.b.real_op(Op::Wave { mesh, row, of });
+        Ok(match m.method.to_string().as_str() {
+            "wave" => Value::IVec3([0, 1, 2].map(|axis| number(OfWave::Index(axis)))),
+            "count" => Value::Scalar(number(OfWave::Count)),
+            "modulus" => Value::Scalar(number(OfWave::Modulus)),
+            _ => {
+                let op = Op::IndexOf { param: mesh, array: Array::MeshShape, row };
+                Value::Scalar(self.b.emit(op, Type::Index(systems)))
+            }
+        })
     }
 }

@@ -10,7 +10,7 @@ const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&
      `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&[[Real; Feature]; Dim]` (channels for each row, or a table over the elements of maps), \
      `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, `&mut [Mat3; Dim]`, `&mut [[Real; Feature]; Dim]`, `&mut Real` (outputs), \
      `&Batch<Rows, Systems>`, `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`, \
-     `&Mesh<Systems, Nodes>`; T may be `Zero<T>`";
+     `&Mesh<Systems, Nodes>`, `&Mesh<Systems, Nodes, Waves>`; T may be `Zero<T>`";
 
 /// Adds a parameter of some kind, where there is room for it.
 pub(super) fn declared(
@@ -63,7 +63,9 @@ pub(super) fn structure(dims: &mut Vec<String>, path: &syn::TypePath) -> Result<
     Ok(Some(match (segment.ident.to_string().as_str(), names.as_slice()) {
         ("Batch", [rows, systems]) => Kind::Batch { rows: dim(rows), systems: dim(systems) },
         ("Map", [rows, into]) => Kind::Map { rows: dim(rows), into: dim(into) },
-        ("Mesh", [systems, nodes]) => Kind::Mesh { systems: dim(systems), nodes: dim(nodes) },
+        ("Mesh", [systems, nodes, waves @ ..]) if waves.len() < 2 => {
+            Kind::Mesh { systems: dim(systems), nodes: dim(nodes), waves: waves.first().map(dim) }
+        }
         ("Pairs", [rows]) => Kind::Pairs { rows: dim(rows), columns: dim(rows), entries: None },
         ("Pairs" | "HashGrid", [rows, columns, entries @ ..]) if entries.len() < 2 => {
             Kind::Pairs { rows: dim(rows), columns: dim(columns), entries: entries.first().map(dim) }
@@ -79,8 +81,8 @@ impl Lower<'_> {
         if self.lookup(&name.ident.to_string()).is_some() {
             return err(name, format!("there are two parameters `{}`", name.ident));
         }
-        if let Kind::Batch { rows, .. } = kind
-            && self.params.iter().any(|p| matches!(p.kind, Kind::Batch { rows: r, .. } if r == rows))
+        if let Some(rows) = kind.rows_in_systems()
+            && self.params.iter().any(|p| p.kind.rows_in_systems() == Some(rows))
         {
             let message = format!(
                 "`{}` are in another batch already: sums over rows are cut at the systems of one (use two kernels)",

@@ -260,7 +260,7 @@ fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, S
         }
         let own = match src.op(*system) {
             Op::Row => true,
-            Op::IndexOf { array: Array::SystemOf, row, .. } => matches!(src.op(*row), Op::Row),
+            op @ Op::IndexOf { row, .. } if op.is_system() => matches!(src.op(*row), Op::Row),
             _ => false,
         };
         if !own {

@@ -12,7 +12,7 @@
 use super::divide::{Divided, Division};
 use super::layout::{Array, Layout, Pair, Slot, Table, scalar_position};
 use super::records::Records;
-use crate::ir::{Acc, Body, Kernel, LoopId, Op, Range, Role, Stmt, Type, Val, fed, walk};
+use crate::ir::{Acc, Body, Kernel, LoopId, OfWave, Op, Range, Role, Stmt, Type, Val, fed, walk};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::f64::consts::TAU;
@@ -74,6 +74,7 @@ pub fn function(
             Array::Values(role) if stored.contains(&(*param, *role)) => format!("T{n}*"),
             Array::Values(role) if !kernel.is_ints(*param, *role) => format!("const T{n}*"),
             array if array.is_long() => "const long long*".into(),
+            Array::MeshModuli => "const double*".into(),
             _ => "const int*".into(),
         };
         p.line(&format!("{ty} __restrict__ p{n} = ({ty})a.pointers[{n}];"));
@@ -379,6 +380,9 @@ impl Printer<'_> {
             Best(m) => write!(t, "m{m}"),
             BestPlace(m) => write!(t, "w{m}"),
             Stop(a) => write!(t, "{}", x(a)),
+            IndexOf { param, array: Array::MeshShape, row } => {
+                write!(t, "wave_system(p{}, {})", self.layout.slot(*param, Array::MeshShape), x(row))
+            }
             IndexOf { param, array, row } => write!(t, "p{}[{}]", self.layout.slot(*param, *array), x(row)),
             Scalar(p) => write!(t, "REAL(a.reals[{}])", scalar_position(self.kernel, *p)),
             IntScalar(p) => write!(t, "a.ints[{}]", scalar_position(self.kernel, *p)),
@@ -393,6 +397,17 @@ impl Printer<'_> {
                     format!("{}.indices[{}]", Table::name(*mesh, axis, at[axis]), x(&node[axis]))
                 });
                 write!(t, "mesh_node(p{shape}, {}, {})", x(system), i.join(", "))
+            }
+            Wave { mesh, row, of } => {
+                let (shape, row) = (self.layout.slot(*mesh, Array::MeshShape), x(row));
+                match of {
+                    OfWave::Index(axis) => write!(t, "REAL(wave_index(p{shape}, {row}, {axis}))"),
+                    OfWave::Count => write!(t, "REAL(wave_count(p{shape}, {row}))"),
+                    OfWave::Modulus => {
+                        let moduli = self.layout.slot(*mesh, Array::MeshModuli);
+                        write!(t, "REAL(wave_modulus(p{shape}, p{moduli}, {row}))")
+                    }
+                }
             }
             Load { param, role, row, component, channel } => {
                 let slot = self.layout.slot(*param, Array::Values(*role));

@@ -2,7 +2,7 @@
 
 pub use madelung_kernel_abi::{Reduction, Slot, SlotArray as Array};
 
-use crate::ir::{Acc, Body, Dim, Function, Kernel, Kind, Op, ParamId, Range, Role, Stmt, Val};
+use crate::ir::{Acc, Body, Dim, Function, Kernel, OfWave, Op, ParamId, Range, Role, Stmt, Val};
 use crate::mirror::Part;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -124,7 +124,7 @@ pub fn scalar_position(kernel: &Kernel, param: ParamId) -> usize {
 fn reduction(b: &Body, param: ParamId, role: Role, component: usize, row: Option<Val>) -> Option<Reduction> {
     let batch = match row.map(|r| b.op(r)) {
         None => None,
-        Some(Op::IndexOf { param, array: Array::SystemOf, .. }) => Some(*param),
+        Some(op @ Op::IndexOf { param, .. }) if op.is_system() => Some(*param),
         Some(_) => return None,
     };
     Some(Reduction { param, role, component, batch })
@@ -144,6 +144,8 @@ fn arrays_of(op: &Op, pairs: Option<(ParamId, bool)>) -> Vec<Slot> {
         | Op::MeshSize(mesh, _)
         | Op::Spline { mesh, .. }
         | Op::MeshNode { mesh, .. } => of(mesh, &[Array::MeshShape]),
+        Op::Wave { mesh, of: OfWave::Modulus, .. } => of(mesh, &[Array::MeshShape, Array::MeshModuli]),
+        Op::Wave { mesh, .. } => of(mesh, &[Array::MeshShape]),
         Op::PairColumn(_) => of_list(&[Array::Column]),
         Op::PairRow(_) => of_list(&[Array::PairRow]),
         Op::PairShift(..) if by_columns => of_list(&[Array::Shift, Array::PackedShift, Array::PairEntry]),
@@ -220,8 +222,7 @@ impl Layout {
         }
         slots.extend(&written);
         let (fused, subtracted) = fused(b);
-        let batch = (0..kernel.params.len())
-            .find(|p| matches!(kernel.params[*p].kind, Kind::Batch { rows, .. } if rows == part.index));
+        let batch = kernel.params.iter().position(|p| p.kind.rows_in_systems() == Some(part.index));
         Layout {
             slots: slots.into_iter().collect(),
             reductions: reductions.into_iter().collect(),

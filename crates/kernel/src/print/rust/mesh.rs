@@ -1,12 +1,12 @@
 //! Code around loops over a mesh: tables of splines, nodes, and the planes that a call adds to.
 
 use super::Printer;
-use crate::ir::{LoopId, Op, Stmt, Val, accumulators, declared, walk};
+use crate::ir::{LoopId, OfWave, Op, Stmt, Val, accumulators, declared, walk};
 use crate::print::layout::{Array, Table};
 use std::collections::BTreeSet;
 
 impl Printer<'_> {
-    /// A value that only loops over a mesh use.
+    /// A value of a mesh, its nodes and its waves.
     pub(super) fn mesh_op(&self, op: &Op) -> String {
         use Op::*;
         match *op {
@@ -22,6 +22,17 @@ impl Printer<'_> {
                 });
                 let shape = self.layout.slot(mesh, Array::MeshShape);
                 format!("rt::mesh_node(&g{shape}, {}, [{}])", self.scalar(system), index.join(", "))
+            }
+            Wave { mesh, row, of } => {
+                let (shape, row) = (self.layout.slot(mesh, Array::MeshShape), self.scalar(row));
+                match of {
+                    OfWave::Index(axis) => format!("rt::wave_index(&g{shape}, {row}, {axis})"),
+                    OfWave::Count => format!("rt::wave_count(&g{shape}, {row})"),
+                    OfWave::Modulus => {
+                        let moduli = self.layout.slot(mesh, Array::MeshModuli);
+                        format!("rt::wave_modulus(&g{shape}, p{moduli}, {row})")
+                    }
+                }
             }
             ref op => unreachable!("no value of a mesh: {op:?}"),
         }

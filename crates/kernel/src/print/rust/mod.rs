@@ -65,6 +65,7 @@ pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
             Array::Values(role) if kernel.is_ints(slot.param, role) => "*const i32",
             Array::Values(_) | Array::Scratch(_) => "*mut L::Elem",
             array if array.is_long() => "*const i64",
+            Array::MeshModuli => "*const f64",
             _ => "*const i32",
         };
         writeln!(text, "let p{n} = a.pointers[{n}] as {ty};").expect("a string");
@@ -504,13 +505,22 @@ impl<'a> Printer<'a> {
             Best(m) => format!("m{m}"),
             BestPlace(m) => format!("w{m}"),
             Stop(x) => s(self, x),
+            IndexOf { param, array: Array::MeshShape, row } => {
+                format!(
+                    "rt::wave_system(&g{}, {})",
+                    self.layout.slot(param, Array::MeshShape),
+                    self.scalar(row)
+                )
+            }
             IndexOf { param, array, row } => {
                 let slot = self.layout.slot(param, array);
                 format!("*p{slot}.add({}) as usize", self.scalar(row))
             }
             Scalar(p) => format!("a.reals[{}]", scalar_position(self.kernel, p)),
             IntScalar(p) => format!("a.ints[{}]", scalar_position(self.kernel, p)),
-            ref op @ (SplineOrder(_) | MeshSize(..) | Spline { .. } | MeshNode { .. }) => self.mesh_op(op),
+            ref op @ (SplineOrder(_) | MeshSize(..) | Spline { .. } | MeshNode { .. } | Wave { .. }) => {
+                self.mesh_op(op)
+            }
             ReadChannel(..) => unreachable!("loops over channels run on lanes"),
             Load { param, role, row: Some(row), channel: Some(column), .. } => {
                 format!("rt::get({})", self.in_table((param, role), row, column).1)

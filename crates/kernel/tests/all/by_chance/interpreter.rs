@@ -2,7 +2,7 @@
 
 use super::geometry::{List, half};
 use madelung_kernel::cluster::Clusters;
-use madelung_kernel::ir::{Acc, Body, Function, Kernel, Kind, Op, Range, Role, Stmt, Val};
+use madelung_kernel::ir::{Acc, Body, Function, Kernel, Kind, OfWave, Op, Range, Role, Stmt, Val};
 use madelung_kernel::mirror::Part;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -351,6 +351,11 @@ impl<'a> Machine<'a> {
             IndexOf { param, array: madelung_kernel::ir::Array::SystemOf, row } => {
                 self.world.batches[param][of(row) as usize] as f64
             }
+            IndexOf { param, array: madelung_kernel::ir::Array::MeshShape, row } => {
+                let [k1, k2, k3] = self.world.meshes[param].0;
+                (of(row) as usize / (k1 * k2 * (k3 / 2 + 1))) as f64
+            }
+            Wave { mesh, row, of: number } => wave(self.world.meshes[mesh], of(row) as usize, *number),
             IndexOf { param, row, .. } => self.world.maps[param][of(row) as usize] as f64,
             Scalar(p) => self.world.reals[p],
             IntScalar(p) => self.world.integers[p] as f64,
@@ -431,6 +436,26 @@ fn function(f: Function, x: f64) -> f64 {
         Function::Acos => x.acos(),
         Function::Tanh => x.tanh(),
         Function::Floor => x.floor(),
+    }
+}
+
+/// A number of a wave of meshes with these sizes and splines of this order.
+fn wave((sizes, order): ([usize; 3], usize), wave: usize, of: OfWave) -> f64 {
+    let along = sizes[2] / 2 + 1;
+    let place = [wave / along / sizes[1] % sizes[0], wave / along % sizes[1], wave % along];
+    let index = |axis: usize| {
+        let (k, size) = (place[axis] as f64, sizes[axis] as f64);
+        if k > 0.5 * size { k - size } else { k }
+    };
+    let square = |axis: usize, m: i32| {
+        let x = std::f64::consts::PI * (index(axis) / sizes[axis] as f64 + f64::from(m));
+        if x == 0.0 { 1.0 } else { (x.sin() / x).powi(2 * order as i32) }
+    };
+    let aliases = |axis: usize| (-200..=200).map(|m| square(axis, m)).sum::<f64>();
+    match of {
+        OfWave::Index(axis) => index(axis),
+        OfWave::Count => (1 + usize::from(place[2] > 0 && 2 * place[2] < sizes[2])) as f64,
+        OfWave::Modulus => (0..3).map(|axis| square(axis, 0) / aliases(axis).powi(2)).product(),
     }
 }
 

@@ -1,0 +1,253 @@
+"""Particle mesh Ewald sums: declarations and bodies of the public functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
+from madelung._functions.ewald import DERIVATIVES, SYSTEM, check_periodic, cutoffs_of, known_reach
+from madelung._functions.framework import Framework
+from madelung._functions.lists import pairs_of
+from madelung._functions.parameters import (
+    ACCURACY,
+    ALPHA,
+    BATCH_IDX,
+    CUTOFF,
+    ENERGIES,
+    ENERGY_ERRORS,
+    ERRORS,
+    LISTS,
+    OUTPUTS,
+    PBC,
+    STREAM,
+)
+from madelung._functions.results import PmeParameters
+
+_MESH = Group(
+    "mesh",
+    (
+        Parameter(
+            "mesh_dimensions",
+            "nodes",
+            text("nodes of the mesh along each lattice vector, three integers, the same for all systems."),
+            None,
+        ),
+        Parameter(
+            "mesh_spacing",
+            "number",
+            text(
+                "in their place, how far apart nodes may be along a lattice vector, in L.",
+                torch="Where it is given the cell is read.",
+                jax="Not under `jit`.",
+                cuda="The cell is then read, for which the call waits.",
+            ),
+            None,
+        ),
+        Parameter(
+            "spline_order",
+            "count",
+            text("order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis."),
+            5,
+        ),
+    ),
+)
+_CHOSEN_CUTOFF = CUTOFF.but(
+    kind="per_system",
+    text=text(
+        "radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.",
+        jax="Python numbers.",
+    ),
+)
+
+
+@function(
+    *SYSTEM,
+    ALPHA,
+    KEYWORDS,
+    _MESH,
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    returns=ENERGIES,
+    raises=ENERGY_ERRORS,
+)
+def pme_reciprocal_space(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    mesh: tuple[Any, ...],
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The reciprocal part of an Ewald sum on a mesh (Essmann et al., J. Chem. Phys. 103, 8577 (1995)).
+
+    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it. The influence
+    function is the one that gives the least error of the energy; forces are exact derivatives of that energy, so it is
+    conserved, and their sum is not exactly zero.
+    """
+    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
+    nodes = _nodes(f, cell, mesh)
+    if nodes is None:
+        check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
+    split = f.per_system("alpha", alpha, system)
+    return f.energies("ewald_mesh_reciprocal_space", system, (split,), (*nodes, mesh[2]), wanted)
+
+
+@function(
+    *SYSTEM,
+    ALPHA.but(default=None),
+    KEYWORDS,
+    _MESH,
+    _CHOSEN_CUTOFF,
+    LISTS,
+    ACCURACY,
+    PBC,
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    notes={
+        "torch": DERIVATIVES + ". In a compiled graph, lists, `alpha`, `cutoff` and `mesh_dimensions` are given.",
+        "jax": DERIVATIVES + "; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` the list (with its "
+        "`neighbor_ptr`), `cutoff`, `alpha` and `mesh_dimensions` are given.",
+        "cuda": "With `alpha`, `cutoff`, `mesh_dimensions` and a full list with its offsets and images nothing is "
+        "waited for. Otherwise the call waits for charges and cell and reads them.",
+    },
+    returns=ENERGIES,
+    raises=ENERGY_ERRORS,
+)
+def particle_mesh_ewald(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    mesh: tuple[Any, ...],
+    cutoff: Any,
+    lists: tuple[Any, ...],
+    accuracy: Any,
+    pbc: Any,
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
+
+    Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    In graphs, under transforms and on devices given parameters are taken as they are.
+    """
+    cutoff = known_reach(lists, cutoff)
+    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
+    if pbc is not None:
+        f.untraced(check_periodic, f, pbc, system)
+    cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
+    nodes, of = _nodes(f, cell, mesh), (positions, charges, cell, batch_idx)
+    is_open = alpha is None or cutoff is None or nodes is None
+    if is_open or (accuracy is not None and f.is_readable(*of, alpha)):
+        _, rows = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
+        if cutoff is None:
+            # The search keeps to the cutoff of each system.
+            cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
+        if alpha is None:
+            alpha = [row[0] for row in rows]
+        nodes = rows[0][2] if rows else [mesh[2]] * 3
+    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, cutoff)
+    split = f.per_system("alpha", alpha, system)
+    return f.energies("ewald_mesh_summation", system, (split,), (*pairs, reach, *nodes, mesh[2]), wanted)
+
+
+@function(
+    *SYSTEM,
+    ACCURACY,
+    CUTOFF.but(
+        kind="per_system",
+        text=text(
+            "radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha` "
+            "and the mesh."
+        ),
+    ),
+    KEYWORDS,
+    ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
+    _MESH,
+    BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
+    notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
+    returns=text(
+        "Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64.",
+        torch="They are tensors, on the positions' device.",
+        jax="They are arrays of NumPy.",
+        cuda="They are arrays of NumPy.",
+    ),
+    raises=ERRORS,
+    result="PmeParameters",
+    eager=True,
+)
+def estimate_pme_parameters(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    accuracy: Any,
+    cutoff: Any,
+    alpha: Any,
+    mesh: tuple[Any, ...],
+    batch_idx: Any,
+) -> PmeParameters:
+    """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
+
+    The real-space error is that of Kolafa and Perram, Mol. Simul. 9, 351 (1992); that of the mesh comes from the
+    nearest aliases of each wave, between charges at random places and of a charge with itself. Measured errors were 0.1
+    to 1.4 times the estimate; in crystals they are the smaller ones.
+    """
+    nodes = _nodes(f, cell, mesh)
+    of = (positions, charges, cell, batch_idx)
+    system, rows = _parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
+    k1, k2, k3 = rows[0][2] if rows else [mesh[2]] * 3
+    split, reach, error = ([row[n] for row in rows] for n in (0, 1, 3))
+    if system.single:
+        return PmeParameters(split[0], reach[0], (k1, k2, k3), mesh[2], error[0])
+    split, reach, error = (f.array(np.array(x, np.float64), positions) for x in (split, reach, error))
+    return PmeParameters(split, reach, (k1, k2, k3), mesh[2], error)
+
+
+def _nodes(f: Framework, cell: Any, mesh: tuple[Any, ...]) -> list[int] | None:
+    """The nodes of a mesh, where they are given, or how far apart they are."""
+    dimensions, spacing, order = mesh
+    nodes, p = _checked(dimensions, order)
+    if spacing is None:
+        return nodes
+    if nodes is not None:
+        check.refuse("mesh_spacing", "it or `mesh_dimensions`", "both")
+    cells = check.cells(f.value("cell", cell)).reshape(-1, 3, 3)
+    return list(_native.mesh_of_spacing(check.lattice(cells), check.positive("mesh_spacing", spacing), p))
+
+
+def _checked(nodes: Any, order: Any) -> tuple[list[int] | None, int]:
+    """The nodes of a mesh along its three axes, if they are given, and the order of its splines."""
+    p = check.integer("spline_order", order)
+    if not 4 <= p <= 8:
+        check.refuse("spline_order", "4 to 8", p)
+    if nodes is None:
+        return None, p
+    try:
+        each = [check.at_least_one("mesh_dimensions", k) for k in nodes]
+    except TypeError:
+        each = []
+    if len(each) != 3:
+        check.refuse("mesh_dimensions", "three integers", check.described(nodes), TypeError)
+    if min(each) < p:
+        check.refuse("mesh_dimensions", f"three integers from {p}, the order of the splines, up", each)
+    return each, p
+
+
+def _parameters(
+    f: Framework, of: tuple[Any, ...], alpha: Any, cutoff: Any, mesh: tuple[Any, ...], accuracy: Any
+) -> tuple[check.Charges, list[tuple[float, float, list[int], float]]]:
+    """Charges as arrays of NumPy, and (alpha, cutoff, nodes, predicted error) of each system."""
+    charges, split = f.values(*of), f.value("alpha", alpha)
+    settings = check.mesh_settings(charges.systems, split, f.value("cutoff", cutoff), *mesh, accuracy)
+    return charges, _native.pme_parameters(charges, settings)
