@@ -22,7 +22,8 @@ import numpy.typing as npt
 from madelung import _arguments as check
 from madelung import numpy as _numpy
 from madelung._functions.potentials import TABLES
-from madelung.numpy import EwaldParameters, NeighborList, Neighbors, estimate_ewald_parameters, ewald_summation
+from madelung._sums import METHODS, Method, Parameters, chosen, summed
+from madelung.numpy import NeighborList, Neighbors
 from madelung.units import EV_ANGSTROM
 
 try:
@@ -151,7 +152,9 @@ class Madelung(Calculator):
             What is given and cannot meet it is an error; with None it is taken as it is.
         alpha: splitting parameter, in 1/Å.
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
-        k_cutoff: radius of the reciprocal sum, in rad/Å.
+        k_cutoff: radius of the reciprocal sum, in rad/Å; with it the sum goes over waves.
+        method: "ewald", the sum over waves, or "pme", the one on a mesh, both to the accuracy. None: the one that costs
+            less, which is the mesh from about a thousand atoms on.
         potentials: pair potentials beside the charges, by their names in `madelung.numpy`, with the parameters of each
             pair of elements, in eV and Å: {"lennard_jones": {"Na-Cl": {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair
             of the atoms' elements is given once, in either order.
@@ -173,6 +176,7 @@ class Madelung(Calculator):
         "alpha": None,
         "cutoff": None,
         "k_cutoff": None,
+        "method": None,
         "potentials": None,
         "potential_cutoff": None,
         "skin": 0.5,
@@ -187,6 +191,7 @@ class Madelung(Calculator):
         alpha: float | None = None,
         cutoff: float | None = None,
         k_cutoff: float | None = None,
+        method: Method | None = None,
         potentials: Potentials | None = None,
         potential_cutoff: float | None = None,
         skin: float = 0.5,
@@ -200,14 +205,15 @@ class Madelung(Calculator):
             alpha=alpha,
             cutoff=cutoff,
             k_cutoff=k_cutoff,
+            method=method,
             potentials=potentials,
             potential_cutoff=potential_cutoff,
             skin=skin,
         )
 
     @property
-    def ewald_parameters(self) -> EwaldParameters | None:
-        """Splitting parameter, cutoffs and predicted error of the last calculation; None before the first."""
+    def ewald_parameters(self) -> Parameters | None:
+        """Parameters of the last calculation, `EwaldParameters` or those of a mesh; None before the first."""
         return None if self._split is None else self._split.parameters
 
     @property
@@ -244,22 +250,17 @@ class Madelung(Calculator):
         charges = _charges_of(atoms, self.parameters["charges"])
 
         if self._split is None or not self._split.suits(cell, len(atoms)):
-            given = {name: self.parameters[name] for name in ("accuracy", "alpha", "cutoff", "k_cutoff")}
-            self._split = _Split(estimate_ewald_parameters(positions, charges, cell, **given), cell, len(atoms))
+            given = {name: self.parameters[name] for name in ("method", "accuracy", "alpha", "cutoff", "k_cutoff")}
+            self._split = _Split(chosen((positions, charges, cell), **given), cell, len(atoms))
             reach = self._split.parameters.cutoff
             if self.parameters["potentials"]:
                 reach = max(reach, self.parameters["potential_cutoff"] or reach)
             self._pairs = _SkinList(reach, self.parameters["skin"])
         split, neighbors = self._split.parameters, self._pairs.of(positions, cell)
-        energies, forces, virial = ewald_summation(
-            positions,
-            charges,
-            cell,
-            split.alpha,
-            cutoff=split.cutoff,
-            k_cutoff=split.k_cutoff,
-            # Chosen for it before, perhaps in a cell that was a little smaller.
-            accuracy=None,
+        # Chosen for the accuracy before, perhaps in a cell that was a little smaller.
+        energies, forces, virial = summed(
+            (positions, charges, cell),
+            split,
             prefactor=EV_ANGSTROM,
             compute_forces=True,
             compute_virial=True,
@@ -283,9 +284,9 @@ class Madelung(Calculator):
 
 
 class _Split:
-    """Parameters of an Ewald sum, and the system that they were chosen for."""
+    """Parameters of a sum, and the system that they were chosen for."""
 
-    def __init__(self, parameters: EwaldParameters, cell: Floats, atoms: int) -> None:
+    def __init__(self, parameters: Parameters, cell: Floats, atoms: int) -> None:
         self.parameters = parameters
         self._inverse = np.linalg.inv(cell)
         self._atoms = atoms
@@ -324,6 +325,8 @@ def _checked(name: str, value: Any) -> Any:
         return skin
     if name == "potentials":
         return _checked_potentials(value)
+    if name == "method" and value is not None:
+        return check.word("method", value, METHODS)
     if name not in Madelung.default_parameters:
         raise TypeError(f"`{name}`: expected one of the parameters {', '.join(Madelung.default_parameters)}")
     if value is None:

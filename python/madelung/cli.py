@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 import madelung
 from madelung import _native
-from madelung.numpy import EwaldParameters, estimate_ewald_parameters, ewald_summation
+from madelung._sums import METHODS, Parameters, chosen, summed
+from madelung.numpy import EwaldParameters
 from madelung.units import EV_ANGSTROM, GPA
 
 _REPEATS, _ENOUGH_SECONDS = 5, 1.0
@@ -35,7 +36,7 @@ class Outcome:
     energy: float
     forces: npt.NDArray[np.float64]
     stress: npt.NDArray[np.float64]
-    parameters: EwaldParameters
+    parameters: Parameters
     seconds: float
     repeats: int
 
@@ -94,6 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     energy.add_argument("--cutoff", type=float, help="radius of the real-space sum, angstrom (default: chosen)")
     energy.add_argument("--k-cutoff", type=float, help="radius of the reciprocal sum, rad/angstrom (default: chosen)")
     energy.add_argument(
+        "--method",
+        choices=METHODS,
+        help="the reciprocal sum over waves, or on a mesh (default: the one that costs less)",
+    )
+    energy.add_argument(
         "--units",
         choices=("eV", "reduced"),
         default="eV",
@@ -110,7 +116,8 @@ def _parser() -> argparse.ArgumentParser:
         "--json",
         action="store_true",
         help="one JSON object a line for each frame, in --units: file, frame, formula, atoms, volume, total_charge, "
-        "alpha, cutoff, k_cutoff, predicted_force_error, units, energy, forces, stress (xx, yy, zz, yz, xz, xy), "
+        "alpha, cutoff, k_cutoff, mesh_dimensions, spline_order, predicted_force_error, units, energy, forces, "
+        "stress (xx, yy, zz, yz, xz, xy), "
         "seconds",
     )
     energy.add_argument(
@@ -296,7 +303,7 @@ def _as_json(
         "total_charge": float(charges.sum()),
         "alpha": parameters.alpha,
         "cutoff": parameters.cutoff,
-        "k_cutoff": parameters.k_cutoff,
+        **_reciprocal(parameters),
         "predicted_force_error": parameters.predicted_force_error,
         "units": {"energy": name, "length": "angstrom"},
         "energy": outcome.energy * unit,
@@ -311,22 +318,21 @@ def _compute(atoms: Any, charges: npt.NDArray, file: str, times: bool, options: 
     if not atoms.pbc.all():
         open_axes = " ".join(name for name, periodic in zip("abc", atoms.pbc) if not periodic)
         raise Refusal(f"{file}: not periodic along {open_axes}; an Ewald sum needs three periodic axes")
-    system = [np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array)]
+    positions, charges, cell = (
+        np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array)
+    )
+    system = (positions, charges, cell)
     split = {"alpha": options.alpha, "cutoff": options.cutoff, "k_cutoff": options.k_cutoff}
 
-    def call() -> tuple[npt.NDArray, ...]:
-        return ewald_summation(
-            *system,
-            **split,
-            accuracy=options.accuracy,
-            energy_reduction="system",
-            compute_forces=True,
-            compute_virial=True,
-        )
+    def call() -> tuple[Parameters, tuple[npt.NDArray, ...]]:
+        parameters = chosen(system, options.method, options.accuracy, **split)
+        wanted = {"energy_reduction": "system", "compute_forces": True, "compute_virial": True}
+        return parameters, summed(system, parameters, **wanted)
 
     try:
-        parameters = estimate_ewald_parameters(*system, options.accuracy, **split)
-        (energy, forces, virial), seconds, repeats = _timed(call, _REPEATS if times and not options.json else 1)
+        (parameters, (energy, forces, virial)), seconds, repeats = _timed(
+            call, _REPEATS if times and not options.json else 1
+        )
     except (ValueError, NotImplementedError, MemoryError) as error:
         raise Refusal(f"{file}: {error}") from None
     stress = -virial.astype(np.float64) / atoms.get_volume()
@@ -378,8 +384,8 @@ def _report(
     _line("total charge", f"{total:+.6f} e" + ("  (uniform background)" if total else ""))
     _line(
         "parameters",
-        f"alpha {parameters.alpha:.5f} /A   cutoff {parameters.cutoff:.4f} A   "
-        f"k_cutoff {parameters.k_cutoff:.4f} rad/A   {options.dtype}",
+        f"alpha {parameters.alpha:.5f} /A   cutoff {parameters.cutoff:.4f} A   {_mesh_or_waves(parameters)}   "
+        f"{options.dtype}",
     )
     predicted = parameters.predicted_force_error
     _line("force error", f"{predicted * force_unit * unit:.1e} {force_name} RMS predicted   ({predicted:.1e} relative)")
@@ -401,6 +407,17 @@ def _report(
         f"{_duration(outcome.seconds)}  ({calls}: neighbour list, energy, forces and virial; "
         f"{_native.threads()} threads)",
     )
+
+
+def _reciprocal(parameters: Parameters) -> dict[str, Any]:
+    """The parameters of the reciprocal sum, None where they are those of the other method."""
+    return {name: getattr(parameters, name, None) for name in ("k_cutoff", "mesh_dimensions", "spline_order")}
+
+
+def _mesh_or_waves(parameters: Parameters) -> str:
+    if isinstance(parameters, EwaldParameters):
+        return f"k_cutoff {parameters.k_cutoff:.4f} rad/A"
+    return f"mesh {'x'.join(map(str, parameters.mesh_dimensions))}   spline order {parameters.spline_order}"
 
 
 def _line(name: str, text: str) -> None:

@@ -402,3 +402,44 @@ def test_without_ase():
     code = "import sys; sys.modules['ase'] = None; import madelung.numpy, madelung.ase"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.endswith("ImportError: madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'\n")
+
+
+def test_methods_agree():
+    """Within the accuracy of each: the sum over waves, the mesh, and the one that is cheaper."""
+    atoms = salt(6, rattle=0.1)
+    found = {}
+    for method in ("ewald", "pme", None):
+        atoms.calc = Madelung(SALT, accuracy=1e-5, method=method)
+        found[method] = atoms.get_potential_energy(), atoms.get_forces(), atoms.get_stress()
+        names = {"ewald": "EwaldParameters", "pme": "PmeParameters"}
+        assert type(atoms.calc.ewald_parameters).__name__ == names.get(method, "PmeParameters")
+    unit = EV_ANGSTROM / (atoms.get_volume() / len(atoms)) ** (2 / 3)
+    difference = found["pme"][1] - found["ewald"][1]
+    assert np.sqrt((difference**2).sum(1).mean()) < 2e-5 * unit
+    assert found["pme"][0] == pytest.approx(found["ewald"][0], rel=1e-5)
+    assert np.array_equal(found[None][1], found["pme"][1])
+
+
+def test_small_systems_and_high_accuracies_have_no_mesh():
+    for atoms, accuracy in [(salt(1), 1e-4), (salt(3), 1e-13)]:
+        atoms.calc = Madelung(SALT, accuracy=accuracy)
+        atoms.get_potential_energy()
+        assert type(atoms.calc.ewald_parameters).__name__ == "EwaldParameters"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "spme"}, "`method`: expected 'ewald' or 'pme'"),
+        ({"method": "pme", "k_cutoff": 3.0}, "`k_cutoff`: expected None on a mesh"),
+        ({"method": "pme", "accuracy": None, "cutoff": 5.0, "alpha": 0.5}, "`accuracy`: expected a number"),
+    ],
+)
+def test_bad_methods(settings: dict, message: str):
+    def energy() -> float:
+        atoms = salt(1)
+        atoms.calc = Madelung(SALT, **settings)
+        return atoms.get_potential_energy()
+
+    with pytest.raises(ValueError, match=message):
+        energy()

@@ -288,3 +288,14 @@ def test_the_script_is_installed():
     script = shutil.which("madelung", path=str(sys.executable).rsplit("/", 1)[0])
     assert script is not None
     assert "madelung 0." in subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_mesh():
+    file = DATA / "rutile.xyz"
+    energy = value(run("energy", file, "--accuracy", "1e-9", "--method", "ewald"), "energy")
+    output = run("energy", file, "--accuracy", "1e-6", "--method", "pme")
+    assert value(output, "energy") == pytest.approx(energy, rel=1e-6)
+    assert "mesh " in output and "spline order 5" in output
+    (frame,) = map(json.loads, run("energy", file, "--method", "pme", "--json").splitlines())
+    assert len(frame["mesh_dimensions"]) == 3 and frame["spline_order"] == 5 and frame["k_cutoff"] is None
+    assert "`k_cutoff`: expected None on a mesh" in run("energy", file, "--method", "pme", "--k-cutoff", 3, status=2)

@@ -149,13 +149,12 @@ def particle_mesh_ewald(
     nodes, of = _nodes(f, cell, mesh), (positions, charges, cell, batch_idx)
     is_open = alpha is None or cutoff is None or nodes is None
     if is_open or (accuracy is not None and f.is_readable(*of, alpha)):
-        _, rows = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
+        _, rows, nodes = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
         if cutoff is None:
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
         if alpha is None:
             alpha = [row[0] for row in rows]
-        nodes = rows[0][2] if rows else [mesh[2]] * 3
     pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, cutoff)
     split = f.per_system("alpha", alpha, system)
     return f.energies("ewald_mesh_summation", system, (split,), (*pairs, reach, *nodes, mesh[2]), wanted)
@@ -205,12 +204,11 @@ def estimate_pme_parameters(
     """
     nodes = _nodes(f, cell, mesh)
     of = (positions, charges, cell, batch_idx)
-    system, rows = _parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
-    k1, k2, k3 = rows[0][2] if rows else [mesh[2]] * 3
-    split, reach, error = ([row[n] for row in rows] for n in (0, 1, 3))
+    system, rows, (k1, k2, k3) = _parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
     if system.single:
-        return PmeParameters(split[0], reach[0], (k1, k2, k3), mesh[2], error[0])
-    split, reach, error = (f.array(np.array(x, np.float64), positions) for x in (split, reach, error))
+        ((split, reach, error),) = rows
+        return PmeParameters(split, reach, (k1, k2, k3), mesh[2], error)
+    split, reach, error = (f.array(x, positions) for x in np.array(rows).reshape(-1, 3).T.copy())
     return PmeParameters(split, reach, (k1, k2, k3), mesh[2], error)
 
 
@@ -246,8 +244,8 @@ def _checked(nodes: Any, order: Any) -> tuple[list[int] | None, int]:
 
 def _parameters(
     f: Framework, of: tuple[Any, ...], alpha: Any, cutoff: Any, mesh: tuple[Any, ...], accuracy: Any
-) -> tuple[check.Charges, list[tuple[float, float, list[int], float]]]:
-    """Charges as arrays of NumPy, and (alpha, cutoff, nodes, predicted error) of each system."""
+) -> tuple[check.Charges, list[tuple[float, float, float]], list[int]]:
+    """Charges as arrays of NumPy, and (alpha, cutoff, predicted error) of each system, and the nodes."""
     charges, split = f.values(*of), f.value("alpha", alpha)
     settings = check.mesh_settings(charges.systems, split, f.value("cutoff", cutoff), *mesh, accuracy)
-    return charges, _native.pme_parameters(charges, settings)
+    return charges, *_native.pme_parameters(charges, settings)

@@ -1,0 +1,77 @@
+"""The Coulomb sum of a periodic system, over waves or on a mesh, as programs choose it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung.numpy import (
+    EwaldParameters,
+    PmeParameters,
+    estimate_ewald_parameters,
+    estimate_pme_parameters,
+    ewald_summation,
+    particle_mesh_ewald,
+)
+
+Method = Literal["ewald", "pme"]
+METHODS = ("ewald", "pme")
+Parameters = EwaldParameters | PmeParameters
+
+# Nanoseconds of a pair, of an atom and a wave, of a node of a mesh, and of a node around an atom.
+_PAIR, _WAVE, _NODE, _AROUND = 2.5, 2.5, 20.0, 2.0
+# Beyond it the errors of meshes are those of their rounding.
+_FINEST = 1e-10
+
+
+def chosen(
+    system: tuple[Any, Any, Any],
+    method: Method | None,
+    accuracy: float | None,
+    alpha: float | None,
+    cutoff: float | None,
+    k_cutoff: float | None,
+) -> Parameters:
+    """The parameters of a sum: positions, charges and cell; without a method those of the one that costs less."""
+    if method == "pme" and k_cutoff is not None:
+        check.refuse("k_cutoff", "None on a mesh", k_cutoff)
+    on_mesh = method == "pme" or (method is None and k_cutoff is None and accuracy is not None and accuracy >= _FINEST)
+    over_waves = None if method == "pme" else _ewald(system, accuracy, alpha, cutoff, k_cutoff)
+    if not on_mesh:
+        assert over_waves is not None
+        return over_waves
+    if accuracy is None:
+        check.refuse("accuracy", "a number, which the mesh is chosen for", "None")
+    try:
+        mesh = estimate_pme_parameters(*system, accuracy, cutoff, alpha=alpha)
+    except ValueError:
+        if over_waves is None:
+            raise
+        return over_waves
+    return mesh if over_waves is None or _cost(mesh, system) < _cost(over_waves, system) else over_waves
+
+
+def summed(system: tuple[Any, Any, Any], parameters: Parameters, **options: Any) -> Any:
+    """The results of a sum with these parameters, taken as they are."""
+    given = {"cutoff": parameters.cutoff, "accuracy": None, **options}
+    if isinstance(parameters, EwaldParameters):
+        return ewald_summation(*system, parameters.alpha, k_cutoff=parameters.k_cutoff, **given)
+    mesh = {"mesh_dimensions": parameters.mesh_dimensions, "spline_order": parameters.spline_order}
+    return particle_mesh_ewald(*system, parameters.alpha, **mesh, **given)
+
+
+def _ewald(system: tuple[Any, Any, Any], accuracy: Any, alpha: Any, cutoff: Any, k_cutoff: Any) -> EwaldParameters:
+    return estimate_ewald_parameters(*system, accuracy, cutoff, alpha=alpha, k_cutoff=k_cutoff)
+
+
+def _cost(parameters: Parameters, system: tuple[Any, Any, Any]) -> float:
+    """Nanoseconds of a call, roughly."""
+    atoms, volume = len(system[0]), abs(np.linalg.det(system[2]))
+    pairs = 4.0 / 3.0 * np.pi * parameters.cutoff**3 * atoms / volume
+    if isinstance(parameters, EwaldParameters):
+        waves = volume * parameters.k_cutoff**3 / (12.0 * np.pi**2)
+        return float(atoms * (_PAIR * pairs + _WAVE * waves))
+    around = parameters.spline_order**3
+    return float(atoms * (_PAIR * pairs + _AROUND * around) + _NODE * np.prod(parameters.mesh_dimensions))
