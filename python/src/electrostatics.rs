@@ -86,12 +86,12 @@ pub(crate) fn pme_parameters<'py>(
     py: Python<'py>,
     charges: Charges<'py>,
     settings: MeshSettings,
-) -> PyResult<(Vec<(f64, f64, f64)>, [usize; 3])> {
+) -> PyResult<(Vec<[f64; 3]>, [usize; 3])> {
     let (system, settings) = (charges.system()?, PmeSettings::from(settings));
     let order = settings.spline_order;
     let parameters = compute(py, || settings.parameters(&system))?;
     let nodes = parameters.first().map_or([order; 3], |p| p.mesh_dimensions);
-    Ok((parameters.iter().map(|p| (p.alpha, p.cutoff, p.predicted_force_error)).collect(), nodes))
+    Ok((parameters.iter().map(|p| [p.alpha, p.cutoff, p.predicted_force_error]).collect(), nodes))
 }
 
 /// The nodes (K₁, K₂, K₃) of a mesh whose nodes are no farther apart, in the largest of the cells (B, 3, 3).

@@ -244,7 +244,7 @@ def _checked(nodes: Any, order: Any) -> tuple[list[int] | None, int]:
 
 def _parameters(
     f: Framework, of: tuple[Any, ...], alpha: Any, cutoff: Any, mesh: tuple[Any, ...], accuracy: Any
-) -> tuple[check.Charges, list[tuple[float, float, float]], list[int]]:
+) -> tuple[check.Charges, list[list[float]], list[int]]:
     """Charges as arrays of NumPy, and (alpha, cutoff, predicted error) of each system, and the nodes."""
     charges, split = f.values(*of), f.value("alpha", alpha)
     settings = check.mesh_settings(charges.systems, split, f.value("cutoff", cutoff), *mesh, accuracy)
