@@ -1,7 +1,7 @@
 //! Real 3-D Fourier transforms, by cuFFT.
 //!
-//! Plans are kept, one for each device, stream, shape and number of meshes, so that none is made while a stream captures,
-//! and no stream waits for another one's work area.
+//! Plans are kept, one for each device, shape and number of meshes, so that a call that has run once on any stream can be
+//! captured on another. A plan has no work area of its own: each call brings one, so streams do not wait for each other.
 
 use super::{Arguments, Compiled, Queue, Scratch, Text, tiles};
 use crate::cufft::{Plan, Transform};
@@ -13,8 +13,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 const FFT: Text = Text::new("fft", &[include_str!("common.cuh"), include_str!("fft.cu")]);
 
-/// The key of a plan: device, stream, transform, mesh, number of meshes.
-type Key = (usize, usize, Transform, [usize; 3], usize);
+/// The key of a plan: device, transform, mesh, number of meshes.
+type Key = (usize, Transform, [usize; 3], usize);
 static PLANS: LazyLock<Mutex<HashMap<Key, Arc<Plan>>>> = LazyLock::new(Mutex::default);
 
 /// One direction of the transforms of `systems` meshes.
@@ -48,7 +48,7 @@ impl Meshes {
 
     fn plan(&self, queue: &Queue) -> Result<Arc<Plan>> {
         let stream = queue.stream;
-        let key = (stream.device().ordinal(), stream.as_raw(), self.transform, self.mesh, self.systems);
+        let key = (stream.device().ordinal(), self.transform, self.mesh, self.systems);
         // Concurrent calls that need one plan make it once.
         let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plans.get(&key) {
