@@ -69,7 +69,7 @@ impl Mesh {
             return Err(Error::argument("mesh", expected, format!("{mesh:?}")));
         }
         // With the order at least 2, there are no more waves than nodes.
-        let nodes = mesh.iter().try_fold(systems, |n, k| n.checked_mul(*k));
+        let nodes = mesh.iter().try_fold(systems.max(1), |n, k| n.checked_mul(*k));
         if nodes.and_then(|n| i32::try_from(n).ok()).is_none() {
             let expected = format!("at most {} nodes in all", i32::MAX);
             return Err(Error::argument("mesh", expected, format!("{mesh:?} for {systems} systems")));
@@ -82,8 +82,8 @@ impl Mesh {
                 format!("{mesh:?}"),
             ));
         };
-        let waves = mesh[0] * mesh[1] * (mesh[2] / 2 + 1);
         let along = [mesh[0], mesh[1], mesh[2] / 2 + 1];
+        let waves: usize = along.iter().product();
         let axes = mesh.into_iter().zip(along);
         Ok(Self {
             shape: [k1, k2, k3, p, 0, i32::MAX],
