@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from madelung import _arguments as check
+from madelung import _native
 from madelung.numpy import (
     EwaldParameters,
     PmeParameters,
@@ -20,8 +21,6 @@ Method = Literal["ewald", "pme"]
 METHODS = ("ewald", "pme")
 Parameters = EwaldParameters | PmeParameters
 
-# Nanoseconds of a pair, of an atom and a wave, of a node of a mesh, and of a node around an atom.
-_PAIR, _WAVE, _NODE, _AROUND = 2.5, 2.5, 20.0, 2.0
 # Beyond it the errors of meshes are those of their rounding.
 _FINEST = 1e-10
 
@@ -67,11 +66,8 @@ def _ewald(system: tuple[Any, Any, Any], accuracy: Any, alpha: Any, cutoff: Any,
 
 
 def _cost(parameters: Parameters, system: tuple[Any, Any, Any]) -> float:
-    """Nanoseconds of a call, roughly."""
-    atoms, volume = len(system[0]), abs(np.linalg.det(system[2]))
-    pairs = 4.0 / 3.0 * np.pi * parameters.cutoff**3 * atoms / volume
+    """The cost of a call, over that of a pair."""
+    of = len(system[0]), abs(float(np.linalg.det(system[2]))), parameters.cutoff
     if isinstance(parameters, EwaldParameters):
-        waves = volume * parameters.k_cutoff**3 / (12.0 * np.pi**2)
-        return float(atoms * (_PAIR * pairs + _WAVE * waves))
-    around = parameters.spline_order**3
-    return float(atoms * (_PAIR * pairs + _AROUND * around) + _NODE * np.prod(parameters.mesh_dimensions))
+        return _native.ewald_cost(*of, parameters.k_cutoff)
+    return _native.pme_cost(*of, parameters.mesh_dimensions, parameters.spline_order)

@@ -2,7 +2,7 @@
 
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::electrostatics::mesh::mesh_dimensions;
-use madelung::{EwaldSettings, PmeSettings, System};
+use madelung::{EwaldParameters, EwaldSettings, PmeParameters, PmeSettings, System};
 use numpy::PyReadonlyArray3;
 use numpy::ndarray::Array1;
 use pyo3::prelude::*;
@@ -92,6 +92,26 @@ pub(crate) fn pme_parameters<'py>(
     let parameters = compute(py, || settings.parameters(&system))?;
     let nodes = parameters.first().map_or([order; 3], |p| p.mesh_dimensions);
     Ok((parameters.iter().map(|p| [p.alpha, p.cutoff, p.predicted_force_error]).collect(), nodes))
+}
+
+/// Cost of an Ewald sum over waves, of atoms in a volume, over that of a pair.
+#[pyfunction]
+pub(crate) fn ewald_cost(atoms: usize, volume: f64, cutoff: f64, k_cutoff: f64) -> f64 {
+    let (alpha, predicted_force_error) = (f64::NAN, f64::NAN);
+    EwaldParameters { alpha, cutoff, k_cutoff, predicted_force_error }.cost(atoms, volume)
+}
+
+/// That of one on a mesh.
+#[pyfunction]
+pub(crate) fn pme_cost(
+    atoms: usize,
+    volume: f64,
+    cutoff: f64,
+    mesh_dimensions: [usize; 3],
+    spline_order: usize,
+) -> f64 {
+    let (alpha, predicted_force_error) = (f64::NAN, f64::NAN);
+    PmeParameters { alpha, cutoff, mesh_dimensions, spline_order, predicted_force_error }.cost(atoms, volume)
 }
 
 /// The nodes (K₁, K₂, K₃) of a mesh whose nodes are no farther apart, in the largest of the cells (B, 3, 3).

@@ -28,7 +28,9 @@ mod _native {
         device_of_pointer, device_upload, release_device_memory,
     };
     #[pymodule_export]
-    use super::electrostatics::{ewald_parameters, mesh_of_spacing, miller_indices, pme_parameters};
+    use super::electrostatics::{
+        ewald_cost, ewald_parameters, mesh_of_spacing, miller_indices, pme_cost, pme_parameters,
+    };
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]

@@ -200,13 +200,13 @@ pub fn ewald_summation(
     let cutoffs: Vec<f64> = parameters.iter().map(|p| p.cutoff).collect();
     let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
     let (miller, waves) = waves(system, &parameters.iter().map(|p| p.k_cutoff).collect::<Vec<_>>())?;
-    let (found, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
-    let extra =
-        [Arg::Structure(&*found), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
+    let (made, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
+    let pairs = made.as_deref().or(pairs).expect("a list is made where none is given");
+    let extra = [Arg::Structure(pairs), Arg::Real(cutoff), Arg::Array(miller.view()), Arg::Structure(&waves)];
     run(context, "ewald_summation", system, &alpha, &extra, options)
 }
 
-/// The full list of the real-space sum, searched for unless it is `given`, and the cutoff of all systems.
+/// The list that a call makes for its real-space sum, none where the `given` one is full, and the cutoff of all systems.
 ///
 /// # Errors
 /// `cutoff`, where a list is given without one or with several; `pairs`, where it is no list of the host.
@@ -216,37 +216,18 @@ pub(crate) fn real_pairs<'a>(
     asked: Option<&[f64]>,
     given: Option<&'a dyn Structure>,
     cutoffs: &[f64],
-) -> Result<(Found<'a>, f64)> {
+) -> Result<(Option<Box<dyn Structure + 'a>>, f64)> {
     let one = asked.filter(|cutoffs| cutoffs.len() == 1).map(|cutoffs| cutoffs[0]);
     // Pairs that were searched for are within the cutoff of their system.
     let cutoff = one.unwrap_or(UNBOUNDED);
     let Some(pairs) = given else {
-        return Ok((Found::Searched(Box::new(system.neighbor_list(cutoffs, &context.threads())?)), cutoff));
+        return Ok((Some(Box::new(system.neighbor_list(cutoffs, &context.threads())?)), cutoff));
     };
     if one.is_none() {
         let got = asked.map_or("none".into(), |cutoffs| format!("{} numbers", cutoffs.len()));
         return Err(Error::argument("cutoff", "the cutoff that the neighbour list was built for", got));
     }
-    Ok((full_list(pairs)?.map_or(Found::Given(pairs), |full| Found::Searched(Box::new(full))), cutoff))
-}
-
-/// A list of a call.
-pub(crate) enum Found<'a> {
-    /// The caller's.
-    Given(&'a dyn Structure),
-    /// The call's own.
-    Searched(Box<dyn Structure + 'a>),
-}
-
-impl<'a> std::ops::Deref for Found<'a> {
-    type Target = dyn Structure + 'a;
-
-    fn deref(&self) -> &Self::Target {
-        match self {
-            Self::Given(pairs) => *pairs,
-            Self::Searched(pairs) => &**pairs,
-        }
-    }
+    Ok((full_list(pairs)?.map(|full| Box::new(full) as Box<dyn Structure + 'a>), cutoff))
 }
 
 pub(crate) fn alphas(system: &System<'_>, alpha: &[f64]) -> Result<Array> {

@@ -134,7 +134,7 @@ macro_rules! charge_sum {
                     energy[b] += 0.5 * prefactor * mesh.count(w) * mesh.modulus(w) * green * square;
                 }
 
-                /// What of the energy is no wave's: −qᵢ `own_potential`.
+                /// Energies of charges with themselves and the background: −qᵢ `own_potential`.
                 #[kernel(prefix($prefix))]
                 fn own_energy(
                     i: Atom,

@@ -15,11 +15,12 @@
 //!   F = 2q² 2πK|a*| Σ_k (4π/V k²) exp(−k²/4α²) (f/(1 + f))ᵖ sin(2πK a*·r)
 //!   ```
 //!
-//! With integrals in place of sums over k both have closed forms.
+//! These are the leading terms. The estimate has all aliases up to the third in either direction, an integral in place of
+//! the sum over k, and waves that are beyond those of the mesh as a loss.
 
 use crate::ewald::{Energies, Options, alphas, per_system, real_pairs, run};
 use crate::system::System;
-use crate::tuning::real_space_force_error;
+use crate::tuning::{real_space_cost, real_space_force_error};
 use madelung_core::backend::Context;
 use madelung_core::cell::Cell;
 use madelung_core::op::Arg;
@@ -92,29 +93,23 @@ impl PmeSettings {
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
         let cells = system.cells();
-        let estimate = |b: usize, mesh_dimensions, accuracy| {
-            let given = PrescribedMesh {
-                alpha: alpha.as_ref().map(|x| x[b]),
-                cutoff: cutoff.as_ref().map(|x| x[b]),
-                mesh_dimensions,
-                spline_order: Some(self.spline_order),
-            };
+        let spline_order = Some(self.spline_order);
+        let estimate = |b: usize, accuracy, given| {
             // An empty system has nothing to sum, whatever the parameters.
             estimate_pme_parameters(system.batch.members(b).len().max(1), &cells[b], accuracy, given)
         };
-        let each = |b: usize| estimate(b, self.mesh_of(&cells[b])?, self.accuracy);
+        let each = |b: usize| {
+            let (alpha, cutoff) = (alpha.as_ref().map(|x| x[b]), cutoff.as_ref().map(|x| x[b]));
+            let mesh_dimensions = self.mesh_of(&cells[b])?;
+            estimate(b, self.accuracy, PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order })
+        };
         let mut all: Vec<PmeParameters> = (0..systems).map(each).collect::<Result<_>>()?;
         let largest =
             |axis: usize| all.iter().map(|p| p.mesh_dimensions[axis]).max().unwrap_or(self.spline_order);
         let mesh = [0, 1, 2].map(largest);
         for (b, p) in all.iter_mut().enumerate().filter(|(_, p)| p.mesh_dimensions != mesh) {
-            let given = PrescribedMesh {
-                alpha: Some(p.alpha),
-                cutoff: Some(p.cutoff),
-                mesh_dimensions: Some(mesh),
-                spline_order: Some(self.spline_order),
-            };
-            *p = estimate_pme_parameters(system.batch.members(b).len().max(1), &cells[b], None, given)?;
+            let (alpha, cutoff, mesh_dimensions) = (Some(p.alpha), Some(p.cutoff), Some(mesh));
+            *p = estimate(b, None, PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order })?;
         }
         Ok(all)
     }
@@ -137,8 +132,8 @@ impl PmeSettings {
 pub fn mesh_dimensions(cells: &[[[f64; 3]; 3]], spacing: f64, spline_order: usize) -> Result<[usize; 3]> {
     let longest = |axis: usize| cells.iter().map(|cell| length(cell[axis])).fold(0.0, f64::max);
     let nodes = [0, 1, 2].map(|axis| (longest(axis) / spacing).ceil());
-    if !(spacing.is_finite() && spacing > 0.0 && nodes.iter().all(|k| *k < f64::from(1 << 20))) {
-        let expected = "a finite number above zero, with fewer than 2^20 nodes along an axis";
+    if !(spacing.is_finite() && spacing > 0.0 && nodes.iter().all(|k| *k <= MOST_NODES as f64)) {
+        let expected = "a finite number above zero, with no more than 2^20 nodes along an axis";
         return Err(Error::argument("mesh_spacing", expected, spacing.to_string()));
     }
     Ok(nodes.map(|k| good_size((k as usize).max(spline_order))))
@@ -159,11 +154,12 @@ pub fn particle_mesh_ewald(
 ) -> Result<Energies> {
     let parameters = settings.parameters(system)?;
     let cutoffs: Vec<f64> = parameters.iter().map(|p| p.cutoff).collect();
-    let (found, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
+    let (made, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
+    let pairs = made.as_deref().or(pairs).expect("a list is made where none is given");
     let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
     let nodes = parameters.first().map_or([settings.spline_order; 3], |p| p.mesh_dimensions);
     let mesh = Mesh::new(nodes, settings.spline_order, system.systems())?;
-    let extra = [Arg::Structure(&*found), Arg::Real(cutoff), Arg::Structure(&mesh)];
+    let extra = [Arg::Structure(pairs), Arg::Real(cutoff), Arg::Structure(&mesh)];
     run(context, "ewald_mesh_summation", system, &alpha, &extra, options)
 }
 
@@ -173,8 +169,15 @@ pub const SPLINE_ORDER: usize = 5;
 /// Orders of splines whose error is known.
 const ORDERS: std::ops::RangeInclusive<usize> = 4..=8;
 
-/// Cost of one pair, with its search, of one node of a mesh, and of one node around an atom, in nanoseconds.
-const COSTS: [f64; 3] = [2.5, 20.0, 2.0];
+/// Nodes along an axis, at most: beyond, a mesh of as many along all axes could not be numbered. A product of 2, 3, 5, 7.
+const MOST_NODES: usize = 1 << 20;
+
+/// Cost of one node of a mesh: its share of the Fourier transforms and two passes over waves, in the unit of
+/// [`PAIR_COST`](crate::tuning::PAIR_COST).
+pub const NODE_COST: f64 = 8.0;
+
+/// Cost of one node around an atom, in that unit: what it gets of the charge, and what it gives of the force.
+pub const AROUND_COST: f64 = 0.8;
 
 /// Parameters of a particle mesh Ewald sum, and their expected error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,6 +192,15 @@ pub struct PmeParameters {
     pub spline_order: usize,
     /// Expected RMS force error of both sums together, in units of q²_rms/(V/N)^{2/3}.
     pub predicted_force_error: f64,
+}
+
+impl PmeParameters {
+    /// Cost of both sums for so many atoms in a volume (L³), in the unit of [`PAIR_COST`](crate::tuning::PAIR_COST).
+    pub fn cost(&self, natoms: usize, volume: f64) -> f64 {
+        let nodes = self.mesh_dimensions.iter().map(|k| *k as f64).product::<f64>();
+        let around = natoms as f64 * (self.spline_order as f64).powi(3);
+        real_space_cost(natoms, volume, self.cutoff) + AROUND_COST * around + NODE_COST * nodes
+    }
 }
 
 /// Parameters of a particle mesh Ewald sum that are prescribed.
@@ -266,26 +278,28 @@ pub fn estimate_pme_parameters(
             chosen(reach / alpha)
         }
         (None, None) => {
-            let cost = |p: &PmeParameters| {
-                let pairs = 4.0 / 3.0 * PI * (p.cutoff / lattice.spacing).powi(3);
-                let nodes = p.mesh_dimensions.iter().map(|k| *k as f64).product::<f64>();
-                let [pair, node, around] = COSTS;
-                natoms as f64 * (pair * pairs + around * (p.spline_order as f64).powi(3)) + node * nodes
-            };
+            let cost = |p: &PmeParameters| p.cost(natoms, lattice.spacing.powi(3) * natoms as f64);
             let cutoffs = (0..40).map(|n| lattice.spacing * 1.5 * 1.07f64.powi(n));
             let all = cutoffs.map(chosen).filter(|p| p.predicted_force_error <= target * (1.0 + 1e-9));
             let best = all.min_by(|a, b| cost(a).total_cmp(&cost(b)));
             best.unwrap_or_else(|| chosen(lattice.spacing * 4.0))
         }
     };
-    if parameters.predicted_force_error > target * (1.0 + 1e-9) {
+    // Of extreme numbers that are given, others leave the range of f64.
+    if let Some(bad) = [parameters.alpha, parameters.cutoff].iter().find(|x| !(x.is_finite() && **x > 0.0)) {
+        let name = if given.alpha.is_some() { "alpha" } else { "cutoff" };
+        let got = format!("one that makes another parameter {bad}");
+        return Err(Error::argument(name, "a number that leaves the others within the range of f64", got));
+    }
+    // Extreme parameters may have an error that is no number.
+    if parameters.predicted_force_error.is_nan() || parameters.predicted_force_error > target * (1.0 + 1e-9) {
         let got = format!("{target:e}, where the others allow {:.1e}", parameters.predicted_force_error);
         return Err(Error::argument("accuracy", "one that the given parameters allow (or None)", got));
     }
     Ok(parameters)
 }
 
-/// What the error of a mesh needs of a cell.
+/// Lengths of a cell on which the error of its mesh depends.
 struct Lattice {
     /// (V/N)^{1/3}
     spacing: f64,
@@ -297,6 +311,9 @@ struct Lattice {
 impl Lattice {
     fn new(cell: &[[f64; 3]; 3], natoms: usize) -> Result<Self> {
         let volume = Cell::from_rows(*cell)?.volume();
+        if !volume.is_normal() {
+            return Err(Error::argument("cell", "a volume that f64 can hold", format!("{volume:e}")));
+        }
         let lengths = cell.map(length);
         let cross = |a: [f64; 3], b: [f64; 3]| {
             [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
@@ -320,7 +337,8 @@ impl Lattice {
     /// The smallest mesh with no more than an error, whose nodes are about as far apart along all axes.
     fn mesh_for(&self, alpha: f64, error: f64, order: usize) -> [usize; 3] {
         let sizes = |apart: f64| {
-            self.lengths.map(|a| good_size((alpha * a / apart).ceil().max(order as f64) as usize))
+            let nodes = |a: f64| (alpha * a / apart).ceil().clamp(order as f64, MOST_NODES as f64);
+            self.lengths.map(|a| good_size(nodes(a) as usize))
         };
         // The error falls with the distance of nodes.
         let (mut low, mut high) = (FINEST.ln(), COARSEST.ln());

@@ -63,6 +63,20 @@ pub struct EwaldParameters {
     pub predicted_force_error: f64,
 }
 
+impl EwaldParameters {
+    /// Cost of both sums for so many atoms in a volume (L³), in the unit of [`PAIR_COST`].
+    pub fn cost(&self, natoms: usize, volume: f64) -> f64 {
+        let waves = volume * self.k_cutoff.powi(3) / (12.0 * PI * PI);
+        real_space_cost(natoms, volume, self.cutoff) + WAVE_COST * natoms as f64 * waves
+    }
+}
+
+/// Cost of the pairs of atoms closer than a cutoff, in the unit of [`PAIR_COST`].
+pub(crate) fn real_space_cost(natoms: usize, volume: f64, cutoff: f64) -> f64 {
+    let n = natoms as f64;
+    PAIR_COST * n * (4.0 / 3.0 * PI * cutoff.powi(3) * n / volume)
+}
+
 /// Parameters of an Ewald sum that are prescribed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prescribed {

@@ -74,7 +74,7 @@ impl<'a> LaunchArgs<'a> {
         self.structure(param)?.as_mesh()
     }
 
-    /// Integers of a structured argument.
+    /// Integers of a structured argument, or the moduli of a mesh.
     pub fn integers(&self, param: usize, array: SlotArray) -> Option<View<'a>> {
         // A transpose that cannot be made was refused when the call was bound.
         self.structure(param)?.array(array).ok()?
