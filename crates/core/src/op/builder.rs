@@ -5,6 +5,7 @@ use super::declare::{
 };
 use super::far::Lattice;
 use super::linear::Linear;
+use super::quadratic::Quadratic;
 use super::size::Size;
 use super::sorted::{MakeGrid, Searching};
 use super::validate::{check_kind, check_order};
@@ -217,6 +218,14 @@ impl OpBuilder {
         self
     }
 
+    /// The op `sum` is the sum of the rows, a form of second degree in the argument `of` whose row i is ½ ofᵢ ∂sum/∂ofᵢ: one
+    /// gradient of it gives values, and first gradients by one number for all rows, where the op's own steps give the rest.
+    #[must_use]
+    pub fn rows_of(mut self, of: &str, sum: &Arc<Op>) -> Self {
+        self.op.quadratic = Some(Quadratic { of: of.into(), sum: Arc::clone(sum) });
+        self
+    }
+
     /// An integer output, of kernels that are not differentiated or of a search. Sizes may also be sums (`Atom+1`) and
     /// integer attributes, which are capacities.
     #[must_use]
@@ -347,6 +356,7 @@ impl OpBuilder {
         op.check_stored()?;
         op.check_grids()?;
         op.check_saved_gradients()?;
+        op.check_quadratic()?;
         Ok(Arc::new(op))
     }
 }

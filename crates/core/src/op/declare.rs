@@ -4,6 +4,7 @@ use super::Arg;
 use super::builder::OpBuilder;
 use super::far::Lattice;
 use super::linear::Linear;
+use super::quadratic::Quadratic;
 use super::size::Size;
 use super::sorted::Searching;
 use crate::array::{Array, DType};
@@ -227,6 +228,8 @@ pub struct Op {
     pub(super) lattice: Option<Lattice>,
     #[serde(skip)]
     pub(super) searching: Option<Searching>,
+    #[serde(skip)]
+    pub(super) quadratic: Option<Quadratic>,
 }
 
 /// Order of steps in which each follows those whose arrays it reads, and steps that do not depend on each other come last
@@ -275,6 +278,7 @@ impl Op {
                 search: None,
                 lattice: None,
                 searching: None,
+                quadratic: None,
             },
             steps: vec![],
             lattice: None,

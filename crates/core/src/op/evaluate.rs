@@ -33,6 +33,9 @@ impl Op {
         caught(
             || self.largest(args),
             || {
+                if let Some(evaluated) = self.evaluated_as_sum(context, args, request)? {
+                    return Ok(evaluated);
+                }
                 if let Some(evaluated) = self.evaluated_sorted(context, args, request)? {
                     return Ok(evaluated);
                 }

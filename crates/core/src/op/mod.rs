@@ -17,6 +17,7 @@ mod grid;
 mod linear;
 mod lists;
 mod plan;
+mod quadratic;
 mod registry;
 mod request;
 mod residuals;

@@ -7,6 +7,7 @@ mod imperative;
 mod linear_steps;
 mod mesh;
 mod pairs;
+mod quadratic;
 mod storage;
 mod support;
 mod tape;
