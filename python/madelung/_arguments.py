@@ -145,6 +145,8 @@ _NAMES = {
     "`waves`": "`miller_batch_idx`",
     "`miller`": "`miller_indices`",
     "`pairs: ": "`",
+    "`excluded: ": "`exclusions: ",
+    "`factors`": "`exclusions`",
     "`pairs`": "`neighbor_list`",
 }
 
@@ -393,16 +395,6 @@ def list_fits(ptr: Ints, options: ListOptions) -> None:
             refuse("max_neighbors", expected, options.max_neighbors)
     if options.capacity is not None and options.capacity < ptr[-1]:
         refuse("capacity", f"at least {ptr[-1]}, the number of pairs", options.capacity)
-
-
-def fully_periodic(pbc: Any, systems: int) -> None:
-    """Refuses a `pbc` that is not True along every axis of every system."""
-    axes = periodic(pbc)
-    if axes is not None and len(axes) not in (1, systems):
-        refuse("pbc", f"one row, or one for each of {systems} systems", axes.shape)
-    if axes is not None and not axes.all():
-        expected = "True along all three axes (slabs and wires need a correction that this version does not have)"
-        refuse("pbc", expected, axes.tolist())
 
 
 def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> Settings:

@@ -160,8 +160,23 @@ def checked(neighbors: Any, atoms: int, cutoff: float | None, others: tuple[Any,
     return neighbors.index, neighbors.columns, neighbors.images, FULL + CHECKED
 
 
+def plain_axes(pbc: Any) -> tuple[tuple[bool, ...], ...] | None:
+    """The periodic axes as rows of Python's own truths, which compiled graphs hold as constants; None for arrays."""
+    rows = (pbc,) * 3 if isinstance(pbc, bool) else pbc
+    if not isinstance(rows, (tuple, list)) or not rows:
+        return None
+    rows = rows if isinstance(rows[0], (tuple, list)) else (rows,)
+    is_plain = all([isinstance(row, (tuple, list)) and len(row) == 3 for row in rows])
+    if is_plain and all([x is True or x is False for row in rows for x in row]):
+        return tuple([tuple(row) for row in rows])
+    return None
+
+
 def axes_of(pbc: Any, cell: Any) -> Axes:
     """Periodic axes by value."""
+    plain = plain_axes(pbc)
+    if plain is not None:
+        return None if cell is not None and all([x for row in plain for x in row]) else plain
     axes = check.periodic(_array(pbc) if hasattr(pbc, "shape") else pbc)
     return None if axes is None or (cell is not None and axes.all()) else tuple(map(tuple, axes.tolist()))
 

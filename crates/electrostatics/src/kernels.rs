@@ -22,7 +22,7 @@ macro_rules! charge_sum {
         $(#[$attribute])*
         $visibility static $name: $crate::ChargeSum = {
             $crate::__core::kernels! {
-                use $($potential)::+::{background, long_range_k2, self_term, short_range};
+                use $($potential)::+::{background, long_range, long_range_k2, self_term, short_range};
 
                 /// The potential of a charge's own long-range part and of the background, which each count half.
                 #[func]
@@ -58,6 +58,46 @@ macro_rules! charge_sum {
                         if r < cutoff {
                             e += charges[j] * short_range(r, alpha[b] $(, $parameter[b])*);
                         }
+                    }
+                    energy[i] = 0.5 * prefactor * charges[i] * e;
+                }
+
+                /// Pairs that are left out of the list, in the sum with their factors f: Eᵢ = ½ qᵢ Σⱼ qⱼ [f `short_range`(r) −
+                /// (1 − f) `long_range`(r)], each part as far as `real` and `reciprocal` (0 or 1) count it. The long-range
+                /// part, of which the sum over waves has all pairs, is smooth at r = 0.
+                #[kernel(small, prefix($prefix), fast(positions), fast(positions, strain), fast(positions, charges, strain))]
+                fn exclusions(
+                    i: Atom,
+                    positions: &[Vec3; Atom],
+                    charges: &[Real; Atom],
+                    cell: &[Mat3; System],
+                    alpha: &[Real; System],
+                    $($parameter: &[Real; System],)*
+                    entry_factors: &[Real; Entry],
+                    strain: &[Zero<Mat3>; System],
+                    cutoff: Real,
+                    real: Real,
+                    reciprocal: Real,
+                    prefactor: Real,
+                    atoms: &Batch<Atom, System>,
+                    excluded: &Pairs<Atom, Atom, Entry>,
+                    energy: &mut [Real; Atom],
+                ) {
+                    let b = atoms.of(i);
+                    let mut e = 0.0;
+                    for (j, shift, p) in excluded.row(i) {
+                        let d = positions[j] - positions[i] + shift * cell[b];
+                        let d = d + d * strain[b];
+                        let r2 = dot(d, d);
+                        let f = entry_factors[p];
+                        let apart = r2 > 0.0 || abs(f) > 0.0;
+                        let near = if r2 < cutoff * cutoff && apart {
+                            f * short_range(sqrt(r2), alpha[b] $(, $parameter[b])*)
+                        } else {
+                            0.0
+                        };
+                        let far = (1.0 - f) * long_range(r2, alpha[b] $(, $parameter[b])*);
+                        e += charges[j] * (real * near - reciprocal * far);
                     }
                     energy[i] = 0.5 * prefactor * charges[i] * e;
                 }
@@ -179,6 +219,7 @@ macro_rules! charge_sum {
                 prefix: stringify!($prefix),
                 parameters: &[$(stringify!($parameter)),*],
                 real_space: &REAL_SPACE,
+                exclusions: &EXCLUSIONS,
                 green_function: &GREEN_FUNCTION,
                 reciprocal_space: &RECIPROCAL_SPACE,
                 mesh_energy: &MESH_ENERGY,
@@ -290,6 +331,17 @@ madelung_core::kernels! {
             potential += weight * mesh_potential[node];
         }
         energy[i] = 0.5 * prefactor * charges[i] * potential;
+    }
+
+    /// Factors of pairs, for each entry of the list that has these pairs from both sides.
+    #[kernel]
+    pub(crate) fn entry_factors(
+        p: Entry,
+        factors: &[Real; Exclusion],
+        exclusion_of: &Map<Entry, Exclusion>,
+        entry_factors: &mut [Real; Entry],
+    ) {
+        entry_factors[p] = factors[exclusion_of.of(p)];
     }
 
     /// Total charge of each system.

@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+mod boundaries;
+mod declare;
 mod ewald;
 mod kernels;
 pub mod kvectors;

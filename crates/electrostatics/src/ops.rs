@@ -1,5 +1,7 @@
 //! The declarations of the ops.
 
+use crate::boundaries;
+use crate::declare::{energies, summed};
 use crate::kernels as k;
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
@@ -13,9 +15,11 @@ crate::charge_sum! {
 }
 
 /// All kernels of this crate, for callers that compile or check their source text.
-pub fn kernels() -> [&'static Kernel; 12] {
-    [
+pub fn kernels() -> Vec<&'static Kernel> {
+    let mut all = vec![
         COULOMB.real_space,
+        COULOMB.exclusions,
+        &k::ENTRY_FACTORS,
         &k::LATTICE,
         &k::FRACTIONAL,
         COULOMB.green_function,
@@ -27,13 +31,15 @@ pub fn kernels() -> [&'static Kernel; 12] {
         COULOMB.own_energy,
         COULOMB.mesh_potential,
         &k::GATHER,
-    ]
+    ];
+    all.extend(boundaries::KERNELS);
+    all
 }
 
 /// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    let declare = || Registry::new(COULOMB.ops("madelung")?);
+    let declare = || Registry::new([COULOMB.ops("madelung")?, boundaries::ops()?].concat());
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
 }
 
@@ -46,6 +52,8 @@ pub struct ChargeSum {
     pub parameters: &'static [&'static str],
     /// The sum over pairs.
     pub real_space: &'static Kernel,
+    /// The sum over pairs that are left out of lists, or scaled.
+    pub exclusions: &'static Kernel,
     /// The factors of the reciprocal sum.
     pub green_function: &'static Kernel,
     /// The sum over wave vectors, with the self term and the background.
@@ -61,45 +69,50 @@ pub struct ChargeSum {
 #[derive(Clone, Copy)]
 enum Part {
     Real,
+    Exclusions,
     Reciprocal,
     Mesh,
 }
 
 impl ChargeSum {
-    /// The ops `…_real_space`, `…_reciprocal_space` and `…_summation` (the sum of both), and `…_mesh_reciprocal_space` and
+    /// The ops `…_real_space`, `…_exclusions` (pairs that are left out of its list, or scaled), `…_reciprocal_space` and `…_summation` (the sum of both), and `…_mesh_reciprocal_space` and
     /// `…_mesh_summation` with the reciprocal part on a mesh, with energies per atom, and, as `…_total`, with energies
     /// per system. The potential's parameters follow `alpha`.
     ///
     /// # Errors
     /// Those of [`OpBuilder::build`], for kernels not made by [`charge_sum!`](crate::charge_sum).
     pub fn ops(&self, namespace: &str) -> Result<Vec<Arc<Op>>> {
-        let sums: [(&str, &[Part]); 5] = [
+        let sums: [(&str, &[Part]); 6] = [
             ("real_space", &[Part::Real]),
+            ("exclusions", &[Part::Exclusions]),
             ("reciprocal_space", &[Part::Reciprocal]),
             ("summation", &[Part::Real, Part::Reciprocal]),
             ("mesh_reciprocal_space", &[Part::Mesh]),
             ("mesh_summation", &[Part::Real, Part::Mesh]),
         ];
-        let both = [false, true].into_iter().flat_map(|per_system| sums.map(|sum| (per_system, sum)));
-        both.map(|(per_system, (name, parts))| self.op(namespace, name, per_system, parts)).collect()
+        let mut ops = vec![];
+        for (name, parts) in sums {
+            let total = self.op(namespace, name, None, parts)?;
+            ops.extend([self.op(namespace, name, Some(&total), parts)?, total]);
+        }
+        Ok(ops)
     }
 
-    /// The op of one or both parts, whose energies add up in one array.
-    fn op(&self, namespace: &str, name: &str, per_system: bool, parts: &[Part]) -> Result<Arc<Op>> {
+    /// The op of one or both parts, whose energies add up in one array: per system, or per atom beside the op of that.
+    fn op(&self, namespace: &str, name: &str, sum: Option<&Arc<Op>>, parts: &[Part]) -> Result<Arc<Op>> {
+        let per_system = sum.is_none();
         let total = if per_system { "_total" } else { "" };
         let op = self.arguments(Op::new(namespace, &format!("{}_{name}{total}", self.prefix), 1));
         let op = parts.iter().fold(op, |op, part| match part {
             Part::Real => real(op),
+            Part::Exclusions => exclusions(op),
             Part::Reciprocal => reciprocal(op),
             Part::Mesh => mesh(op),
         });
-        let (op, into) = if per_system {
-            (op.output("energy", &["System"]).scratch("atom_energy", &["Atom"]), "atom_energy")
-        } else {
-            (op.output("energy", &["Atom"]), "energy")
-        };
+        let (op, into) = energies(op, per_system);
         let op = parts.iter().fold(op, |op, part| match part {
             Part::Real => op.step_as(self.real_space, &[("energy", into)]),
+            Part::Exclusions => op.step(&k::ENTRY_FACTORS).step_as(self.exclusions, &[("energy", into)]),
             Part::Reciprocal => op
                 .step(&k::LATTICE)
                 .step(&k::FRACTIONAL)
@@ -130,12 +143,15 @@ impl ChargeSum {
                 }
             }
         });
-        if !per_system {
-            return op.build();
+        if let Some(sum) = sum {
+            // Waves have the energy of a system with half of the transforms that potentials at atoms take.
+            let is_mesh = parts.iter().any(|part| matches!(part, Part::Mesh));
+            return if is_mesh { op.rows_of("charges", sum) } else { op }.build();
         }
-        // Forces are saved with the energies; the backward pass scales them by the weights of the systems.
         let by = [&["positions", "charges", "cell", "alpha"][..], self.parameters, &["strain"]].concat();
-        op.linear(Linear::SegmentedSum, &["atoms", into, "energy"]).saved_gradients(&by).build()
+        // Factors belong to no system.
+        let is_saved = !parts.iter().any(|part| matches!(part, Part::Exclusions));
+        summed(op, per_system, if is_saved { &by } else { &[] })
     }
 
     fn arguments(&self, op: OpBuilder) -> OpBuilder {
@@ -175,6 +191,18 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
 
 fn real(op: OpBuilder) -> OpBuilder {
     op.pairs("pairs", "Atom").must_be(Constraint::Full).scalar("cutoff").must_be(Constraint::Positive)
+}
+
+fn exclusions(op: OpBuilder) -> OpBuilder {
+    op.pairs_between("excluded", "Atom", "Atom", "Entry")
+        .must_be(Constraint::Full)
+        .map("exclusion_of", "Entry", "Exclusion")
+        .real("factors", &["Exclusion"])
+        .scalar("cutoff")
+        .must_be(Constraint::Positive)
+        .scalar("real")
+        .scalar("reciprocal")
+        .scratch("entry_factors", &["Entry"])
 }
 
 fn reciprocal(op: OpBuilder) -> OpBuilder {

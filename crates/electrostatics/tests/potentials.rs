@@ -30,8 +30,8 @@ mod yukawa {
         }
 
         #[func]
-        pub(crate) fn long_range(r: Real, alpha: Real, kappa: Real) -> Real {
-            full(r, kappa) - short_range(r, alpha, kappa)
+        pub(crate) fn long_range(r2: Real, alpha: Real, kappa: Real) -> Real {
+            full(sqrt(r2), kappa) - short_range(sqrt(r2), alpha, kappa)
         }
 
         #[func]
@@ -222,7 +222,7 @@ macro_rules! six_functions {
             ) {
                 phi[i] = full(x[i] $(, $parameter)*);
                 short[i] = short_range(x[i], alpha $(, $parameter)*);
-                long[i] = long_range(x[i], alpha $(, $parameter)*);
+                long[i] = long_range(x[i] * x[i], alpha $(, $parameter)*);
                 wave[i] = long_range_k2(x[i] * x[i], 1.0, alpha $(, $parameter)*);
                 own[i] = self_term(alpha $(, $parameter)*);
                 uniform[i] = background(1.0, alpha $(, $parameter)*);

@@ -11,6 +11,7 @@ mod boxes;
 mod closest;
 mod coo;
 pub mod device;
+mod exclusions;
 pub mod grid;
 mod kernels;
 mod lattice;

@@ -5,6 +5,7 @@ use crate::atoms::{Atoms, OnHost, wrong};
 use crate::closest;
 use crate::coo::room;
 use crate::device::{DeviceCoo, DeviceFrame};
+use crate::exclusions;
 use crate::list::{Cutoff, Form, ListArrays, Method, NeighborSearch, Options};
 use crate::verlet;
 use crate::within;
@@ -25,7 +26,8 @@ use std::sync::OnceLock;
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
 /// `nearest`, `spatial_order` and `query_order`, on the host: see [`closest`]. `radius_search` and `narrowed_pairs`, on the host: see
-/// [`within`]. `needs_rebuild`: see [`verlet`].
+/// [`within`]. `needs_rebuild`: see [`verlet`]. `exclusion_list`, `rows_without` and `clusters_without`, on the host: see
+/// [`exclusions`].
 ///
 /// The searches take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.
@@ -65,6 +67,9 @@ fn declare() -> Result<Registry> {
         verlet::declare()?,
         within::declare()?,
         within::declare_narrowed()?,
+        exclusions::declare_list()?,
+        exclusions::declare_rows()?,
+        exclusions::declare_clusters()?,
     ])
 }
 

@@ -35,6 +35,7 @@ Kind = Literal[
     "word",
     "stream",
     "neighbors",
+    "exclusions",
 ]
 ON_DEVICE: tuple[Kind, ...] = ("reals", "integers", "per_system")
 ARRAYS: tuple[Kind, ...] = (*ON_DEVICE, "sizes")

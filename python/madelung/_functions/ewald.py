@@ -8,7 +8,16 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._functions.boundaries import (
+    BOUNDARIES,
+    PERIODIC,
+    SLAB_CORRECTION,
+    Boundaries,
+    boundaries,
+    slab_term,
+)
 from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
+from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import (
@@ -25,7 +34,6 @@ from madelung._functions.parameters import (
     LISTS,
     MILLER,
     OUTPUTS,
-    PBC,
     POSITIONS,
     STREAM,
 )
@@ -44,6 +52,7 @@ DERIVATIVES = (
     KEYWORDS,
     LISTS,
     CUTOFF,
+    EXCLUSIONS,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -58,16 +67,18 @@ def ewald_real_space(
     alpha: Any,
     lists: tuple[Any, ...],
     cutoff: Any,
+    exclusions: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", reach_of(lists, cutoff))
-    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, reach)
-    return f.energies(
-        "ewald_real_space", system, (split,), (*pairs, check.UNBOUNDED if reach is None else reach), wanted
-    )
+    excluded = excluded_pairs(f, system, exclusions)
+    pairs = without(f, pairs_of(f, system, (positions, cell, None, batch_idx), lists, reach), excluded)
+    reach = check.UNBOUNDED if reach is None else reach
+    left_out = excluded and excluded.term("ewald", split, reach, (1.0, 0.0))
+    return total(f, system, wanted, ("ewald_real_space", (split,), (*pairs, reach)), left_out)
 
 
 @function(
@@ -76,6 +87,7 @@ def ewald_real_space(
     K_CUTOFF,
     KEYWORDS,
     MILLER,
+    EXCLUSIONS,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -90,6 +102,7 @@ def ewald_reciprocal_space(
     alpha: Any,
     k_cutoff: Any,
     miller: tuple[Any, Any],
+    exclusions: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -99,7 +112,9 @@ def ewald_reciprocal_space(
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, waves = f.per_system("alpha", alpha, system), _waves(f, system, cell, k_cutoff, miller)
-    return f.energies("ewald_reciprocal_space", system, (split,), waves, wanted)
+    excluded = excluded_pairs(f, system, exclusions)
+    left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
+    return total(f, system, wanted, ("ewald_reciprocal_space", (split,), waves), left_out)
 
 
 @function(
@@ -116,8 +131,10 @@ def ewald_reciprocal_space(
     ),
     MILLER,
     LISTS,
+    EXCLUSIONS,
     ACCURACY,
-    PBC,
+    BOUNDARIES,
+    SLAB_CORRECTION,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -148,40 +165,48 @@ def ewald_summation(
     cutoff: Any,
     miller: tuple[Any, Any],
     lists: tuple[Any, ...],
+    exclusions: Any,
     accuracy: Any,
     pbc: Any,
+    slab_correction: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
-    transforms and on devices given parameters are taken as they are.
+    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
+    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
+    taken as they are.
     """
-    cutoff = known_reach(lists, cutoff)
+    edges = boundaries(f, pbc, cell, slab_correction)
+    has_list = any([x is not None for x in lists[:-1]])
+    cutoff = known_reach(lists, cutoff, alpha, edges)
     if accuracy is not None and not 1e-14 <= f.distance("accuracy", accuracy) < 1.0:
         check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
     _check_waves(k_cutoff, miller)
-    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    if pbc is not None:
-        f.untraced(check_periodic, f, pbc, system)
-    is_open = alpha is None or cutoff is None or (k_cutoff is None and miller[0] is None)
+    period = edges.closed(f, cell, positions)
+    wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
-    of = (positions, charges, cell, batch_idx)
-    if is_open or (accuracy is not None and miller[0] is None and f.is_readable(*of, alpha)):
-        _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy)
-        if cutoff is None:
+    of, has_waves = (positions, charges, period, batch_idx), miller[0] is not None
+    is_left = alpha is None or (cutoff is None and not has_list) or (k_cutoff is None and not has_waves)
+    is_left = is_left or (edges.any_open and not (has_list and has_waves))
+    if is_left or (accuracy is not None and not has_waves and f.is_readable(*of, alpha)):
+        _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy, edges)
+        if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
         if alpha is None:
             alpha = [row[0] for row in rows]
-        if miller[0] is None:
+        if not has_waves:
             k_cutoff = [row[2] for row in rows]
-    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, cutoff)
-    waves = _waves(f, system, cell, k_cutoff, miller)
-    split = f.per_system("alpha", alpha, system)
-    return f.energies("ewald_summation", system, (split,), (*pairs, reach, *waves), wanted)
+    reach = check.UNBOUNDED if edges.any_open else reach
+    excluded = excluded_pairs(f, system, exclusions)
+    pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
+    waves = _waves(f, system, period, k_cutoff, miller)
+    split = edges.splits(f, f.per_system("alpha", alpha, system))
+    terms = [("ewald_summation", (split,), (*pairs, reach, *waves)), slab_term(f, system, edges.slab_axes)]
+    return total(f, system, wanted, *terms, excluded and excluded.term("ewald", split, reach, (1.0, 1.0)))
 
 
 @function(
@@ -258,10 +283,12 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any
     return f.copied(indices), f.copied(of)
 
 
-def known_reach(lists: tuple[Any, ...], cutoff: Any) -> Any:
+def known_reach(lists: tuple[Any, ...], cutoff: Any, alpha: Any, edges: Boundaries) -> Any:
     """The cutoff of a call that chooses one where no list is given: that of the list, where this knows it."""
     cutoff = reach_of(lists, cutoff)
-    if cutoff is None and (lists[1] is not None or lists[4] is not None):
+    # All pairs of a list count where there are open systems.
+    counts_all = edges.any_open and (alpha is not None or False not in edges.is_open)
+    if cutoff is None and (lists[1] is not None or lists[4] is not None) and not counts_all:
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
     return cutoff
 
@@ -301,14 +328,20 @@ def _check_waves(k_cutoff: Any, miller: tuple[Any, Any]) -> None:
         check.refuse("k_cutoff", "it or `miller_indices`", "both")
 
 
-def check_periodic(f: Framework, pbc: Any, system: Any) -> None:
-    check.fully_periodic(f.value("pbc", pbc), system.systems)
-
-
 def _parameters(
-    f: Framework, of: tuple[Any, ...], alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
+    f: Framework,
+    of: tuple[Any, ...],
+    alpha: Any,
+    cutoff: Any,
+    k_cutoff: Any,
+    accuracy: Any,
+    edges: Boundaries = PERIODIC,
 ) -> tuple[check.Charges, list[tuple[float, float, float, float]]]:
     """Charges as arrays of NumPy, and (alpha, cutoff, k_cutoff, predicted error) of each system."""
     charges, split, waves = f.values(*of), f.value("alpha", alpha), f.value("k_cutoff", k_cutoff)
     settings = check.settings(charges.systems, split, f.value("cutoff", cutoff), waves, accuracy)
-    return charges, _native.ewald_parameters(charges, settings)
+
+    def estimated(some: check.Charges, settings: check.Settings) -> Any:
+        return _native.ewald_parameters(some, settings)
+
+    return charges, edges.parameters(f, of, charges, settings, estimated)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -152,6 +154,14 @@ class Framework(Protocol):
         """
         ...
 
+    def where(self, systems: tuple[bool, ...], value: Any, x: Any) -> Any:
+        """An array of systems with a value in the rows of some of them: with derivatives where it has them."""
+        ...
+
+    def added(self, results: Sequence[Any]) -> Any:
+        """The sums of the results of several calls of `energies`, with derivatives where they have them."""
+        ...
+
     def find_neighbors(
         self, positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
     ) -> Neighbors:
@@ -247,6 +257,13 @@ class Immediate:
     def columns(pairs: Any) -> Any:
         """See `Framework`."""
         return pairs[1]
+
+    @staticmethod
+    def added(results: Sequence[Any]) -> Any:
+        """See `Framework`."""
+        several = [x if isinstance(x, tuple) else (x,) for x in results]
+        sums = tuple(reduce(operator.add, of_one) for of_one in zip(*several))
+        return sums[0] if len(sums) == 1 else sums
 
     @staticmethod
     def transposed(x: Any, shape: tuple[Any, Any]) -> Any:

@@ -8,8 +8,17 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._functions.boundaries import (
+    BOUNDARIES,
+    PERIODIC,
+    SLAB_CORRECTION,
+    Boundaries,
+    boundaries,
+    slab_term,
+)
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import DERIVATIVES, SYSTEM, check_periodic, cutoffs_of, known_reach
+from madelung._functions.ewald import DERIVATIVES, SYSTEM, cutoffs_of, known_reach
+from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of
 from madelung._functions.parameters import (
@@ -22,7 +31,6 @@ from madelung._functions.parameters import (
     ERRORS,
     LISTS,
     OUTPUTS,
-    PBC,
     STREAM,
 )
 from madelung._functions.results import PmeParameters
@@ -69,6 +77,7 @@ _CHOSEN_CUTOFF = CUTOFF.but(
     ALPHA,
     KEYWORDS,
     _MESH,
+    EXCLUSIONS,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -82,6 +91,7 @@ def pme_reciprocal_space(
     cell: Any,
     alpha: Any,
     mesh: tuple[Any, ...],
+    exclusions: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -96,7 +106,9 @@ def pme_reciprocal_space(
     if nodes is None:
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
     split = f.per_system("alpha", alpha, system)
-    return f.energies("ewald_mesh_reciprocal_space", system, (split,), (*nodes, mesh[2]), wanted)
+    excluded = excluded_pairs(f, system, exclusions)
+    left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
+    return total(f, system, wanted, ("ewald_mesh_reciprocal_space", (split,), (*nodes, mesh[2])), left_out)
 
 
 @function(
@@ -106,8 +118,10 @@ def pme_reciprocal_space(
     _MESH,
     _CHOSEN_CUTOFF,
     LISTS,
+    EXCLUSIONS,
     ACCURACY,
-    PBC,
+    BOUNDARIES,
+    SLAB_CORRECTION,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -130,8 +144,10 @@ def particle_mesh_ewald(
     mesh: tuple[Any, ...],
     cutoff: Any,
     lists: tuple[Any, ...],
+    exclusions: Any,
     accuracy: Any,
     pbc: Any,
+    slab_correction: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -141,23 +157,28 @@ def particle_mesh_ewald(
     Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
     In graphs, under transforms and on devices given parameters are taken as they are.
     """
-    cutoff = known_reach(lists, cutoff)
-    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    if pbc is not None:
-        f.untraced(check_periodic, f, pbc, system)
+    edges = boundaries(f, pbc, cell, slab_correction)
+    has_list = any([x is not None for x in lists[:-1]])
+    cutoff = known_reach(lists, cutoff, alpha, edges)
+    period = edges.closed(f, cell, positions)
+    wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
-    nodes, of = _nodes(f, cell, mesh), (positions, charges, cell, batch_idx)
-    is_open = alpha is None or cutoff is None or nodes is None
-    if is_open or (accuracy is not None and f.is_readable(*of, alpha)):
-        _, rows, nodes = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
-        if cutoff is None:
+    nodes, of = _nodes(f, cell, mesh), (positions, charges, period, batch_idx)
+    is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or edges.any_open))
+    if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
+        _, rows, nodes = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy, edges)
+        if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
         if alpha is None:
             alpha = [row[0] for row in rows]
-    pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, cutoff)
-    split = f.per_system("alpha", alpha, system)
-    return f.energies("ewald_mesh_summation", system, (split,), (*pairs, reach, *nodes, mesh[2]), wanted)
+    reach = check.UNBOUNDED if edges.any_open else reach
+    excluded = excluded_pairs(f, system, exclusions)
+    pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
+    split = edges.splits(f, f.per_system("alpha", alpha, system))
+    sums = ("ewald_mesh_summation", (split,), (*pairs, reach, *nodes, mesh[2]))
+    left_out = excluded and excluded.term("ewald", split, reach, (1.0, 1.0))
+    return total(f, system, wanted, sums, slab_term(f, system, edges.slab_axes), left_out)
 
 
 @function(
@@ -243,9 +264,24 @@ def _checked(nodes: Any, order: Any) -> tuple[list[int] | None, int]:
 
 
 def _parameters(
-    f: Framework, of: tuple[Any, ...], alpha: Any, cutoff: Any, mesh: tuple[Any, ...], accuracy: Any
+    f: Framework,
+    of: tuple[Any, ...],
+    alpha: Any,
+    cutoff: Any,
+    mesh: tuple[Any, ...],
+    accuracy: Any,
+    edges: Boundaries = PERIODIC,
 ) -> tuple[check.Charges, list[list[float]], list[int]]:
     """Charges as arrays of NumPy, and (alpha, cutoff, predicted error) of each system, and the nodes."""
     charges, split = f.values(*of), f.value("alpha", alpha)
     settings = check.mesh_settings(charges.systems, split, f.value("cutoff", cutoff), *mesh, accuracy)
-    return charges, *_native.pme_parameters(charges, settings)
+    # Systems that are all open need none.
+    nodes = [mesh[2]] * 3 if mesh[0] is None else mesh[0]
+
+    def estimated(some: check.Charges, settings: check.MeshSettings) -> Any:
+        nonlocal nodes
+        rows, nodes = _native.pme_parameters(some, settings)
+        return rows
+
+    rows = edges.parameters(f, of, charges, settings, estimated)
+    return charges, rows, nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from madelung._functions import around, ewald, mesh, neighbors, potentials, segments, verlet
+from madelung._functions import around, boundaries, ewald, mesh, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.cuda._arrays import Array
@@ -13,6 +13,8 @@ from madelung.cuda._framework import opened
 __all__ = [
     "born_mayer",
     "buckingham",
+    "coulomb",
+    "dsf",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
     "ewald_real_space",
@@ -34,6 +36,7 @@ __all__ = [
     "segment_mean",
     "segment_softmax",
     "segment_sum",
+    "slab_correction",
     "spatial_order",
 ]
 
@@ -432,6 +435,378 @@ def knn_aggregate(
 
 # fmt: off
 @overload
+def slab_correction(
+    positions: Any, charges: Any, cell: Any, pbc: Any, *, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def slab_correction(
+    positions: Any, charges: Any, cell: Any, pbc: Any, *, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def slab_correction(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    pbc: Any,
+    *,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The correction of a sum over the lattice for slabs, which are no lattice along their normal.
+
+    (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
+    not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
+    094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
+    along its normal. Zero for systems that are periodic along all axes or none.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        batch_idx=batch_idx,
+    )
+    return boundaries.slab_correction(
+        f,
+        positions,
+        charges,
+        cell,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def coulomb(
+    positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def coulomb(
+    positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def coulomb(
+    positions: Any,
+    charges: Any,
+    cell: Any = None,
+    *,
+    cutoff: float | None = None,
+    alpha: float = 0.0,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
+
+    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
+    see `dsf`, and `ewald_summation` for periodic systems.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
+            periodic axis.
+        alpha: damping α in 1/L, from 0 up.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return boundaries.coulomb(
+        f,
+        positions,
+        charges,
+        cell,
+        cutoff,
+        alpha,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        None,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def dsf(
+    positions: Any, charges: Any, cutoff: float, alpha: Any = 0.2, cell: Any = None, *,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def dsf(
+    positions: Any, charges: Any, cutoff: float, alpha: Any = 0.2, cell: Any = None, *,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def dsf(
+    positions: Any,
+    charges: Any,
+    cutoff: float,
+    alpha: Any = 0.2,
+    cell: Any = None,
+    *,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
+
+    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
+    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
+    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cutoff: radius r_c of the sum, in L.
+        alpha: damping α in 1/L, one for all systems or (B,).
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        alpha,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        alpha=alpha,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return boundaries.dsf(
+        f,
+        positions,
+        charges,
+        cutoff,
+        alpha,
+        cell,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
 def ewald_real_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
@@ -553,6 +928,7 @@ def ewald_real_space(
             half_fill,
         ),
         cutoff,
+        None,
         batch_idx,
         (
             prefactor,
@@ -664,6 +1040,7 @@ def ewald_reciprocal_space(
             miller_indices,
             miller_batch_idx,
         ),
+        None,
         batch_idx,
         (
             prefactor,
@@ -683,9 +1060,10 @@ def ewald_summation(
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def ewald_summation(
@@ -693,8 +1071,8 @@ def ewald_summation(
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -718,6 +1096,7 @@ def ewald_summation(
     half_fill: bool = False,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
+    slab_correction: bool = False,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -728,9 +1107,10 @@ def ewald_summation(
 ) -> Array | tuple[Array, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
-    transforms and on devices given parameters are taken as they are.
+    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
+    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
+    taken as they are.
 
     With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is waited for. Where
     `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads them; without
@@ -760,7 +1140,12 @@ def ewald_summation(
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool; must be True everywhere. An array of NumPy.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False. An array of NumPy; True
+            everywhere.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -835,8 +1220,10 @@ def ewald_summation(
             fill_value,
             half_fill,
         ),
+        None,
         accuracy,
         pbc,
+        slab_correction,
         batch_idx,
         (
             prefactor,
@@ -1056,6 +1443,7 @@ def pme_reciprocal_space(
             mesh_spacing,
             spline_order,
         ),
+        None,
         batch_idx,
         (
             prefactor,
@@ -1075,9 +1463,10 @@ def particle_mesh_ewald(
     mesh_spacing: float | None = None, spline_order: int = 5, cutoff: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
@@ -1085,8 +1474,8 @@ def particle_mesh_ewald(
     mesh_spacing: float | None = None, spline_order: int = 5, cutoff: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1110,6 +1499,7 @@ def particle_mesh_ewald(
     half_fill: bool = False,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
+    slab_correction: bool = False,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1151,7 +1541,12 @@ def particle_mesh_ewald(
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool; must be True everywhere. An array of NumPy.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False. An array of NumPy; True
+            everywhere.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1220,8 +1615,10 @@ def particle_mesh_ewald(
             fill_value,
             half_fill,
         ),
+        None,
         accuracy,
         pbc,
+        slab_correction,
         batch_idx,
         (
             prefactor,

@@ -104,6 +104,13 @@ class Jax(Immediate):
         return given.beside(inputs[0], Numpy.counted(name, *values))
 
     @staticmethod
+    def where(systems: Any, value: Any, x: Any) -> Any:
+        """See `Framework`."""
+        x = jnp.asarray(x)
+        value = jnp.asarray(value, x.dtype)
+        return jnp.where(np.reshape(systems, (-1, *[1] * value.ndim)), value, x)
+
+    @staticmethod
     def indices(values: Any, like: Any) -> Any:
         """See `Framework`."""
         return jnp.asarray(values)

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 from jax import Array
 from jax.typing import ArrayLike
 
-from madelung._functions import around, ewald, mesh, neighbors, potentials, segments, verlet
+from madelung._functions import around, boundaries, ewald, mesh, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.jax._framework import Jax
@@ -15,6 +15,8 @@ from madelung.jax._framework import Jax
 __all__ = [
     "born_mayer",
     "buckingham",
+    "coulomb",
+    "dsf",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
     "ewald_real_space",
@@ -36,6 +38,7 @@ __all__ = [
     "segment_mean",
     "segment_softmax",
     "segment_sum",
+    "slab_correction",
     "spatial_order",
 ]
 
@@ -321,15 +324,335 @@ def knn_aggregate(
 
 # fmt: off
 @overload
+def slab_correction(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, pbc: Any, *, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def slab_correction(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, pbc: Any, *, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def slab_correction(
+    positions: ArrayLike,
+    charges: ArrayLike,
+    cell: ArrayLike,
+    pbc: Any,
+    *,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Array | tuple[Array, ...]:
+    """The correction of a sum over the lattice for slabs, which are no lattice along their normal.
+
+    (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
+    not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
+    094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
+    along its normal. Zero for systems that are periodic along all axes or none.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab. No traced array.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return boundaries.slab_correction(
+        Jax,
+        positions,
+        charges,
+        cell,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def coulomb(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *, cutoff: float | None = None,
+    alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def coulomb(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *, cutoff: float | None = None,
+    alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def coulomb(
+    positions: ArrayLike,
+    charges: ArrayLike,
+    cell: ArrayLike | None = None,
+    *,
+    cutoff: float | None = None,
+    alpha: float = 0.0,
+    neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Array | tuple[Array, ...]:
+    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
+
+    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
+    see `dsf`, and `ewald_summation` for periodic systems.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
+            periodic axis. A Python number.
+        alpha: damping α in 1/L, from 0 up. A Python number.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
+        half_fill: whether the list that is given has every pair once. Not under `jit`.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return boundaries.coulomb(
+        Jax,
+        positions,
+        charges,
+        cell,
+        cutoff,
+        alpha,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        exclusions,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def dsf(
+    positions: ArrayLike, charges: ArrayLike, cutoff: float, alpha: float | ArrayLike = 0.2,
+    cell: ArrayLike | None = None, *, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def dsf(
+    positions: ArrayLike, charges: ArrayLike, cutoff: float, alpha: float | ArrayLike = 0.2,
+    cell: ArrayLike | None = None, *, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def dsf(
+    positions: ArrayLike,
+    charges: ArrayLike,
+    cutoff: float,
+    alpha: float | ArrayLike = 0.2,
+    cell: ArrayLike | None = None,
+    *,
+    neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Array | tuple[Array, ...]:
+    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
+
+    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
+    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
+    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cutoff: radius r_c of the sum, in L. A Python number.
+        alpha: damping α in 1/L, one for all systems or (B,).
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
+        half_fill: whether the list that is given has every pair once. Not under `jit`.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return boundaries.dsf(
+        Jax,
+        positions,
+        charges,
+        cutoff,
+        alpha,
+        cell,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+
+
+# fmt: off
+@overload
 def ewald_real_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def ewald_real_space(
@@ -337,9 +660,10 @@ def ewald_real_space(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def ewald_real_space(
@@ -357,6 +681,7 @@ def ewald_real_space(
     fill_value: int | None = None,
     half_fill: bool = False,
     cutoff: float | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -383,6 +708,10 @@ def ewald_real_space(
         half_fill: whether the list that is given has every pair once. Not under `jit`.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count. A
             Python number.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -419,6 +748,7 @@ def ewald_real_space(
             half_fill,
         ),
         cutoff,
+        exclusions,
         batch_idx,
         (
             prefactor,
@@ -436,18 +766,19 @@ def ewald_real_space(
 def ewald_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
     k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
-    miller_batch_idx: ArrayLike | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    miller_batch_idx: ArrayLike | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def ewald_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
     k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
-    miller_batch_idx: ArrayLike | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    miller_batch_idx: ArrayLike | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def ewald_reciprocal_space(
@@ -459,6 +790,7 @@ def ewald_reciprocal_space(
     *,
     miller_indices: ArrayLike | None = None,
     miller_batch_idx: ArrayLike | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -480,6 +812,10 @@ def ewald_reciprocal_space(
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -510,6 +846,7 @@ def ewald_reciprocal_space(
             miller_indices,
             miller_batch_idx,
         ),
+        exclusions,
         batch_idx,
         (
             prefactor,
@@ -531,7 +868,8 @@ def ewald_summation(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -544,7 +882,8 @@ def ewald_summation(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
@@ -567,8 +906,10 @@ def ewald_summation(
     neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
+    slab_correction: bool = False,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -579,9 +920,10 @@ def ewald_summation(
 ) -> Array | tuple[Array, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
-    transforms and on devices given parameters are taken as they are.
+    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
+    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
+    taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
     more; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` no size may depend on a value: there the
@@ -607,10 +949,18 @@ def ewald_summation(
             Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool; must be True everywhere.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False. No traced array.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -652,8 +1002,10 @@ def ewald_summation(
             fill_value,
             half_fill,
         ),
+        exclusions,
         accuracy,
         pbc,
+        slab_correction,
         batch_idx,
         (
             prefactor,
@@ -750,7 +1102,8 @@ def generate_miller_indices(
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
@@ -758,9 +1111,9 @@ def pme_reciprocal_space(
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -772,6 +1125,7 @@ def pme_reciprocal_space(
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int = 5,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -795,6 +1149,10 @@ def pme_reciprocal_space(
         mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -825,6 +1183,7 @@ def pme_reciprocal_space(
             mesh_spacing,
             spline_order,
         ),
+        exclusions,
         batch_idx,
         (
             prefactor,
@@ -845,8 +1204,9 @@ def particle_mesh_ewald(
     cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
@@ -857,10 +1217,10 @@ def particle_mesh_ewald(
     cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def particle_mesh_ewald(
@@ -881,8 +1241,10 @@ def particle_mesh_ewald(
     neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
+    slab_correction: bool = False,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -920,10 +1282,18 @@ def particle_mesh_ewald(
             Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool; must be True everywhere.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False. No traced array.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -965,8 +1335,10 @@ def particle_mesh_ewald(
             fill_value,
             half_fill,
         ),
+        exclusions,
         accuracy,
         pbc,
+        slab_correction,
         batch_idx,
         (
             prefactor,

@@ -64,6 +64,13 @@ class Numpy(Immediate):
         return values
 
     @staticmethod
+    def where(systems: Any, value: Any, x: Any) -> Any:
+        """See `Framework`."""
+        x = np.asarray(x)
+        value = np.asarray(value, x.dtype)
+        return np.where(np.reshape(systems, (-1, *[1] * value.ndim)), value, x)
+
+    @staticmethod
     def no_cell(positions: Any, name: str = "positions") -> Any:
         """See `Framework`."""
         return np.eye(3, dtype=check.reals(name, positions, ("N", 3)).dtype)

@@ -55,6 +55,13 @@ class Calls:
         return int(last[0]) + 1 if len(last) else 0
 
     transposed, listing = staticmethod(Immediate.transposed), staticmethod(Immediate.listing)
+    added = staticmethod(Immediate.added)
+
+    @staticmethod
+    def where(systems: Any, value: Any, x: torch.Tensor) -> torch.Tensor:
+        """See `Framework`."""
+        chosen, value = torch.tensor(systems, device=x.device), x.new_tensor(value)
+        return torch.where(chosen.reshape(-1, *[1] * value.dim()), value, x)
 
     @staticmethod
     def apart(idx: torch.Tensor, columns: Any, segments: Any) -> torch.Tensor:

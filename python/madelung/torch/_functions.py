@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 from torch import Tensor
 
-from madelung._functions import around, ewald, mesh, neighbors, potentials, segments, verlet
+from madelung._functions import around, boundaries, ewald, mesh, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.torch._errors import FAILURES, explained
@@ -15,6 +15,8 @@ from madelung.torch._framework import Graph, is_compiling, mode_of, outside_grap
 __all__ = [
     "born_mayer",
     "buckingham",
+    "coulomb",
+    "dsf",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
     "ewald_real_space",
@@ -36,6 +38,7 @@ __all__ = [
     "segment_mean",
     "segment_softmax",
     "segment_sum",
+    "slab_correction",
     "spatial_order",
 ]
 
@@ -365,23 +368,366 @@ def knn_aggregate(
 
 # fmt: off
 @overload
+def slab_correction(
+    positions: Tensor, charges: Tensor, cell: Tensor, pbc: Any, *, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Tensor: ...
+@overload
+def slab_correction(
+    positions: Tensor, charges: Tensor, cell: Tensor, pbc: Any, *, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
+def slab_correction(
+    positions: Tensor,
+    charges: Tensor,
+    cell: Tensor,
+    pbc: Any,
+    *,
+    batch_idx: Tensor | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Tensor | tuple[Tensor, ...]:
+    """The correction of a sum over the lattice for slabs, which are no lattice along their normal.
+
+    (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
+    not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
+    094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
+    along its normal. Zero for systems that are periodic along all axes or none.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+    """
+    given = (
+        positions,
+        charges,
+        cell,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+    if is_compiling():
+        return boundaries.slab_correction(Graph, *given)
+    try:
+        return boundaries.slab_correction(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("slab_correction", failure, given)
+    finally:
+        del failure
+
+
+# fmt: off
+@overload
+def coulomb(
+    positions: Tensor, charges: Tensor, cell: Tensor | None = None, *, cutoff: float | None = None, alpha: float = 0.0,
+    neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, pbc: Any = None, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Tensor: ...
+@overload
+def coulomb(
+    positions: Tensor, charges: Tensor, cell: Tensor | None = None, *, cutoff: float | None = None, alpha: float = 0.0,
+    neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, pbc: Any = None, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
+def coulomb(
+    positions: Tensor,
+    charges: Tensor,
+    cell: Tensor | None = None,
+    *,
+    cutoff: float | None = None,
+    alpha: float = 0.0,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    pbc: Any = None,
+    batch_idx: Tensor | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Tensor | tuple[Tensor, ...]:
+    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
+
+    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
+    see `dsf`, and `ewald_summation` for periodic systems.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
+            periodic axis.
+        alpha: damping α in 1/L, from 0 up.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
+        half_fill: whether the list that is given has every pair once.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+    """
+    given = (
+        positions,
+        charges,
+        cell,
+        cutoff,
+        alpha,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        exclusions,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+    if is_compiling():
+        return boundaries.coulomb(Graph, *given)
+    try:
+        return boundaries.coulomb(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("coulomb", failure, given)
+    finally:
+        del failure
+
+
+# fmt: off
+@overload
+def dsf(
+    positions: Tensor, charges: Tensor, cutoff: float, alpha: float | Tensor = 0.2, cell: Tensor | None = None, *,
+    neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
+) -> Tensor: ...
+@overload
+def dsf(
+    positions: Tensor, charges: Tensor, cutoff: float, alpha: float | Tensor = 0.2, cell: Tensor | None = None, *,
+    neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Tensor, ...]: ...
+# fmt: on
+def dsf(
+    positions: Tensor,
+    charges: Tensor,
+    cutoff: float,
+    alpha: float | Tensor = 0.2,
+    cell: Tensor | None = None,
+    *,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None,
+    neighbor_shifts: Tensor | None = None,
+    neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Tensor | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Tensor | tuple[Tensor, ...]:
+    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
+
+    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
+    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
+    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cutoff: radius r_c of the sum, in L.
+        alpha: damping α in 1/L, one for all systems or (B,).
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
+        half_fill: whether the list that is given has every pair once.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+    """
+    given = (
+        positions,
+        charges,
+        cutoff,
+        alpha,
+        cell,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+    if is_compiling():
+        return boundaries.dsf(Graph, *given)
+    try:
+        return boundaries.dsf(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("dsf", failure, given)
+    finally:
+        del failure
+
+
+# fmt: off
+@overload
 def ewald_real_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *, neighbors: Neighbors | None = None,
     neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
     neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, cutoff: float | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    half_fill: bool = False, cutoff: float | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def ewald_real_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *, neighbors: Neighbors | None = None,
     neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
     neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, cutoff: float | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    half_fill: bool = False, cutoff: float | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def ewald_real_space(
@@ -399,6 +745,7 @@ def ewald_real_space(
     fill_value: int | None = None,
     half_fill: bool = False,
     cutoff: float | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -424,6 +771,10 @@ def ewald_real_space(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -458,6 +809,7 @@ def ewald_real_space(
             half_fill,
         ),
         cutoff,
+        exclusions,
         batch_idx,
         (
             prefactor,
@@ -484,16 +836,18 @@ def ewald_real_space(
 @overload
 def ewald_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
-    miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def ewald_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
-    miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
@@ -506,6 +860,7 @@ def ewald_reciprocal_space(
     *,
     miller_indices: Tensor | None = None,
     miller_batch_idx: Tensor | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -527,6 +882,10 @@ def ewald_reciprocal_space(
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -555,6 +914,7 @@ def ewald_reciprocal_space(
             miller_indices,
             miller_batch_idx,
         ),
+        exclusions,
         batch_idx,
         (
             prefactor,
@@ -585,7 +945,8 @@ def ewald_summation(
     miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -597,7 +958,8 @@ def ewald_summation(
     miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -620,8 +982,10 @@ def ewald_summation(
     neighbor_matrix_shifts: Tensor | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
+    slab_correction: bool = False,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -632,9 +996,10 @@ def ewald_summation(
 ) -> Tensor | tuple[Tensor, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    A charged cell gets a uniform background. Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for
-    `accuracy`, for each system alone (see `estimate_ewald_parameters`). With `miller_indices`, in graphs, under
-    transforms and on devices given parameters are taken as they are.
+    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
+    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
+    taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
     more. With `energy_reduction="system"` the gradients are computed together with the energies, so that a backward
@@ -663,10 +1028,18 @@ def ewald_summation(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool; must be True everywhere.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -706,8 +1079,10 @@ def ewald_summation(
             fill_value,
             half_fill,
         ),
+        exclusions,
         accuracy,
         pbc,
+        slab_correction,
         batch_idx,
         (
             prefactor,
@@ -828,17 +1203,18 @@ def generate_miller_indices(
 def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
     mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
     mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -850,6 +1226,7 @@ def pme_reciprocal_space(
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int = 5,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -874,6 +1251,10 @@ def pme_reciprocal_space(
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Where it is given the
             cell is read.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -902,6 +1283,7 @@ def pme_reciprocal_space(
             mesh_spacing,
             spline_order,
         ),
+        exclusions,
         batch_idx,
         (
             prefactor,
@@ -932,7 +1314,8 @@ def particle_mesh_ewald(
     cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -944,7 +1327,8 @@ def particle_mesh_ewald(
     cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -967,8 +1351,10 @@ def particle_mesh_ewald(
     neighbor_matrix_shifts: Tensor | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
+    slab_correction: bool = False,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1005,10 +1391,18 @@ def particle_mesh_ewald(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool; must be True everywhere.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1048,8 +1442,10 @@ def particle_mesh_ewald(
             fill_value,
             half_fill,
         ),
+        exclusions,
         accuracy,
         pbc,
+        slab_correction,
         batch_idx,
         (
             prefactor,

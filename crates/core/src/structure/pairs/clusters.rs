@@ -17,6 +17,7 @@
 
 mod convert;
 mod rows;
+mod without;
 
 use super::order::SpatialOrder;
 use super::{Kind, PairList};

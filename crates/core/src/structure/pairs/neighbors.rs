@@ -1,13 +1,13 @@
 //! Pair lists in either form.
 
 use super::{Clusters, Kind, PairList};
-use crate::Result;
 use crate::array::View;
 use crate::backend::Check;
 use crate::backend::pool::Pool;
 use crate::runtime::{SlotArray, StructureKind};
 use crate::structure::Structure;
 use crate::structure::sealed::Sealed;
+use crate::{Error, Result};
 
 /// Result of a search: a list in rows, or in clusters of atoms that are neighbours in space, whichever is faster to use.
 #[derive(Debug)]
@@ -34,6 +34,21 @@ impl Neighbors<'_> {
     /// Whether there is no pair.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The list without the pairs (i, j, S) of another one over the same atoms, which has each from both sides.
+    ///
+    /// # Errors
+    /// `exclusions`, where they are of another number of atoms.
+    pub fn without(&self, left_out: &PairList<'_>) -> Result<Neighbors<'static>> {
+        let (atoms, theirs) = (self.form().sizes()[0].unwrap_or(0), left_out.rows());
+        if atoms != theirs {
+            return Err(Error::argument("exclusions", format!("those of {atoms} atoms"), theirs.to_string()));
+        }
+        Ok(match self {
+            Self::Rows(list) => Neighbors::Rows(list.without(left_out)?),
+            Self::Clusters(list) => Neighbors::Clusters(Box::new(list.without(left_out))),
+        })
     }
 
     /// The list in rows, ordered by i, then j, then S; made from clusters when it is first asked for.

@@ -1,0 +1,23 @@
+//! What declarations of ops of energies have in common.
+
+use madelung_core::Result;
+use madelung_core::op::{Linear, Op, OpBuilder};
+use std::sync::Arc;
+
+/// An op's energies, and the array that its kernels add those of atoms to.
+pub(crate) fn energies(op: OpBuilder, per_system: bool) -> (OpBuilder, &'static str) {
+    if per_system {
+        (op.output("energy", &["System"]).scratch("atom_energy", &["Atom"]), "atom_energy")
+    } else {
+        (op.output("energy", &["Atom"]), "energy")
+    }
+}
+
+/// The op, its energies added up where they are those of systems. Gradients by some arguments are saved with these; the
+/// backward pass scales them by the weights of the systems.
+pub(crate) fn summed(op: OpBuilder, per_system: bool, saved: &[&str]) -> Result<Arc<Op>> {
+    if !per_system {
+        return op.build();
+    }
+    op.linear(Linear::SegmentedSum, &["atoms", "atom_energy", "energy"]).saved_gradients(saved).build()
+}

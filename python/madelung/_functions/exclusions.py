@@ -1,0 +1,84 @@
+"""Pairs that a sum leaves out or scales."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung._functions.declare import Parameter, text
+from madelung._functions.framework import Framework
+from madelung._schema import CHECKED, FULL
+
+EXCLUSIONS = Parameter(
+    "exclusions",
+    "exclusions",
+    text(
+        "pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which their "
+        "energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P, 3), the "
+        "nearest by default. A factor counts for the whole interaction of the pair, in the real and the reciprocal "
+        "part alike; a pair that is left out may lie on one point.",
+    ),
+    None,
+    without=("cuda",),
+)
+
+ALL_AXES = 7
+
+
+class Excluded(NamedTuple):
+    """Pairs with factors, as inputs of ops."""
+
+    pairs: tuple[Any, ...]
+    """Their list: offsets, columns, images, kind."""
+    exclusion_of: Any
+    """The pair of each entry of the list."""
+    factors: Any
+
+    def term(self, sum_of: str, split: Any, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
+        """The op of the pairs in a sum, and its inputs; `parts`: whether the real and the reciprocal part count."""
+        return f"{sum_of}_exclusions", (split,), (*self.pairs, self.exclusion_of, self.factors, reach, *parts)
+
+
+def excluded_pairs(f: Framework, system: Any, exclusions: Any) -> Excluded | None:
+    """The pairs that a call excludes, if any."""
+    if exclusions is None:
+        return None
+    given = exclusions if isinstance(exclusions, tuple) else (exclusions,)
+    if not 1 <= len(given) <= 3:
+        check.refuse("exclusions", "pairs, or a tuple of pairs, factors and images", f"a tuple of {len(given)}")
+    pairs, factors, images = (*given, None, None)[:3]
+    r, h, idx = f.atoms(system)
+
+    def integers(x: Any, width: int) -> Any:
+        x = f.indices(np.asarray(x).reshape(-1, width), r) if isinstance(x, list) else x
+        return f.integers("exclusions", x, ("P", width), system)
+
+    pairs = integers(pairs, 2)
+    count = pairs.shape[0]
+    images = f.indices(np.empty((0, 3), np.int32), r) if images is None else integers(images, 3)
+    factors = f.numbers(np.zeros(count), r) if factors is None else f.table("exclusions", factors, ("P",), system)
+    check.fits("exclusions", factors, (count,))
+    axes = f.indices(np.empty((0, 3), np.int32), r)
+    *found, exclusion_of = f.search("exclusion_list", r, h, axes, pairs, images, idx, ALL_AXES)
+    return Excluded((*found, FULL + CHECKED), exclusion_of, factors)
+
+
+def without(f: Framework, pairs: tuple[Any, ...], excluded: Excluded | None) -> tuple[Any, ...]:
+    """The list of a call, as inputs of its op, without the pairs that it excludes."""
+    if excluded is None:
+        return pairs
+    index, columns, _, _ = pairs
+    both = (*excluded.pairs, *pairs)
+    if len(columns.shape) == 2:
+        rooms = (index.shape[0], columns.shape[0], pairs[2].shape[0])
+        return *f.search("clusters_without", *both, *rooms), FULL + CHECKED
+    room = -1 if f.is_readable(index) else columns.shape[0]
+    return *f.counted("rows_without", *both, room), FULL + CHECKED
+
+
+def total(f: Framework, system: Any, wanted: Any, *terms: tuple[Any, ...] | None) -> Any:
+    """The results of several ops of energies, added: each with its own real inputs, and its other ones."""
+    results = [f.energies(op, system, reals, rest, wanted) for op, reals, rest in filter(None, terms)]
+    return results[0] if len(results) == 1 else f.added(results)

@@ -1,0 +1,194 @@
+"""Pairs that sums leave out or scale, against explicit subtraction of their energies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import madelung.numpy as mn
+from conftest import required
+from differences import check_jax, check_torch
+
+EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
+CELL = np.array([[9.0, 0.0, 0.0], [2.0, 9.0, 0.0], [-1.0, 1.5, 9.0]])
+GIVEN = {"alpha": 0.5, "k_cutoff": 9.0, "cutoff": 14.0, "accuracy": None}
+PAIRS = np.array([[1, 0], [4, 5], [7, 2], [9, 3], [11, 12]], np.int32)
+FACTORS = np.array([0.0, 0.3, 0.5, 1.0, 0.0])
+
+
+def charges(seed: int = 0, atoms: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Charges in a triclinic cell, the first two close to each other."""
+    rng = np.random.default_rng(seed)
+    r, q = rng.uniform(0.0, 9.0, (atoms, 3)), rng.normal(size=atoms)
+    r[1] = r[0] + [0.3, 0.2, 0.1]
+    return r, q, CELL
+
+
+def nearest(r: np.ndarray, i: int, j: int) -> float:
+    """The distance to the nearest image, by brute force."""
+    images = (np.stack(np.meshgrid(*[np.arange(-3, 4)] * 3), -1).reshape(-1, 3)) @ CELL
+    return float(np.linalg.norm(r[j] - r[i] + images, axis=1).min())
+
+
+def subtracted(r: np.ndarray, q: np.ndarray) -> float:
+    """The energy that the factors take away."""
+    return sum((1.0 - f) * q[i] * q[j] / nearest(r, i, j) for (i, j), f in zip(PAIRS, FACTORS))
+
+
+def test_factors_against_subtraction() -> None:
+    r, q, h = charges()
+    whole, rest = (mn.ewald_summation(r, q, h, **GIVEN, exclusions=x).sum() for x in (None, (PAIRS, FACTORS)))
+    assert abs(whole - rest - subtracted(r, q)) < 1e-12 * abs(subtracted(r, q))
+    # The parts add up, and the mesh has the same pairs.
+    real = mn.ewald_real_space(r, q, h, 0.5, cutoff=14.0, exclusions=(PAIRS, FACTORS)).sum()
+    waves = mn.ewald_reciprocal_space(r, q, h, 0.5, 9.0, exclusions=(PAIRS, FACTORS)).sum()
+    assert abs(real + waves - rest) < 1e-12 * abs(rest)
+    mesh = {"mesh_dimensions": (48, 48, 48), "spline_order": 8}
+    on_mesh = mn.particle_mesh_ewald(r, q, h, 0.5, cutoff=14.0, **mesh, accuracy=None, exclusions=(PAIRS, FACTORS))
+    assert abs(on_mesh.sum() - rest) < 1e-8 * abs(rest)
+    on_mesh = mn.pme_reciprocal_space(r, q, h, 0.5, **mesh, exclusions=(PAIRS, FACTORS))
+    assert abs(on_mesh.sum() - waves) < 1e-8 * abs(waves)
+
+
+@pytest.mark.parametrize("form", ["rows", "clusters"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_charges_on_one_point(form: str, dtype: Any) -> None:
+    r, q, h = (x.astype(dtype) for x in charges(1))
+    r[5] = r[4]
+    pairs = np.array([[4, 5], [7, 2]], np.int32)
+    bound = 1e-11 if dtype is np.float64 else 3e-5
+    results = []
+    for alpha in (0.42, 0.5):
+        given = {**GIVEN, "alpha": alpha, "neighbors": mn.find_neighbors(r, 14.0, h, form=form)}
+        results.append(mn.ewald_summation(r, q, h, **given, exclusions=pairs, **EVERYTHING))
+    for a, b in zip(*results):
+        assert np.abs(a - b).max() < bound * np.abs(b).max()
+    # The pair's own part is that of two Gaussian charges on one point, 2α/√π.
+    coulomb = mn.ewald_reciprocal_space(r, q, h, 0.5, 9.0).sum(dtype=np.float64)
+    own = mn.ewald_reciprocal_space(r, q, h, 0.5, 9.0, exclusions=pairs[:1]).sum(dtype=np.float64)
+    exact = float(q[4]) * float(q[5]) * 2 * 0.5 / np.sqrt(np.pi)
+    assert abs(coulomb - own - exact) < (1e-12 if dtype is np.float64 else 1e-4) * abs(exact)
+    with pytest.raises(ValueError, match="no two atoms on one point, got atoms 4 and 5"):
+        mn.ewald_summation(r, q, h, **GIVEN, exclusions=pairs[1:])
+    with pytest.raises(ValueError, match="no two atoms on one point|finite"):
+        mn.ewald_summation(r, q, h, **GIVEN, exclusions=(pairs, np.array([0.5, 0.0], dtype)))
+
+
+def test_images() -> None:
+    r, q, h = charges(2)
+    pairs, images = np.array([[3, 3], [8, 6]], np.int32), np.array([[1, 0, 0], [0, -2, 1]], np.int32)
+    rest = mn.ewald_summation(r, q, h, **GIVEN, exclusions=(pairs, None, images)).sum()
+    whole = mn.ewald_summation(r, q, h, **GIVEN).sum()
+    far = np.linalg.norm(r[6] - r[8] + images[1] @ h)
+    assert abs(whole - rest - q[3] ** 2 / 9.0 - q[8] * q[6] / far) < 1e-11
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.4, 3.0, 20.0])
+def test_nearest_images_by_brute_force(skew: float) -> None:
+    rng = np.random.default_rng(9)
+    h = np.array([[4.0, 0.0, 0.0], [4.0 * skew, 5.0, 0.0], [0.7, -5.0 * skew, 3.0]])
+    r = rng.uniform(-20.0, 20.0, (16, 3))
+    pairs = np.array([[n, n + 8] for n in range(8)], np.int32)
+    none, of = np.empty((0, 3), np.int32), np.zeros(16, np.int32)
+    ptr, columns, images, exclusion_of = mn.call("exclusion_list", r, h[None], none, pairs, none, of, 7)
+    assert np.array_equal(ptr, np.arange(17)) and np.array_equal(columns, np.arange(16) ^ 8)
+    assert np.array_equal(exclusion_of, np.arange(16) % 8) and np.array_equal(images[:8], -images[8:])
+    for i, j in pairs:
+        # Reduced to a cell of near right angles, a few images around the rounded one are enough.
+        d, reduced = r[j] - r[i], h.copy()
+        for _ in range(40):
+            for a, b in ((1, 0), (2, 1), (2, 0), (0, 1), (1, 2), (0, 2)):
+                reduced[a] -= np.round(reduced[a] @ reduced[b] / (reduced[b] @ reduced[b])) * reduced[b]
+        d = d - np.round(d @ np.linalg.inv(reduced)) @ reduced
+        around = np.stack(np.meshgrid(*[np.arange(-4, 5)] * 3), -1).reshape(-1, 3) @ reduced
+        shortest = np.linalg.norm(d + around, axis=1).min()
+        assert abs(np.linalg.norm(r[j] - r[i] + images[i] @ h) - shortest) < 1e-11
+
+
+def test_a_batch_is_its_systems() -> None:
+    systems = [charges(n, atoms) for n, atoms in ((3, 20), (4, 31))]
+    r, q = (np.concatenate([s[n] for s in systems]) for n in (0, 1))
+    idx = np.repeat(np.arange(2, dtype=np.int32), [20, 31])
+    pairs = np.concatenate([PAIRS, PAIRS[::-1] + 20])
+    both = mn.ewald_summation(r, q, CELL, **GIVEN, batch_idx=idx, exclusions=(pairs, np.tile(FACTORS, 2)), **EVERYTHING)
+    for b, (pairs, factors) in enumerate([(PAIRS, FACTORS), (PAIRS[::-1].copy(), FACTORS)]):
+        alone = mn.ewald_summation(*systems[b], **GIVEN, exclusions=(pairs, factors), **EVERYTHING)
+        for n, x in enumerate(alone):
+            assert np.array_equal(both[n][b] if n == 3 else both[n][idx == b], x)
+
+
+@pytest.mark.parametrize(
+    ("exclusions", "message"),
+    [
+        (np.array([[0, 1], [1, 0]], np.int32), "each pair once, in one order of its atoms, got pairs 0 and 1"),
+        (np.array([[2, 2]], np.int32), "two atoms, or an atom and its image"),
+        (np.array([[0, 99]], np.int32), "indices below 30, got 99"),
+        (np.array([[0, -1]], np.int32), "indices below 30, got -1"),
+        (np.array([0, 1], np.int32), r"shape \(P, 2\)"),
+        (np.array([[0.0, 1.0]]), "integers"),
+        ((PAIRS, FACTORS[:2]), r"shape \(5,\)"),
+        ((PAIRS, FACTORS, np.zeros((2, 3), np.int32)), "shifts of 5 pairs"),
+        ((PAIRS, np.full(5, np.nan)), "finite"),
+        ((PAIRS, FACTORS, np.zeros((5, 3), np.int32), 1), "a tuple of pairs, factors and images"),
+    ],
+)
+def test_bad_exclusions(exclusions: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"`exclusions.*{message}"):
+        mn.ewald_summation(*charges(), **GIVEN, exclusions=exclusions)
+
+
+def test_pairs_of_two_systems() -> None:
+    r, q, _ = charges()
+    idx = np.repeat(np.arange(2, dtype=np.int32), 15)
+    with pytest.raises(ValueError, match="`exclusions`: expected pairs of atoms of one system"):
+        mn.ewald_summation(r, q, CELL, **GIVEN, batch_idx=idx, exclusions=np.array([[3, 20]], np.int32))
+
+
+def test_torch() -> None:
+    torch, mt = required("torch"), required("madelung.torch")
+    r, q, h = charges(5)
+    arrays = [torch.tensor(x) for x in (r, q, h, FACTORS)]
+    pairs = torch.tensor(PAIRS.astype(np.int64))
+    lists = mt.find_neighbors(arrays[0], 14.0, arrays[2], form="clusters")
+    miller, _ = mt.generate_miller_indices(arrays[2], 9.0)
+    given = {"cutoff": 14.0, "neighbors": lists, "miller_indices": miller, "accuracy": None}
+
+    def energies(r: Any, q: Any, h: Any, f: Any, **wanted: bool) -> Any:
+        return mt.ewald_summation(r, q, h, 0.5, **given, exclusions=(pairs, f), **wanted)
+
+    expected = mn.ewald_summation(r, q, h, **GIVEN, exclusions=(PAIRS, FACTORS), **EVERYTHING)
+    for a, b in zip(energies(*arrays, **EVERYTHING), expected):
+        assert np.abs(a.numpy() - b).max() < 1e-12 * np.abs(b).max()
+    check_torch(lambda r, q, f: energies(r, q, arrays[2], f), [arrays[0], arrays[1], arrays[3]])
+
+    def loss(r: Any, f: Any) -> Any:
+        e, forces = energies(r, arrays[1], arrays[2], f, compute_forces=True)
+        return e.sum() + (forces**2).sum()
+
+    of = [arrays[0].requires_grad_(), arrays[3].requires_grad_()]
+    eager = torch.autograd.grad(loss(*of), of)
+    compiled = torch.autograd.grad(torch.compile(loss, fullgraph=True, backend="aot_eager")(*of), of)
+    for a, b in zip(compiled, eager):
+        assert torch.allclose(a, b, rtol=1e-12, atol=1e-12 * float(b.abs().max()))
+
+
+def test_jax() -> None:
+    jax, mj = required("jax"), required("madelung.jax")
+    r, q, h = charges(6)
+    with jax.enable_x64(True):
+        arrays = [jax.numpy.asarray(x) for x in (r, q, h, FACTORS)]
+        miller, _ = mj.generate_miller_indices(h, 9.0)
+        for form in ("rows", "clusters"):
+            lists = mj.find_neighbors(arrays[0], 14.0, arrays[2], form=form)
+            given = {"cutoff": 14.0, "neighbors": lists, "miller_indices": miller, "accuracy": None}
+
+            def energies(r: Any, q: Any, h: Any, f: Any, given: Any = given, wanted: Any = EVERYTHING) -> Any:
+                return mj.ewald_summation(r, q, h, 0.5, **given, exclusions=(PAIRS, f), **wanted)
+
+            expected = mn.ewald_summation(r, q, h, **GIVEN, exclusions=(PAIRS, FACTORS), **EVERYTHING)
+            for of in (energies, jax.jit(energies)):
+                for a, b in zip(of(*arrays), expected):
+                    assert np.abs(np.asarray(a) - b).max() < 1e-12 * np.abs(b).max()
+        check_jax(lambda r, q, f: energies(r, q, arrays[2], f, wanted={}), [arrays[0], arrays[1], arrays[3]])
