@@ -1,4 +1,4 @@
-"""The Coulomb sum of a periodic system, over waves or on a mesh, as programs choose it."""
+"""The Coulomb sum of a system, over waves, on a mesh or over all pairs, as programs choose it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from madelung import _native
 from madelung.numpy import (
     EwaldParameters,
     PmeParameters,
+    coulomb,
     estimate_ewald_parameters,
     estimate_pme_parameters,
     ewald_summation,
     particle_mesh_ewald,
 )
 
-Method = Literal["ewald", "pme"]
-METHODS = ("ewald", "pme")
-Parameters = EwaldParameters | PmeParameters
+Method = Literal["ewald", "pme", "direct"]
+METHODS = ("ewald", "pme", "direct")
+Parameters = EwaldParameters | PmeParameters | None
+"""Those of Ewald's sum; None for a sum over all pairs."""
 
 # Beyond it the errors of meshes are those of their rounding.
 _FINEST = 1e-10
@@ -27,13 +29,26 @@ _FINEST = 1e-10
 
 def chosen(
     system: tuple[Any, Any, Any],
+    pbc: Any,
     method: Method | None,
     accuracy: float | None,
     alpha: float | None,
     cutoff: float | None,
     k_cutoff: float | None,
 ) -> Parameters:
-    """The parameters of a sum: positions, charges and cell; without a method those of the one that costs less."""
+    """The parameters of a sum: positions, charges, cell and its periodic axes; without a method those of the one that
+    costs less."""
+    if not np.any(pbc):
+        for name, given in (("alpha", alpha), ("cutoff", cutoff), ("k_cutoff", k_cutoff)):
+            if given is not None:
+                check.refuse(name, "None without a periodic axis, where all pairs are summed", given)
+        if method not in (None, "direct"):
+            check.refuse("method", "'direct' without a periodic axis", repr(method))
+        return None
+    if method == "direct":
+        check.refuse("method", "'ewald' or 'pme' with periodic axes", repr(method))
+    if np.sum(pbc) == 1:
+        check.refuse("pbc", "none, two or three periodic axes", list(map(bool, pbc)))
     if method == "pme" and k_cutoff is not None:
         check.refuse("k_cutoff", "None on a mesh", k_cutoff)
     on_mesh = method == "pme" or (method is None and k_cutoff is None and accuracy is not None and accuracy >= _FINEST)
@@ -52,8 +67,12 @@ def chosen(
     return mesh if over_waves is None or _cost(mesh, system) < _cost(over_waves, system) else over_waves
 
 
-def summed(system: tuple[Any, Any, Any], parameters: Parameters, **options: Any) -> Any:
-    """The results of a sum with these parameters, taken as they are."""
+def summed(system: tuple[Any, Any, Any], pbc: Any, parameters: Parameters, **options: Any) -> Any:
+    """The results of a sum with these parameters, taken as they are; slabs are corrected."""
+    if parameters is None:
+        return coulomb(*system[:2], **options)
+    if not np.all(pbc):
+        options = {"pbc": pbc, "slab_correction": True, **options}
     given = {"cutoff": parameters.cutoff, "accuracy": None, **options}
     if isinstance(parameters, EwaldParameters):
         return ewald_summation(*system, parameters.alpha, k_cutoff=parameters.k_cutoff, **given)

@@ -133,15 +133,16 @@ def _number_of(element: Any) -> int:
 
 
 class Madelung(Calculator):
-    """The energy of point charges in a periodic cell, by Ewald's sum, and of pair potentials, with its derivatives.
+    """The energy of point charges, by Ewald's sum or over all pairs, and of pair potentials, with its derivatives.
 
     Properties, with lengths in Å: `energy` and `free_energy` (the same number) and `energies` (N,) in eV, a pair's
     energy split half and half; `forces` (N, 3) in eV/Å, −∂E/∂r; `stress` (6,) in eV/Å³, +(1/V) ∂E/∂ε (tensile
     positive) in ASE's order xx yy zz yz xz xy; `charges` (N,), those that were used, in elementary charges. A charged
     cell has a uniform background.
 
-    The cell may have any shape and must be periodic along all three axes: slabs, wires and molecules need a
-    correction that this version does not have.
+    The cell may have any shape. Atoms that are periodic along two axes are a slab, whose cell has a gap along the third,
+    and get the correction for slabs; those without a periodic axis are summed over all pairs, exactly, and have no
+    stress. One periodic axis is an error.
 
     Parameters (also of `set`, which discards the results):
         charges: a dict with the charge of each element, {"Na": 1, "Cl": -1}, or an array (N,). None: the atoms'
@@ -153,13 +154,14 @@ class Madelung(Calculator):
         alpha: splitting parameter, in 1/Å.
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
         k_cutoff: radius of the reciprocal sum, in rad/Å; with it the sum goes over waves.
-        method: "ewald", the sum over waves, or "pme", the one on a mesh, both to the accuracy. None: the one that costs
-            less, which is the mesh from about a thousand atoms on.
+        method: "ewald", the sum over waves, or "pme", the one on a mesh, both to the accuracy; "direct", over all pairs,
+            for atoms without a periodic axis. None: the one that costs less, which is the mesh from about a thousand
+            atoms on.
         potentials: pair potentials beside the charges, by their names in `madelung.numpy`, with the parameters of each
             pair of elements, in eV and Å: {"lennard_jones": {"Na-Cl": {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair
             of the atoms' elements is given once, in either order.
         potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. None: the cutoff of
-            the real-space sum.
+            the real-space sum; atoms without a periodic axis need one.
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2, or the number
             of atoms or the cell has changed; pairs beyond the cutoff do not count, so results depend on it by rounding
             alone. At 0 they are found anew for each calculation.
@@ -241,36 +243,28 @@ class Madelung(Calculator):
         """All properties at once: forces and stress come with the energy for little more."""
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms
-        if not atoms.pbc.all():
-            expected = "True along all three axes (slabs, wires and molecules need a correction that is not there yet)"
-            check.refuse("atoms.pbc", expected, atoms.pbc.tolist())
-        positions, cell = atoms.positions, atoms.cell.array
-        if atoms.cell.rank != 3:
+        pbc, is_open = atoms.pbc, not atoms.pbc.any()
+        positions, cell = atoms.positions, None if is_open else atoms.cell.array
+        if cell is not None and atoms.cell.rank != 3:
             check.refuse("atoms.cell", "three lattice vectors that span a volume", cell.tolist())
         charges = _charges_of(atoms, self.parameters["charges"])
+        system = (positions, charges, cell)
 
-        if self._split is None or not self._split.suits(cell, len(atoms)):
+        if self._split is None or not self._split.suits(cell, pbc, len(atoms)):
             given = {name: self.parameters[name] for name in ("method", "accuracy", "alpha", "cutoff", "k_cutoff")}
-            self._split = _Split(chosen((positions, charges, cell), **given), cell, len(atoms))
-            reach = self._split.parameters.cutoff
-            if self.parameters["potentials"]:
-                reach = max(reach, self.parameters["potential_cutoff"] or reach)
-            self._pairs = _SkinList(reach, self.parameters["skin"])
-        split, neighbors = self._split.parameters, self._pairs.of(positions, cell)
+            self._split = _Split(chosen(system, pbc, **given), cell, pbc, len(atoms))
+            self._pairs = self._skin_list(self._split.parameters)
+        split = self._split.parameters
+        # Images of a slab are neighbours, too.
+        neighbors = None if self._pairs is None else self._pairs.of(positions, cell)
         # Chosen for the accuracy before, perhaps in a cell that was a little smaller.
-        energies, forces, virial = summed(
-            (positions, charges, cell),
-            split,
-            prefactor=EV_ANGSTROM,
-            compute_forces=True,
-            compute_virial=True,
-            neighbors=neighbors,
-        )
-        reach = self.parameters["potential_cutoff"] or split.cutoff
+        wanted: dict[str, Any] = {"compute_forces": True, "compute_virial": True}
+        of_charges = {"prefactor": EV_ANGSTROM, **wanted, "neighbors": None if is_open else neighbors}
+        energies, forces, virial = summed(system, pbc, split, **of_charges)
         for name, given in (self.parameters["potentials"] or {}).items():
             types, tables = _tables(atoms, name, given)
-            wanted = {"compute_forces": True, "compute_virial": True, "neighbors": neighbors}
-            more = getattr(_numpy, name)(positions, types, *tables, reach, cell, **wanted)
+            reach = self.parameters["potential_cutoff"] or split.cutoff
+            more = getattr(_numpy, name)(positions, types, *tables, reach, cell, **wanted, neighbors=neighbors)
             energies, forces, virial = (x + y for x, y in zip((energies, forces, virial), more))
         energy = float(energies.sum())
         self.results = {
@@ -278,22 +272,36 @@ class Madelung(Calculator):
             "free_energy": energy,
             "energies": energies,
             "forces": forces,
-            "stress": full_3x3_to_voigt_6_stress(-virial / atoms.get_volume()),
             "charges": charges,
         }
+        if not is_open:
+            self.results["stress"] = full_3x3_to_voigt_6_stress(-virial / atoms.get_volume())
+
+    def _skin_list(self, split: Parameters) -> _SkinList | None:
+        """The list of a sum and of potentials; None where nothing needs one."""
+        reach, potential = None if split is None else split.cutoff, self.parameters["potential_cutoff"]
+        if self.parameters["potentials"]:
+            if reach is None and potential is None:
+                check.refuse("potential_cutoff", "a radius, for atoms without a periodic axis", "None")
+            reach = max(x for x in (reach, potential) if x is not None)
+        return None if reach is None else _SkinList(reach, self.parameters["skin"])
 
 
 class _Split:
     """Parameters of a sum, and the system that they were chosen for."""
 
-    def __init__(self, parameters: Parameters, cell: Floats, atoms: int) -> None:
+    def __init__(self, parameters: Parameters, cell: Floats | None, pbc: Floats, atoms: int) -> None:
         self.parameters = parameters
-        self._inverse = np.linalg.inv(cell)
-        self._atoms = atoms
+        self._inverse = None if cell is None else np.linalg.inv(cell)
+        self._of = atoms, tuple(pbc)
 
-    def suits(self, cell: Floats, atoms: int) -> bool:
+    def suits(self, cell: Floats | None, pbc: Floats, atoms: int) -> bool:
+        if self._of != (atoms, tuple(pbc)):
+            return False
+        if self._inverse is None or cell is None:
+            return True
         strain = self._inverse @ cell - np.eye(3)
-        return atoms == self._atoms and bool(np.abs(strain).max() <= _SAME_SHAPE)
+        return bool(np.abs(strain).max() <= _SAME_SHAPE)
 
 
 class _SkinList:
@@ -304,7 +312,7 @@ class _SkinList:
         self._search = NeighborList(cutoff, skin)
         self._neighbors: Neighbors | None = None
 
-    def of(self, positions: Floats, cell: Floats) -> Neighbors:
+    def of(self, positions: Floats, cell: Floats | None) -> Neighbors:
         """The neighbours of these positions."""
         known = self._neighbors
         if known is None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import madelung
 from madelung import _native
 from madelung._sums import METHODS, Parameters, chosen, summed
-from madelung.numpy import EwaldParameters
+from madelung.numpy import EwaldParameters, PmeParameters
 from madelung.units import EV_ANGSTROM, GPA
 
 _REPEATS, _ENOUGH_SECONDS = 5, 1.0
@@ -35,7 +35,8 @@ class Outcome:
 
     energy: float
     forces: npt.NDArray[np.float64]
-    stress: npt.NDArray[np.float64]
+    stress: npt.NDArray[np.float64] | None
+    """None without a periodic axis."""
     parameters: Parameters
     seconds: float
     repeats: int
@@ -299,25 +300,19 @@ def _as_json(
         "frame": number,
         "formula": atoms.get_chemical_formula(),
         "atoms": len(atoms),
-        "volume": atoms.get_volume(),
+        "volume": atoms.get_volume() if atoms.pbc.any() else None,
         "total_charge": float(charges.sum()),
-        "alpha": parameters.alpha,
-        "cutoff": parameters.cutoff,
-        **_reciprocal(parameters),
-        "predicted_force_error": parameters.predicted_force_error,
+        **_described(parameters),
         "units": {"energy": name, "length": "angstrom"},
         "energy": outcome.energy * unit,
         "forces": (outcome.forces * unit).tolist(),
         # xx, yy, zz, yz, xz, xy
-        "stress": [outcome.stress[a, b] * unit for a, b in _VOIGT],
+        "stress": None if outcome.stress is None else [outcome.stress[a, b] * unit for a, b in _VOIGT],
         "seconds": outcome.seconds,
     }
 
 
 def _compute(atoms: Any, charges: npt.NDArray, file: str, times: bool, options: argparse.Namespace) -> Outcome:
-    if not atoms.pbc.all():
-        open_axes = " ".join(name for name, periodic in zip("abc", atoms.pbc) if not periodic)
-        raise Refusal(f"{file}: not periodic along {open_axes}; an Ewald sum needs three periodic axes")
     positions, charges, cell = (
         np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array)
     )
@@ -325,9 +320,9 @@ def _compute(atoms: Any, charges: npt.NDArray, file: str, times: bool, options: 
     split = {"alpha": options.alpha, "cutoff": options.cutoff, "k_cutoff": options.k_cutoff}
 
     def call() -> tuple[Parameters, tuple[npt.NDArray, ...]]:
-        parameters = chosen(system, options.method, options.accuracy, **split)
+        parameters = chosen(system, atoms.pbc, options.method, options.accuracy, **split)
         wanted = {"energy_reduction": "system", "compute_forces": True, "compute_virial": True}
-        return parameters, summed(system, parameters, **wanted)
+        return parameters, summed(system, atoms.pbc, parameters, **wanted)
 
     try:
         (parameters, (energy, forces, virial)), seconds, repeats = _timed(
@@ -335,7 +330,7 @@ def _compute(atoms: Any, charges: npt.NDArray, file: str, times: bool, options: 
         )
     except (ValueError, NotImplementedError, MemoryError) as error:
         raise Refusal(f"{file}: {error}") from None
-    stress = -virial.astype(np.float64) / atoms.get_volume()
+    stress = -virial.astype(np.float64) / atoms.get_volume() if atoms.pbc.any() else None
     return Outcome(float(energy[0]), forces.astype(np.float64), stress, parameters, seconds, repeats)
 
 
@@ -354,13 +349,10 @@ def _with_results(atoms: Any, charges: npt.NDArray, outcome: Outcome) -> Any:
 
     copy = atoms.copy()
     copy.set_initial_charges(charges)
-    stress = np.array([outcome.stress[a, b] for a, b in _VOIGT])
-    copy.calc = SinglePointCalculator(
-        copy,
-        energy=outcome.energy * EV_ANGSTROM,
-        forces=outcome.forces * EV_ANGSTROM,
-        stress=stress * EV_ANGSTROM,
-    )
+    results = {"energy": outcome.energy * EV_ANGSTROM, "forces": outcome.forces * EV_ANGSTROM}
+    if outcome.stress is not None:
+        results["stress"] = np.array([outcome.stress[a, b] for a, b in _VOIGT]) * EV_ANGSTROM
+    copy.calc = SinglePointCalculator(copy, **results)
     return copy
 
 
@@ -369,26 +361,28 @@ def _report(
 ) -> None:
     in_ev = options.units == "eV"
     unit, name = (EV_ANGSTROM, "eV") if in_ev else (1.0, "e2/A")
-    volume, parameters = atoms.get_volume(), outcome.parameters
-    force_unit = np.mean(charges**2) / (volume / len(atoms)) ** (2.0 / 3.0)
+    parameters = outcome.parameters
     force_name = f"{name}/A" if in_ev else "e2/A^2"
     stress_name = "eV/A^3" if in_ev else "e2/A^4"
     lengths = np.linalg.norm(outcome.forces, axis=1)
-    stress = [outcome.stress[a, b] * unit for a, b in _VOIGT]
 
     print(f"{file}" + (f"  ({frame})" if frame else ""))
     _line("formula", atoms.get_chemical_formula())
     _line("atoms", f"{len(atoms)}")
-    _line("cell volume", f"{volume:.6f} A^3")
     total = _rounded(float(charges.sum()), 6)
-    _line("total charge", f"{total:+.6f} e" + ("  (uniform background)" if total else ""))
-    _line(
-        "parameters",
-        f"alpha {parameters.alpha:.5f} /A   cutoff {parameters.cutoff:.4f} A   {_mesh_or_waves(parameters)}   "
-        f"{options.dtype}",
-    )
-    predicted = parameters.predicted_force_error
-    _line("force error", f"{predicted * force_unit * unit:.1e} {force_name} RMS predicted   ({predicted:.1e} relative)")
+    if parameters is None:
+        _line("total charge", f"{total:+.6f} e")
+        _line("sum", f"over all pairs   {options.dtype}")
+    else:
+        volume = atoms.get_volume()
+        is_slab = not atoms.pbc.all()
+        _line("cell volume", f"{volume:.6f} A^3" + ("  (slab, corrected)" if is_slab else ""))
+        _line("total charge", f"{total:+.6f} e" + ("  (uniform background)" if total and not is_slab else ""))
+        sums = f"alpha {parameters.alpha:.5f} /A   cutoff {parameters.cutoff:.4f} A   {_mesh_or_waves(parameters)}"
+        _line("parameters", f"{sums}   {options.dtype}")
+        predicted = parameters.predicted_force_error
+        error = predicted * np.mean(charges**2) / (volume / len(atoms)) ** (2.0 / 3.0) * unit
+        _line("force error", f"{error:.1e} {force_name} RMS predicted   ({predicted:.1e} relative)")
     print()
     _line("energy", f"{outcome.energy:.12g} e2/A   =   {outcome.energy * EV_ANGSTROM:.12g} eV")
     _line(
@@ -396,10 +390,12 @@ def _report(
     )
     _known(file, outcome.energy, options.known)
     _line("force", f"largest {lengths.max() * unit:.6g}   RMS {_rms(lengths) * unit:.6g} {force_name}")
-    _line("stress", "   ".join(f"{axis:>11}" for axis in ("xx", "yy", "zz", "yz", "xz", "xy")))
-    _line(f"  {stress_name}", "   ".join(f"{s:>11.4e}" for s in stress))
-    if in_ev:
-        _line("  GPa", "   ".join(f"{_rounded(s * GPA, 4):>11.4f}" for s in stress))
+    if outcome.stress is not None:
+        stress = [outcome.stress[a, b] * unit for a, b in _VOIGT]
+        _line("stress", "   ".join(f"{axis:>11}" for axis in ("xx", "yy", "zz", "yz", "xz", "xy")))
+        _line(f"  {stress_name}", "   ".join(f"{s:>11.4e}" for s in stress))
+        if in_ev:
+            _line("  GPa", "   ".join(f"{_rounded(s * GPA, 4):>11.4f}" for s in stress))
     print()
     calls = "one call" if outcome.repeats == 1 else f"median of {outcome.repeats} calls"
     _line(
@@ -409,12 +405,13 @@ def _report(
     )
 
 
-def _reciprocal(parameters: Parameters) -> dict[str, Any]:
-    """The parameters of the reciprocal sum, None where they are those of the other method."""
-    return {name: getattr(parameters, name, None) for name in ("k_cutoff", "mesh_dimensions", "spline_order")}
+def _described(parameters: Parameters) -> dict[str, Any]:
+    """The parameters of a sum, None where they are those of another method."""
+    names = ("alpha", "cutoff", "k_cutoff", "mesh_dimensions", "spline_order", "predicted_force_error")
+    return {name: getattr(parameters, name, None) for name in names}
 
 
-def _mesh_or_waves(parameters: Parameters) -> str:
+def _mesh_or_waves(parameters: EwaldParameters | PmeParameters) -> str:
     if isinstance(parameters, EwaldParameters):
         return f"k_cutoff {parameters.k_cutoff:.4f} rad/A"
     return f"mesh {'x'.join(map(str, parameters.mesh_dimensions))}   spline order {parameters.spline_order}"

@@ -362,6 +362,32 @@ def test_an_unknown_setting():
         Madelung(SALT).set(acuracy=1e-3)
 
 
+def test_molecules_and_slabs_by_finite_differences():
+    atoms = salt()
+    atoms.rattle(0.1, seed=3)
+    atoms.pbc = False
+    atoms.calc = Madelung({"Na": 1, "Cl": -1})
+    d = atoms.get_all_distances()
+    q = np.where(atoms.symbols == "Na", 1.0, -1.0)
+    np.fill_diagonal(d, np.inf)
+    assert abs(atoms.get_potential_energy() / EV_ANGSTROM - 0.5 * (q[:, None] * q / d).sum()) < 1e-12
+    with pytest.raises(PropertyNotImplementedError):
+        atoms.get_stress()
+    for pbc in ((False, False, False), (True, False, True)):
+        atoms.pbc = pbc
+        if any(pbc):
+            atoms.cell[1] = [0.4, 22.0, -0.7]
+        forces, step = atoms.get_forces(), 1e-4
+        energies = []
+        for sign in (1, -1):
+            moved = atoms.copy()
+            moved.positions[2, 1] += sign * step
+            moved.calc = Madelung({"Na": 1, "Cl": -1}, accuracy=1e-9)
+            energies.append(moved.get_potential_energy())
+        assert abs((energies[0] - energies[1]) / (2 * step) + forces[2, 1]) < 1e-5 * np.abs(forces).max()
+    assert atoms.get_stress().shape == (6,)
+
+
 def changed(**attributes) -> Atoms:
     atoms = salt()
     for name, value in attributes.items():
@@ -372,8 +398,10 @@ def changed(**attributes) -> Atoms:
 @pytest.mark.parametrize(
     ("atoms", "settings", "message"),
     [
-        (changed(pbc=False), {}, "`atoms.pbc`: expected True along all three axes"),
-        (changed(pbc=(True, True, False)), {}, "slabs, wires and molecules need a correction"),
+        (changed(pbc=(True, False, False)), {}, "`pbc`: expected none, two or three periodic axes"),
+        (changed(pbc=False), {"alpha": 0.4}, "`alpha`: expected None without a periodic axis"),
+        (changed(pbc=False), {"method": "ewald"}, "`method`: expected 'direct'"),
+        (changed(), {"method": "direct"}, "`method`: expected 'ewald' or 'pme'"),
         (changed(cell=(5.6, 5.6, 0.0)), {}, "`atoms.cell`: expected three lattice vectors that span a volume"),
         (changed(), {"charges": None}, "`charges`: expected a dict or an array, as the atoms have no initial charges"),
         (changed(), {"charges": {"Na": 1.0}}, "`charges`: expected one for each element of the atoms, got none for Cl"),
