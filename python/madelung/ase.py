@@ -140,9 +140,9 @@ class Madelung(Calculator):
     positive) in ASE's order xx yy zz yz xz xy; `charges` (N,), those that were used, in elementary charges. A charged
     cell has a uniform background.
 
-    The cell may have any shape. Atoms that are periodic along two axes are a slab, whose cell has a gap along the third,
-    and get the correction for slabs; those without a periodic axis are summed over all pairs, exactly, and have no
-    stress. One periodic axis is an error.
+    The cell may have any shape. Atoms that are periodic along two axes are a slab, whose cell has a gap along the
+    third, and get the correction for slabs; those without a periodic axis are summed over all pairs, exactly, and have
+    no stress. One periodic axis is an error.
 
     Parameters (also of `set`, which discards the results):
         charges: a dict with the charge of each element, {"Na": 1, "Cl": -1}, or an array (N,). None: the atoms'
@@ -154,9 +154,9 @@ class Madelung(Calculator):
         alpha: splitting parameter, in 1/Å.
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
         k_cutoff: radius of the reciprocal sum, in rad/Å; with it the sum goes over waves.
-        method: "ewald", the sum over waves, or "pme", the one on a mesh, both to the accuracy; "direct", over all pairs,
-            for atoms without a periodic axis. None: the one that costs less, which is the mesh from about a thousand
-            atoms on.
+        method: "ewald", the sum over waves, or "pme", the one on a mesh, both to the accuracy; "direct", over all
+            pairs, for atoms without a periodic axis. None: the one that costs less, which is the mesh from about a
+            thousand atoms on.
         potentials: pair potentials beside the charges, by their names in `madelung.numpy`, with the parameters of each
             pair of elements, in eV and Å: {"lennard_jones": {"Na-Cl": {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair
             of the atoms' elements is given once, in either order.
