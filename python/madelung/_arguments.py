@@ -114,7 +114,7 @@ class MeshSettings:
     cutoff: list[float] | None
     mesh_dimensions: list[int] | None
     mesh_spacing: float | None
-    spline_order: int
+    spline_order: int | None
     accuracy: float | None
 
 
@@ -408,7 +408,7 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
 
 
 def mesh_settings(
-    systems: int, alpha: Any, cutoff: Any, nodes: list[int] | None, spacing: Any, order: int, accuracy: Any
+    systems: int, alpha: Any, cutoff: Any, nodes: list[int] | None, spacing: Any, order: int | None, accuracy: Any
 ) -> MeshSettings:
     """The parameters of a particle mesh Ewald sum, checked."""
     return MeshSettings(

@@ -63,7 +63,7 @@ pub(crate) struct MeshSettings {
     cutoff: Option<Vec<f64>>,
     mesh_dimensions: Option<[usize; 3]>,
     mesh_spacing: Option<f64>,
-    spline_order: usize,
+    spline_order: Option<usize>,
     accuracy: Option<f64>,
 }
 
@@ -80,18 +80,17 @@ impl From<MeshSettings> for PmeSettings {
     }
 }
 
-/// The parameters (alpha, cutoff, predicted_force_error) of each system, and the nodes of the mesh of all.
+/// The parameters (alpha, cutoff, predicted_force_error) of each system, and the nodes and the order of the mesh of all.
 #[pyfunction]
 pub(crate) fn pme_parameters<'py>(
     py: Python<'py>,
     charges: Charges<'py>,
     settings: MeshSettings,
-) -> PyResult<(Vec<[f64; 3]>, [usize; 3])> {
+) -> PyResult<(Vec<[f64; 3]>, [usize; 3], usize)> {
     let (system, settings) = (charges.system()?, PmeSettings::from(settings));
-    let order = settings.spline_order;
     let parameters = compute(py, || settings.parameters(&system))?;
-    let nodes = parameters.first().map_or([order; 3], |p| p.mesh_dimensions);
-    Ok((parameters.iter().map(|p| [p.alpha, p.cutoff, p.predicted_force_error]).collect(), nodes))
+    let (nodes, order) = parameters.first().map_or(([5; 3], 5), |p| (p.mesh_dimensions, p.spline_order));
+    Ok((parameters.iter().map(|p| [p.alpha, p.cutoff, p.predicted_force_error]).collect(), nodes, order))
 }
 
 /// Cost of an Ewald sum over waves, of atoms in a volume, over that of a pair.

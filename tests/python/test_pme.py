@@ -97,8 +97,9 @@ def test_a_batch_is_its_systems() -> None:
 def test_parameters() -> None:
     r, q, h = salt(5)
     p = mn.estimate_pme_parameters(r, q, h, 1e-4)
-    assert p.spline_order == 5 and 0.5e-4 < p.predicted_force_error <= 1e-4
+    assert p.spline_order in range(4, 9) and 0.5e-4 < p.predicted_force_error <= 1e-4
     given = {"alpha": p.alpha, "cutoff": p.cutoff, "mesh_dimensions": p.mesh_dimensions}
+    given["spline_order"] = p.spline_order
     assert np.array_equal(
         mn.particle_mesh_ewald(r, q, h, accuracy=1e-4), mn.particle_mesh_ewald(r, q, h, **given, accuracy=None)
     )

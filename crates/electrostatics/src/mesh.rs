@@ -58,8 +58,8 @@ pub struct PmeSettings {
     pub mesh_dimensions: Option<[usize; 3]>,
     /// Distance of nodes along lattice vectors in L, at most: in place of their number.
     pub mesh_spacing: Option<f64>,
-    /// Order of the splines.
-    pub spline_order: usize,
+    /// Order of the splines; None: that at which both sums cost the least, or 5 on a mesh that is given.
+    pub spline_order: Option<usize>,
     /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}; None: see [`estimate_pme_parameters`].
     pub accuracy: Option<f64>,
 }
@@ -71,7 +71,7 @@ impl Default for PmeSettings {
             cutoff: None,
             mesh_dimensions: None,
             mesh_spacing: None,
-            spline_order: SPLINE_ORDER,
+            spline_order: None,
             accuracy: Some(1e-6),
         }
     }
@@ -83,8 +83,8 @@ impl PmeSettings {
         Self { accuracy: Some(accuracy), ..Self::default() }
     }
 
-    /// The parameters of each system in a call with these settings. All systems have meshes of one size, the largest that
-    /// one of them needs.
+    /// The parameters of each system in a call with these settings. All systems have meshes of one size and order, the largest
+    /// that one of them needs.
     ///
     /// # Errors
     /// Those of [`estimate_pme_parameters`]; `mesh_spacing`, where it is not finite and > 0, or given with the nodes.
@@ -93,19 +93,25 @@ impl PmeSettings {
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
         let cells = system.cells();
-        let spline_order = Some(self.spline_order);
         let estimate = |b: usize, accuracy, given| {
             // An empty system has nothing to sum, whatever the parameters.
             estimate_pme_parameters(system.batch.members(b).len().max(1), &cells[b], accuracy, given)
         };
-        let each = |b: usize| {
+        let each = |b: usize, spline_order: Option<usize>| {
             let (alpha, cutoff) = (alpha.as_ref().map(|x| x[b]), cutoff.as_ref().map(|x| x[b]));
             let mesh_dimensions = self.mesh_of(&cells[b])?;
             estimate(b, self.accuracy, PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order })
         };
-        let mut all: Vec<PmeParameters> = (0..systems).map(each).collect::<Result<_>>()?;
-        let largest =
-            |axis: usize| all.iter().map(|p| p.mesh_dimensions[axis]).max().unwrap_or(self.spline_order);
+        let chosen = |order: Option<usize>| {
+            (0..systems).map(|b| each(b, order)).collect::<Result<Vec<PmeParameters>>>()
+        };
+        let mut all = chosen(self.spline_order)?;
+        let order = all.iter().map(|p| p.spline_order).max().unwrap_or(SPLINE_ORDER);
+        if all.iter().any(|p| p.spline_order != order) {
+            all = chosen(Some(order))?;
+        }
+        let spline_order = Some(order);
+        let largest = |axis: usize| all.iter().map(|p| p.mesh_dimensions[axis]).max().unwrap_or(order);
         let mesh = [0, 1, 2].map(largest);
         for (b, p) in all.iter_mut().enumerate().filter(|(_, p)| p.mesh_dimensions != mesh) {
             let (alpha, cutoff, mesh_dimensions) = (Some(p.alpha), Some(p.cutoff), Some(mesh));
@@ -120,7 +126,7 @@ impl PmeSettings {
         if self.mesh_dimensions.is_some() {
             return Err(Error::argument("mesh_spacing", "it or `mesh_dimensions`", "both"));
         }
-        mesh_dimensions(&[*cell], spacing, self.spline_order).map(Some)
+        mesh_dimensions(&[*cell], spacing, self.spline_order.unwrap_or(SPLINE_ORDER)).map(Some)
     }
 }
 
@@ -157,13 +163,14 @@ pub fn particle_mesh_ewald(
     let (made, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
     let pairs = made.as_deref().or(pairs).expect("a list is made where none is given");
     let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
-    let nodes = parameters.first().map_or([settings.spline_order; 3], |p| p.mesh_dimensions);
-    let mesh = Mesh::new(nodes, settings.spline_order, system.systems())?;
+    let (nodes, order) =
+        parameters.first().map_or(([SPLINE_ORDER; 3], SPLINE_ORDER), |p| (p.mesh_dimensions, p.spline_order));
+    let mesh = Mesh::new(nodes, order, system.systems())?;
     let extra = [Arg::Structure(pairs), Arg::Real(cutoff), Arg::Structure(&mesh)];
     run(context, "ewald_mesh_summation", system, &alpha, &extra, options)
 }
 
-/// Order of the splines where none is asked for.
+/// Order of the splines on a mesh that is given without one.
 pub const SPLINE_ORDER: usize = 5;
 
 /// Orders of splines whose error is known.
@@ -212,7 +219,7 @@ pub struct PrescribedMesh {
     pub cutoff: Option<f64>,
     /// Nodes along each lattice vector.
     pub mesh_dimensions: Option<[usize; 3]>,
-    /// Order of the splines; None: 5.
+    /// Order of the splines; None: that at which both sums cost the least, or 5 on a mesh that is given.
     pub spline_order: Option<usize>,
 }
 
@@ -236,6 +243,17 @@ pub fn estimate_pme_parameters(
 ) -> Result<PmeParameters> {
     if natoms == 0 {
         return Err(Error::argument("natoms", "at least one atom", "0"));
+    }
+    if given.spline_order.is_none() && given.mesh_dimensions.is_none() && accuracy.is_some() {
+        let cost = |p: &PmeParameters| p.cost(natoms, volume_of(cell));
+        let of_order = |order| {
+            let given = PrescribedMesh { spline_order: Some(order), ..given };
+            estimate_pme_parameters(natoms, cell, accuracy, given)
+        };
+        let all: Vec<_> = ORDERS.map(of_order).collect();
+        let error = all.iter().find_map(|p| p.as_ref().err().cloned());
+        let best = all.into_iter().flatten().min_by(|a, b| cost(a).total_cmp(&cost(b)));
+        return best.ok_or_else(|| error.expect("an order has parameters, or a reason why not"));
     }
     for (name, x) in [("alpha", given.alpha), ("cutoff", given.cutoff)] {
         if let Some(bad) = x.filter(|x| !(x.is_finite() && *x > 0.0)) {
@@ -356,6 +374,10 @@ impl Lattice {
         let (unit, [pairs, own]) = (alpha * self.spacing, tabulated(apart, order));
         slant * slant * (unit * pairs + 0.5 * (unit * unit * own).powi(2))
     }
+}
+
+fn volume_of(cell: &[[f64; 3]; 3]) -> f64 {
+    Cell::from_rows(*cell).map_or(f64::NAN, |cell| cell.volume())
 }
 
 fn length(v: [f64; 3]) -> f64 {

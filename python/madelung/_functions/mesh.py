@@ -58,8 +58,11 @@ _MESH = Group(
         Parameter(
             "spline_order",
             "count",
-            text("order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis."),
-            5,
+            text(
+                "order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis. None: 5 "
+                "with a mesh, else the order at which the sum costs the least for its accuracy."
+            ),
+            None,
         ),
     ),
 )
@@ -108,7 +111,7 @@ def pme_reciprocal_space(
     split = f.per_system("alpha", alpha, system)
     excluded = excluded_pairs(f, system, exclusions)
     left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, ("ewald_mesh_reciprocal_space", (split,), (*nodes, mesh[2])), left_out)
+    return total(f, system, wanted, ("ewald_mesh_reciprocal_space", (split,), (*nodes, order_of(mesh))), left_out)
 
 
 @function(
@@ -164,9 +167,10 @@ def particle_mesh_ewald(
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
     nodes, of = _nodes(f, cell, mesh), (positions, charges, period, batch_idx)
+    order = mesh[2] if nodes is None else order_of(mesh)
     is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or edges.any_open))
     if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
-        _, rows, nodes = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy, edges)
+        _, rows, nodes, order = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, order), accuracy, edges)
         if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
@@ -176,7 +180,7 @@ def particle_mesh_ewald(
     excluded = excluded_pairs(f, system, exclusions)
     pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
     split = edges.splits(f, f.per_system("alpha", alpha, system))
-    sums = ("ewald_mesh_summation", (split,), (*pairs, reach, *nodes, mesh[2]))
+    sums = ("ewald_mesh_summation", (split,), (*pairs, reach, *nodes, order))
     left_out = excluded and excluded.term("ewald", split, reach, (1.0, 1.0))
     return total(f, system, wanted, sums, slab_term(f, system, edges.slab_axes), left_out)
 
@@ -225,24 +229,29 @@ def estimate_pme_parameters(
     """
     nodes = _nodes(f, cell, mesh)
     of = (positions, charges, cell, batch_idx)
-    system, rows, (k1, k2, k3) = _parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
+    system, rows, (k1, k2, k3), order = _parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
     if system.single:
         ((split, reach, error),) = rows
-        return PmeParameters(split, reach, (k1, k2, k3), mesh[2], error)
+        return PmeParameters(split, reach, (k1, k2, k3), order, error)
     split, reach, error = (f.array(x, positions) for x in np.array(rows).reshape(-1, 3).T.copy())
-    return PmeParameters(split, reach, (k1, k2, k3), mesh[2], error)
+    return PmeParameters(split, reach, (k1, k2, k3), order, error)
 
 
 def _nodes(f: Framework, cell: Any, mesh: tuple[Any, ...]) -> list[int] | None:
     """The nodes of a mesh, where they are given, or how far apart they are."""
-    dimensions, spacing, order = mesh
-    nodes, p = _checked(dimensions, order)
+    dimensions, spacing, _ = mesh
+    nodes, p = _checked(dimensions, order_of(mesh))
     if spacing is None:
         return nodes
     if nodes is not None:
         check.refuse("mesh_spacing", "it or `mesh_dimensions`", "both")
     cells = check.cells(f.value("cell", cell)).reshape(-1, 3, 3)
     return list(_native.mesh_of_spacing(check.lattice(cells), check.positive("mesh_spacing", spacing), p))
+
+
+def order_of(mesh: tuple[Any, ...]) -> Any:
+    """The order of the splines on a mesh that is given."""
+    return 5 if mesh[2] is None else mesh[2]
 
 
 def _checked(nodes: Any, order: Any) -> tuple[list[int] | None, int]:
@@ -271,17 +280,18 @@ def _parameters(
     mesh: tuple[Any, ...],
     accuracy: Any,
     edges: Boundaries = PERIODIC,
-) -> tuple[check.Charges, list[list[float]], list[int]]:
-    """Charges as arrays of NumPy, and (alpha, cutoff, predicted error) of each system, and the nodes."""
+) -> tuple[check.Charges, list[list[float]], list[int], int]:
+    """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, and the nodes and order of a mesh."""
     charges, split = f.values(*of), f.value("alpha", alpha)
     settings = check.mesh_settings(charges.systems, split, f.value("cutoff", cutoff), *mesh, accuracy)
     # Systems that are all open need none.
-    nodes = [mesh[2]] * 3 if mesh[0] is None else mesh[0]
+    order = order_of(mesh)
+    nodes = [order] * 3 if mesh[0] is None else mesh[0]
 
     def estimated(some: check.Charges, settings: check.MeshSettings) -> Any:
-        nonlocal nodes
-        rows, nodes = _native.pme_parameters(some, settings)
+        nonlocal nodes, order
+        rows, nodes, order = _native.pme_parameters(some, settings)
         return rows
 
     rows = edges.parameters(f, of, charges, settings, estimated)
-    return charges, rows, nodes
+    return charges, rows, nodes, order
