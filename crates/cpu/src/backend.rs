@@ -176,10 +176,12 @@ impl Backend for Cpu {
     ) -> Result<()> {
         match (values.data(), re.data_mut(), im.data_mut()) {
             (Data::F32(v), Some(DataMut::F32(re)), Some(DataMut::F32(im))) => {
-                fft::forward(context, mesh, waves, v, [re, im])
+                fft::forward(context, self.isa(), mesh, waves, v, [re, im]);
+                Ok(())
             }
             (Data::F64(v), Some(DataMut::F64(re)), Some(DataMut::F64(im))) => {
-                fft::forward(context, mesh, waves, v, [re, im])
+                fft::forward(context, self.isa(), mesh, waves, v, [re, im]);
+                Ok(())
             }
             _ => Err(mixed()),
         }
@@ -195,10 +197,12 @@ impl Backend for Cpu {
     ) -> Result<()> {
         match (re.data(), im.data(), values.data_mut()) {
             (Data::F32(re), Data::F32(im), Some(DataMut::F32(v))) => {
-                fft::inverse(context, mesh, waves, [re, im], v)
+                fft::inverse(context, self.isa(), mesh, waves, [re, im], v);
+                Ok(())
             }
             (Data::F64(re), Data::F64(im), Some(DataMut::F64(v))) => {
-                fft::inverse(context, mesh, waves, [re, im], v)
+                fft::inverse(context, self.isa(), mesh, waves, [re, im], v);
+                Ok(())
             }
             _ => Err(mixed()),
         }

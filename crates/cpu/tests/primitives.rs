@@ -61,8 +61,8 @@ impl Primitives for Processor {
         [6, 20, 34],
     ];
 
-    /// A few ulp of the RMS, √n, for each of the log₂ n levels; primes go through Bluestein's or Rader's convolutions,
-    /// which cost a few times as much.
+    /// A few ulp of the RMS, √n, for each of the log₂ n levels; primes from 11 on are sums of
+    /// as many terms, whose errors are a few times as large.
     fn tolerance(dtype: DType, n: usize) -> f64 {
         let eps = if dtype == DType::F32 { 2f64.powi(-23) } else { 2f64.powi(-52) };
         8.0 * eps * (n as f64).sqrt() * ((n as f64).log2() + 2.0)

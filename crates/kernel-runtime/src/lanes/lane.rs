@@ -240,6 +240,13 @@ pub trait Lane:
     /// `a` where `m` is true, else `b`.
     fn select(m: Self::Mask, a: Self, b: Self) -> Self;
 
+    /// The lanes in the opposite order.
+    fn reversed(self) -> Self;
+    /// Exchanges blocks of `D` lanes: the odd blocks of `self` for the even blocks of `o` before them. With D = 1, 2, 4, …
+    /// below `N`, each on rows that are D apart, `N` rows become their columns. Nothing is exchanged where D is no smaller
+    /// than `N`.
+    fn exchange<const D: usize>(self, o: Self) -> (Self, Self);
+
     /// The sum of the lanes, carried in f64, in an order that is fixed.
     fn sum(self) -> f64;
     /// One lane.

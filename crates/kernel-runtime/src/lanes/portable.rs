@@ -168,6 +168,20 @@ impl Lane for $L {
         Self(each!($n; l => $T::from_bits((m[l] & a.0[l].to_bits()) | (!m[l] & b.0[l].to_bits()))))
     }
     #[inline(always)]
+    fn reversed(self) -> Self {
+        Self(each!($n; l => self.0[$n - 1 - l]))
+    }
+    #[inline(always)]
+    fn exchange<const D: usize>(self, o: Self) -> (Self, Self) {
+        if D >= $n {
+            return (self, o);
+        }
+        (
+            Self(each!($n; l => if l & D == 0 { self.0[l] } else { o.0[l - D] })),
+            Self(each!($n; l => if l & D == 0 { self.0[l + D] } else { o.0[l] })),
+        )
+    }
+    #[inline(always)]
     fn sum(self) -> f64 {
         let v = each!($n; l => self.0[l].to_f64());
         fold!($n, v, +)

@@ -99,6 +99,14 @@ macro_rules! single {
                 if m { a } else { b }
             }
             #[inline(always)]
+            fn reversed(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn exchange<const D: usize>(self, o: Self) -> (Self, Self) {
+                (self, o)
+            }
+            #[inline(always)]
             fn sum(self) -> f64 {
                 self.into()
             }

@@ -165,6 +165,39 @@ fn gathers<L: Lane>(reals: &Fenced, ints: &Fenced, indices: &Fenced) {
     }
 }
 
+/// Lane l of row r is 100 r + l.
+#[inline(always)]
+fn exchanges<L: Lane>(reals: &Fenced) {
+    let row = |r: usize| {
+        let p = reals.fill((0..L::N).map(|l| L::Elem::of_f64((100 * r + l) as f64)));
+        // SAFETY: N elements.
+        unsafe { L::load(p) }
+    };
+    let mut rows: Vec<L> = (0..L::N).map(row).collect();
+    let reversed: Vec<f64> = all(rows[0]).into_iter().rev().collect();
+    assert_eq!(all(rows[0].reversed()), reversed);
+    macro_rules! exchange {
+        ($($D:literal)*) => {$(
+            for r in (0..L::N).filter(|r| r & $D == 0 && r + $D < L::N) {
+                (rows[r], rows[r + $D]) = rows[r].exchange::<$D>(rows[r + $D]);
+            }
+        )*};
+    }
+    exchange!(1 2 4 8);
+    for (l, row) in rows.iter().enumerate() {
+        assert_eq!(all(*row), (0..L::N).map(|r| (100 * r + l) as f64).collect::<Vec<_>>());
+    }
+    let (a, b) = (row(0), row(1));
+    let (c, d) = a.exchange::<16>(b);
+    assert_eq!((all(c), all(d)), (all(a), all(b)));
+}
+
+#[test]
+fn rows_become_columns() {
+    let reals = Fenced::new();
+    on_every_lane!(exchanges(&reals));
+}
+
 #[test]
 fn memory_functions_touch_what_they_should() {
     let (reals, ints, indices) = (Fenced::new(), Fenced::new(), Fenced::new());

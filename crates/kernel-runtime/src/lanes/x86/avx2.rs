@@ -144,6 +144,28 @@ impl Lane for Avx2F32 {
     avx2!(avx2_f32: mantissa 23, sign 31);
 
     #[inline(always)]
+    fn reversed(self) -> Self {
+        Self(arch!(_mm256_permutevar8x32_ps(self.0, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0))))
+    }
+    #[inline(always)]
+    fn exchange<const D: usize>(self, o: Self) -> (Self, Self) {
+        if D == 1 {
+            return arch!((
+                Self(_mm256_blend_ps::<0b10101010>(self.0, _mm256_moveldup_ps(o.0))),
+                Self(_mm256_blend_ps::<0b10101010>(_mm256_movehdup_ps(self.0), o.0)),
+            ));
+        }
+        // Blocks of two are one f64 each.
+        let (a, b) = arch!((Avx2F64(_mm256_castps_pd(self.0)), Avx2F64(_mm256_castps_pd(o.0))));
+        let (a, b) = match D {
+            2 => a.exchange::<1>(b),
+            4 => a.exchange::<2>(b),
+            _ => (a, b),
+        };
+        arch!((Self(_mm256_castpd_ps(a.0)), Self(_mm256_castpd_ps(b.0))))
+    }
+
+    #[inline(always)]
     fn sum(self) -> f64 {
         arch!(
             let low = _mm256_cvtps_pd(_mm256_castps256_ps128(self.0));
@@ -219,6 +241,23 @@ register! {
 impl Lane for Avx2F64 {
     lane!(avx2_f64: f64 [0 1 2 3]);
     avx2!(avx2_f64: mantissa 52, sign 63);
+
+    #[inline(always)]
+    fn reversed(self) -> Self {
+        Self(arch!(_mm256_permute4x64_pd::<0b00_01_10_11>(self.0)))
+    }
+    #[inline(always)]
+    fn exchange<const D: usize>(self, o: Self) -> (Self, Self) {
+        let (a, b) = (self.0, o.0);
+        match D {
+            1 => arch!((Self(_mm256_unpacklo_pd(a, b)), Self(_mm256_unpackhi_pd(a, b)))),
+            2 => arch!((
+                Self(_mm256_permute2f128_pd::<0x20>(a, b)),
+                Self(_mm256_permute2f128_pd::<0x31>(a, b)),
+            )),
+            _ => (self, o),
+        }
+    }
 
     #[inline(always)]
     fn sum(self) -> f64 {

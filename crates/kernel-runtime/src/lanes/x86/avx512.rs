@@ -205,6 +205,32 @@ impl Lane for Avx512F32 {
     avx512!(avx512_f32: f32, mantissa 23, sign 31, steps 0);
 
     #[inline(always)]
+    fn reversed(self) -> Self {
+        arch!(
+            let lanes = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+            Self(_mm512_permutexvar_ps(lanes, self.0))
+        )
+    }
+    #[inline(always)]
+    fn exchange<const D: usize>(self, o: Self) -> (Self, Self) {
+        if D == 1 {
+            return arch!((
+                Self(_mm512_mask_moveldup_ps(self.0, 0xAAAA, o.0)),
+                Self(_mm512_mask_movehdup_ps(o.0, 0x5555, self.0)),
+            ));
+        }
+        // Blocks of two are one f64 each.
+        let (a, b) = arch!((Avx512F64(_mm512_castps_pd(self.0)), Avx512F64(_mm512_castps_pd(o.0))));
+        let (a, b) = match D {
+            2 => a.exchange::<1>(b),
+            4 => a.exchange::<2>(b),
+            8 => a.exchange::<4>(b),
+            _ => (a, b),
+        };
+        arch!((Self(_mm512_castpd_ps(a.0)), Self(_mm512_castpd_ps(b.0))))
+    }
+
+    #[inline(always)]
     fn sum(self) -> f64 {
         arch!(
             let low = _mm512_cvtps_pd(_mm512_castps512_ps256(self.0));
@@ -284,6 +310,28 @@ register! {
 impl Lane for Avx512F64 {
     lane!(avx512_f64: f64 [0 1 2 3 4 5 6 7]);
     avx512!(avx512_f64: f64, mantissa 52, sign 63, steps 1);
+
+    #[inline(always)]
+    fn reversed(self) -> Self {
+        Self(arch!(_mm512_permutexvar_pd(_mm512_setr_epi64(7, 6, 5, 4, 3, 2, 1, 0), self.0)))
+    }
+    #[inline(always)]
+    fn exchange<const D: usize>(self, o: Self) -> (Self, Self) {
+        let (a, b) = (self.0, o.0);
+        match D {
+            1 => arch!((Self(_mm512_unpacklo_pd(a, b)), Self(_mm512_unpackhi_pd(a, b)))),
+            2 => arch!(
+                let even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+                let odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+                (Self(_mm512_permutex2var_pd(a, even, b)), Self(_mm512_permutex2var_pd(a, odd, b)))
+            ),
+            4 => arch!((
+                Self(_mm512_shuffle_f64x2::<0b01_00_01_00>(a, b)),
+                Self(_mm512_shuffle_f64x2::<0b11_10_11_10>(a, b)),
+            )),
+            _ => (self, o),
+        }
+    }
 
     #[inline(always)]
     fn sum(self) -> f64 {
