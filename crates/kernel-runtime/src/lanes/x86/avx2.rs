@@ -141,6 +141,7 @@ register! {
 
 impl Lane for Avx2F32 {
     lane!(avx2_f32: f32 [0 1 2 3 4 5 6 7]);
+    type Rows = Avx2F64;
     avx2!(avx2_f32: mantissa 23, sign 31);
 
     #[inline(always)]
@@ -218,6 +219,7 @@ register! {
 
 impl Lane for Avx2F64 {
     lane!(avx2_f64: f64 [0 1 2 3]);
+    type Rows = Avx2F64;
     avx2!(avx2_f64: mantissa 52, sign 63);
 
     #[inline(always)]

@@ -202,6 +202,7 @@ register! {
 
 impl Lane for Avx512F32 {
     lane!(avx512_f32: f32 [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15]);
+    type Rows = Avx512F64;
     avx512!(avx512_f32: f32, mantissa 23, sign 31, steps 0);
 
     #[inline(always)]
@@ -283,6 +284,7 @@ register! {
 
 impl Lane for Avx512F64 {
     lane!(avx512_f64: f64 [0 1 2 3 4 5 6 7]);
+    type Rows = Avx512F64;
     avx512!(avx512_f64: f64, mantissa 52, sign 63, steps 1);
 
     #[inline(always)]

@@ -26,6 +26,7 @@ impl Printer<'_> {
             Wave { mesh, row, of } => {
                 let (shape, row) = (self.layout.slot(mesh, Array::MeshShape), self.scalar(row));
                 match of {
+                    OfWave::Index(axis) if self.rows.is_some() => format!("line.index({axis})"),
                     OfWave::Index(axis) => format!("rt::wave_index(&g{shape}, {row}, {axis})"),
                     OfWave::Count => format!("rt::wave_count(&g{shape}, {row})"),
                     OfWave::Modulus => {
