@@ -41,8 +41,8 @@ pub unsafe fn row_load<E: Elem, L: Lane<Elem = f64>>(
         if n < L::N {
             return L::load(last_elements(p, n, stride).as_ptr());
         }
-        if is_wide::<E>() && stride == 1 {
-            return L::load(p.cast());
+        if stride == 1 {
+            return if is_wide::<E>() { L::load(p.cast()) } else { L::load_some_f32(p.cast(), n) };
         }
         let mut x = [0.0; WIDEST];
         for (l, x) in x.iter_mut().enumerate().take(L::N) {

@@ -223,6 +223,12 @@ impl Lane for Avx2F64 {
     avx2!(avx2_f64: mantissa 52, sign 63);
 
     #[inline(always)]
+    unsafe fn load_some_f32(p: *const f32, n: usize) -> Self {
+        // SAFETY: the caller gives n elements, and no other is touched.
+        Self(unsafe { _mm256_cvtps_pd(_mm_maskload_ps(p, avx2_f64::ints_before(n, 0))) })
+    }
+
+    #[inline(always)]
     fn sum(self) -> f64 {
         sum_of_four(self.0)
     }

@@ -292,6 +292,11 @@ impl Lane for Avx512F64 {
         sum_of_eight(self.0)
     }
     #[inline(always)]
+    unsafe fn load_some_f32(p: *const f32, n: usize) -> Self {
+        // SAFETY: the caller gives n elements, and no other is touched.
+        Self(unsafe { _mm512_cvtps_pd(_mm256_maskz_loadu_ps(before_of_eight(n, 0), p)) })
+    }
+    #[inline(always)]
     unsafe fn gather3(p: *const f64, i: [i32; 8]) -> [Self; 3] {
         macro_rules! rows {
             ($low:literal, $high:literal) => {

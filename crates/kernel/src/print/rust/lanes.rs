@@ -73,6 +73,11 @@ impl Printer<'_> {
         {
             return Some(text);
         }
+        if self.wide
+            && let Some(text) = self.node_expr(op)
+        {
+            return Some(text);
+        }
         Some(match *op {
             LoopVar(_) | Row => return None,
             PairColumn(_) if self.clusters.is_some() => return None,

@@ -23,7 +23,8 @@ pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, compa
     if let Some(rows) = rows::on_lanes(part, layout) {
         return rows::function(kernel, &rows, layout, name);
     }
-    text(Printer { compact, ..Printer::new(kernel, &part.body, layout) }, name)
+    let wide = mesh::is_alone(&part.body);
+    text(Printer { compact, wide, ..Printer::new(kernel, &part.body, layout) }, name)
 }
 
 /// Why the code of a part is sound.
@@ -39,7 +40,7 @@ pub fn rows_function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, nam
 }
 
 fn text(mut p: Printer<'_>, name: &str) -> String {
-    let (kernel, layout, given) = (p.kernel, p.layout, p.given);
+    let (kernel, layout, given, wide) = (p.kernel, p.layout, p.given, p.wide);
     p.line("for row in lo..hi {");
     for table in layout.tables.iter().filter(|t| p.b.constant(t.at).is_some()) {
         p.table(*table);
@@ -47,7 +48,7 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
     p.block(p.b.stmts());
     p.line("}");
     let body = p.out;
-    let mut head = pointers(kernel, layout, "L::Elem");
+    let mut head = pointers(kernel, layout, if wide { "E" } else { "L::Elem" });
     if given.is_some() {
         writeln!(head, "let sums = a.pointers[{}] as *const f64;", layout.slots.len()).expect("a string");
     }
@@ -57,6 +58,9 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
     let mut tail = String::new();
     for r in 0..layout.reductions.len() {
         writeln!(tail, "*partials.add({r}) += r{r};").expect("a string");
+    }
+    if wide {
+        return rows::on_wide_lanes(name, &format!("{head}{body}{tail}"));
     }
     format!(
         "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) \
@@ -124,6 +128,8 @@ pub(super) struct Printer<'a> {
     pub(super) lanes: Option<Lanes>,
     /// The rows, where these are on lanes.
     rows: Option<rows::Rows>,
+    /// Whether lanes are those of code outside of loops over data: rows, or nodes of a mesh.
+    wide: bool,
     /// Sums over channels that are in registers.
     held: BTreeSet<Acc>,
     pub(super) paired: Vec<HashSet<(Val, Pair, &'static str)>>,
@@ -149,6 +155,7 @@ impl<'a> Printer<'a> {
             out: String::new(),
             lanes: None,
             rows: None,
+            wide: false,
             held: BTreeSet::new(),
             paired: vec![HashSet::new()],
             data_loops: HashMap::new(),
@@ -288,6 +295,8 @@ impl<'a> Printer<'a> {
                         let (at, x) = (self.element(Some(row), stride, *component), self.scalar(*value));
                         self.line(&format!("rt::put(p{slot}, {at}, {x}, true);"));
                     }
+                } else if self.wide && self.varies(row) {
+                    self.add_to_nodes(row, (slot, stride), *component, *value);
                 } else if self.varies(row) {
                     let x = self.real(*value);
                     let n = self.lanes.as_ref().map_or("n", Lanes::count);
@@ -304,6 +313,11 @@ impl<'a> Printer<'a> {
                 }
             }
             Stmt::For { id, range, body } => match range {
+                Range::Ints(..) if self.nodes(s) => {}
+                Range::Ints(_, hi) if self.lanes.as_ref().is_some_and(|l| l.id == *id) => {
+                    let order = self.scalar(*hi);
+                    self.along_axis(*id, &order, body);
+                }
                 Range::Ints(lo, hi) => {
                     let (lo, hi) = (self.scalar(*lo), self.scalar(*hi));
                     self.line(&format!("let first{id} = {lo};\nfor k{id} in first{id}..{hi} {{"));
@@ -349,7 +363,7 @@ impl<'a> Printer<'a> {
         };
         let sum = if lanes.sums.contains(&m) { format!("l{m}") } else { format!("m{m}") };
         let mut text = self.added(&sum, sign, v);
-        if !lanes.full && lanes.sums.contains(&m) {
+        if !lanes.full && (self.wide || lanes.sums.contains(&m)) {
             text = format!("L::select(active, {text}, {sum})");
         }
         self.line(&format!("{sum} = {text};"));

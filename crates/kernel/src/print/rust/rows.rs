@@ -200,7 +200,8 @@ impl Printer<'_> {
         })
     }
 
-    fn array(&self, param: ParamId, role: Role) -> (usize, usize) {
+    /// The slot of an array and the components of its elements.
+    pub(super) fn array(&self, param: ParamId, role: Role) -> (usize, usize) {
         (self.layout.slot(param, Array::Values(role)), self.kernel.components(param, role))
     }
 
