@@ -7,6 +7,7 @@ mod generated_code;
 mod kernel;
 pub mod lanes;
 mod launch;
+mod rows;
 mod splines;
 
 pub use atomics::{SharedReal, atomic_add, atomic_max, atomic_min, load, load_int, raise, store, store_int};
@@ -18,6 +19,8 @@ pub use kernel::{Cuda, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Rec
 pub use lanes::{Elem, Isa, Lane, scalar};
 pub use launch::{EntryPoints, LaunchAbi, Run};
 pub use madelung_kernel_abi::*;
+pub use rows::*;
 pub use splines::{
-    MeshShape, Splines, in_planes, mesh_node, wave_count, wave_index, wave_places, wave_system,
+    MeshShape, Splines, in_planes, mesh_node, node_add, node_load, reaches, wave_count, wave_index,
+    wave_places, wave_system,
 };

@@ -1,55 +1,92 @@
 //! Cardinal B-splines at the nodes around a coordinate, and where these nodes are.
+#![expect(unsafe_code, reason = "nodes are read and written through a launch's pointers")]
 
+use crate::{Elem, Lane, Spilled, WIDEST};
 use madelung_kernel_abi::MAX_SPLINE_ORDER;
 
 /// The sizes of a mesh, the order of its splines, and the range of planes that a call adds to.
 pub type MeshShape = [usize; 6];
 
-/// M_p and its first `N` − 1 derivatives at the p nodes below a coordinate x: at x − k for k = ⌊x⌋, ⌊x⌋ − 1, … (Essmann
-/// et al., J. Chem. Phys. 103, 8577 (1995), eq. 4.1), with the wrapped indices of these nodes.
+/// The pieces of every M_p as polynomials of t = x − ⌊x⌋ − ½, by p, power of t and node: zero beyond the p nodes, so that
+/// whole registers of nodes can be computed.
+static PIECES: [[Spilled<f64>; MAX_SPLINE_ORDER]; MAX_SPLINE_ORDER + 1] = pieces();
+
+/// M_1 is 1 on [0, 1). M_n(x) = (x M_{n−1}(x) + (n − x) M_{n−1}(x − 1)) / (n − 1).
+const fn pieces() -> [[Spilled<f64>; MAX_SPLINE_ORDER]; MAX_SPLINE_ORDER + 1] {
+    let mut all = [[[0.0; WIDEST]; MAX_SPLINE_ORDER]; MAX_SPLINE_ORDER + 1];
+    // By interval and power.
+    let mut m = [[0.0; MAX_SPLINE_ORDER]; MAX_SPLINE_ORDER];
+    m[0][0] = 1.0;
+    let mut n = 1;
+    while n <= MAX_SPLINE_ORDER {
+        let mut j = n;
+        while j > 0 && n > 1 {
+            j -= 1;
+            let (middle, mut k) = (j as f64 + 0.5, n);
+            while k > 0 {
+                k -= 1;
+                let mut sum = middle * m[j][k];
+                if k > 0 {
+                    sum += m[j][k - 1];
+                }
+                if j > 0 {
+                    sum += (n as f64 - middle) * m[j - 1][k];
+                    if k > 0 {
+                        sum -= m[j - 1][k - 1];
+                    }
+                }
+                m[j][k] = sum / (n - 1) as f64;
+            }
+        }
+        let mut j = 0;
+        while j < n {
+            let mut k = 0;
+            while k < n {
+                all[n][k][n - 1 - j] = m[j][k];
+                k += 1;
+            }
+            j += 1;
+        }
+        n += 1;
+    }
+    all
+}
+
+/// M_p and its first `N` − 1 derivatives at the p nodes below a coordinate x, in the order of the mesh: at x − k for k from
+/// ⌊x⌋ − p + 1 to ⌊x⌋ (Essmann et al., J. Chem. Phys. 103, 8577 (1995), eq. 4.1), with the wrapped indices of these nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Splines<const N: usize> {
-    weights: [[f64; MAX_SPLINE_ORDER]; N],
-    indices: [usize; MAX_SPLINE_ORDER],
+    weights: [Spilled<f64>; N],
+    first: usize,
+    size: usize,
 }
 
 impl<const N: usize> Splines<N> {
-    /// `shape`: the sizes of the mesh and p.
-    #[inline]
-    pub fn new(shape: &MeshShape, axis: usize, x: f64) -> Self {
+    /// `shape`: the sizes of the mesh, none below p, and p.
+    #[inline(always)]
+    pub fn new<L: Lane<Elem = f64>>(shape: &MeshShape, axis: usize, x: f64) -> Self {
         let (size, order) = (shape[axis], shape[3]);
         let floor = x.floor();
-        let fraction = x - floor;
-        let mut s = Self { weights: [[0.0; MAX_SPLINE_ORDER]; N], indices: [0; MAX_SPLINE_ORDER] };
-        // For any number the first index is one of the mesh, and the others follow.
-        let cells = (floor / size as f64).floor();
-        let mut index = ((-cells).mul_add(size as f64, floor) as usize).min(size - 1);
-        for out in &mut s.indices[..order] {
-            *out = index;
-            index = if index == 0 { size - 1 } else { index - 1 };
-        }
-        // M_1 is 1 on [0, 1). M_n(x) = (x M_{n−1}(x) + (n − x) M_{n−1}(x − 1)) / (n − 1).
-        let mut m = [0.0; MAX_SPLINE_ORDER];
-        m[0] = 1.0;
-        for n in 1..=order {
-            if n > 1 {
-                let scale = 1.0 / (n - 1) as f64;
-                for j in (0..n).rev() {
-                    let x = fraction + j as f64;
-                    let below = if j == 0 { 0.0 } else { m[j - 1] };
-                    m[j] = scale * (x * m[j] + (n as f64 - x) * below);
+        // For any number the last index is one of the mesh, and the others follow.
+        let last = ((floor - (floor / size as f64).floor() * size as f64) as usize).min(size - 1);
+        let first = if last + 1 >= order { last + 1 - order } else { last + 1 + size - order };
+        let mut s = Self { weights: [[0.0; WIDEST]; N], first, size };
+        let (t, pieces) = (L::splat(x - floor - 0.5), &PIECES[order]);
+        for node in (0..order).step_by(L::N) {
+            // Horner's rule for a polynomial and its derivatives, over d!.
+            let mut sums = [L::splat(0.0); N];
+            for piece in pieces[..order].iter().rev() {
+                for d in (1..N).rev() {
+                    sums[d] = sums[d].mul_add(t, sums[d - 1]);
                 }
+                // SAFETY: the order is at most 10, so registers of the nodes end before the last of the 16 numbers.
+                sums[0] = sums[0].mul_add(t, unsafe { L::load(piece.as_ptr().add(node)) });
             }
-            // The d-th derivative of M_p is the d-th difference of M_{p−d}.
-            let d = order - n;
-            if d < N {
-                let w = &mut s.weights[d];
-                *w = m;
-                for _ in 0..d {
-                    for j in (1..order).rev() {
-                        w[j] -= w[j - 1];
-                    }
-                }
+            let mut factorial = 1.0;
+            for (d, sum) in sums.into_iter().enumerate() {
+                factorial *= d.max(1) as f64;
+                // SAFETY: as above.
+                unsafe { (sum * L::splat(factorial)).store(s.weights[d].as_mut_ptr().add(node)) };
             }
         }
         s
@@ -61,11 +98,133 @@ impl<const N: usize> Splines<N> {
         self.weights[d][node as usize]
     }
 
+    /// The d-th derivative at nodes from `node` on, which is a multiple of the number of lanes.
+    #[inline(always)]
+    pub fn weights<L: Lane<Elem = f64>>(&self, d: usize, node: usize) -> L {
+        assert!(node + L::N <= WIDEST);
+        // SAFETY: the numbers are there.
+        unsafe { L::load(self.weights[d].as_ptr().add(node)) }
+    }
+
     /// The index of a node.
     #[inline(always)]
     pub fn index(&self, node: i64) -> usize {
-        self.indices[node as usize]
+        let index = self.first + node as usize;
+        if index < self.size { index } else { index - self.size }
     }
+
+    /// The index of the node behind which `n` nodes lie side by side, or None where the end of the cell is between them.
+    #[inline(always)]
+    fn run(&self, node: usize, n: usize) -> Option<usize> {
+        let first = self.index(node as i64);
+        (first + n <= self.size).then_some(first)
+    }
+}
+
+/// One component of `n` nodes from `node` on along the third axis, whose first node is `line`; zeros in the lanes behind.
+///
+/// # Safety
+/// `p` is valid for the elements of all nodes of the line, and 1 ≤ `n` ≤ `N`.
+#[inline(always)]
+pub unsafe fn node_load<E: Elem, L: Lane<Elem = f64>, const N: usize>(
+    p: *const E,
+    (line, along): (usize, &Splines<N>),
+    (node, n): (usize, usize),
+    (stride, component): (usize, usize),
+) -> L {
+    // SAFETY: the caller's promise; the indices are of the line.
+    unsafe {
+        match along.run(node, n) {
+            Some(first) if stride == 1 => {
+                let p = p.add(line + first);
+                if size_of::<E>() == size_of::<f64>() {
+                    L::load_some(p.cast(), n)
+                } else {
+                    L::load_some_f32(p.cast(), n)
+                }
+            }
+            _ => {
+                let at = (line, along.size, along.first + node, n);
+                L::load(line_elements(p, at, (stride, component)).as_ptr())
+            }
+        }
+    }
+}
+
+/// Adds `n` lanes to one component of the nodes that [`node_load`] reads; a null array is skipped.
+///
+/// # Safety
+/// As [`node_load`], where no other thread touches the nodes.
+#[inline(always)]
+pub unsafe fn node_add<L: Lane<Elem = f64>, const N: usize>(
+    p: *mut f64,
+    (line, along): (usize, &Splines<N>),
+    (node, n): (usize, usize),
+    (stride, component): (usize, usize),
+    x: L,
+) {
+    if p.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise; the indices are of the line.
+    unsafe {
+        match along.run(node, n) {
+            Some(first) if stride == 1 => {
+                let p = p.add(line + first);
+                (L::load_some(p, n) + x).store_first(p, n);
+            }
+            _ => {
+                let mut lanes = [0.0; WIDEST];
+                x.store(lanes.as_mut_ptr());
+                add_to_line(p, (line, along.size, along.first + node, n), (stride, component), &lanes);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`node_load`]: `n` nodes of the line of `size` from `first` on, which may be one turn too far.
+#[inline(never)]
+unsafe fn line_elements<E: Elem>(
+    p: *const E,
+    (line, size, first, n): (usize, usize, usize, usize),
+    (stride, component): (usize, usize),
+) -> Spilled<f64> {
+    let mut x = [0.0; WIDEST];
+    for (l, x) in x.iter_mut().enumerate().take(n) {
+        // SAFETY: the caller's promise.
+        *x = unsafe { *p.add((line + (first + l) % size) * stride + component) }.to_f64();
+    }
+    x
+}
+
+/// # Safety
+/// As [`line_elements`].
+#[inline(never)]
+unsafe fn add_to_line(
+    p: *mut f64,
+    (line, size, first, n): (usize, usize, usize, usize),
+    (stride, component): (usize, usize),
+    x: &Spilled<f64>,
+) {
+    for (l, x) in x.iter().enumerate().take(n) {
+        // SAFETY: the caller's promise.
+        unsafe { *p.add((line + (first + l) % size) * stride + component) += x };
+    }
+}
+
+/// Whether any of the planes around a coordinate along the first axis is of this call.
+#[inline(always)]
+pub fn reaches(shape: &MeshShape, system: usize, x: f64) -> bool {
+    let (size, order) = (shape[0], shape[3]);
+    // The call's planes of this system: usually an interval, into which a turn of the nodes may reach.
+    let lo = shape[4].max(system * size) as i64 - (system * size) as i64;
+    let hi = shape[5].min((system + 1) * size) as i64 - (system * size) as i64;
+    let floor = x.floor();
+    let last = (((floor - (floor / size as f64).floor() * size as f64) as usize).min(size - 1)) as i64;
+    let first = last + 1 - order as i64;
+    let meets = |first: i64, last: i64| first < hi && last >= lo;
+    lo < hi && (meets(first, last) || (first < 0 && meets(first + size as i64, size as i64 - 1)))
 }
 
 /// The node with these indices, in the mesh of a system.
@@ -138,12 +297,12 @@ mod tests {
         for p in 2..=MAX_SPLINE_ORDER {
             let shape = [p, 2 * p, 37, p, 0, 1];
             for x in [0.0, 0.25, 3.7, 11.999, -0.4, -123.456, 1e6 + 0.125] {
-                let s = Splines::<3>::new(&shape, 1, x);
+                let s = Splines::<3>::new::<f64>(&shape, 1, x);
                 let fraction = x - f64::floor(x);
                 for d in 0..3.min(p) {
                     for j in 0..p {
                         // The formula cancels: terms grow as p^p / p!.
-                        let exact = by_powers(p, fraction + j as f64, d);
+                        let exact = by_powers(p, fraction + (p - 1 - j) as f64, d);
                         let found = s.weight(d, j as i64);
                         // At x = 0 the formula is one-sided where the derivative jumps.
                         if fraction > 0.0 || d + 2 < p {
@@ -157,7 +316,7 @@ mod tests {
                     assert!((sum - expected).abs() < 1e-14, "{p} {x} {d}: {sum}");
                 }
                 for j in 0..p {
-                    let k = (x.floor() - j as f64).rem_euclid(2.0 * p as f64);
+                    let k = (x.floor() - (p - 1 - j) as f64).rem_euclid(2.0 * p as f64);
                     assert_eq!(s.index(j as i64) as f64, k, "{p} {x} {j}");
                 }
             }
@@ -177,9 +336,47 @@ mod tests {
             -1e-300,
             7.0 - 1e-16,
         ] {
-            let s = Splines::<1>::new(&[7, 7, 7, 4, 0, 7], 0, x);
+            let s = Splines::<1>::new::<f64>(&[7, 7, 7, 4, 0, 7], 0, x);
             assert!((0..4).all(|j| s.index(j) < 7), "{x}");
         }
         assert_eq!(mesh_node(&[3, 4, 5, 2, 0, 9], 2, [2, 3, 4]), 179);
+    }
+
+    #[test]
+    fn a_point_reaches_the_planes_of_its_nodes() {
+        for order in 2..=4 {
+            for (lo, hi) in [(0, 3), (2, 9), (9, 14), (0, 14), (6, 7), (5, 5)] {
+                let shape = [7, 7, 7, order, lo, hi];
+                for (system, x) in
+                    [0, 1].into_iter().flat_map(|b| (-20..20).map(move |x| (b, f64::from(x) + 0.3)))
+                {
+                    let s = Splines::<1>::new::<f64>(&shape, 0, x);
+                    let any = (0..order as i64).any(|j| in_planes(&shape, system, s.index(j)));
+                    assert_eq!(reaches(&shape, system, x), any, "{shape:?} {system} {x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_read_and_added_to_around_their_end() {
+        let shape = [4, 4, 5, 3, 0, 4];
+        let mut line: Vec<f64> = (0..10).map(f64::from).collect();
+        for x in [1.5, 2.5, 4.5, 5.5, 6.5] {
+            let s = Splines::<1>::new::<f64>(&shape, 2, x);
+            for node in 0..3 {
+                // SAFETY: the line has two numbers for each of its five nodes.
+                unsafe {
+                    let at = 2 * s.index(node as i64) + 1;
+                    let before = line[at];
+                    let read = node_load::<f64, f64, 1>(line.as_ptr(), (0, &s), (node, 1), (2, 1));
+                    assert_eq!(read, before);
+                    node_add::<f64, 1>(line.as_mut_ptr(), (0, &s), (node, 1), (2, 1), 0.5);
+                    assert_eq!(line[at], before + 0.5);
+                    let read = node_load::<f64, f64, 1>(line.as_ptr(), (5, &s), (node, 1), (1, 0));
+                    assert_eq!(read, line[5 + s.index(node as i64)]);
+                }
+            }
+        }
     }
 }

@@ -15,6 +15,13 @@ pub fn flatten(src: &Body) -> Body {
     f.b
 }
 
+/// A body without loops over data, straightened as if it stood in one: its rows can run on lanes.
+pub(crate) fn straightened(src: &Body) -> Body {
+    let mut f = Flatten { src, b: Body::new(Some(src)), map: ValueMap::new(), now: HashMap::new() };
+    f.block(src.stmts(), true, None);
+    f.b
+}
+
 struct Flatten<'a> {
     src: &'a Body,
     b: Body,

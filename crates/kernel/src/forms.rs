@@ -11,6 +11,7 @@ use crate::mirror::{Part, Partners, has_partners, parts};
 use crate::print::layout::Layout;
 use crate::reverse::adjoint;
 use crate::rewrite::specialise;
+use crate::sums::arranged;
 
 /// A form of a kernel, ready to be printed.
 #[derive(Clone, Debug)]
@@ -116,7 +117,7 @@ fn form(
     let mut in_clusters = vec![];
     for part in &mut parts {
         let as_written = part.clone();
-        part.body = factored(&part.body);
+        part.body = factored(&arranged(&part.body));
         let found = match (member, leaves_out) {
             (Member::Value, _) => clusters(kernel, part),
             _ if gradients.is_some() => clusters(kernel, part),

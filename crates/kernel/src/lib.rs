@@ -5,7 +5,7 @@
 //!                        ├─ tangent, tangent² ─────► derivatives along directions
 //!                        └─ reverse ─┬─────────────► value and gradient
 //!                                    └─ tangent ───► Hessian-vector products
-//!          each: specialise ─ flatten ─ mirror ─ factor ─► parts ─ print ─► Rust (scalar and lanes), CUDA
+//!          each: specialise ─ flatten ─ mirror ─ sums, factor ─► parts ─ print ─► Rust (scalar and lanes), CUDA
 //! ```
 //!
 //! Kernels that are not differentiated ([`imperative`]) go from their source straight to the printers.
@@ -26,3 +26,4 @@ pub mod print;
 pub mod reverse;
 pub mod rewrite;
 mod simplify;
+mod sums;

@@ -55,6 +55,9 @@ pub trait Lane:
     type Mask: Mask;
     /// One i32 index for each lane: `[i32; N]`. An array and no register: addresses are scalar.
     type Index: Copy + Default + AsRef<[i32]> + AsMut<[i32]>;
+    /// The lanes of code outside of loops over data, which is f64 for either element type: one where there are no SIMD
+    /// registers to count on.
+    type Rows: Lane<Elem = f64>;
     /// The number of lanes.
     const N: usize;
     /// Whether every loop has code of its own for whole vectors. Without it, long loops run them as the last, incomplete
@@ -267,6 +270,19 @@ pub trait Lane:
     unsafe fn load_some(p: *const Self::Elem, n: usize) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Self::load_first(p, n) }
+    }
+    /// The first `n` of elements in f32, and anything finite in the other lanes.
+    /// # Safety
+    /// As [`Lane::load_first`].
+    #[inline(always)]
+    unsafe fn load_some_f32(p: *const f32, n: usize) -> Self {
+        let mut x = [Self::Elem::default(); 16];
+        for (l, x) in x.iter_mut().enumerate().take(n) {
+            // SAFETY: the caller's promise.
+            *x = Self::Elem::of_f64(f64::from(unsafe { p.add(l).read() }));
+        }
+        // SAFETY: no lane type has more than 16 lanes.
+        unsafe { Self::load(x.as_ptr()) }
     }
     /// Writes `N` elements.
     /// # Safety

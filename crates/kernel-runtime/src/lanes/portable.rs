@@ -134,6 +134,7 @@ impl Lane for $L {
     type Elem = $T;
     type Mask = [$Bits; $n];
     type Index = [i32; $n];
+    type Rows = f64;
     const N: usize = $n;
     const SPLIT: bool = false;
 

@@ -64,6 +64,7 @@ macro_rules! single {
             type Elem = $T;
             type Mask = bool;
             type Index = [i32; 1];
+            type Rows = f64;
             const N: usize = 1;
 
             #[inline(always)]

@@ -76,7 +76,7 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
         p.line(&format!("*sums.add({n} * L::N) += m{};", s.row));
     }
     p.line("}");
-    let mut head = pointers(kernel, of_part);
+    let mut head = pointers(kernel, of_part, "L::Elem");
     writeln!(head, "let packed = piece.packed as *mut L::Elem;").expect("a string");
     writeln!(head, "let columns = piece.columns as *mut L::Elem;").expect("a string");
     format!(

@@ -141,6 +141,7 @@ register! {
 
 impl Lane for Avx2F32 {
     lane!(avx2_f32: f32 [0 1 2 3 4 5 6 7]);
+    type Rows = Avx2F64;
     avx2!(avx2_f32: mantissa 23, sign 31);
 
     #[inline(always)]
@@ -240,6 +241,7 @@ register! {
 
 impl Lane for Avx2F64 {
     lane!(avx2_f64: f64 [0 1 2 3]);
+    type Rows = Avx2F64;
     avx2!(avx2_f64: mantissa 52, sign 63);
 
     #[inline(always)]
@@ -257,6 +259,11 @@ impl Lane for Avx2F64 {
             )),
             _ => (self, o),
         }
+    }
+    #[inline(always)]
+    unsafe fn load_some_f32(p: *const f32, n: usize) -> Self {
+        // SAFETY: the caller gives n elements, and no other is touched.
+        Self(unsafe { _mm256_cvtps_pd(_mm_maskload_ps(p, avx2_f64::ints_before(n, 0))) })
     }
 
     #[inline(always)]

@@ -202,6 +202,7 @@ register! {
 
 impl Lane for Avx512F32 {
     lane!(avx512_f32: f32 [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15]);
+    type Rows = Avx512F64;
     avx512!(avx512_f32: f32, mantissa 23, sign 31, steps 0);
 
     #[inline(always)]
@@ -309,6 +310,7 @@ register! {
 
 impl Lane for Avx512F64 {
     lane!(avx512_f64: f64 [0 1 2 3 4 5 6 7]);
+    type Rows = Avx512F64;
     avx512!(avx512_f64: f64, mantissa 52, sign 63, steps 1);
 
     #[inline(always)]
@@ -336,6 +338,11 @@ impl Lane for Avx512F64 {
     #[inline(always)]
     fn sum(self) -> f64 {
         sum_of_eight(self.0)
+    }
+    #[inline(always)]
+    unsafe fn load_some_f32(p: *const f32, n: usize) -> Self {
+        // SAFETY: the caller gives n elements, and no other is touched.
+        Self(unsafe { _mm512_cvtps_pd(_mm256_maskz_loadu_ps(before_of_eight(n, 0), p)) })
     }
     #[inline(always)]
     unsafe fn gather3(p: *const f64, i: [i32; 8]) -> [Self; 3] {

@@ -8,17 +8,21 @@ impl Printer<'_> {
     pub(super) fn let_lanes(&mut self, v: Val) {
         let op = self.b.op(v).clone();
         let lanes = self.lanes.as_ref().expect("inside a lane loop");
-        let varies = op.of_loop() == Some(lanes.id)
-            || op.of_acc().is_some_and(|m| lanes.inner.contains(&m))
-            || op.any_arg(|a| lanes.varying.contains(&a));
+        let varies = match &self.rows {
+            Some(rows) if rows.is_ahead(v) => return,
+            Some(rows) => rows.varies(v),
+            None => {
+                op.of_loop() == Some(lanes.id)
+                    || op.of_acc().is_some_and(|m| lanes.inner.contains(&m))
+                    || op.any_arg(|a| lanes.varying.contains(&a))
+            }
+        };
         if !varies {
             // The same on all lanes: scalar code, and a copy on lanes for whoever needs it.
             let lanes = self.lanes.take();
             self.let_whole(v);
             self.lanes = lanes;
-            if self.b.ty(v) == Type::Real && self.b.constant(v).is_none() {
-                self.line(&format!("let u{v} = L::splat(v{v});"));
-            }
+            self.let_splat(v);
             return;
         }
         self.lanes.as_mut().expect("inside a lane loop").varying.insert(v);
@@ -27,6 +31,13 @@ impl Printer<'_> {
         }
         if let Some(text) = self.lane_expr(v, &op) {
             self.line(&format!("let v{v} = {text};"));
+        }
+    }
+
+    /// A copy on lanes of a value that is the same on all of them.
+    pub(super) fn let_splat(&mut self, v: Val) {
+        if self.b.ty(v) == Type::Real && self.b.constant(v).is_none() {
+            self.line(&format!("let u{v} = L::splat(v{v});"));
         }
     }
 
@@ -57,8 +68,18 @@ impl Printer<'_> {
         if let Some(text) = self.paired(v) {
             return Some(text);
         }
+        if self.rows.is_some()
+            && let Some(text) = self.row_expr(op)
+        {
+            return Some(text);
+        }
+        if self.wide
+            && let Some(text) = self.node_expr(op)
+        {
+            return Some(text);
+        }
         Some(match *op {
-            LoopVar(_) => return None,
+            LoopVar(_) | Row => return None,
             PairColumn(_) if self.clusters.is_some() => return None,
             PairEntry(_) if !self.transposed(id) => return None,
             PairEntry(_) => {
@@ -205,7 +226,7 @@ impl Printer<'_> {
     }
 
     /// A row of three is loaded once, whichever of its components comes first.
-    fn load_row(&mut self, slot: usize, row: Val, load: &str) {
+    pub(super) fn load_row(&mut self, slot: usize, row: Val, load: &str) {
         let lanes = self.lanes.as_mut().expect("inside a lane loop");
         if lanes.rows_loaded.insert((slot, row)) {
             let name = if row == usize::MAX { "x".to_string() } else { row.to_string() };

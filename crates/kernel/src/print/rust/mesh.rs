@@ -1,11 +1,17 @@
 //! Code around loops over a mesh: tables of splines, nodes, and the planes that a call adds to.
 
-use super::Printer;
-use crate::ir::{LoopId, OfWave, Op, Stmt, Val, accumulators, declared, walk};
+use super::{Lanes, Printer};
+use crate::ir::{Body, LoopId, OfWave, Op, Range, Stmt, Val, accumulators, declared, fed, walk};
 use crate::print::layout::{Array, Table};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-impl Printer<'_> {
+/// Whether the rows of a part loop over nodes of a mesh, and not over data.
+pub(super) fn is_alone(b: &Body) -> bool {
+    let is_data = |s: &Stmt| matches!(s, Stmt::For { range, .. } if range.is_data());
+    b.ops().any(|op| matches!(op, Op::MeshNode { .. })) && !b.walk().any(is_data)
+}
+
+impl<'a> Printer<'a> {
     /// A value of a mesh, its nodes and its waves.
     pub(super) fn mesh_op(&self, op: &Op) -> String {
         use Op::*;
@@ -26,6 +32,7 @@ impl Printer<'_> {
             Wave { mesh, row, of } => {
                 let (shape, row) = (self.layout.slot(mesh, Array::MeshShape), self.scalar(row));
                 match of {
+                    OfWave::Index(axis) if self.rows.is_some() => format!("line.index({axis})"),
                     OfWave::Index(axis) => format!("rt::wave_index(&g{shape}, {row}, {axis})"),
                     OfWave::Count => format!("rt::wave_count(&g{shape}, {row})"),
                     OfWave::Modulus => {
@@ -42,7 +49,156 @@ impl Printer<'_> {
     pub(super) fn table(&mut self, t: Table) {
         let (name, shape) = (Table::name(t.mesh, t.axis, t.at), self.layout.slot(t.mesh, Array::MeshShape));
         let at = self.scalar(t.at);
-        self.line(&format!("let {name} = rt::Splines::<{}>::new(&g{shape}, {}, {at});", t.orders, t.axis));
+        if let Some(system) = self.reached_system(t) {
+            let system = self.scalar(system);
+            self.line(&format!("if !rt::reaches(&g{shape}, {system}, {at}) {{ continue; }}"));
+        }
+        self.line(&format!(
+            "let {name} = rt::Splines::<{}>::new::<L::Rows>(&g{shape}, {}, {at});",
+            t.orders, t.axis
+        ));
+    }
+
+    /// Where a row does nothing but add to nodes around one point, at the first of its coordinates: the system, by which a
+    /// row that reaches no plane of this call is known before its splines.
+    fn reached_system(&self, t: Table) -> Option<Val> {
+        let mesh = self.layout.planes.filter(|mesh| t.axis == 0 && *mesh == t.mesh)?;
+        let mut points = self.b.ops().filter_map(|op| match op {
+            Op::MeshNode { mesh, system, at, .. } => Some((*mesh, *system, at[0])),
+            _ => None,
+        });
+        let (_, system, at) = points.next()?;
+        let is_known = self.b.constant(at).is_none() && [system, at].iter().all(|v| self.b.depth_of(*v) == 0);
+        (at == t.at && is_known && system < at && points.all(|p| p == (mesh, system, at))).then_some(system)
+    }
+
+    /// The loop along the third axis in a loop over the nodes around a point, where its nodes can be on lanes: for these
+    /// all sums of the loops stay on lanes until the last node.
+    fn along(&self, s: &Stmt) -> Option<LoopId> {
+        let Stmt::For { id, range: Range::Ints(_, hi), body } = s else { return None };
+        if !matches!(self.b.op(*hi), Op::SplineOrder(_)) {
+            return None;
+        }
+        let mut loops = body.iter().filter(|s| matches!(s, Stmt::For { .. }));
+        let Some(within) = loops.next() else {
+            return body.iter().all(|s| self.is_of_nodes(s, *id)).then_some(*id);
+        };
+        let is_simple = |s: &Stmt| {
+            matches!(s, Stmt::Let(_) | Stmt::Declare(..) | Stmt::Accumulate(..) | Stmt::For { .. })
+        };
+        if loops.next().is_some() || !body.iter().all(is_simple) { None } else { self.along(within) }
+    }
+
+    /// Whether nodes that lie side by side can do this at once.
+    fn is_of_nodes(&self, s: &Stmt, along: LoopId) -> bool {
+        let varies = |v: Val| *self.b.op(v) == Op::LoopVar(along);
+        let is_node = |v: Val| matches!(self.b.op(v), Op::MeshNode { .. });
+        match s {
+            Stmt::Let(v) => match self.b.op(*v) {
+                Op::MeshNode { node: [x, y, z], .. } => varies(*z) && !varies(*x) && !varies(*y),
+                Op::Load { row: Some(row), channel, .. } => {
+                    channel.is_none() && (is_node(*row) || self.b.depth_of(*row) == 0)
+                }
+                op => !matches!(op, Op::LoadInt { .. } | Op::IndexOf { .. } | Op::FromInt(_)),
+            },
+            Stmt::Declare(..) | Stmt::Accumulate(..) => true,
+            Stmt::Contribute { row: Some(row), channel: None, .. } => is_node(*row),
+            _ => false,
+        }
+    }
+
+    /// A loop over the nodes around a point, with those along the third axis on lanes.
+    pub(super) fn nodes(&mut self, s: &'a Stmt) -> bool {
+        let Some(along) = self.along(s).filter(|_| self.wide && self.lanes.is_none()) else { return false };
+        let nest = std::slice::from_ref(s);
+        self.line("{");
+        for v in self.outside_values(nest) {
+            self.line(&format!("let u{v} = L::splat(v{v});"));
+        }
+        let (sums, _) = fed(nest);
+        for m in &sums {
+            self.line(&format!("let mut l{m} = L::splat(0.0);"));
+        }
+        self.lanes = Some(Lanes {
+            id: along,
+            full: true,
+            varying: HashSet::new(),
+            inner: declared(nest),
+            sums: sums.clone(),
+            rows_loaded: HashSet::new(),
+        });
+        let outside = std::mem::replace(&mut self.paired, vec![HashSet::new()]);
+        self.stmt(s);
+        self.paired = outside;
+        self.lanes = None;
+        for m in &sums {
+            self.line(&format!("m{m} += l{m}.sum();"));
+        }
+        self.line("}");
+        true
+    }
+
+    /// The loop along the third axis, on lanes.
+    pub(super) fn along_axis(&mut self, id: LoopId, order: &str, body: &'a [Stmt]) {
+        self.line(&format!("let mut k{id} = 0usize;\nwhile k{id} < {order} as usize {{"));
+        self.line(&format!("let n = L::N.min({order} as usize - k{id});\nlet active = L::first(n);"));
+        self.whole_lanes(false);
+        self.block(body);
+        self.whole_lanes(true);
+        self.line(&format!("k{id} += L::N;\n}}"));
+    }
+
+    fn whole_lanes(&mut self, full: bool) {
+        self.lanes.as_mut().expect("inside a loop over nodes").full = full;
+    }
+
+    /// What nodes that lie side by side have; `None` for ops that are those of other lanes.
+    pub(super) fn node_expr(&self, op: &Op) -> Option<String> {
+        let k = self.lanes.as_ref()?.id;
+        Some(match *op {
+            Op::Spline { mesh, axis, at, derivative, .. } => {
+                format!("{}.weights::<L>({derivative}, k{k})", Table::name(mesh, axis, at))
+            }
+            Op::MeshNode { mesh, system, at, node } => {
+                let index = [0, 1].map(|axis| {
+                    format!("{}.index({})", Table::name(mesh, axis, at[axis]), self.scalar(node[axis]))
+                });
+                let shape = self.layout.slot(mesh, Array::MeshShape);
+                format!("rt::mesh_node(&g{shape}, {}, [{}, 0])", self.scalar(system), index.join(", "))
+            }
+            Op::Load { param, role, row: Some(row), component, .. } => {
+                let (slot, stride) = self.array(param, role);
+                let (orders, at) = self.nodes_of(row)?;
+                format!("rt::node_load::<E, L, {orders}>(p{slot}, {at}, ({stride}, {component}))")
+            }
+            _ => return None,
+        })
+    }
+
+    /// Nodes that lie side by side: the functions tabulated along the axis, and the arguments that name the nodes.
+    fn nodes_of(&self, row: Val) -> Option<(usize, String)> {
+        let Op::MeshNode { mesh, at, .. } = *self.b.op(row) else { return None };
+        let is_along = |t: &&Table| (t.mesh, t.axis, t.at) == (mesh, 2, at[2]);
+        let table = self.layout.tables.iter().find(is_along)?;
+        let k = self.lanes.as_ref()?.id;
+        Some((table.orders, format!("(v{row}, &{}), (k{k}, n)", Table::name(mesh, 2, at[2]))))
+    }
+
+    /// Adds to nodes that lie side by side, where this call does.
+    pub(super) fn add_to_nodes(
+        &mut self,
+        row: Val,
+        (slot, stride): (usize, usize),
+        component: usize,
+        value: Val,
+    ) {
+        let Some((orders, at)) = self.nodes_of(row) else { return };
+        let x = self.real(value);
+        let add = format!("rt::node_add::<L, {orders}>(p{slot}, {at}, ({stride}, {component}), {x});");
+        match self.owned(row) {
+            Some(owned) => self.line(&format!("if {owned} {{ {add} }}")),
+            None => self.line(&add),
+        }
     }
 
     /// Whether this call adds to a node, where calls have planes of their own.

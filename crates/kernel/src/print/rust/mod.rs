@@ -1,9 +1,11 @@
 //! Rust: one generic function per part. Code outside the innermost loop over data is scalar, in f64; that loop runs
 //! on lanes of the element type, and its sums come back to f64 every so many iterations.
 
+mod bests;
 mod channels;
 mod lanes;
 mod mesh;
+mod rows;
 mod strips;
 mod tables;
 
@@ -18,8 +20,16 @@ use std::fmt::Write;
 /// The function `name` of a part, in the terms of the runtime module `rt`. `compact`: whether lane types that ask for it
 /// (`SPLIT` is false) run whole vectors through the code of incomplete ones, which halves what there is to compile.
 pub fn function(kernel: &Kernel, part: &Part, layout: &Layout, name: &str, compact: bool) -> String {
-    text(Printer { compact, ..Printer::new(kernel, &part.body, layout) }, name)
+    if let Some(rows) = rows::on_lanes(part, layout) {
+        return rows::function(kernel, &rows, layout, name);
+    }
+    let wide = mesh::is_alone(&part.body);
+    text(Printer { compact, wide, ..Printer::new(kernel, &part.body, layout) }, name)
 }
+
+/// Why the code of a part is sound.
+const SAFETY: &str = "// SAFETY: `rt::LaunchAbi` is made by the backend alone, which checked every array's length and every index\n\
+     // against the kernel's declaration; rows lo..hi are this call's own.\n";
 
 /// The second phase of a part in cluster form: the loop's sums are given, row by row, behind the last slot.
 /// Its launch is bound as for the part that the form is of.
@@ -30,7 +40,7 @@ pub fn rows_function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, nam
 }
 
 fn text(mut p: Printer<'_>, name: &str) -> String {
-    let (kernel, layout, given) = (p.kernel, p.layout, p.given);
+    let (kernel, layout, given, wide) = (p.kernel, p.layout, p.given, p.wide);
     p.line("for row in lo..hi {");
     for table in layout.tables.iter().filter(|t| p.b.constant(t.at).is_some()) {
         p.table(*table);
@@ -38,7 +48,7 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
     p.block(p.b.stmts());
     p.line("}");
     let body = p.out;
-    let mut head = pointers(kernel, layout);
+    let mut head = pointers(kernel, layout, if wide { "E" } else { "L::Elem" });
     if given.is_some() {
         writeln!(head, "let sums = a.pointers[{}] as *const f64;", layout.slots.len()).expect("a string");
     }
@@ -49,21 +59,23 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
     for r in 0..layout.reductions.len() {
         writeln!(tail, "*partials.add({r}) += r{r};").expect("a string");
     }
+    if wide {
+        return rows::on_wide_lanes(name, &format!("{head}{body}{tail}"));
+    }
     format!(
         "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) \
-         {{\n// SAFETY: `rt::LaunchAbi` is made by the backend alone, which checked every array's length and every index\n\
-         // against the kernel's declaration; rows lo..hi are this call's own.\nunsafe {{\n{head}{body}{tail}}}\n}}\n"
+         {{\n{SAFETY}unsafe {{\n{head}{body}{tail}}}\n}}\n"
     )
 }
 
-/// The launch's pointers, with their types, and the widths of channels and tables.
-pub(super) fn pointers(kernel: &Kernel, layout: &Layout) -> String {
+/// The launch's pointers, with their types, and the widths of channels and tables. `element`: the type of reals in memory.
+pub(super) fn pointers(kernel: &Kernel, layout: &Layout, element: &str) -> String {
     let mut text = String::new();
     for (n, slot) in layout.slots.iter().enumerate() {
         let ty = match slot.array {
             Array::Values(_) if layout.scattered.contains(slot) => "*mut f64",
             Array::Values(role) if kernel.is_ints(slot.param, role) => "*const i32",
-            Array::Values(_) | Array::Scratch(_) => "*mut L::Elem",
+            Array::Values(_) | Array::Scratch(_) => &format!("*mut {element}"),
             array if array.is_long() => "*const i64",
             Array::MeshModuli => "*const f64",
             _ => "*const i32",
@@ -114,6 +126,10 @@ pub(super) struct Printer<'a> {
     layout: &'a Layout,
     pub(super) out: String,
     pub(super) lanes: Option<Lanes>,
+    /// The rows, where these are on lanes.
+    rows: Option<rows::Rows>,
+    /// Whether lanes are those of code outside of loops over data: rows, or nodes of a mesh.
+    wide: bool,
     /// Sums over channels that are in registers.
     held: BTreeSet<Acc>,
     pub(super) paired: Vec<HashSet<(Val, Pair, &'static str)>>,
@@ -138,6 +154,8 @@ impl<'a> Printer<'a> {
             layout,
             out: String::new(),
             lanes: None,
+            rows: None,
+            wide: false,
             held: BTreeSet::new(),
             paired: vec![HashSet::new()],
             data_loops: HashMap::new(),
@@ -233,6 +251,9 @@ impl<'a> Printer<'a> {
             Stmt::Store { param, role, channel: Some(channel), value, .. } => {
                 self.store_channel(*param, *role, *channel, *value);
             }
+            Stmt::Store { param, role, component, value, .. } if self.rows.is_some() => {
+                self.put_row((*param, *role, *component), *value);
+            }
             Stmt::Store { param, role, component, value, .. } => {
                 let slot = self.layout.slot(*param, Array::Values(*role));
                 let stride = self.kernel.components(*param, *role);
@@ -253,8 +274,12 @@ impl<'a> Printer<'a> {
             }
             Stmt::Contribute { param, role, row, component, value, .. } => {
                 if let Some(r) = self.layout.reduction(self.b, *param, *role, *component, *row) {
-                    let x = self.scalar(*value);
-                    self.line(&format!("r{r} += {x};"));
+                    let x = if self.rows.is_some() { self.real(*value) } else { self.scalar(*value) };
+                    let line = match self.rows {
+                        Some(_) => format!("r{r} = L::select(active, r{r} + {x}, r{r});"),
+                        None => format!("r{r} += {x};"),
+                    };
+                    self.line(&line);
                     return;
                 }
                 let slot = self.layout.slot(*param, Array::Values(*role));
@@ -270,6 +295,8 @@ impl<'a> Printer<'a> {
                         let (at, x) = (self.element(Some(row), stride, *component), self.scalar(*value));
                         self.line(&format!("rt::put(p{slot}, {at}, {x}, true);"));
                     }
+                } else if self.wide && self.varies(row) {
+                    self.add_to_nodes(row, (slot, stride), *component, *value);
                 } else if self.varies(row) {
                     let x = self.real(*value);
                     let n = self.lanes.as_ref().map_or("n", Lanes::count);
@@ -286,6 +313,11 @@ impl<'a> Printer<'a> {
                 }
             }
             Stmt::For { id, range, body } => match range {
+                Range::Ints(..) if self.nodes(s) => {}
+                Range::Ints(_, hi) if self.lanes.as_ref().is_some_and(|l| l.id == *id) => {
+                    let order = self.scalar(*hi);
+                    self.along_axis(*id, &order, body);
+                }
                 Range::Ints(lo, hi) => {
                     let (lo, hi) = (self.scalar(*lo), self.scalar(*hi));
                     self.line(&format!("let first{id} = {lo};\nfor k{id} in first{id}..{hi} {{"));
@@ -331,7 +363,7 @@ impl<'a> Printer<'a> {
         };
         let sum = if lanes.sums.contains(&m) { format!("l{m}") } else { format!("m{m}") };
         let mut text = self.added(&sum, sign, v);
-        if !lanes.full && lanes.sums.contains(&m) {
+        if !lanes.full && (self.wide || lanes.sums.contains(&m)) {
             text = format!("L::select(active, {text}, {sum})");
         }
         self.line(&format!("{sum} = {text};"));
@@ -409,19 +441,6 @@ impl<'a> Printer<'a> {
         self.line("}");
         self.end_bests(&bests);
         self.line("}");
-    }
-
-    /// The largest values that lanes of a loop meet, and where.
-    fn begin_bests(&mut self, bests: &BTreeSet<Acc>) {
-        for m in bests {
-            self.line(&format!("let (mut l{m}, mut lw{m}) = (L::splat(f64::MIN), L::splat(-1.0));"));
-        }
-    }
-
-    fn end_bests(&mut self, bests: &BTreeSet<Acc>) {
-        for m in bests {
-            self.line(&format!("(m{m}, w{m}) = rt::best(m{m}, w{m}, l{m}, lw{m});"));
-        }
     }
 
     fn lane_body(&mut self, id: LoopId, body: &'a [Stmt], full: bool, sums: &BTreeSet<Acc>) {
@@ -577,24 +596,5 @@ impl<'a> Printer<'a> {
             Range::Column { .. } => format!("*p{}.add(k{l}) as usize", self.list_slot(l, Array::PairEntry)),
             _ => format!("k{l}"),
         }
-    }
-
-    fn raise(&mut self, m: Acc, value: Val, place: Val) {
-        let (x, at) = (self.real(value), self.real(place));
-        let Some(lanes) = &self.lanes else {
-            self.line(&format!("if {x} > m{m} {{ (m{m}, w{m}) = ({x}, {at}); }}"));
-            return;
-        };
-        let l = if lanes.inner.contains(&m) { "" } else { "l" };
-        let (best, where_) = if l.is_empty() {
-            (format!("m{m}"), format!("w{m}"))
-        } else {
-            (format!("l{m}"), format!("lw{m}"))
-        };
-        let larger = format!("{best}.lt({x})");
-        let larger = if lanes.full { larger } else { format!("L::and(active, {larger})") };
-        self.line(&format!(
-            "let larger = {larger};\n({best}, {where_}) = (L::select(larger, {x}, {best}), L::select(larger, {at}, {where_}));"
-        ));
     }
 }
