@@ -13,6 +13,7 @@
 mod ewald;
 mod kernels;
 pub mod kvectors;
+mod latent;
 pub mod mesh;
 mod ops;
 pub mod potential;

@@ -1,6 +1,7 @@
 //! The declarations of the ops.
 
 use crate::kernels as k;
+use crate::latent::{self, LATENT};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
@@ -13,7 +14,7 @@ crate::charge_sum! {
 }
 
 /// All kernels of this crate, for callers that compile or check their source text.
-pub fn kernels() -> [&'static Kernel; 12] {
+pub fn kernels() -> [&'static Kernel; 15] {
     [
         COULOMB.real_space,
         &k::LATTICE,
@@ -27,13 +28,16 @@ pub fn kernels() -> [&'static Kernel; 12] {
         COULOMB.own_energy,
         COULOMB.mesh_potential,
         &k::GATHER,
+        LATENT.real_space,
+        LATENT.green_function,
+        LATENT.reciprocal_space,
     ]
 }
 
 /// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    let declare = || Registry::new(COULOMB.ops("madelung")?);
+    let declare = || Registry::new([COULOMB.ops("madelung")?, latent::ops("madelung")?].concat());
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
 }
 

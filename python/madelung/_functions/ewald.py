@@ -98,7 +98,7 @@ def ewald_reciprocal_space(
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    split, waves = f.per_system("alpha", alpha, system), _waves(f, system, cell, k_cutoff, miller)
+    split, waves = f.per_system("alpha", alpha, system), waves_of(f, system, cell, k_cutoff, miller)
     return f.energies("ewald_reciprocal_space", system, (split,), waves, wanted)
 
 
@@ -179,7 +179,7 @@ def ewald_summation(
         if miller[0] is None:
             k_cutoff = [row[2] for row in rows]
     pairs = pairs_of(f, system, (positions, cell, None, batch_idx), lists, cutoff)
-    waves = _waves(f, system, cell, k_cutoff, miller)
+    waves = waves_of(f, system, cell, k_cutoff, miller)
     split = f.per_system("alpha", alpha, system)
     return f.energies("ewald_summation", system, (split,), (*pairs, reach, *waves), wanted)
 
@@ -276,7 +276,7 @@ def cutoffs_of(f: Framework, lists: tuple[Any, ...], cutoff: Any, systems: int) 
     return cutoff, check.UNBOUNDED if isinstance(cutoff, list) else f.distance("cutoff", cutoff)
 
 
-def _waves(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:
+def waves_of(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:
     """Miller indices and the system of each."""
     indices, of = miller
     if indices is None:
