@@ -199,6 +199,25 @@ FUNCTIONS = {
             "pbc": [*PBC, ("a slab", np.array([True, True, False]))],
         },
     ),
+    "latent_ewald": (
+        {"positions": R, "charges": Q, "cell": CELL},
+        {
+            "positions": POSITIONS,
+            **SUMS,
+            "charges": [case for case in CHARGES if case[0] not in ("rank 2", "integers")]
+            + [("no channels", np.ones((4, 0)))],
+            "cell": [case for case in CELLS if case[0] != "zero"],
+            "sigma": [*PER_SYSTEM, ("None", None)],
+            "dl": [*PER_SYSTEM, ("None", None)],
+            "remove_self_interaction": FLAGS,
+            "neighbors": [("a string", "open"), ("an array", np.zeros((2, 0), int))],
+            "pbc": [
+                *PBC,
+                ("a slab", np.array([True, True, False])),
+                ("three systems", np.ones((3, 3), bool)),
+            ],
+        },
+    ),
     "estimate_ewald_parameters": (
         {"positions": R, "charges": Q, "cell": CELL},
         {

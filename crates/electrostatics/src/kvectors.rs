@@ -89,7 +89,7 @@ pub fn miller_indices(cell: &[[f64; 3]; 3], k_cutoff: f64) -> Result<Vec<[i32; 3
 /// where rows `kvec_ptr[b]..kvec_ptr[b + 1]` belong to system `b`.
 ///
 /// - `cell`: (B, 3, 3), as in [`miller_indices`].
-/// - `k_cutoff`: (B,), or (1,) for one radius for all systems.
+/// - `k_cutoff`: (B,), or (1,) for one radius for all systems. A system of radius 0 has no rows, and needs no cell.
 ///
 /// The rows of a system do not depend on other systems.
 ///
@@ -105,7 +105,8 @@ pub fn miller_indices_batch(cells: &[[[f64; 3]; 3]], k_cutoffs: &[f64]) -> Resul
     let mut kvec_ptr = vec![0];
     for (system, cell) in cells.iter().enumerate() {
         let which = if k_cutoffs.len() == 1 { 0 } else { system };
-        let of_system = miller_indices(cell, k_cutoffs[which]).map_err(|error| match error {
+        let found = if k_cutoffs[which] == 0.0 { Ok(vec![]) } else { miller_indices(cell, k_cutoffs[which]) };
+        let of_system = found.map_err(|error| match error {
             Error::Argument { argument, expected, got } if cells.len() > 1 => {
                 Error::Argument { argument, expected, got: format!("{got} (system {system})") }
             }
@@ -218,7 +219,11 @@ mod tests {
         let (rows, ptr) = miller_indices_batch(&[SKEWED, CUBE, SKEWED], &[3.0, 0.5, 2.0]).unwrap();
         let (first, last) = (miller_indices(&SKEWED, 3.0).unwrap(), miller_indices(&SKEWED, 2.0).unwrap());
         assert_eq!(ptr, [0, first.len() as i32, first.len() as i32, (first.len() + last.len()) as i32]);
-        assert_eq!(rows, [first, last].concat());
+        assert_eq!(rows, [&first[..], &last].concat());
+
+        let open = miller_indices_batch(&[SKEWED, [[0.0; 3]; 3], SKEWED], &[3.0, 0.0, 2.0]).unwrap();
+        let ends = [first.len(), first.len(), first.len() + last.len()].map(|n| n as i32);
+        assert_eq!(open, ([first, last].concat(), [&[0][..], &ends].concat()));
 
         let (rows, ptr) = miller_indices_batch(&[CUBE, CUBE], &[1.0]).unwrap();
         assert_eq!((rows.len(), ptr), (6, vec![0, 3, 6]));

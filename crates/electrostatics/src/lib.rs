@@ -15,6 +15,7 @@ mod declare;
 mod ewald;
 mod kernels;
 pub mod kvectors;
+mod latent;
 pub mod mesh;
 mod ops;
 pub mod potential;

@@ -111,7 +111,7 @@ def ewald_reciprocal_space(
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    split, waves = f.per_system("alpha", alpha, system), _waves(f, system, cell, k_cutoff, miller)
+    split, waves = f.per_system("alpha", alpha, system), waves_of(f, system, cell, k_cutoff, miller)
     excluded = excluded_pairs(f, system, exclusions)
     left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
     return total(f, system, wanted, ("ewald_reciprocal_space", (split,), waves), left_out)
@@ -203,7 +203,7 @@ def ewald_summation(
     reach = check.UNBOUNDED if edges.any_open else reach
     excluded = excluded_pairs(f, system, exclusions)
     pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
-    waves = _waves(f, system, period, k_cutoff, miller)
+    waves = waves_of(f, system, period, k_cutoff, miller)
     split = edges.splits(f, f.per_system("alpha", alpha, system))
     terms = [("ewald_summation", (split,), (*pairs, reach, *waves)), slab_term(f, system, edges.slab_axes)]
     return total(f, system, wanted, *terms, excluded and excluded.term("ewald", split, reach, (1.0, 1.0)))
@@ -303,7 +303,7 @@ def cutoffs_of(f: Framework, lists: tuple[Any, ...], cutoff: Any, systems: int) 
     return cutoff, check.UNBOUNDED if isinstance(cutoff, list) else f.distance("cutoff", cutoff)
 
 
-def _waves(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:
+def waves_of(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:
     """Miller indices and the system of each."""
     indices, of = miller
     if indices is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -100,6 +101,23 @@ class Framework(Protocol):
         """A cell (3, 3) for atoms without periodic axes, which no result depends on."""
         ...
 
+    def opened(self, system: Any, pbc: Any, own: tuple[float, float]) -> tuple[Any, Any]:
+        """Atoms whose systems have a cell (`no_cell`) where they are not periodic, and a number (B,), the first one for
+        those, the second one for periodic systems. Without `pbc` systems are periodic whose cell is not zero."""
+        ...
+
+    def channels(self, charges: Any) -> Sequence[Any]:
+        """The columns of charges (N, C), or charges (N,) alone."""
+        ...
+
+    def added(self, arrays: Sequence[Any]) -> Any:
+        """The sum of results, in their order: with derivatives where they have them."""
+        ...
+
+    def stacked(self, arrays: Sequence[Any]) -> Any:
+        """Results as columns: with derivatives where they have them."""
+        ...
+
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:
         """An array of real numbers of the positions' dtype: with derivatives where it has them."""
         ...
@@ -156,10 +174,6 @@ class Framework(Protocol):
 
     def where(self, systems: tuple[bool, ...], value: Any, x: Any) -> Any:
         """An array of systems with a value in the rows of some of them: with derivatives where it has them."""
-        ...
-
-    def added(self, results: Sequence[Any]) -> Any:
-        """The sums of the results of several calls of `energies`, with derivatives where they have them."""
         ...
 
     def find_neighbors(
@@ -248,6 +262,15 @@ class Framework(Protocol):
         ...
 
 
+def with_unit_cells(where: Any, cell: Any, unit: Any, pbc: Any, own: tuple[float, float]) -> tuple[Any, Any]:
+    """The cells (B, 3, 3) and numbers (B,) of `Framework.opened`, by a framework's `where`; NaN for systems with some
+    periodic axes."""
+    axes = (cell != 0.0).any(-1) if pbc is None else pbc.reshape(-1, 3)
+    periodic, some = axes.all(-1), axes.any(-1)
+    numbers = where(periodic, own[1], where(some, math.nan, own[0]))
+    return where(periodic[:, None, None], cell, unit), numbers
+
+
 class Immediate:
     """Methods of frameworks that trace no graph, for results that never change or that no later call shares."""
 
@@ -259,11 +282,16 @@ class Immediate:
         return pairs[1]
 
     @staticmethod
-    def added(results: Sequence[Any]) -> Any:
+    def channels(charges: Any) -> Sequence[Any]:
         """See `Framework`."""
-        several = [x if isinstance(x, tuple) else (x,) for x in results]
-        sums = tuple(reduce(operator.add, of_one) for of_one in zip(*several))
-        return sums[0] if len(sums) == 1 else sums
+        if getattr(charges, "ndim", 1) != 2:
+            return [charges]
+        return [charges[:, c] for c in range(charges.shape[1])]
+
+    @staticmethod
+    def added(arrays: Sequence[Any]) -> Any:
+        """See `Framework`."""
+        return functools.reduce(operator.add, arrays)
 
     @staticmethod
     def transposed(x: Any, shape: tuple[Any, Any]) -> Any:

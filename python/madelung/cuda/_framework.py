@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
-from madelung._functions.framework import Immediate
+from madelung._functions.framework import Immediate, with_unit_cells
 from madelung._neighbors import Neighbors
 from madelung._schema import FULL, VALUE
 from madelung.cuda import _neighbors
@@ -100,6 +100,29 @@ class Cuda(Stream, Immediate):
     def no_cell(self, positions: Any, name: str = "positions") -> Array:
         """See `Framework`."""
         return self.uploaded(np.eye(3, dtype=self.reals(name, positions, ("N", 3)).dtype))
+
+    def opened(self, system: System, pbc: Any, own: tuple[float, float]) -> tuple[System, list[float]]:
+        """See `Framework`; the cell is read."""
+        h = system.cell.numpy()
+        cells, numbers = with_unit_cells(
+            np.where, h, np.eye(3, dtype=h.dtype), check.periodic(self.value("pbc", pbc)), own
+        )
+        numbers = np.broadcast_to(numbers, system.systems).tolist()
+        return replace(system, cell=self.uploaded(np.ascontiguousarray(cells))), numbers
+
+    def channels(self, charges: Any) -> Sequence[Any]:
+        """See `Framework`; split on the host."""
+        if len(charges.shape) != 2:
+            return [charges]
+        return [self.uploaded(np.ascontiguousarray(x)) for x in self.value("charges", charges).T]
+
+    def added(self, arrays: Sequence[Array]) -> Array:
+        """See `Framework`; on the host."""
+        return self.uploaded(Immediate.added([x.numpy() for x in arrays]))
+
+    def stacked(self, arrays: Sequence[Array]) -> Array:
+        """See `Framework`; on the host."""
+        return self.uploaded(np.stack([x.numpy() for x in arrays], 1))
 
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: System) -> Array:
         """See `Framework`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from madelung._functions import around, boundaries, ewald, mesh, neighbors, potentials, segments, verlet
+from madelung._functions import around, boundaries, ewald, latent, mesh, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.cuda._arrays import Array
@@ -24,6 +24,8 @@ __all__ = [
     "generate_miller_indices",
     "knn",
     "knn_aggregate",
+    "latent_ewald",
+    "latent_ewald_lists",
     "lennard_jones",
     "needs_rebuild",
     "neighbor_list",
@@ -1350,16 +1352,204 @@ def generate_miller_indices(
 
 # fmt: off
 @overload
+def latent_ewald(
+    positions: Any, charges: Any, cell: Any = None, sigma: Any = 1.0, dl: Any = 2.0, *,
+    remove_self_interaction: bool = True, miller_indices: Any = None, miller_batch_idx: Any = None,
+    neighbors: Neighbors | None = None, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def latent_ewald(
+    positions: Any, charges: Any, cell: Any = None, sigma: Any = 1.0, dl: Any = 2.0, *,
+    remove_self_interaction: bool = True, miller_indices: Any = None, miller_batch_idx: Any = None,
+    neighbors: Neighbors | None = None, pbc: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def latent_ewald(
+    positions: Any,
+    charges: Any,
+    cell: Any = None,
+    sigma: Any = 1.0,
+    dl: Any = 2.0,
+    *,
+    remove_self_interaction: bool = True,
+    miller_indices: Any = None,
+    miller_batch_idx: Any = None,
+    neighbors: Neighbors | None = None,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The electrostatic energy of latent charges: Gaussians of width σ, without a background.
+
+    The charge part of Latent Ewald Summation (Cheng, npj Comput. Mater. 11, 80 (2025)). Periodic systems:
+    (2π/V) Σ_k exp(−σ²k²/2)/k² |S(k)|² over 0 < |k| ≤ 2π/dl, without the energy of each charge with itself. Systems
+    without periodic axes: ½ Σ q_i q_j erf(r/√2σ)/r over all pairs. A batch may hold both. The prefactor of networks
+    that were trained with another implementation is `madelung.units.LATENT_EWALD`.
+
+    The call waits for the cell, and with channels for the charges and the results, which are split and added up on the
+    host.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), or (N, C) for C channels, whose energies add up; of the positions' dtype.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. Zero, or None for all systems: without
+            periodic axes. It is read, for which the call waits.
+        sigma: width σ of the Gaussian charges, in L, one for all systems or (B,). Numbers of the host.
+        dl: shortest wavelength of the sum over waves, in L, one for all systems or (B,): 0 < |k| ≤ 2π/dl. It is part of
+            the model, as the sum need not be converged there. Not looked at with `miller_indices`.
+        remove_self_interaction: whether the energy q²/(σ√(2π)) of each charge with itself is left out.
+        miller_indices, miller_batch_idx, neighbors: what `latent_ewald_lists` gives for these systems; without it the
+            call makes it.
+        pbc: (3,) or (B, 3) of bool, all True or all False for each system. None: systems are periodic whose cell is not
+            zero. An array of NumPy.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (of
+        the shape of the charges) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without
+        `batch_idx`, else (B, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+        tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        sigma,
+        dl,
+        miller_indices,
+        miller_batch_idx,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        sigma=sigma,
+        dl=dl,
+        miller_indices=miller_indices,
+        miller_batch_idx=miller_batch_idx,
+        batch_idx=batch_idx,
+    )
+    return latent.latent_ewald(
+        f,
+        positions,
+        charges,
+        cell,
+        sigma,
+        dl,
+        remove_self_interaction,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        neighbors,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def latent_ewald_lists(
+    positions: Any,
+    cell: Any = None,
+    dl: Any = 2.0,
+    *,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    stream: Any = None,
+) -> dict[str, Any]:
+    """What `latent_ewald` sums over, to be given to it: `latent_ewald(…, **latent_ewald_lists(…))`.
+
+    For any positions of the atoms, and for cells that change so little that the set of waves may stay.
+
+    Arrays on a device are read, for which the call waits.
+
+    Args:
+        positions: (N, 3); only their number counts. In the memory of a device.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. Zero, or None for all systems: without
+            periodic axes. It is read, for which the call waits.
+        dl: shortest wavelength of the sum over waves, in L, one for all systems or (B,): 0 < |k| ≤ 2π/dl. It is part of
+            the model, as the sum need not be converged there.
+        pbc: (3,) or (B, 3) of bool, all True or all False for each system. None: systems are periodic whose cell is not
+            zero. An array of NumPy.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        `neighbors`, all pairs of atoms of systems without periodic axes; `miller_indices` and `miller_batch_idx`, the
+        waves of the others with 0 < |k| ≤ 2π/dl.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        cell,
+        dl,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        cell=cell,
+        dl=dl,
+        batch_idx=batch_idx,
+    )
+    return latent.latent_ewald_lists(
+        f,
+        positions,
+        cell,
+        dl,
+        pbc,
+        batch_idx,
+    )
+
+
+# fmt: off
+@overload
 def pme_reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int = 5, batch_idx: Any = None, prefactor: float = 1.0,
+    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def pme_reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int = 5, batch_idx: Any = None, prefactor: float = 1.0,
+    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
@@ -1372,7 +1562,7 @@ def pme_reciprocal_space(
     *,
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int = 5,
+    spline_order: int | None = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1398,6 +1588,7 @@ def pme_reciprocal_space(
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1460,22 +1651,23 @@ def pme_reciprocal_space(
 @overload
 def particle_mesh_ewald(
     positions: Any, charges: Any, cell: Any, alpha: Any = None, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int = 5, cutoff: Any = None, neighbors: Neighbors | None = None,
-    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, stream: Any = None,
+    mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
     positions: Any, charges: Any, cell: Any, alpha: Any = None, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int = 5, cutoff: Any = None, neighbors: Neighbors | None = None,
-    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1487,7 +1679,7 @@ def particle_mesh_ewald(
     *,
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int = 5,
+    spline_order: int | None = None,
     cutoff: Any = None,
     neighbors: Neighbors | None = None,
     neighbor_list: Any = None,
@@ -1528,6 +1720,7 @@ def particle_mesh_ewald(
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
@@ -1641,7 +1834,7 @@ def estimate_pme_parameters(
     alpha: Any = None,
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int = 5,
+    spline_order: int | None = None,
     batch_idx: Any = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -1667,6 +1860,7 @@ def estimate_pme_parameters(
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:

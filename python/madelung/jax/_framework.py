@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,7 +16,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
-from madelung._functions.framework import Immediate
+from madelung._functions.framework import Immediate, with_unit_cells
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
@@ -119,6 +120,20 @@ class Jax(Immediate):
     def no_cell(positions: Any, name: str = "positions") -> Any:
         """See `Framework`."""
         return jnp.eye(3, dtype=given.reals(name, positions, ("N", 3)).dtype)
+
+    @staticmethod
+    def opened(system: System, pbc: Any, own: tuple[float, float]) -> tuple[System, Any]:
+        """See `Framework`."""
+        h, changed = system.cell, copy.copy(system)
+        axes = pbc if pbc is None or given.is_traced(pbc) else check.periodic(given.value("pbc", pbc))
+        cells, numbers = with_unit_cells(jnp.where, h.reshape(-1, 3, 3), jnp.eye(3, dtype=h.dtype), axes, own)
+        changed.cell = cells[0] if h.ndim == 2 and len(cells) == 1 else cells
+        return changed, jnp.broadcast_to(numbers.astype(h.dtype), (system.systems,))
+
+    @staticmethod
+    def stacked(arrays: Sequence[Any]) -> Any:
+        """See `Framework`."""
+        return jnp.stack(arrays, 1)
 
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:

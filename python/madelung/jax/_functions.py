@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 from jax import Array
 from jax.typing import ArrayLike
 
-from madelung._functions import around, boundaries, ewald, mesh, neighbors, potentials, segments, verlet
+from madelung._functions import around, boundaries, ewald, latent, mesh, neighbors, potentials, segments, verlet
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.jax._framework import Jax
@@ -26,6 +26,8 @@ __all__ = [
     "generate_miller_indices",
     "knn",
     "knn_aggregate",
+    "latent_ewald",
+    "latent_ewald_lists",
     "lennard_jones",
     "needs_rebuild",
     "neighbor_list",
@@ -1099,21 +1101,172 @@ def generate_miller_indices(
 
 # fmt: off
 @overload
+def latent_ewald(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, sigma: float | ArrayLike = 1.0,
+    dl: float | ArrayLike = 2.0, *, remove_self_interaction: bool = True, miller_indices: ArrayLike | None = None,
+    miller_batch_idx: ArrayLike | None = None, neighbors: Neighbors | None = None, pbc: Any = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def latent_ewald(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, sigma: float | ArrayLike = 1.0,
+    dl: float | ArrayLike = 2.0, *, remove_self_interaction: bool = True, miller_indices: ArrayLike | None = None,
+    miller_batch_idx: ArrayLike | None = None, neighbors: Neighbors | None = None, pbc: Any = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def latent_ewald(
+    positions: ArrayLike,
+    charges: ArrayLike,
+    cell: ArrayLike | None = None,
+    sigma: float | ArrayLike = 1.0,
+    dl: float | ArrayLike = 2.0,
+    *,
+    remove_self_interaction: bool = True,
+    miller_indices: ArrayLike | None = None,
+    miller_batch_idx: ArrayLike | None = None,
+    neighbors: Neighbors | None = None,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Array | tuple[Array, ...]:
+    """The electrostatic energy of latent charges: Gaussians of width σ, without a background.
+
+    The charge part of Latent Ewald Summation (Cheng, npj Comput. Mater. 11, 80 (2025)). Periodic systems:
+    (2π/V) Σ_k exp(−σ²k²/2)/k² |S(k)|² over 0 < |k| ≤ 2π/dl, without the energy of each charge with itself. Systems
+    without periodic axes: ½ Σ q_i q_j erf(r/√2σ)/r over all pairs. A batch may hold both. The prefactor of networks
+    that were trained with another implementation is `madelung.units.LATENT_EWALD`.
+
+    Energies are differentiable twice in positions, charges, cell and sigma; forces, charge gradients and virials once
+    more; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` `miller_indices` and `neighbors` are given.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), or (N, C) for C channels, whose energies add up; of the positions' dtype.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. Zero, or None for all systems: without
+            periodic axes.
+        sigma: width σ of the Gaussian charges, in L, one for all systems or (B,).
+        dl: shortest wavelength of the sum over waves, in L, one for all systems or (B,): 0 < |k| ≤ 2π/dl. It is part of
+            the model, as the sum need not be converged there. Not looked at with `miller_indices`.
+        remove_self_interaction: whether the energy q²/(σ√(2π)) of each charge with itself is left out.
+        miller_indices, miller_batch_idx, neighbors: what `latent_ewald_lists` gives for these systems; without it the
+            call makes it.
+        pbc: (3,) or (B, 3) of bool, all True or all False for each system. None: systems are periodic whose cell is not
+            zero.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (of
+        the shape of the charges) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without
+        `batch_idx`, else (B, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+        tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return latent.latent_ewald(
+        Jax,
+        positions,
+        charges,
+        cell,
+        sigma,
+        dl,
+        remove_self_interaction,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        neighbors,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+
+
+def latent_ewald_lists(
+    positions: ArrayLike,
+    cell: ArrayLike | None = None,
+    dl: float | ArrayLike = 2.0,
+    *,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """What `latent_ewald` sums over, to be given to it: `latent_ewald(…, **latent_ewald_lists(…))`.
+
+    For any positions of the atoms, and for cells that change so little that the set of waves may stay.
+
+    Calls under `jit` need them. Not under `jit` itself.
+
+    Args:
+        positions: (N, 3); only their number counts.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. Zero, or None for all systems: without
+            periodic axes.
+        dl: shortest wavelength of the sum over waves, in L, one for all systems or (B,): 0 < |k| ≤ 2π/dl. It is part of
+            the model, as the sum need not be converged there.
+        pbc: (3,) or (B, 3) of bool, all True or all False for each system. None: systems are periodic whose cell is not
+            zero.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+
+    Returns:
+        `neighbors`, all pairs of atoms of systems without periodic axes; `miller_indices` and `miller_batch_idx`, the
+        waves of the others with 0 < |k| ≤ 2π/dl.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return latent.latent_ewald_lists(
+        Jax,
+        positions,
+        cell,
+        dl,
+        pbc,
+        batch_idx,
+    )
+
+
+# fmt: off
+@overload
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
+    spline_order: int | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
+    spline_order: int | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1124,7 +1277,7 @@ def pme_reciprocal_space(
     *,
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int = 5,
+    spline_order: int | None = None,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -1149,6 +1302,7 @@ def pme_reciprocal_space(
         mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
         exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
@@ -1200,26 +1354,28 @@ def pme_reciprocal_space(
 @overload
 def particle_mesh_ewald(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
+    spline_order: int | None = None, cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None, spline_order: int = 5,
-    cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
+    spline_order: int | None = None, cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1231,7 +1387,7 @@ def particle_mesh_ewald(
     *,
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int = 5,
+    spline_order: int | None = None,
     cutoff: float | ArrayLike | None = None,
     neighbors: Neighbors | None = None,
     neighbor_list: ArrayLike | None = None,
@@ -1272,6 +1428,7 @@ def particle_mesh_ewald(
         mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
             Python numbers.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
@@ -1361,7 +1518,7 @@ def estimate_pme_parameters(
     alpha: float | ArrayLike | None = None,
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int = 5,
+    spline_order: int | None = None,
     batch_idx: ArrayLike | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -1385,6 +1542,7 @@ def estimate_pme_parameters(
         mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
+            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:

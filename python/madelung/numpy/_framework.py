@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native, _neighbors
 from madelung._functions import lists
-from madelung._functions.framework import Found, Immediate
+from madelung._functions.framework import Found, Immediate, with_unit_cells
 from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, VALUE
@@ -74,6 +75,22 @@ class Numpy(Immediate):
     def no_cell(positions: Any, name: str = "positions") -> Any:
         """See `Framework`."""
         return np.eye(3, dtype=check.reals(name, positions, ("N", 3)).dtype)
+
+    @staticmethod
+    def opened(system: check.Charges, pbc: Any, own: tuple[float, float]) -> tuple[check.Charges, Any]:
+        """See `Framework`."""
+        h, dtype = system.cell, system.positions.dtype
+        cells, numbers = with_unit_cells(
+            np.where, h.reshape(-1, 3, 3), np.eye(3, dtype=dtype), check.periodic(pbc), own
+        )
+        cells = cells[0] if h.ndim == 2 and len(cells) == 1 else cells
+        numbers = np.ascontiguousarray(np.broadcast_to(numbers, system.systems), dtype)
+        return replace(system, cell=cells), numbers
+
+    @staticmethod
+    def stacked(arrays: Sequence[Any]) -> Any:
+        """See `Framework`."""
+        return np.stack(arrays, 1)
 
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from madelung import _arguments as check
-from madelung._functions.framework import Immediate
+from madelung._functions.framework import Immediate, with_unit_cells
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 
@@ -53,6 +54,26 @@ class Calls:
             check.refuse("num_segments", "the number of segments, where the indices have no values", "None")
         last = given.view("segment_idx", segment_idx[-1:], like)
         return int(last[0]) + 1 if len(last) else 0
+
+    @staticmethod
+    def channels(charges: Any) -> Sequence[Any]:
+        """See `Framework`."""
+        return charges.unbind(1) if charges.dim() == 2 else [charges]
+
+    @staticmethod
+    def opened(system: Any, pbc: Any, own: tuple[float, float]) -> tuple[Any, torch.Tensor]:
+        """See `Framework`."""
+        h, axes = system.lattice, pbc
+        if pbc is not None and not (isinstance(pbc, torch.Tensor) and given.is_traced(pbc)):
+            values = check.periodic(given.view("pbc", pbc) if isinstance(pbc, torch.Tensor) else pbc)
+            axes = torch.tensor(values.tolist(), device=h.device)
+        cells, numbers = with_unit_cells(torch.where, h, torch.eye(3, dtype=h.dtype, device=h.device), axes, own)
+        return system._replace(lattice=cells), numbers.to(h.dtype).expand(system.systems)
+
+    @staticmethod
+    def stacked(arrays: Sequence[torch.Tensor]) -> torch.Tensor:
+        """See `Framework`."""
+        return torch.stack(list(arrays), 1)
 
     transposed, listing = staticmethod(Immediate.transposed), staticmethod(Immediate.listing)
     added = staticmethod(Immediate.added)
@@ -109,4 +130,4 @@ class Calls:
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
-        return like.new_tensor(values.tolist(), dtype=torch.int32).reshape(values.shape)
+        return like.new_tensor(values, dtype=torch.int32)

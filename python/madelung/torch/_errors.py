@@ -36,7 +36,14 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
     if isinstance(first, torch.Tensor) and (given.is_traced(first) or given.is_captured(first) or is_recorded):
         return _renamed(error)
     if "charges" in passed:
-        system = given.charged(first, passed["charges"], passed["cell"], passed["batch_idx"])
+        q, cell = passed["charges"], passed["cell"]
+        of = {p.name: p for p in parameters}
+        if len(of["charges"].shape) == 2 and isinstance(q, torch.Tensor) and q.dim() == 2:
+            # The channels are of one length.
+            q = q.sum(1, dtype=q.dtype)
+        if cell is None and of["cell"].default is None:
+            cell = first.new_zeros(3, 3)
+        system = given.charged(first, q, cell, passed["batch_idx"])
         for p in parameters:
             if p.kind in ("per_system", "sizes"):
                 given.numbers(p.name, passed[p.name], system.systems)

@@ -211,6 +211,32 @@ def test_the_message_passing_script(tmp_path, capsys):
     assert (tmp_path / "plot.png").exists() == MATPLOTLIB
 
 
+latent_charges = load("latent_charges")
+
+
+def test_forces_of_latent_charges_are_those_of_the_energy():
+    """Of the network and of the reference, in molecules, slabs and crystals."""
+    batch = latent_charges.nn.collate(latent_charges.structures(3, seed=2), dl=latent_charges.DL)
+    torch.manual_seed(1)
+    model = latent_charges.Network(has_charges=True).double()
+    direction = torch.randn(batch["positions"].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    atoms = torch.bincount(batch["batch_idx"])
+    for predict in (lambda batch: latent_charges.predict(model, batch), latent_charges.reference):
+
+        def energy(h: float, predict=predict) -> float:
+            moved = {**batch, "positions": batch["positions"] + h * direction}
+            return (predict(moved).energy * atoms).sum().item()
+
+        found = predict(batch)
+        assert -float((found.forces * direction).sum()) == pytest.approx(fourth_order(energy, 1e-4), rel=1e-7)
+
+
+def test_the_latent_charges_script(tmp_path, capsys):
+    assert main(latent_charges, "--steps", 60, "--systems", 6, "--plot", tmp_path / "plot.png") == 0
+    assert "latent charges" in capsys.readouterr().out
+    assert (tmp_path / "plot.png").exists() == MATPLOTLIB
+
+
 @pytest.fixture
 def nve_salt():
     required("ase")

@@ -1,0 +1,60 @@
+//! The charge part of Latent Ewald Summation (Cheng, npj Comput. Mater. 11, 80 (2025)): Gaussian charges, by waves alone
+//! where a system is periodic and by all pairs where it is not.
+//!
+//! A batch may hold systems of both kinds: the list has the pairs of those without periodic axes, and wave vectors are
+//! those of the others. σ is 1/(√2 α). There is no background, and the waves end where the caller ends them, converged
+//! or not: the sphere belongs to the model.
+
+use madelung_core::Result;
+use madelung_core::op::Op;
+use std::sync::Arc;
+
+/// erf(αr)/r, whole in either sum. `own` is the part of a charge's interaction with itself that is taken away: the sum
+/// over waves has it, so 1 leaves it out there and 0 keeps it; a sum over pairs lacks it, so 0 leaves it out and −1 adds
+/// it.
+mod gaussian {
+    madelung_core::kernels! {
+        use crate::potential::coulomb::{long_range_k2 as coulomb_k2, self_term as coulomb_self};
+
+        /// erf(αr)/r
+        #[func]
+        pub(crate) fn short_range(r: Real, alpha: Real, own: Real) -> Real {
+            erf(alpha * r) / r
+        }
+
+        /// Nothing: the sum over pairs has all of erf(αr)/r.
+        #[func]
+        pub(crate) fn long_range(r2: Real, alpha: Real, own: Real) -> Real {
+            0.0
+        }
+
+        /// 4π/(V k²) · exp(−k²/4α²)
+        #[func]
+        pub(crate) fn long_range_k2(k2: Real, volume: Real, alpha: Real, own: Real) -> Real {
+            coulomb_k2(k2, volume, alpha)
+        }
+
+        /// `own` · 2α/√π
+        #[func]
+        pub(crate) fn self_term(alpha: Real, own: Real) -> Real {
+            own * coulomb_self(alpha)
+        }
+
+        /// Nothing: a charged cell is not neutralised.
+        #[func]
+        pub(crate) fn background(volume: Real, alpha: Real, own: Real) -> Real {
+            0.0
+        }
+    }
+}
+
+crate::charge_sum! {
+    /// Sums of Gaussian charges.
+    pub(crate) static LATENT: latent = crate::latent::gaussian[own];
+}
+
+/// The ops `latent_summation`, of energies per atom, and `latent_summation_total`, per system.
+pub(crate) fn ops(namespace: &str) -> Result<Vec<Arc<Op>>> {
+    let sums = ["latent_summation", "latent_summation_total"];
+    Ok(LATENT.ops(namespace)?.into_iter().filter(|op| sums.contains(&op.name.as_str())).collect())
+}
