@@ -17,6 +17,7 @@ mod lattice;
 mod list;
 mod near;
 mod ops;
+mod renewed;
 mod searches;
 mod segments;
 mod verlet;

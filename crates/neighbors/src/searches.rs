@@ -6,6 +6,7 @@ use crate::closest;
 use crate::coo::room;
 use crate::device::{DeviceCoo, DeviceFrame};
 use crate::list::{Cutoff, Form, ListArrays, Method, NeighborSearch, Options};
+use crate::renewed;
 use crate::verlet;
 use crate::within;
 use madelung_core::array::{Array, DType, Place, View};
@@ -25,7 +26,7 @@ use std::sync::OnceLock;
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
 /// `nearest`, `spatial_order` and `query_order`, on the host: see [`closest`]. `radius_search` and `narrowed_pairs`, on the host: see
-/// [`within`]. `needs_rebuild`: see [`verlet`].
+/// [`within`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`].
 ///
 /// The searches take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.
@@ -63,12 +64,13 @@ fn declare() -> Result<Registry> {
         spatial_order,
         query_order,
         verlet::declare()?,
+        renewed::declare()?,
         within::declare()?,
         within::declare_narrowed()?,
     ])
 }
 
-fn atoms(op: OpBuilder) -> OpBuilder {
+pub(crate) fn atoms(op: OpBuilder) -> OpBuilder {
     op.real("positions", &["Atom", "3"])
         .real("cell", &["Cell", "3", "3"])
         .ints("pbc", &["Axes", "3"])
@@ -78,7 +80,7 @@ fn atoms(op: OpBuilder) -> OpBuilder {
 }
 
 /// The common arguments, with numbers of shapes that belong to them, and the others.
-fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
+pub(crate) fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
     let [Arg::Array(positions), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), rest @ ..] = args
     else {
         return Err(wrong());
