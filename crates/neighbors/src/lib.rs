@@ -18,6 +18,7 @@ mod lattice;
 mod list;
 mod near;
 mod ops;
+mod renewed;
 mod searches;
 mod segments;
 mod verlet;

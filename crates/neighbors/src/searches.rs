@@ -7,6 +7,7 @@ use crate::coo::room;
 use crate::device::{DeviceCoo, DeviceFrame};
 use crate::exclusions;
 use crate::list::{Cutoff, Form, ListArrays, Method, NeighborSearch, Options};
+use crate::renewed;
 use crate::verlet;
 use crate::within;
 use madelung_core::array::{Array, DType, Place, View};
@@ -26,8 +27,8 @@ use std::sync::OnceLock;
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
 /// `nearest`, `spatial_order` and `query_order`, on the host: see [`closest`]. `radius_search` and `narrowed_pairs`, on the host: see
-/// [`within`]. `needs_rebuild`: see [`verlet`]. `exclusion_list`, `rows_without` and `clusters_without`, on the host: see
-/// [`exclusions`].
+/// [`within`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`]. `exclusion_list`, `rows_without` and
+/// `clusters_without`, on the host: see [`exclusions`].
 ///
 /// The searches take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.
@@ -65,6 +66,7 @@ fn declare() -> Result<Registry> {
         spatial_order,
         query_order,
         verlet::declare()?,
+        renewed::declare()?,
         within::declare()?,
         within::declare_narrowed()?,
         exclusions::declare_list()?,
@@ -73,7 +75,7 @@ fn declare() -> Result<Registry> {
     ])
 }
 
-fn atoms(op: OpBuilder) -> OpBuilder {
+pub(crate) fn atoms(op: OpBuilder) -> OpBuilder {
     op.real("positions", &["Atom", "3"])
         .real("cell", &["Cell", "3", "3"])
         .ints("pbc", &["Axes", "3"])
@@ -83,7 +85,7 @@ fn atoms(op: OpBuilder) -> OpBuilder {
 }
 
 /// The common arguments, with numbers of shapes that belong to them, and the others.
-fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
+pub(crate) fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
     let [Arg::Array(positions), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), rest @ ..] = args
     else {
         return Err(wrong());

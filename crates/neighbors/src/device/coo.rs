@@ -3,12 +3,12 @@
 
 use super::passes::{self, Counted, DeviceFrame, Entries, ListParameters, integers};
 use crate::CooArrays;
-use madelung_core::array::{DType, Place};
+use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
-use madelung_cuda::memory::address;
+use madelung_cuda::memory::{Rooms, address};
 
 /// Pairs that were counted, and are not yet written: a caller that can wait for their number allocates exactly as many.
 ///
@@ -58,7 +58,7 @@ impl<'c> DeviceCoo<'c> {
     ///
     /// # Errors
     /// The array whose dtype, shape or place is another; the driver's.
-    pub fn write(mut self, into: &mut CooArrays) -> Result<()> {
+    pub fn write(self, into: &mut CooArrays) -> Result<()> {
         let CooArrays { list, ptr, shifts } = into;
         let capacity = match list.shape() {
             [2, capacity] => *capacity,
@@ -72,7 +72,23 @@ impl<'c> DeviceCoo<'c> {
         integers("neighbor_shifts", &shifts.view(), DType::I32, &[capacity, 3], self.place)?;
         let [rows, ptr, shifts] = [list, ptr, shifts].map(|array| address(&array.view()));
         let others = rows + (capacity * DType::I32.size()) as u64;
-        let entries = Entries { rows, others, shifts, capacity, packed: false };
+        self.end(ptr, Entries { rows, others, shifts, capacity, packed: false })
+    }
+
+    /// Writes offsets (N + 1,), columns (C,) or (C, 1) and images (C, 3), as [`DeviceCoo::write`] does.
+    pub(crate) fn write_rows(self, context: &Context<'_>, [ptr, columns, shifts]: [&Array; 3]) -> Result<()> {
+        let capacity = columns.shape()[0];
+        passes::check_capacity("neighbor_list", capacity)?;
+        integers("index", &ptr.view(), DType::I32, &[self.atoms + 1], self.place)?;
+        integers("columns", &columns.view(), DType::I32, columns.shape(), self.place)?;
+        integers("images", &shifts.view(), DType::I32, &[capacity, 3], self.place)?;
+        let mut rooms = Rooms::new(context);
+        let rows = rooms.scratch(capacity * DType::I32.size())?.address;
+        let [ptr, others, shifts] = [ptr, columns, shifts].map(|array| address(&array.view()));
+        self.end(ptr, Entries { rows, others, shifts, capacity, packed: false })
+    }
+
+    fn end(mut self, ptr: u64, entries: Entries) -> Result<()> {
         self.counted.fill(entries)?;
         self.counted.coordinates(ptr, entries)?;
         self.counted.end()

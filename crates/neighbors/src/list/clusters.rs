@@ -20,8 +20,13 @@ const TASK: [usize; 2] = [8, 256];
 
 /// The systems that are faster in clusters; none where no system is, or images have no room in a packed integer.
 pub(super) fn in_clusters(search: &Search<'_>, systems: &[System<'_>]) -> Option<Vec<bool>> {
-    let worth: Vec<bool> = systems.iter().map(|system| is_dense(search, system)).collect();
+    let worth = are_dense(search, systems);
     (worth.contains(&true) && has_room(search, systems)).then_some(worth)
+}
+
+/// Whether each system is faster in clusters.
+pub(super) fn are_dense(search: &Search<'_>, systems: &[System<'_>]) -> Vec<bool> {
+    systems.iter().map(|system| is_dense(search, system)).collect()
 }
 
 /// Whether the images of all pairs have room in a packed integer.

@@ -38,6 +38,8 @@ pub enum Form {
     Rows,
     /// Clusters of atoms that are neighbours in space.
     Clusters,
+    /// A list in clusters that says of each system in which form it is faster.
+    Mixed,
 }
 
 /// Cutoff of a search, above zero.
@@ -316,13 +318,14 @@ impl NeighborSearch {
         let list = std::mem::take(&mut self.list);
         self.prepared(positions, cutoff, cell, pbc, batch, options, pool, |search, systems, memory| {
             let worth = match options.form {
-                _ if options.kind == Kind::Half && options.form == Some(Form::Clusters) => {
+                Some(Form::Clusters | Form::Mixed) if options.kind == Kind::Half => {
                     return Err(Error::argument("form", "rows for a half list", "clusters"));
                 }
-                Some(Form::Clusters) if !clusters::has_room(search, systems) => {
+                Some(Form::Clusters | Form::Mixed) if !clusters::has_room(search, systems) => {
                     return Err(Error::argument("form", "rows, as images are too far", "clusters"));
                 }
                 Some(Form::Clusters) => Some(vec![true; systems.len()]),
+                Some(Form::Mixed) => Some(clusters::are_dense(search, systems)),
                 None if options.kind == Kind::Full => clusters::in_clusters(search, systems),
                 _ => None,
             };

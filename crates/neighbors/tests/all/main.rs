@@ -13,4 +13,5 @@ mod hash_grid;
 mod kept;
 mod oracle;
 mod pair_vectors;
+mod renewed;
 mod systems;

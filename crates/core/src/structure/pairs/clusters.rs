@@ -16,12 +16,14 @@
 //! | `entries` | (≥ E, 2) | cluster within the piece, mask of its lanes |
 
 mod convert;
+mod frame;
+mod renewed;
 mod rows;
 mod without;
 
 use super::order::SpatialOrder;
 use super::{Kind, PairList};
-use crate::array::{Buffer, Numbers, Plain, View, reserve};
+use crate::array::{Buffer, Numbers, Plain, View, collected};
 use crate::backend::Check;
 use crate::backend::pool::{Pool, Serial, Threads, map_tasks, split_tasks};
 use crate::runtime::lanes::packed::{fits, pack, unpack};
@@ -29,6 +31,7 @@ use crate::runtime::{SlotArray, StructureKind};
 use crate::structure::sealed::Sealed;
 use crate::structure::{Batch, Structure};
 use crate::{Error, Result};
+use frame::{Frame, few};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -144,10 +147,6 @@ impl<'a> Clusters<'a> {
         let slots = order.slots();
         let clusters = slots.len() / WIDTH;
         let entry_ends = ends(parts.iter().map(|part| part.entries.len()));
-        let few = |n: usize| {
-            let expected = || Error::argument("cutoff", "a list of at most 2^31 runs", n.to_string());
-            i32::try_from(n).map_err(|_| expected())
-        };
         few(entry_ends.last().copied().unwrap_or(0))?;
         let runs: Vec<&[[i32; 3]]> = parts.iter().map(|part| &part.runs[..]).collect();
         let mut runs = joined(&runs, pool, |t, run| {
@@ -156,7 +155,7 @@ impl<'a> Clusters<'a> {
         });
         let entries: Vec<&[[i32; 2]]> = parts.iter().map(|part| &part.entries[..]).collect();
         let mut entries = joined(&entries, pool, |_, entry| *entry);
-        let (cuts, count) = (cut(order, &runs), runs.len());
+        let cuts = cut(order, &runs);
         let mut rest = (&mut runs[..], &mut entries[..]);
         let mut pieces = Vec::with_capacity(cuts.len());
         let mut from = 0;
@@ -171,30 +170,18 @@ impl<'a> Clusters<'a> {
         split_tasks(pool, &mut pieces, &each, |_, piece| {
             piece.iter_mut().for_each(|piece| piece.number(clusters));
         });
-        let members = pieces.iter().map(|piece| piece.members.len()).sum::<usize>();
-        let pairs = pieces.iter().map(|piece| piece.pairs).sum::<usize>();
-        let numbers = [order.len(), order.ptr().len() - 1, slots.len(), cuts.len(), members];
-        let mut frame = vec![VERSION, 0];
-        for n in numbers.into_iter().chain([count, from]) {
-            frame.push(few(n)?);
-        }
-        reserve(&mut frame, order.ptr().len() + slots.len() + 2 * order.len() + 3 * cuts.len() + members + 8);
-        frame.extend([pairs as u32 as i32, (pairs >> 32) as i32]);
-        frame.extend(order.ptr());
-        frame.extend(in_clusters.iter().map(|is| i32::from(*is)));
-        frame.extend(&slots);
-        frame.extend(order.wraps().iter().map(|wrap| pack(*wrap)));
-        let mut first_member = 0;
+        let pairs = pieces.iter().map(|piece| piece.pairs).sum();
+        let mut frame = Frame {
+            ptr: order.ptr().to_vec(),
+            in_clusters: in_clusters.to_vec(),
+            slots,
+            wraps: collected(order.wraps().iter().map(|wrap| pack(*wrap))),
+            ..Frame::default()
+        };
         for ((system, range), piece) in cuts.iter().zip(&pieces) {
-            frame.extend([*system as i32, range.start as i32, first_member]);
-            first_member += piece.members.len() as i32;
+            frame.piece(*system, range.len(), &piece.members, 0)?;
         }
-        let last = [0, frame[7], first_member];
-        frame.extend(last);
-        pieces.iter().for_each(|piece| frame.extend(&piece.members));
-        let (sections, _) = sections(&frame)?;
-        let (runs, entries) = (runs.into(), entries.into());
-        Ok(Clusters { frame: frame.into(), runs, entries, sections, pairs, rows: Default::default() })
+        frame.list(runs, entries, pairs)
     }
 
     fn section(&self, section: Section) -> &[i32] {
@@ -453,7 +440,11 @@ fn ends(lens: impl Iterator<Item = usize>) -> Vec<usize> {
 }
 
 /// Elements of several parts behind each other, each as `of` gives it for the number of its part.
-fn joined<T: Plain + Sync>(parts: &[&[T]], pool: &dyn Pool, of: impl Fn(usize, &T) -> T + Sync) -> Buffer<T> {
+pub(super) fn joined<T: Plain + Sync>(
+    parts: &[&[T]],
+    pool: &dyn Pool,
+    of: impl Fn(usize, &T) -> T + Sync,
+) -> Buffer<T> {
     let ends = ends(parts.iter().map(|part| part.len()));
     let (mut all, _) = Buffer::room(ends.last().copied().unwrap_or(0));
     split_tasks(pool, &mut all, &ends, |t, into| {

@@ -6,6 +6,7 @@ mod device;
 mod formats;
 mod neighbors;
 pub mod order;
+mod renewed;
 mod searched;
 mod shifts;
 mod transpose;
@@ -112,7 +113,8 @@ pub struct PairList<'a> {
 }
 
 impl<'a> PairList<'a> {
-    /// From `neighbor_ptr` (N+1,), `others` (P,) and `shifts` (P, 3); indices are below `columns`.
+    /// From `neighbor_ptr` (N+1,), `others` (P,) and `shifts` (P, 3); indices are below `columns`, which itself stands in entries
+    /// behind the last pair of a list with room for more.
     ///
     /// # Errors
     /// `neighbor_ptr`, `neighbor_list` or `neighbor_shifts`, where one breaks what [`PairList`] guarantees.
@@ -229,7 +231,7 @@ impl<'a> PairList<'a> {
     ) -> Result<Self> {
         let list = Self::assemble(neighbor_ptr.into().0, others.into(), shifts, columns, kind)?;
         // As unsigned numbers negative indices are too large ones: one maximum checks both.
-        let largest = list.others.iter().fold(0, |largest, &j| largest.max(j as u32));
+        let largest = list.others[..list.len].iter().fold(0, |largest, &j| largest.max(j as u32));
         if list.len > 0 && largest as usize >= columns {
             return Err(out_of_range(largest as i32, columns));
         }
@@ -243,21 +245,29 @@ impl<'a> PairList<'a> {
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        let len = others.len();
+        let room = others.len();
         lengths("neighbor_shifts", &others, &shifts)?;
-        if ptr.first() != Some(&0) || usize::try_from(ptr[ptr.len() - 1]) != Ok(len) {
+        let len = ptr.last().and_then(|end| usize::try_from(*end).ok());
+        // Behind the last pair of a list with room for more stands the number of points.
+        let is_room = |entries: &[i32]| entries.iter().all(|j| usize::try_from(*j) == Ok(columns));
+        let len = len.filter(|len| ptr[0] == 0 && others.get(*len..).is_some_and(is_room));
+        let Some(len) = len else {
             let got = match (ptr.first(), ptr.last()) {
                 (Some(first), Some(last)) => format!("{first} to {last}"),
                 _ => "an empty array".into(),
             };
-            let expected = format!("N + 1 offsets from 0 to the number of pairs, {len}");
+            let expected = format!("N + 1 offsets from 0 to the number of pairs, {room}");
             return Err(Error::argument("neighbor_ptr", expected, got));
-        }
+        };
         if let Some(i) = ptr.windows(2).position(|pair| pair[0] > pair[1]) {
             let got = format!("{} and then {} for row {i}", ptr[i], ptr[i + 1]);
             return Err(Error::argument("neighbor_ptr", "offsets that never fall", got));
         }
-        let list = Self::new(Rows::Ptr(ptr), others, shifts, columns, len, kind);
+        let ranges = match len < room {
+            true => Rows::Padded { starts: ptr[..ptr.len() - 1].to_vec(), ends: ptr[1..].to_vec() },
+            false => Rows::Ptr(ptr),
+        };
+        let list = Self::new(ranges, others, shifts, columns, len, kind);
         list.check_square()?;
         Ok(list)
     }

@@ -19,7 +19,7 @@ pub enum Neighbors<'a> {
 }
 
 impl Neighbors<'_> {
-    fn form(&self) -> &dyn Structure {
+    pub(super) fn form(&self) -> &dyn Structure {
         match self {
             Self::Rows(list) => list,
             Self::Clusters(list) => &**list,
