@@ -161,7 +161,7 @@ def body(declared: Function, namespace: Namespace) -> Iterator[str]:
     else:
         first = next(iter(declared.parameters())).name
         yield from ("given = (", *arguments, ")")
-        if not declared.eager:
+        if not declared.eager or any(p.name == "capacity" for p in declared.parameters()):
             yield from ("if is_compiling():", f"    return {call}(Graph, *given)")
         yield from ("try:", f"    return {call}(mode_of({first}), *given)", "except FAILURES as error:")
         # Without the name the traceback and its frame would keep each other, and the tensors of the call.

@@ -244,6 +244,10 @@ class NeighborList:
         """Whether an atom has moved by more than half a skin, of one dtype and shape: the op `needs_rebuild`."""
         raise NotImplementedError
 
+    def _renewed(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
+        """A list of several systems, in which those that need it are searched for again: the op `renewed_neighbors`."""
+        raise NotImplementedError
+
     def allocate(self, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None) -> Neighbors:
         """The neighbours of these atoms; arguments as for `find_neighbors`."""
         found = self._found(positions, cell, pbc, batch_idx)
@@ -253,10 +257,17 @@ class NeighborList:
     def update(
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
     ) -> Neighbors:
-        """The neighbours for the atoms' present positions: the given ones, while they are still good."""
-        if self._holds(neighbors, positions, cell, pbc, batch_idx):
-            return neighbors
-        return self.allocate(positions, cell, pbc, batch_idx)
+        """The neighbours for the atoms' present positions: the given ones, while they are still good.
+
+        Of several systems those are searched for again that have left their skins, or whose cells are others.
+        """
+        if not self._fits(neighbors, positions, cell, pbc, batch_idx):
+            return self.allocate(positions, cell, pbc, batch_idx)
+        if batch_idx is not None:
+            return self._renewed(neighbors, positions, cell, pbc, batch_idx)
+        if cell is not None and bool((cell.reshape(-1, 3, 3) != neighbors.cell).any()):
+            return self.allocate(positions, cell, pbc)
+        return self.allocate(positions, cell, pbc) if self._moved(neighbors.positions, positions) else neighbors
 
     @property
     def _reach(self) -> dict[str, float]:
@@ -266,7 +277,8 @@ class NeighborList:
         """Whether a list was made for this cutoff and this skin."""
         return {"cutoff": neighbors.cutoff, "skin": neighbors.skin} == self._reach
 
-    def _holds(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> bool:
+    def _fits(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> bool:
+        """Whether a list is one of these systems and axes, wherever their atoms were."""
         reference = neighbors.positions
         if not self._made(neighbors):
             return False
@@ -274,14 +286,46 @@ class NeighborList:
             return False
         if (cell is None) != (neighbors.cell is None) or neighbors.pbc != axes_of(pbc, cell):
             return False
-        if cell is not None:
-            lattice = cell.reshape(-1, 3, 3)
-            if lattice.shape != neighbors.cell.shape or bool((lattice != neighbors.cell).any()):
-                return False
+        if cell is not None and cell.reshape(-1, 3, 3).shape != neighbors.cell.shape:
+            return False
         known = neighbors.batch_idx
         if (known is None) != (batch_idx is None) or (known is not None and not _same(known, batch_idx)):
             return False
-        return positions.dtype == reference.dtype and not self._moved(reference, positions)
+        return bool(positions.dtype == reference.dtype)
+
+
+def with_room(found: Neighbors, room: float, capacity: int | None, like: Neighbors | None) -> Neighbors:
+    """Neighbours of NumPy with room to spare, for so many pairs, or in arrays as long as those of another list."""
+    index, columns, images = found.index, found.columns, found.images
+    if images.ndim == 1:
+        # The search in graphs gives three integers.
+        images = _native.neighbor_rows(index, columns, images, found.atoms)[2]
+    of = [len(x) for x in (index, columns, images)]
+    rooms = [int(np.ceil(room * n)) for n in of]
+    if found.form == "rows":
+        pairs = rooms[1] if capacity is None else capacity
+        if of[1] > pairs:
+            check.refuse("capacity", f"at least {of[1]}, the number of pairs within cutoff and skin", capacity)
+        rooms = [of[0], pairs, pairs]
+    if like is not None and like.form == found.form:
+        known = [len(x) for x in (like.index, like.columns, like.images)]
+        rooms = known if all(n <= most for n, most in zip(of, known)) else rooms
+    behind = (0, found.atoms if found.form == "rows" else 0, 0)
+    padded = (
+        np.pad(x, [(0, n - len(x)), *[(0, 0)] * (x.ndim - 1)], constant_values=fill)
+        for x, n, fill in zip((index, columns, images), rooms, behind)
+    )
+    return replace(found, **dict(zip(("index", "columns", "images"), padded)))
+
+
+def without_room(neighbors: Neighbors) -> Neighbors:
+    """A list as short as it is, in arrays of NumPy."""
+    given = {name: getattr(neighbors, name) for name in Neighbors.ARRAYS}
+    arrays = {name: _array(x) for name, x in given.items() if x is not None}
+    if neighbors.form == "rows":
+        pairs = arrays["index"][-1]
+        arrays.update({name: arrays[name][:pairs] for name in ("columns", "images")})
+    return replace(neighbors, **arrays)
 
 
 def _copied(x: Any) -> Any:

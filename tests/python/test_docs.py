@@ -18,7 +18,7 @@ from conftest import ROOT
 GIVEN = {
     "docs/torch.md": """
 import torch
-from madelung.torch import ewald_summation, generate_miller_indices, neighbor_list
+from madelung.torch import NeighborList, ewald_real_space, ewald_summation, generate_miller_indices, neighbor_list
 positions = 9.0 * torch.rand(24, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 charges, cell = torch.tensor([1.0, -1.0] * 12, dtype=torch.float64), 9.0 * torch.eye(3, dtype=torch.float64)
 alpha, cutoff, k_cutoff = 0.6, 4.0, 4.0
@@ -38,6 +38,8 @@ THEN = {
 energies, forces = energy_and_forces(positions, charges, cell, pairs, ptr, shifts, miller, of)
 expected = ewald_summation(positions, charges, cell, alpha, cutoff=cutoff, k_cutoff=k_cutoff, accuracy=None)
 assert torch.allclose(energies, expected, rtol=0, atol=1e-12)
+energy, neighbors = step(positions, neighbors)
+assert not neighbors.did_overflow
 """,
     "docs/jax.md": """
 positions, neighbors = step(positions, neighbors)

@@ -219,12 +219,13 @@ def test_a_list_does_not_depend_on_former_ones(space: str, form: str) -> None:
         known, r = found, r + g.normal(scale=0.2, size=r.shape)
         found, fresh = search.update(found, array(r), h), search.allocate(array(r), h)
         assert found is not known
-        # Those of JAX have room to spare.
+        # Those of JAX have room to spare, filled up with the number of atoms in columns.
         pairs = int(found.num_pairs) if form == "rows" else None
         for name, used in (("index", None), ("columns", pairs), ("images", pairs)):
             x, y = (np.asarray(getattr(x, name)) for x in (found, fresh))
             most = min(len(x), len(y)) if used is None else used
-            assert not (x[most:].any() or y[most:].any())
+            behind = len(r) if (form, name) == ("rows", "columns") else 0
+            assert (x[most:] == behind).all() and (y[most:] == behind).all()
             np.testing.assert_array_equal(x[:most], y[:most])
         assert search.update(found, array(r + 0.1), h) is found
 
@@ -290,3 +291,256 @@ def test_a_rebuild_takes_no_new_memory(space: str, form: str) -> None:
     assert done.returncode == 0, done.stderr
     size, fresh, row = map(int, done.stdout.split())
     assert fresh < 1.25 * row < size / 2, (size, fresh, row)
+
+
+SIZES = (40, 0, 700, 9, 300)
+
+
+def several(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Atoms of several systems: one is worth clusters, one has no atoms."""
+    g = np.random.default_rng(seed)
+    cells = np.stack([(max(n, 1) ** (1 / 3)) * np.eye(3) + 0.1 * g.normal(size=(3, 3)) for n in SIZES])
+    of = np.repeat(np.arange(len(SIZES), dtype=np.int32), SIZES)
+    return np.einsum("nk,nkl->nl", g.random((len(of), 3)), cells[of]), cells, of
+
+
+@pytest.mark.parametrize("form", ["rows", "clusters", None])
+@spaces
+def test_the_systems_of_a_batch_are_searched_for_one_by_one(space: str, form: str | None) -> None:
+    """Those that have moved too far, or have another cell, against lists of each alone; all others keep theirs, and are
+    measured from where they were."""
+    module, array = NAMESPACES[space]
+    r, cells, of = several(0)
+    search = module.NeighborList(2.6, skin=0.4, form=form)
+    kept = np.zeros(len(SIZES), int)
+    known = [(r, cells)]
+    found = search.allocate(array(r), array(cells), batch_idx=array(of))
+    g = np.random.default_rng(1)
+    for raised in ([2], [0, 4], [], [3], [0, 2, 3, 4], [1]):
+        moved, wide = known[-1][0].copy(), known[-1][1].copy()
+        # Half of them by their atoms, half by their cells.
+        for b in raised:
+            if b in (1, 4):
+                wide[b] *= 1.01
+            else:
+                moved[np.flatnonzero(of == b)[g.integers(SIZES[b])]] += 0.21
+        last, found = found, search.update(found, array(moved), array(wide), batch_idx=array(of))
+        assert (found is last) == (not raised)
+        known.append((moved, wide))
+        kept[raised] = len(known) - 1
+        (i, j), _, shifts = (np.asarray(x) for x in found.coo())
+        count = int(found.num_pairs)
+        rows, first = np.column_stack([i, j, shifts])[:count], 0
+        for b, n in enumerate(kept):
+            at, lattice = known[n]
+            pairs, _, images = mn.neighbor_list(at[of == b], 3.0, lattice[b])
+            expected = np.column_stack([*(pairs + first), images])
+            np.testing.assert_array_equal(rows[(rows[:, 0] >= first) & (rows[:, 0] < first + SIZES[b])], expected)
+            np.testing.assert_array_equal(np.asarray(found.positions)[of == b], at[of == b])
+            first += SIZES[b]
+        np.testing.assert_array_equal(np.asarray(found.cell), wide)
+
+
+@spaces
+def test_axes_and_systems_of_a_batch_are_noticed(space: str) -> None:
+    """Of other periodic axes, or other systems, all of the list is made anew."""
+    module, array = NAMESPACES[space]
+    r, cells, of = several(0)
+    search = module.NeighborList(2.6, skin=0.4)
+    axes = np.ones((len(SIZES), 3), bool)
+    found = search.allocate(array(r), array(cells), axes, array(of))
+    assert search.update(found, array(r), array(cells), axes, array(of)) is found
+    slab = axes.copy()
+    slab[3, 1] = False
+    other = of.copy()
+    other[39] = 2
+    for changed_axes, changed_of in ((slab, of), (axes, other)):
+        again = search.update(found, array(r), array(cells), changed_axes, array(changed_of))
+        fresh = mn.find_neighbors(r, 3.0, cells, changed_axes, changed_of)
+        assert int(again.num_pairs) == int(fresh.num_pairs) != int(found.num_pairs)
+
+
+@spaces
+def test_a_system_that_is_wrong_is_named_by_its_atoms(space: str) -> None:
+    module, array = NAMESPACES[space]
+    r, cells, of = several(0)
+    search = module.NeighborList(2.6, skin=0.4)
+    found = search.allocate(array(r), array(cells), batch_idx=array(of))
+    lost = r.copy()
+    lost[742, 1] = np.nan
+    with pytest.raises(ValueError, match=r"`positions`: expected finite coordinates, got .* for atom 742"):
+        search.update(found, array(lost), array(cells), batch_idx=array(of))
+
+
+def test_a_batch_is_renewed_under_jit() -> None:
+    r, cells, of = several(0)
+    search = mj.NeighborList(2.6, skin=0.4, form="rows", room=1.5)
+    h, systems = jnp.asarray(cells), jnp.asarray(of)
+    first = search.allocate(jnp.asarray(r), h, batch_idx=systems)
+    step = jax.jit(lambda found, r, h, of: search.update(found, r, h, batch_idx=of))
+    moved = r.copy()
+    moved[700] += 0.3
+    wide = cells.copy()
+    wide[3] *= 1.02
+    for at, lattice, other in ((moved, cells, of), (r, wide, of), (moved, wide, of), (r, cells, np.roll(of, 0))):
+        found = step(first, jnp.asarray(at), jnp.asarray(lattice), jnp.asarray(other))
+        eager = search.update(first, jnp.asarray(at), jnp.asarray(lattice), batch_idx=jnp.asarray(other))
+        for name in ("index", "columns", "images", "positions", "cell"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(eager, name))
+    other = of.copy()
+    other[39] = 2
+    found = step(first, jnp.asarray(r), h, jnp.asarray(other))
+    assert int(found.num_pairs) == int(mn.find_neighbors(r, 3.0, cells, batch_idx=other).num_pairs)
+    with pytest.raises(ValueError, match="`pbc`: expected flags with values under `jit`"):
+        step = jax.jit(lambda found, axes: search.update(found, jnp.asarray(r), h, axes, systems))
+        step(first, jnp.ones((5, 3), bool))
+    with pytest.raises(ValueError, match="`neighbors`: expected a list for the periodic axes"):
+        jax.jit(lambda found: search.update(found, jnp.asarray(r), h, (True, True, False), systems))(first)
+
+
+FIXED = [{"form": "rows", "room": 1.3}, {"form": "clusters", "room": 1.5}, {"capacity": 200_000}]
+
+
+class Step(torch.nn.Module):
+    """A step of a simulation of several systems: list, energies, forces and a loss of both."""
+
+    def __init__(self, search: mt.NeighborList, of: torch.Tensor | None) -> None:
+        super().__init__()
+        self.search, self.of = search, of
+
+    def forward(self, r: Any, q: Any, h: Any, found: Any) -> Any:
+        found = self.search.update(found, r, h, batch_idx=self.of)
+        given = {"cutoff": 2.6, "neighbors": found, "batch_idx": self.of}
+        energies, forces = mt.ewald_real_space(r, q, h, 0.9, compute_forces=True, **given)
+        return energies.sum() + (forces**2).sum(), found
+
+
+@pytest.mark.parametrize("options", FIXED)
+@pytest.mark.parametrize("batched", [True, False])
+def test_lists_of_a_fixed_size_stand_in_graphs_of_pytorch(options: dict[str, Any], batched: bool) -> None:
+    """List, energies, forces and a backward pass in one graph: the bits of eager steps."""
+    r, cells, of = several(0)
+    if not batched:
+        r, cells, of = r[of == 2], cells[2:3], of[of == 2] - 2
+    positions, h = torch.from_numpy(r), torch.from_numpy(cells)
+    q = torch.from_numpy(np.random.default_rng(2).normal(size=len(r)))
+    search = mt.NeighborList(2.6, skin=0.4, **options)
+    systems = torch.from_numpy(of) if batched else None
+    found = search.allocate(positions, h, batch_idx=systems)
+    step = Step(search, systems)
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    known, g = found, np.random.default_rng(3)
+    rebuilt = 0
+    for scale in (0.0, 0.02, 0.06, 0.2, 0.02):
+        moved = known.positions + torch.from_numpy(scale * g.normal(size=r.shape))
+        x, y = (moved.clone().requires_grad_() for _ in range(2))
+        loss, found = compiled(x, q, h, found)
+        expected, known = step(y, q, h, known)
+        assert not bool(found.did_overflow)
+        for name in ("index", "columns", "images", "positions", "cell"):
+            assert torch.equal(getattr(found, name), getattr(known, name)), name
+        rebuilt += bool((known.positions != moved).any())
+        torch.testing.assert_close(loss, expected, rtol=0, atol=0)
+        gradients = (torch.autograd.grad(z, at)[0] for z, at in ((loss, x), (expected, y)))
+        torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
+    assert 0 < rebuilt < 5
+    exported = torch.export.export(step, (positions, q, h, found)).module()
+    loss, again = exported(moved, q, h, found)
+    assert torch.equal(loss, step(moved, q, h, known)[0])
+    assert torch.equal(again.columns, known.columns)
+
+
+def test_lists_that_do_not_fit_a_graph_are_never_short() -> None:
+    r, cells, of = several(0)
+    positions, h, systems = torch.from_numpy(r), torch.from_numpy(cells), torch.from_numpy(of)
+    q = torch.ones(len(r), dtype=torch.float64)
+    for options in ({"form": "rows", "room": 1.01}, {"form": "clusters", "room": 1.01}):
+        search = mt.NeighborList(2.6, skin=0.4, **options)
+        first = search.allocate(positions, h, batch_idx=systems)
+        renew = torch.compile(
+            lambda found, r, s=search: s.update(found, r, h, batch_idx=systems), fullgraph=True, backend="aot_eager"
+        )
+        close = 0.8 * positions
+        over = renew(first, close)
+        assert bool(over.did_overflow)
+        assert int(over.num_pairs) == int(mn.find_neighbors(close.numpy(), 3.0, cells, batch_idx=of).num_pairs)
+        # Whatever is given it fails, in graphs and outside; and it stays as it is, as positions may follow it.
+        with pytest.raises((ValueError, RuntimeError), match="neighbor"):
+            mt.ewald_real_space(close, q, h, 0.9, cutoff=2.6, neighbors=over, batch_idx=systems)
+        with pytest.raises((ValueError, RuntimeError), match="neighbor"):
+            torch.compile(Step(search, systems), fullgraph=True, backend="aot_eager")(close, q, h, over)
+        assert bool(renew(over, positions + torch.nan).did_overflow)
+        again = search.update(over, close, h, batch_idx=systems)
+        assert not bool(again.did_overflow)
+    with pytest.raises(ValueError, match=r"`capacity`: expected at least \d+, the number of pairs .*, got 10"):
+        mt.NeighborList(2.6, skin=0.4, capacity=10).allocate(positions, h, batch_idx=systems)
+
+
+def test_a_list_with_a_capacity_is_made_in_a_graph() -> None:
+    r, cells, of = several(0)
+    positions, h, systems = torch.from_numpy(r), torch.from_numpy(cells), torch.from_numpy(of)
+    q = torch.from_numpy(np.random.default_rng(2).normal(size=len(r)))
+    for capacity, fits in ((200_000, True), (500, False)):
+        search = mt.NeighborList(2.6, skin=0.4, capacity=capacity)
+        first = torch.compile(
+            lambda r, s=search: s.allocate(r, h, batch_idx=systems), fullgraph=True, backend="aot_eager"
+        )
+        found = first(positions)
+        fresh = mn.find_neighbors(r, 3.0, cells, batch_idx=of, form="rows")
+        assert np.array_equal(found.index, fresh.index)
+        assert bool(found.did_overflow) != fits
+        if fits:
+            eager = search.allocate(positions, h, batch_idx=systems)
+            assert torch.equal(found.columns, eager.columns) and torch.equal(found.images, eager.images)
+    search = mt.NeighborList(2.6, skin=0.4, capacity=200_000)
+    for call, said in (
+        (lambda r: search.update(search.allocate(r, h, batch_idx=systems), r, h), "`batch_idx`"),
+        (lambda r: search.allocate(r, h[0], batch_idx=systems), "`cell`"),
+        (lambda r: search.allocate(r, h, torch.ones(5, 3), systems), "`pbc`"),
+    ):
+        with pytest.raises(Exception, match=said):
+            torch.compile(call, fullgraph=True, backend="aot_eager")(positions)
+
+
+@pytest.mark.parametrize("format", ["coo", "csr", "matrix"])
+def test_plain_lists_with_a_capacity_stand_in_graphs_of_pytorch(format: str) -> None:
+    r, cells, of = several(0)
+    positions, h, systems = torch.from_numpy(r), torch.from_numpy(cells), torch.from_numpy(of)
+    q = torch.from_numpy(np.random.default_rng(2).normal(size=len(r)))
+    options = {"batch_idx": systems, "return_distances": True, "return_vectors": True, "format": format}
+    exact = mt.neighbor_list(positions, 2.6, h, **options)
+    width = {"max_neighbors": exact[0].shape[1] + 2} if format == "matrix" else {}
+    pairs = int(mn.find_neighbors(r, 2.6, cells, batch_idx=of).num_pairs)
+
+    def step(r: Any, capacity: int) -> Any:
+        found = mt.neighbor_list(r, 2.6, h, capacity=capacity, **options, **width)
+        given = dict(zip(("neighbor_list", "neighbor_ptr", "neighbor_shifts"), found)) if format == "coo" else {}
+        energies = mt.ewald_real_space(r, q, h, 0.9, cutoff=2.6, batch_idx=systems, **given) if given else r.sum()
+        return found, energies.sum() + (found[-2] ** 2).sum() + found[-1].sin().sum()
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    x, y = (positions.clone().requires_grad_() for _ in range(2))
+    found, loss = compiled(x, pairs + 50)
+    if format == "matrix":
+        for a, b in zip(found, exact):
+            behind = len(r) if a is found[0] else 0
+            assert torch.equal(a[:, : b.shape[1]] if a.dim() > 1 else a, b)
+            assert a.dim() == 1 or bool((a[:, b.shape[1] :] == behind).all())
+        return
+    for a, b in zip(found, exact):
+        rows = {"coo": 1, "csr": 0}[format] if a is found[0] else 0
+        n = b.shape[rows]
+        head, rest = a.narrow(rows, 0, n), a.narrow(rows, n, a.shape[rows] - n)
+        assert torch.equal(head, b)
+        index = (format == "coo" and a is found[0]) or (format == "csr" and a is found[1])
+        assert bool((rest == (len(r) if index else 0)).all())
+    lists = dict(zip(("neighbor_list", "neighbor_ptr", "neighbor_shifts"), exact)) if format == "coo" else {}
+    energies = mt.ewald_real_space(y, q, h, 0.9, cutoff=2.6, batch_idx=systems, **lists) if lists else y.sum()
+    distances, vectors = mt.neighbor_list(y, 2.6, h, **options)[-2:]
+    expected = energies.sum() + (distances**2).sum() + vectors.sin().sum()
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
+    for a, b in zip(torch.autograd.grad(loss, x), torch.autograd.grad(expected, y)):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+    # One that does not fit has true offsets and fails in what it is given to.
+    with pytest.raises((ValueError, RuntimeError), match="neighbor_ptr`: expected .* got 0 to"):
+        compiled(positions, pairs - 1)

@@ -2,6 +2,7 @@
 
 use crate::device::Periodic;
 use madelung_core::array::{Data, Numbers, View};
+use madelung_core::op::{Arg, OpBuilder};
 use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
 
@@ -78,6 +79,29 @@ impl<'a> Atoms<'a> {
             batch,
         })
     }
+}
+
+/// The arguments themselves, in the declaration of a search.
+pub(crate) fn atoms(op: OpBuilder) -> OpBuilder {
+    op.real("positions", &["Atom", "3"])
+        .real("cell", &["Cell", "3", "3"])
+        .ints("pbc", &["Axes", "3"])
+        .batch("batch_idx", "Atom", "System")
+        .scalar("cutoff")
+        .int_scalar("axes")
+}
+
+/// The common arguments, with numbers of shapes that belong to them, and the others.
+pub(crate) fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
+    let [Arg::Array(positions), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), rest @ ..] = args
+    else {
+        return Err(wrong());
+    };
+    let [Arg::Real(cutoff), Arg::Int(axes), rest @ ..] = rest else { return Err(wrong()) };
+    let numbers: Vec<i64> =
+        rest.iter().filter_map(|arg| if let Arg::Int(number) = arg { Some(*number) } else { None }).collect();
+    let atoms = Atoms::new(("positions", positions), cell, pbc, *batch, *axes)?;
+    Ok((Atoms { cutoff: *cutoff, ..atoms }, numbers.try_into().map_err(|_| wrong())?))
 }
 
 /// The error of a call with the arguments of another op.

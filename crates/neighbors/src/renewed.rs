@@ -1,12 +1,10 @@
 //! Lists of batches of which the systems that have left their skins are searched for again, as an op of integers.
 
-use crate::atoms::{Atoms, OnHost, wrong};
+use crate::atoms::{Atoms, OnHost, atoms, read, wrong};
 use crate::coo::room;
 use crate::device::{DeviceCoo, DeviceFrame};
 use crate::list::{Form, ListArrays, Options, find_neighbors};
-use crate::searches::{atoms, read};
-use madelung_core::array::reserve;
-use madelung_core::array::{Array, DType, View};
+use madelung_core::array::{Array, DType, View, reserve};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op};
 use madelung_core::structure::pairs::{Kind, Neighbors, PairList, Shifts};
@@ -203,6 +201,11 @@ fn whole(context: &Context<'_>, atoms: &Atoms<'_>, form: i64) -> Result<Neighbor
     find_neighbors(r, atoms.cutoff, h, Some(&axes), batch, &options(form, false), &pool)
 }
 
+/// The elements of some systems, where there is one for each.
+fn of<T: Copy>(each: &[T], chosen: impl Iterator<Item = usize>) -> Vec<T> {
+    if each.len() == 1 { each.to_vec() } else { chosen.map(|b| each[b]).collect() }
+}
+
 /// The list, and whether all of it was searched for: so it is where another form would be faster, and where a system is wrong, which
 /// the search of all names.
 fn renewed(
@@ -221,9 +224,6 @@ fn renewed(
         reserve(&mut moved, members.len());
         moved.extend_from_slice(members);
         ptr.push(moved.len() as i32);
-    }
-    fn of<T: Copy>(each: &[T], chosen: impl Iterator<Item = usize>) -> Vec<T> {
-        if each.len() == 1 { each.to_vec() } else { chosen.map(|b| each[b]).collect() }
     }
     let (cells, axes) = (cells.map(|cells| of(&cells, chosen())), of(&axes, chosen()));
     let some = Batch::from_ptr(ptr)?;

@@ -1,7 +1,7 @@
 //! The searches that frameworks call by name, each declared once: ops of integers, on the host and on a GPU.
 
 use crate::CooArrays;
-use crate::atoms::{Atoms, OnHost, wrong};
+use crate::atoms::{Atoms, OnHost, atoms, read};
 use crate::closest;
 use crate::coo::room;
 use crate::device::{DeviceCoo, DeviceFrame};
@@ -12,7 +12,7 @@ use crate::verlet;
 use crate::within;
 use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
-use madelung_core::op::{Arg, Op, OpBuilder, Registry};
+use madelung_core::op::{Arg, Op, Registry};
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use std::sync::OnceLock;
@@ -73,28 +73,6 @@ fn declare() -> Result<Registry> {
         exclusions::declare_rows()?,
         exclusions::declare_clusters()?,
     ])
-}
-
-pub(crate) fn atoms(op: OpBuilder) -> OpBuilder {
-    op.real("positions", &["Atom", "3"])
-        .real("cell", &["Cell", "3", "3"])
-        .ints("pbc", &["Axes", "3"])
-        .batch("batch_idx", "Atom", "System")
-        .scalar("cutoff")
-        .int_scalar("axes")
-}
-
-/// The common arguments, with numbers of shapes that belong to them, and the others.
-pub(crate) fn read<'a, const N: usize>(args: &'a [Arg<'a>]) -> Result<(Atoms<'a>, [i64; N])> {
-    let [Arg::Array(positions), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), rest @ ..] = args
-    else {
-        return Err(wrong());
-    };
-    let [Arg::Real(cutoff), Arg::Int(axes), rest @ ..] = rest else { return Err(wrong()) };
-    let numbers: Vec<i64> =
-        rest.iter().filter_map(|arg| if let Arg::Int(number) = arg { Some(*number) } else { None }).collect();
-    let atoms = Atoms::new(("positions", positions), cell, pbc, *batch, *axes)?;
-    Ok((Atoms { cutoff: *cutoff, ..atoms }, numbers.try_into().map_err(|_| wrong())?))
 }
 
 fn neighbor_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {

@@ -11,10 +11,9 @@ import numpy as np
 from jax import lax
 
 from madelung import _arguments as check
-from madelung import _native
 from madelung._functions.framework import Found
 from madelung._neighbors import NeighborList as _NeighborList
-from madelung._neighbors import Neighbors, axes_of, check_axes, flatten, unflatten
+from madelung._neighbors import Neighbors, axes_of, check_axes, flatten, unflatten, with_room, without_room
 from madelung.jax import _inputs as given
 from madelung.jax import _ops
 from madelung.numpy._framework import Numpy
@@ -211,79 +210,97 @@ class NeighborList(_NeighborList):
     def update(
         self, neighbors: Neighbors, positions: Any, cell: Any = None, pbc: Any = None, batch_idx: Any = None
     ) -> Neighbors:
-        """The neighbours for the atoms' present positions: the given ones, while they are still good."""
+        """The neighbours for the atoms' present positions: the given ones, while they are still good.
+
+        Of several systems those are searched for again that have left their skins, or whose cells are others.
+        """
         if neighbors.positions is None:
             check.refuse("neighbors", "a list that `allocate` or `update` gave", "one of `find_neighbors`")
         r = lax.stop_gradient(given.reals("positions", positions, neighbors.positions.shape))
         h = None if cell is None else lax.stop_gradient(given.cells(cell, r)).reshape(-1, 3, 3)
         if (h is None) != (neighbors.cell is None):
             check.refuse("cell", "a cell if the list was allocated with one, else None", "the other")
-        # True for NaN, which the search refuses.
-        stale = self._moved(neighbors.positions, r)
-        if h is not None:
-            stale = stale | jnp.any(h != neighbors.cell)
         if (batch_idx is None) != (neighbors.batch_idx is None):
             expected = "the systems of the atoms if the list was allocated with them, else None"
             check.refuse("batch_idx", expected, "the other")
         idx = None if batch_idx is None else given.integers("batch_idx", batch_idx, (len(r),))
-        if idx is not None:
-            stale = stale | jnp.any(idx != neighbors.batch_idx)
-        made = self._made(neighbors)
-        if not given.is_traced(stale, neighbors.index, batch_idx):
-            if made and not (stale or neighbors.did_overflow or neighbors.pbc != axes_of(pbc, cell)):
-                return neighbors
-            return self._with_room(r, cell, pbc, batch_idx, None if neighbors.did_overflow else neighbors)
-        if not made:
+        if not given.is_traced(r, h, idx, neighbors.index, neighbors.positions, neighbors.cell, neighbors.batch_idx):
+            return self._outside_jit(neighbors, r, h, cell, pbc, idx)
+        if not self._made(neighbors):
             expected = f"a list for a cutoff of {self.cutoff:g} and a skin of {self.skin:g} under `jit`"
             check.refuse("neighbors", expected, f"one for {neighbors.cutoff:g} and {neighbors.skin:g}")
-        # A list that had too little room has made results NaN, and positions may follow them: no search.
-        again = stale & ~neighbors.did_overflow
-        of_atoms, systems = _systems(len(r), h, batch_idx, None)
+        if positions.dtype != neighbors.positions.dtype:
+            expected = f"{neighbors.positions.dtype}, as the list was allocated for"
+            check.refuse("positions", expected, positions.dtype, TypeError)
+        if h is not None and h.shape != neighbors.cell.shape:
+            check.refuse("cell", f"{neighbors.cell.shape}, as the list was allocated with", h.shape)
+        if isinstance(pbc, jax.core.Tracer):
+            check.refuse("pbc", "flags with values under `jit`, those of the list", "a traced array")
         check_axes(neighbors, cell, pbc)
         axes = None if neighbors.pbc is None else np.array(neighbors.pbc)
+        of_atoms, systems = _systems(len(r), h, batch_idx, None)
+        flags = self._flags(neighbors, r, h, of_atoms, systems)
+        if idx is not None:
+            flags = jnp.where(jnp.any(idx != neighbors.batch_idx), 1, flags)
+        # A list that had too little room has made results NaN, and positions may follow them: no search.
+        flags = jnp.where(neighbors.did_overflow, 0, flags)
+        again = jnp.any(flags != 0)
 
         def search() -> Neighbors:
             # Under `vmap` every branch is taken by all, and positions that led to no search may not be finite.
             at = jnp.where(again, r, neighbors.positions)
-            atoms = _atoms(at, self.cutoff + self.skin, h, axes, of_atoms, systems)
-            if neighbors.form == "clusters":
-                rooms = (x.shape[0] for x in (neighbors.index, neighbors.columns, neighbors.images))
-                found = _ops.OPS["find_neighbors"](*atoms, jnp.zeros(0, r.dtype), 1, *rooms)
-            else:
-                pairs, ptr, images = _search(atoms, False, neighbors.columns.shape[0])
-                found = ptr, pairs[1], images
-            return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=at, batch_idx=idx)
+            *atoms, of, _, reach, bits = _atoms(at, self.cutoff + self.skin, h, axes, of_atoms, systems)
+            columns, images = neighbors.columns, neighbors.images
+            former = (flags, neighbors.index, columns if columns.ndim == 2 else columns[:, None], images)
+            sizes = (len(neighbors.index), len(columns), columns.shape[1] if columns.ndim == 2 else 1, len(images))
+            arguments = (*atoms, of, reach, bits, *former, int(neighbors.form == "clusters"), *sizes)
+            *found, kept = _ops.OPS["renewed_neighbors"](*arguments)
+            found[1] = found[1].reshape(columns.shape)
+            before = jnp.where((kept[of_atoms] != 0)[:, None], neighbors.positions, at)
+            return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=before, batch_idx=idx)
 
         return lax.cond(again, search, lambda: neighbors)
 
-    def _moved(self, reference: Any, positions: Any) -> Any:
-        """An array ()."""
-        if positions.dtype != reference.dtype:
-            if given.is_traced(positions, reference):
-                check.refuse(
-                    "positions", f"{reference.dtype}, as the list was allocated for", positions.dtype, TypeError
-                )
-            return jnp.array(True)
-        none, one = jnp.zeros((0, 3, 3), positions.dtype), jnp.zeros(len(positions), jnp.int32)
-        r, before = positions, lax.stop_gradient(reference)
-        return _ops.OPS["needs_rebuild"](r, before, none, none, one, 1, float(self.skin))[0] != 0
+    def _outside_jit(self, neighbors: Neighbors, r: Any, h: Any, cell: Any, pbc: Any, idx: Any) -> Neighbors:
+        """`update` where all arrays have values."""
+        like = None if neighbors.did_overflow else neighbors
+        fits = like is not None and self._made(neighbors) and neighbors.pbc == axes_of(pbc, cell)
+        fits = fits and r.dtype == neighbors.positions.dtype and (h is None or h.shape == neighbors.cell.shape)
+        if not (fits and (idx is None or bool(jnp.array_equal(idx, neighbors.batch_idx)))):
+            return self._with_room(r, cell, pbc, idx, like)
+        if idx is None:
+            flags = self._flags(neighbors, r, h, jnp.zeros(len(r), jnp.int32), 1)
+            return self._with_room(r, cell, pbc, idx, like) if bool(flags[0]) else neighbors
+        known = without_room(neighbors)
+        values = [given.value(*x) for x in (("positions", r), ("cell", h))]
+        axes = given.value("pbc", pbc) if isinstance(pbc, jax.Array) else pbc
+        form = "rows" if given.is_remote(r) else self.form
+        of = given.value("batch_idx", idx)
+        found = Numpy.renewed(known, values[0], self.cutoff + self.skin, values[1], axes, of, form)
+        if found is known:
+            return neighbors
+        (at,) = given.beside(r, (found.positions,))
+        return self._in_room(replace(found, batch_idx=None), r, cell, at, idx, like)
+
+    def _flags(self, neighbors: Neighbors, r: Any, h: Any, of_atoms: Any, systems: int) -> Any:
+        """Whether each system has left its skin or has another cell, (B,) int32; so it is with NaN."""
+        before = lax.stop_gradient(neighbors.positions)
+        if h is None:
+            h = known = jnp.zeros((0, 3, 3), r.dtype)
+        else:
+            known = neighbors.cell.astype(h.dtype)
+        return _ops.OPS["needs_rebuild"](r, before, h, known, of_atoms, systems, float(self.skin))
 
     def _with_room(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any, like: Neighbors | None) -> Neighbors:
         """The neighbours in arrays of the shapes of other ones, or with room to spare."""
         found = _of_numpy(positions, self.cutoff + self.skin, cell, pbc, batch_idx, None, self.form)
-        arrays = [found.index, found.columns, found.images]
-        if arrays[2].ndim == 1:
-            # The search under `jit` gives three integers.
-            arrays[2] = _native.neighbor_rows(*arrays, found.atoms)[2]
-        rooms = [int(np.ceil(self.room * len(x))) for x in arrays]
-        if found.form == "rows":
-            rooms[0] = len(arrays[0])
-        if like is not None and like.form == found.form:
-            known = [len(x) for x in (like.index, like.columns, like.images)]
-            if all(len(x) <= n for x, n in zip(arrays, known)):
-                rooms = known
-        padded = [np.pad(x, [(0, n - len(x)), *[(0, 0)] * (x.ndim - 1)]) for x, n in zip(arrays, rooms)]
-        found = _of_jax(replace(found, **dict(zip(Neighbors.ARRAYS, padded))), positions, cell)
         at = jnp.array(given.hidden(jnp.asarray(positions)))
+        return self._in_room(found, positions, cell, at, batch_idx, like)
+
+    def _in_room(
+        self, found: Neighbors, positions: Any, cell: Any, at: Any, batch_idx: Any, like: Neighbors | None
+    ) -> Neighbors:
+        """Neighbours of NumPy in arrays of JAX, measured from some positions."""
+        found = _of_jax(with_room(found, self.room, None, like), positions, cell)
         of = None if batch_idx is None else jnp.array(given.integers("batch_idx", batch_idx, (len(at),)))
         return replace(found, positions=at, batch_idx=of, **self._reach)

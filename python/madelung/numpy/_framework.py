@@ -237,6 +237,26 @@ class Numpy(Immediate):
         return Neighbors(*found, at, None, _neighbors.form_of(found[1]), len(r), reach, axes)
 
     @staticmethod
+    def renewed(
+        known: Neighbors, positions: Any, reach: Any, cell: Any, pbc: Any, batch_idx: Any, form: Any
+    ) -> Neighbors:
+        """A list of several systems, in which those that have left their skins are searched for again; the same object
+        if none has."""
+        r, h, rows, idx, systems, reach, bits = _atoms(positions, reach, cell, pbc, batch_idx, None)
+        before = h if known.cell is None else known.cell
+        (flags,) = Numpy.search("needs_rebuild", r, known.positions, h, before, idx, systems, known.skin)
+        if not flags.any():
+            return known
+        kept = -1 if form is None else ("rows", "clusters").index(form)
+        columns, images = (x if x.ndim == 2 else x[:, None] for x in (known.columns, known.images))
+        former = (flags, known.index, columns, images)
+        *found, still = Numpy.search("renewed_neighbors", r, h, rows, idx, reach, bits, *former, kept, -1, -1, -1, -1)
+        at = np.where((still != 0)[idx][:, None], known.positions, r)
+        arrays = dict(zip(("index", "columns", "images"), found))
+        at_cell = None if cell is None else h.copy()
+        return replace(known, **arrays, cell=at_cell, positions=at, form=_neighbors.form_of(found[1]))
+
+    @staticmethod
     def values(*charges: Any) -> check.Charges:
         """See `Framework`."""
         return check.charged(*charges)
@@ -261,3 +281,7 @@ class NeighborList(_NeighborList):
     def _moved(self, reference: Any, positions: Any) -> bool:
         r, none = check.reals("positions", positions, ("N", 3)), np.empty((0, 3, 3), reference.dtype)
         return bool(Numpy.search("needs_rebuild", r, reference, none, none, _NO_ROWS, 1, self.skin)[0])
+
+    def _renewed(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
+        reach = self.cutoff + self.skin
+        return Numpy.renewed(neighbors, positions, reach, cell, pbc, batch_idx, self.form)

@@ -531,12 +531,12 @@ def mode_of(like: Any) -> type[_Mode]:
 
 
 def outside_graphs(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """A function that breaks graphs. The wrapper that PyTorch makes for that costs calls outside of graphs 4 µs."""
+    """A function that breaks graphs but with a capacity. PyTorch's wrapper for that costs calls outside of graphs 4 µs."""
     disabled = not_compiled(function)
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return (disabled if is_compiling() else function)(*args, **kwargs)
+        return (disabled if is_compiling() and kwargs.get("capacity") is None else function)(*args, **kwargs)
 
     return call
 
@@ -547,7 +547,7 @@ class Graph(_Made):
     Steps that depend on values break the graph.
     """
 
-    reads_sizes = False
+    reads_sizes, keeps_room, searched = False, True, staticmethod(_search.searched)
 
     @staticmethod
     @not_compiled

@@ -1799,6 +1799,8 @@ def neighbor_list(
         source_batch_idx,
         method,
     )
+    if is_compiling():
+        return neighbors.neighbor_list(Graph, *given)
     try:
         return neighbors.neighbor_list(mode_of(positions), *given)
     except FAILURES as error:

@@ -16,13 +16,15 @@ from torch import Tensor
 
 from madelung import _arguments as check
 from madelung._functions.framework import Found
-from madelung._neighbors import Neighbors, axes_of
+from madelung._neighbors import Neighbors, axes_of, without_room
 from madelung._schema import CHECKED, FULL, VALUE
 from madelung.numpy._framework import Numpy
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._lists import remember
+
+is_compiling = torch.compiler.is_compiling
 
 # Lists have no derivatives.
 _neighbor_search = _ops.OPS["neighbor_search"].overload(VALUE, private=True)
@@ -54,6 +56,20 @@ def find_neighbors_on_host(
     found = Numpy.find_neighbors(*_views(positions, cutoff, cell, pbc, batch_idx, batch_ptr), form)
     arrays = {name: torch.from_numpy(getattr(found, name)) for name in ("index", "columns", "images")}
     return replace(found, **arrays, cell=_kept(cell))
+
+
+def renewed_on_host(
+    neighbors: Neighbors, positions: Any, reach: float, cell: Any, pbc: Any, batch_idx: Any, form: Any
+) -> Neighbors:
+    """A list of several systems, in which those that have left their skins are searched for again; the same object if
+    none has."""
+    r, _, h, axes, of, _ = _views(positions, reach, cell, pbc, batch_idx, None)
+    known = without_room(neighbors)
+    found = Numpy.renewed(known, r, reach, h, axes, of, form)
+    if found is known:
+        return neighbors
+    arrays = {name: torch.from_numpy(getattr(found, name)) for name in ("index", "columns", "images", "positions")}
+    return replace(found, **arrays, cell=_kept(cell), batch_idx=neighbors.batch_idx)
 
 
 def _views(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
@@ -125,7 +141,7 @@ def _search(
     """All pairs closer than a cutoff, from both sides or half of them, without gradients."""
     given.reals_like("positions", positions, ("N", 3), positions)
     for name, x in (("positions", positions), ("cell", cell)):
-        if isinstance(x, Tensor) and (given.is_transformed(x) or x.device.type == "meta"):
+        if isinstance(x, Tensor) and (_is_transformed(x) or x.device.type == "meta"):
             given.refuse_without_values(name, x)
     if capacity is None:
         given.refuse_in_capture("capacity", "how many pairs there is room for", positions)
@@ -138,10 +154,16 @@ def _search(
     found = check.lattices(None if cell is None else len(h), None if len(axes) == 0 else axes)
     of, systems = _batch(positions, found, batch_idx, batch_ptr)
     atoms = (positions.detach(), h.detach(), axes, of, systems, cutoff, bits)
-    pairs, ptr, shifts = _neighbor_search(*atoms, int(half), -1 if capacity is None else capacity, 0)
-    if not (half or pairs.is_inference() or _transforms_active() or given.is_traced(pairs)):
+    search = _ops.neighbor_search if is_compiling() else _neighbor_search
+    pairs, ptr, shifts = search(*atoms, int(half), -1 if capacity is None else capacity, 0)
+    if not (is_compiling() or half or pairs.is_inference() or _transforms_active() or given.is_traced(pairs)):
         _remember(pairs, ptr, shifts, len(positions))
     return Found(pairs, ptr, shifts, positions, cell, of, systems)
+
+
+def _is_transformed(x: Tensor) -> bool:
+    """Whether it is a tensor of a transform; one of a graph is none."""
+    return not is_compiling() and given.is_transformed(x)
 
 
 def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
@@ -202,6 +224,11 @@ def _batch(positions: Tensor, systems: int | None, batch_idx: Any, batch_ptr: An
         of = idx if of is None else torch.where(idx == of, of, -1)
     assert of is not None and systems is not None
     return of, systems
+
+
+def batch_of(positions: Tensor, systems: int | None, batch_idx: Any) -> tuple[Tensor, int]:
+    """The system of each atom, int32, and how many there are."""
+    return _batch(positions, systems, batch_idx, None)
 
 
 def find_neighbors(

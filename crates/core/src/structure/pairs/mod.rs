@@ -263,9 +263,10 @@ impl<'a> PairList<'a> {
             let got = format!("{} and then {} for row {i}", ptr[i], ptr[i + 1]);
             return Err(Error::argument("neighbor_ptr", "offsets that never fall", got));
         }
-        let ranges = match len < room {
-            true => Rows::Padded { starts: ptr[..ptr.len() - 1].to_vec(), ends: ptr[1..].to_vec() },
-            false => Rows::Ptr(ptr),
+        let ranges = if len < room {
+            Rows::Padded { starts: ptr[..ptr.len() - 1].to_vec(), ends: ptr[1..].to_vec() }
+        } else {
+            Rows::Ptr(ptr)
         };
         let list = Self::new(ranges, others, shifts, columns, len, kind);
         list.check_square()?;

@@ -19,9 +19,9 @@ use madelung_stand_in::{UNASKED, UNCOMPILED, calls};
 #[derive(Debug, PartialEq)]
 pub(crate) struct Coo {
     rows: Vec<i32>,
-    others: Vec<i32>,
+    pub(crate) others: Vec<i32>,
     ptr: Vec<i64>,
-    shifts: Vec<[i32; 3]>,
+    pub(crate) shifts: Vec<[i32; 3]>,
 }
 
 impl Coo {

@@ -5,6 +5,7 @@
 
 mod calls;
 mod coo;
+mod renewed;
 mod support;
 
 use crate::gpu::Gpu;
