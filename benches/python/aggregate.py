@@ -5,7 +5,8 @@
 27,000 queries on a grid of [−1, 1]³ and a cloud of points, float32, in PyTorch on the CPU: 25,000 points uniform on
 [−1, 1]³ and within a radius, or 100,000 normally distributed ones and the 7 nearest. Each call builds all that it
 needs. Beside it the k nearest points by SciPy's `cKDTree`, with weights and sums in PyTorch. The libraries take turns,
-so that what else the machine does falls on all of them alike; times are medians.
+so that what else the machine does falls on all of them alike; times are medians. PyTorch's threads spin for a while
+after its own operations, on the cores that the next call wants: with OMP_WAIT_POLICY=passive they sleep instead.
 """
 
 from __future__ import annotations

@@ -62,6 +62,54 @@ fn avx2(low: &Corners, high: &Corners, own: [[f32; 3]; 2], reach: f32) -> u32 {
     near(low, high, own, reach)
 }
 
+/// Numbers moved and then scaled in f64, and rounded to single precision: for each item those that it goes to, those that it
+/// comes from, and by what these are moved.
+pub(crate) fn seen<'t, 'f, const N: usize>(
+    cpu: &Cpu,
+    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
+    scale: f64,
+) {
+    match cpu.isa() {
+        // SAFETY: `isa` has found the instructions.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { avx512_rounded(each, scale) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { avx2_rounded(each, scale) },
+        _ => rounded(each, scale),
+    }
+}
+
+#[inline(always)]
+fn rounded<'t, 'f, const N: usize>(
+    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
+    scale: f64,
+) {
+    for (to, (from, by)) in each {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = ((from + by) * scale) as f32;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
+fn avx512_rounded<'t, 'f, const N: usize>(
+    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
+    scale: f64,
+) {
+    rounded(each, scale);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn avx2_rounded<'t, 'f, const N: usize>(
+    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
+    scale: f64,
+) {
+    rounded(each, scale);
+}
+
 /// Puts the points of the blocks of a list that are closer to `at` than the root of `reach` in `keys`, and returns how many
 /// there are: squared distance in the upper half of a key, then [`FAN`] times the place in the list and the place in the
 /// block. Keys are ordered by distance, and by place in the list.

@@ -109,7 +109,8 @@ struct Finder<'l> {
 
 impl<'l> Finder<'l> {
     fn new(list: &'l Searched<'_>) -> Self {
-        let (starts, entries) = (Buffer::zeros(list.rows + 1), Buffer::default());
+        // Only what a search has written is read.
+        let ((starts, _), entries) = (Buffer::room(list.rows + 1), Buffer::default());
         Self { task: list.pairs.begin(list.by_columns), slots: &list.slots, starts, entries }
     }
 

@@ -7,6 +7,7 @@
 // stays inside slices whose lengths were checked at the entry, or next to the store.
 
 use super::Cpu;
+use crate::boxes::seen;
 use madelung_core::array::Buffer;
 use madelung_core::runtime::lanes::Isa;
 
@@ -54,17 +55,15 @@ impl Points {
     /// Takes blocks of points in place of those it has, each coordinate by coordinate, moved by a vector and then scaled.
     pub fn fill_blocks<'b, const N: usize>(
         &mut self,
-        blocks: impl ExactSizeIterator<Item = (&'b [[f64; N]; 3], [f64; 3])>,
+        cpu: &Cpu,
+        blocks: impl ExactSizeIterator<Item = (&'b [[f64; N]; 3], [f64; 3])> + Clone,
         scale: f64,
     ) {
         self.resize(blocks.len() * N);
-        let [x, y, z] = self.coordinates.each_mut().map(|c| c.chunks_exact_mut(N));
-        for (((x, y), z), (block, by)) in x.zip(y).zip(z).zip(blocks) {
-            for ((to, from), by) in [x, y, z].into_iter().zip(block).zip(by) {
-                for (to, from) in to.iter_mut().zip(from) {
-                    *to = ((from + by) * scale) as f32;
-                }
-            }
+        for (k, c) in self.coordinates.iter_mut().enumerate() {
+            let blocks = blocks.clone().map(|(block, by)| (&block[k], by[k]));
+            let each = c.as_chunks_mut().0.iter_mut().zip(blocks);
+            seen(cpu, each, scale);
         }
     }
 

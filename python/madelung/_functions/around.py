@@ -281,7 +281,7 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
     """An order in space of the points of each system, in which those that follow each other are neighbours.
 
     Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
-    system) make sums over neighbours faster. It follows Morton's curve.
+    system) make sums over neighbours faster. It follows Hilbert's curve.
     """
     names = ("points", "points", "batch_idx", "batch_idx")
     call = around(f, points, points, cell, pbc, (batch_idx, batch_idx), None, names)

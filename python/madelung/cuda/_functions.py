@@ -217,7 +217,7 @@ def spatial_order(
     """An order in space of the points of each system, in which those that follow each other are neighbours.
 
     Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
-    system) make sums over neighbours faster. It follows Morton's curve.
+    system) make sums over neighbours faster. It follows Hilbert's curve.
 
     Not on devices yet.
 

@@ -8,9 +8,9 @@
 use super::declare::{ArgKind, Op};
 use super::request::{Arg, Cotangent, Direction, Evaluated, Request};
 use super::size::Size;
-use crate::array::{Array, Data, Place, View, filled};
-use crate::backend::Context;
+use crate::array::{Array, DType, Data, Place, View, filled};
 use crate::backend::pool::{Pool, split_tasks};
+use crate::backend::{Allocator, Context};
 use crate::structure::{Batch, PointGrid};
 use crate::{Error, Result};
 
@@ -120,12 +120,17 @@ impl Op {
         };
         let grid = (searching.make)(context, points, cell, batch)?;
         inner.push(Arg::Grid(&*grid));
-        let mut evaluated = self.evaluated_here(context, &inner, &inner_request)?;
-        for (n, value) in evaluated.values.iter_mut().enumerate() {
-            put_back(context, value, of_buffer(outputs + n))?;
-        }
-        for (gradient, n) in evaluated.gradients.iter_mut().zip(request.gradients) {
-            put_back(context, gradient, of_buffer(*n))?;
+        // What is kept for the backward pass stays in this order.
+        let kept = request.save.map_or(0, |by| self.kept(by).len());
+        let mut results = self.results_of(request);
+        results.truncate(results.len() - kept);
+        let results: Vec<_> = results.iter().map(|(buffer, _)| of_buffer(*buffer)).collect();
+        let inside = Inside { outer: context.allocator, results: &results };
+        let within = Context { allocator: &inside, ..*context };
+        let mut evaluated = self.evaluated_here(&within, &inner, &inner_request)?;
+        let made_here = evaluated.values.iter_mut().chain(&mut evaluated.gradients);
+        for (n, (array, order)) in made_here.zip(&results).enumerate() {
+            put_back(context, n, array, *order)?;
         }
         let made = arrays.into_iter().chain(tangents.into_iter().flatten()).chain(weights);
         made.flatten().for_each(|array| context.allocator.recycle(array));
@@ -162,13 +167,44 @@ struct Order {
     places: Vec<i32>,
 }
 
-/// Brings the rows of a result back, in the memory that they are in.
-fn put_back(context: &Context<'_>, array: &mut Array, order: Option<&Order>) -> Result<()> {
+/// Memory of a call in an order in space: what is to be brought back is no result of the caller's yet.
+struct Inside<'a> {
+    outer: &'a dyn Allocator,
+    /// Order of each result that has one.
+    results: &'a [Option<&'a Order>],
+}
+
+impl Allocator for Inside<'_> {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        self.outer.zeros(dtype, shape)
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        self.outer.room(dtype, shape)
+    }
+
+    fn result(&self, n: usize, dtype: DType, shape: &[usize]) -> Result<Option<Array>> {
+        if self.results.get(n).is_some_and(Option::is_some) {
+            return Ok(None);
+        }
+        self.outer.result(n, dtype, shape)
+    }
+
+    fn recycle(&self, array: Array) {
+        self.outer.recycle(array);
+    }
+}
+
+/// Brings the rows of result `n` back, into the caller's memory where there is some.
+fn put_back(context: &Context<'_>, n: usize, array: &mut Array, order: Option<&Order>) -> Result<()> {
     let Some(order) = order else { return Ok(()) };
-    let mut rows = context.allocator.room(array.dtype(), array.shape())?;
+    let (dtype, shape) = (array.dtype(), array.shape());
+    let mut rows = match context.allocator.result(n, dtype, shape)? {
+        Some(rows) => rows,
+        None => context.allocator.room(dtype, shape)?,
+    };
     gather(&context.threads(), &mut rows, &array.view(), |row| order.places[row] as usize)?;
-    gather(&context.threads(), array, &rows.view(), |row| row)?;
-    context.allocator.recycle(rows);
+    context.allocator.recycle(std::mem::replace(array, rows));
     Ok(())
 }
 

@@ -147,7 +147,7 @@ impl Find<'_> {
             }
         }
         let blocks = scratch.near.iter().map(|(j, _, origin)| (&self.clusters[*j as usize].1, *origin));
-        scratch.points.fill_blocks(blocks, scale);
+        scratch.points.fill_blocks(&self.search.cpu, blocks, scale);
         // No atom of a box within reach is farther from the centre.
         let half = (0..3).map(|k| own.high[k] - centre[k]).fold(0.0, f64::max);
         let limits = band((length + half + tree.longest) * scale + 1.0, system.slack * scale);

@@ -2,12 +2,13 @@
 
 use crate::boxes::{Extent, Tree};
 use crate::lattice::Lattice;
-use madelung_core::array::{Buffer, View, collected, filled, reserve};
+use madelung_core::array::{Buffer, Plain, View, collected, filled, reserve};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::split_tasks;
 use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::order::arrange;
 use madelung_core::{Error, Result};
+use madelung_cpu::Key;
 use madelung_cpu::boxes::Corners;
 
 /// Points of a block, all of one system.
@@ -15,6 +16,9 @@ pub(crate) const BLOCK: usize = 16;
 
 /// Blocks of a task.
 const TASK: usize = 256;
+
+/// Rows of a task.
+const ROWS: usize = 4096;
 
 /// Boxes between a point and the origin, at most: there is room for the way to another one.
 const FARTHEST: f64 = (1u32 << 29) as f64;
@@ -119,8 +123,8 @@ fn in_cells(
     at
 }
 
-/// The rows of each system in an order in space: a curve through the box around it (Morton), and among points that are
-/// crowded there, halves along the longest axis.
+/// The rows of each system in an order in space: a curve through the box around it (Hilbert), of which any few points that
+/// follow each other are in a small box, and among points that are crowded there, halves along the longest axis.
 ///
 /// # Errors
 /// The argument `name`, where a point is too far away; memory ran out.
@@ -132,37 +136,93 @@ pub(crate) fn order(
 ) -> Result<Vec<i32>> {
     let wraps = wraps(name, points, batch, lattices)?;
     let at = in_cells(points, &wraps, batch, lattices);
-    let mut keys: Buffer<u64> = Buffer::zeros(at.len());
-    for b in 0..batch.systems() {
-        let members = batch.members(b);
-        let extent = extent(&at[members.clone()]);
-        let edge = (0..3).map(|k| extent.high[k] - extent.low[k]).fold(0.0, f64::max);
+    let frame = |b: usize| {
+        let Extent { low, high } = extent(&at[batch.members(b)]);
+        let edge = (0..3).map(|k| high[k] - low[k]).fold(0.0, f64::max);
         let parts = f64::from(1u32 << BITS) * (1.0 - 1e-9);
-        let scale = if edge > 0.0 { parts / edge } else { 0.0 };
-        for i in members {
-            let part = |k: usize| spread(((at[i][k] - extent.low[k]) * scale) as u32);
-            keys[i] = (b as u64) << (3 * BITS) | u64::from(part(0) << 2 | part(1) << 1 | part(2));
-        }
+        (low, if edge > 0.0 { parts / edge } else { 0.0 })
+    };
+    let frames: Vec<([f64; 3], f64)> = (0..batch.systems()).map(frame).collect();
+    let code = |i: usize| {
+        let (low, scale) = frames[batch.of(i)];
+        along_curve(std::array::from_fn(|k| ((at[i][k] - low[k]) * scale) as u32))
+    };
+    // A system's number stands above the place in it, and costs nothing where there is one.
+    match batch.systems() {
+        1 => in_order::<u32>(context, &at, code),
+        _ => in_order::<u64>(context, &at, |i| (batch.of(i) as u64) << (3 * BITS) | u64::from(code(i))),
     }
-    let mut rows: Buffer<u32> = Buffer::zeros(at.len());
-    rows.iter_mut().zip(0..).for_each(|(row, n)| *row = n);
-    if batch.systems() == 1 {
-        let mut short: Buffer<u32> = Buffer::zeros(at.len());
-        short.iter_mut().zip(&*keys).for_each(|(short, key)| *short = *key as u32);
-        madelung_cpu::sort_by_key(context, &mut short, &mut rows)?;
-        keys.iter_mut().zip(&*short).for_each(|(key, short)| *key = u64::from(*short));
-    } else {
-        madelung_cpu::sort_by_key(context, &mut keys, &mut rows)?;
-    }
+}
+
+/// The rows by their keys; those with equal ones as they are, or where they are many, in an order in space.
+fn in_order<K: Key + Plain>(
+    context: &Context<'_>,
+    at: &[[f64; 3]],
+    key: impl Fn(usize) -> K + Sync,
+) -> Result<Vec<i32>> {
+    let n = at.len();
+    let pool = &context.threads_for(n * 10);
+    let ends: Vec<usize> = (1..=n.div_ceil(ROWS)).map(|t| n.min(t * ROWS)).collect();
+    let (mut keys, mut rows) = (Buffer::<K>::zeros(n), Buffer::<u32>::zeros(n));
+    split_tasks(pool, &mut keys, &ends, |t, part| {
+        part.iter_mut().zip(t * ROWS..).for_each(|(own, i)| *own = key(i));
+    });
+    rows.iter_mut().zip(0..).for_each(|(row, i)| *row = i);
+    madelung_cpu::sort_by_key(context, &mut keys, &mut rows)?;
     let mut order = collected(rows.iter().map(|row| *row as i32));
     let mut first = 0;
     for crowd in keys.chunk_by(|a, b| a == b) {
         if crowd.len() > CROWD {
-            arrange(&mut order[first..first + crowd.len()], &at);
+            arrange(&mut order[first..first + crowd.len()], at);
         }
         first += crowd.len();
     }
     Ok(order)
+}
+
+/// The place of a part of the box along Hilbert's curve, level by level.
+fn along_curve(part: [u32; 3]) -> u32 {
+    let octants = spread(part[0]) << 2 | spread(part[1]) << 1 | spread(part[2]);
+    let (mut state, mut place) = (0, 0);
+    for level in (0..BITS).rev() {
+        let next = CURVE[state as usize][(octants >> (3 * level) & 7) as usize];
+        (state, place) = (next >> 3, place << 3 | u32::from(next & 7));
+    }
+    place
+}
+
+/// For each way in which the curve goes through a box, and each octant of it: eight times the way through the octant, and the
+/// octant's place. A way is three times the corner where it begins, and the axis along which it ends (the numbers of C. H.
+/// Hamilton, Compact Hilbert Indices, 2006).
+static CURVE: [[u8; 8]; 24] = {
+    let mut table = [[0; 8]; 24];
+    let mut way = 0;
+    while way < 24 {
+        let (begin, turn) = (way as u8 / 3, way as u8 % 3 + 1);
+        let mut place = 0u8;
+        while place < 8 {
+            let octant = turned(place ^ place >> 1, turn) ^ begin;
+            // The octant is entered at the corner nearest to the one before, and left along the axis to the next.
+            let enter = if place == 0 { 0 } else { (place - 1) & !1 };
+            let along = match place {
+                0 => 0,
+                _ if place % 2 == 0 => (place - 1).trailing_ones(),
+                _ => place.trailing_ones(),
+            };
+            let corner = begin ^ turned(enter ^ enter >> 1, turn);
+            let axis = (turn + along as u8 % 3) % 3;
+            table[way][octant as usize] = (3 * corner + axis) << 3 | place;
+            place += 1;
+        }
+        way += 1;
+    }
+    table
+};
+
+/// Three bits, turned to the left.
+const fn turned(bits: u8, by: u8) -> u8 {
+    let by = by % 3;
+    (bits << by | bits >> (3 - by)) & 7
 }
 
 /// Ten bits, with two zeros between them.
@@ -257,7 +317,26 @@ impl Cloud {
 
 #[cfg(test)]
 mod tests {
-    use super::spread;
+    use super::{BITS, along_curve, spread};
+
+    #[test]
+    fn parts_that_follow_each_other_on_the_curve_touch() {
+        let side = 16u32;
+        let mut parts = vec![None; side.pow(3) as usize];
+        for x in 0..side {
+            for y in 0..side {
+                for z in 0..side {
+                    // The four levels at the top.
+                    let place = along_curve([x, y, z].map(|c| c << (BITS - 4))) >> (3 * (BITS - 4));
+                    assert_eq!(parts[place as usize].replace([x, y, z]), None);
+                }
+            }
+        }
+        for pair in parts.windows(2) {
+            let [Some(a), Some(b)] = [pair[0], pair[1]] else { panic!("each place has a part") };
+            assert_eq!((0..3).map(|k| a[k].abs_diff(b[k])).sum::<u32>(), 1);
+        }
+    }
 
     #[test]
     fn bits_are_spread() {

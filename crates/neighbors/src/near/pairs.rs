@@ -1,14 +1,14 @@
 //! Pairs within a radius, of some queries at a time.
 //!
-//! Sixteen queries that follow each other share a box, and so the blocks of points within its reach. These are tried in
-//! single precision, relative to the box and in units of the radius, sixteen at once; what single precision cannot decide,
-//! the formula of the conventions does in f64, on the coordinates given.
+//! Sixteen queries that follow each other share a box, and so the points within its reach, which lie in few blocks. These
+//! are tried in single precision, relative to the box and in units of the radius, sixteen at once; what single precision
+//! cannot decide, the formula of the conventions does in f64, on the coordinates given.
 
 use super::cloud::{BLOCK, Cloud};
 use crate::boxes::Extent;
 use crate::lattice::{Lattice, displacement, squared};
 use madelung_core::array::{Buffer, push};
-use madelung_core::runtime::lanes::packed::pack;
+use madelung_core::runtime::lanes::packed::{pack, unpack};
 use madelung_core::stop::if_asked;
 use madelung_core::structure::pairs::FoundPairs;
 use madelung_cpu::Cpu;
@@ -31,12 +31,20 @@ pub(crate) struct Finder<'v> {
     pub(crate) vicinity: &'v Vicinity,
     /// Blocks within reach, with the image that is, and the way to it from the centre of the box.
     near: Vec<Near>,
-    points: Points,
-    /// Point and image of each of `points`.
-    others: Buffer<i32>,
-    images: Buffer<i32>,
+    of_blocks: Candidates,
+    /// Those of them within reach of the box.
+    of_box: Candidates,
     bits: Vec<u64>,
     certain: Vec<u64>,
+}
+
+/// Points that may be partners of some rows.
+#[derive(Default)]
+struct Candidates {
+    points: Points,
+    /// Point and image of each of `points`, with room for whole words of bits; images where an axis is periodic.
+    others: Buffer<i32>,
+    images: Buffer<i32>,
 }
 
 /// Image of a block within reach.
@@ -72,9 +80,8 @@ impl<'v> Finder<'v> {
         Self {
             vicinity,
             near: vec![],
-            points: Points::default(),
-            others: Buffer::default(),
-            images: Buffer::default(),
+            of_blocks: Candidates::default(),
+            of_box: Candidates::default(),
             bits: vec![],
             certain: vec![],
         }
@@ -94,19 +101,20 @@ impl<'v> Finder<'v> {
         let slack = lattice.slack(own.largest[system].max(other.largest[system]), self.vicinity.radius);
         let around = Around { own, other, by_points, system, slack };
         let Frame { centre, scale, certain, possible } = self.gather(&around, &own.at[rows.clone()]);
-        self.bits.resize(self.points.words(), 0);
+        let cpu = &self.vicinity.cpu;
+        self.bits.resize(self.of_box.points.words(), 0);
         for i in rows {
-            let at: [f32; 3] = std::array::from_fn(|k| ((own.at[i][k] - centre[k]) * scale) as f32);
-            if self.points.near(&self.vicinity.cpu, 0, at, certain, possible, &mut self.bits) {
+            let at = seen(own.at[i], centre, scale);
+            if self.of_box.points.near(cpu, 0, at, certain, possible, &mut self.bits) {
                 self.settle(&around, i, at, certain);
             }
             let before = found.others.len();
             let count: u32 = self.bits.iter().map(|word| word.count_ones()).sum();
             found.others.resize(before + count as usize, 0);
             found.images.resize(before + count as usize, 0);
-            pick(&self.vicinity.cpu, &self.bits, &self.others, &mut found.others[before..]);
+            pick(cpu, &self.bits, &self.of_box.others, &mut found.others[before..]);
             if lattice.periodic != [false; 3] {
-                pick(&self.vicinity.cpu, &self.bits, &self.images, &mut found.images[before..]);
+                pick(cpu, &self.bits, &self.of_box.images, &mut found.images[before..]);
             }
             found.ends.push(found.others.len() as i64);
         }
@@ -148,15 +156,16 @@ impl<'v> Finder<'v> {
         // Single precision that has no room for squares decides nothing.
         let scale = if extent < 1e15 && (1.0 / unit).is_finite() { 1.0 / unit } else { 0.0 };
         let blocks = near.iter().map(|near| (&other.blocks[near.block as usize], near.origin));
-        self.points.fill_blocks(blocks, scale);
-        let room = self.points.words() * WORD;
-        self.others.resize(room, 0);
-        for (others, near) in self.others.chunks_exact_mut(BLOCK).zip(near.iter()) {
+        let Candidates { points, others, images } = &mut self.of_blocks;
+        points.fill_blocks(&self.vicinity.cpu, blocks, scale);
+        let room = points.words() * WORD;
+        others.resize(room, 0);
+        for (others, near) in others.chunks_exact_mut(BLOCK).zip(near.iter()) {
             others.iter_mut().zip(near.first as i32..).for_each(|(other, j)| *other = j);
         }
         if lattice.periodic != [false; 3] {
-            self.images.resize(room, 0);
-            for (images, near) in self.images.chunks_exact_mut(BLOCK).zip(near.iter()) {
+            images.resize(room, 0);
+            for (images, near) in images.chunks_exact_mut(BLOCK).zip(near.iter()) {
                 images.fill(pack(near.image));
             }
         }
@@ -169,26 +178,52 @@ impl<'v> Finder<'v> {
             certain: (certain * (1.0 - 1e-6)) as f32,
             possible: (possible * (1.0 + 1e-6)) as f32,
         };
-        if scale > 0.0 { frame } else { Frame { certain: 0.0, possible: f32::INFINITY, ..frame } }
+        let frame =
+            if scale > 0.0 { frame } else { Frame { certain: 0.0, possible: f32::INFINITY, ..frame } };
+        self.pick_near(rows, &frame, lattice.periodic != [false; 3]);
+        frame
+    }
+
+    /// Takes those of the blocks' points that single precision may find near one of the rows: as it rounds larger numbers to
+    /// larger ones, or equal ones, it finds no point nearer to a row than to the box around all.
+    fn pick_near(&mut self, rows: &[[f64; 3]], frame: &Frame, is_periodic: bool) {
+        let (cpu, Candidates { points, others, images }) = (&self.vicinity.cpu, &self.of_blocks);
+        let half = rows.iter().fold([0.0f32; 3], |half, r| {
+            let at = seen(*r, frame.centre, frame.scale);
+            std::array::from_fn(|k| half[k].max(at[k].abs()))
+        });
+        self.bits.resize(points.words(), 0);
+        points.near_box(cpu, [0.0; 3], half, frame.possible, &mut self.bits);
+        let near = &mut self.of_box;
+        near.points.fill_picked(cpu, points, &self.bits);
+        let (count, room) = (near.points.len(), near.points.words() * WORD);
+        near.others.resize(room, 0);
+        pick(cpu, &self.bits, others, &mut near.others[..count]);
+        if is_periodic {
+            near.images.resize(room, 0);
+            pick(cpu, &self.bits, images, &mut near.images[..count]);
+        }
     }
 
     /// Removes what single precision let in and f64 rejects.
     #[cold]
     fn settle(&mut self, around: &Around<'_>, i: usize, at: [f32; 3], certain: f32) {
         self.certain.resize(self.bits.len(), 0);
-        self.points.near(&self.vicinity.cpu, 0, at, certain, certain, &mut self.certain);
-        let (rows, radius) = (&self.vicinity.lattices[around.system].rows, self.vicinity.radius);
+        let Candidates { points, others, images } = &self.of_box;
+        points.near(&self.vicinity.cpu, 0, at, certain, certain, &mut self.certain);
+        let (lattice, radius) = (&self.vicinity.lattices[around.system], self.vicinity.radius);
+        let is_periodic = lattice.periodic != [false; 3];
         for (w, (word, certain)) in self.bits.iter_mut().zip(&self.certain).enumerate() {
             let mut open = *word & !certain;
             while open != 0 {
                 let n = w * WORD + open.trailing_zeros() as usize;
                 open &= open - 1;
-                let (j, near) = (self.others[n] as usize, &self.near[n / BLOCK]);
-                let s = around.shift(i, j, near.image);
+                let j = others[n] as usize;
+                let s = around.shift(i, j, if is_periodic { unpack(images[n]) } else { [0; 3] });
                 let (q, r) = if around.by_points { (j, i) } else { (i, j) };
                 let (q, r) = (self.vicinity.queries.given[q], self.vicinity.points.given[r]);
                 // NaN does not come here.
-                if squared(displacement(rows, q, r, s)).sqrt() > radius {
+                if squared(displacement(&lattice.rows, q, r, s)).sqrt() > radius {
                     *word &= !(1 << (n % WORD));
                 }
             }
@@ -211,6 +246,11 @@ impl Around<'_> {
         let sign = if self.by_points { -1 } else { 1 };
         std::array::from_fn(|k| sign * (image[k] + own[k] - other[k]))
     }
+}
+
+/// A place in single precision.
+fn seen(r: [f64; 3], centre: [f64; 3], scale: f64) -> [f32; 3] {
+    std::array::from_fn(|k| ((r[k] - centre[k]) * scale) as f32)
 }
 
 /// Images of the points of a system that can be within reach of some points in the cell, along each axis; none, where they
