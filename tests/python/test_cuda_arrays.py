@@ -144,6 +144,22 @@ madelung.check_device()
 """)
 
 
+def test_latent_charges_are_those_of_numpy() -> None:
+    run("""
+both, idx = np.concatenate([r, r + 0.1]), np.repeat([0, 1], 8).astype(np.int32)
+cells, channels = np.stack([h, np.zeros((3, 3))]), rng.normal(size=(16, 2))
+lists = mc.latent_ewald_lists(Interface(both), Interface(cells), 1.0, batch_idx=Interface(idx))
+for charges in (channels[:, 0].copy(), channels):
+    for given in ({}, lists):
+        found = mc.latent_ewald(
+            Interface(both), Lender(charges), Interface(cells), 0.9, 1.0, batch_idx=Interface(idx), **given,
+            **everything)
+        all_close(found, mn.latent_ewald(both, charges, cells, 0.9, 1.0, batch_idx=idx, **everything))
+all_close(mc.latent_ewald(Interface(r), Lender(q)), mn.latent_ewald(r, q))
+madelung.check_device()
+""")
+
+
 def test_neighbor_lists_are_those_of_numpy() -> None:
     run("""
 def same(found, expected):

@@ -113,6 +113,7 @@ impl Input {
         let cells: Vec<_> = systems.iter().map(|s| s.cell).collect();
         let (miller, ptr) = miller_indices_batch(&cells, &[K_CUTOFF]).expect("wave vectors");
         let alphas: Vec<f64> = (0..systems.len()).map(|b| 0.45 + 0.06 * b as f64).collect();
+        let owns: Vec<f64> = (0..systems.len()).map(|b| 1.0 - b as f64).collect();
         let given = Arrays::new(systems, dtype);
         let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
         let mut arrays = BTreeMap::from([
@@ -120,6 +121,7 @@ impl Input {
             ("charges", given.charges),
             ("cell", given.cell),
             ("alpha", Array::from_f64(dtype, &[systems.len()], &alphas).expect("a shape that fits")),
+            ("own", Array::from_f64(dtype, &[systems.len()], &owns).expect("a shape that fits")),
             ("miller", View::from(miller.as_slice()).to_array().unwrap()),
         ]);
         for (n, name) in PARAMETERS.into_iter().enumerate() {
