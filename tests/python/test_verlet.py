@@ -391,8 +391,8 @@ def test_a_batch_is_renewed_under_jit() -> None:
     other[39] = 2
     found = step(first, jnp.asarray(r), h, jnp.asarray(other))
     assert int(found.num_pairs) == int(mn.find_neighbors(r, 3.0, cells, batch_idx=other).num_pairs)
+    step = jax.jit(lambda found, axes: search.update(found, jnp.asarray(r), h, axes, systems))
     with pytest.raises(ValueError, match="`pbc`: expected flags with values under `jit`"):
-        step = jax.jit(lambda found, axes: search.update(found, jnp.asarray(r), h, axes, systems))
         step(first, jnp.ones((5, 3), bool))
     with pytest.raises(ValueError, match="`neighbors`: expected a list for the periodic axes"):
         jax.jit(lambda found: search.update(found, jnp.asarray(r), h, (True, True, False), systems))(first)
@@ -479,7 +479,6 @@ def test_lists_that_do_not_fit_a_graph_are_never_short() -> None:
 def test_a_list_with_a_capacity_is_made_in_a_graph() -> None:
     r, cells, of = several(0)
     positions, h, systems = torch.from_numpy(r), torch.from_numpy(cells), torch.from_numpy(of)
-    q = torch.from_numpy(np.random.default_rng(2).normal(size=len(r)))
     for capacity, fits in ((200_000, True), (500, False)):
         search = mt.NeighborList(2.6, skin=0.4, capacity=capacity)
         first = torch.compile(

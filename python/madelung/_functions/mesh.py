@@ -59,8 +59,8 @@ _MESH = Group(
             "spline_order",
             "count",
             text(
-                "order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis. None: 5 "
-                "with a mesh, else the order at which the sum costs the least for its accuracy."
+                "order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis. None: "
+                "5 with a mesh, else the order at which the sum costs the least for its accuracy."
             ),
             None,
         ),
@@ -281,7 +281,7 @@ def _parameters(
     accuracy: Any,
     edges: Boundaries = PERIODIC,
 ) -> tuple[check.Charges, list[list[float]], list[int], int]:
-    """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, and the nodes and order of a mesh."""
+    """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, nodes and order of the mesh."""
     charges, split = f.values(*of), f.value("alpha", alpha)
     settings = check.mesh_settings(charges.systems, split, f.value("cutoff", cutoff), *mesh, accuracy)
     # Systems that are all open need none.

@@ -531,7 +531,7 @@ def mode_of(like: Any) -> type[_Mode]:
 
 
 def outside_graphs(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """A function that breaks graphs but with a capacity. PyTorch's wrapper for that costs calls outside of graphs 4 µs."""
+    """A function that breaks graphs but with a capacity. PyTorch's wrapper for that costs other calls 4 µs."""
     disabled = not_compiled(function)
 
     @functools.wraps(function)

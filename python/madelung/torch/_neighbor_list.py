@@ -125,9 +125,7 @@ class NeighborList(_NeighborList):
         arrays = {name: found.index.new_tensor(getattr(roomy, name)) for name in ("index", "columns", "images")}
         return replace(found, **arrays)
 
-    def _in_graph(
-        self, neighbors: Neighbors | None, positions: Any, cell: Any, pbc: Any, batch_idx: Any
-    ) -> Neighbors:
+    def _in_graph(self, neighbors: Neighbors | None, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
         """The list with the systems that need it searched for again, in arrays of the same sizes; or a first one."""
         r = positions.detach()
         h = r.new_empty(0, 3, 3) if cell is None else cell.detach().reshape(-1, 3, 3)
