@@ -59,8 +59,8 @@ _MESH = Group(
             "spline_order",
             "count",
             text(
-                "order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis. None: "
-                "5 with a mesh, else the order at which the sum costs the least for its accuracy."
+                "order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis. "
+                "None: 5 with a mesh, else the order at which the sum costs the least for its accuracy."
             ),
             None,
         ),
