@@ -76,7 +76,7 @@ impl<T: Float> Plan<T> {
 /// The radix of the next pass: a power of two is taken as eights and at most two fours, and a prime without code of its
 /// own comes last, where nothing has to be turned.
 fn next_radix(left: usize) -> usize {
-    let of_eight = left.is_multiple_of(8) && !(left.is_multiple_of(16) && !left.is_multiple_of(32));
+    let of_eight = left.is_multiple_of(8) && (!left.is_multiple_of(16) || left.is_multiple_of(32));
     let known = |r: &&usize| left.is_multiple_of(**r) && (**r != 8 || of_eight);
     RADICES.iter().find(known).copied().unwrap_or_else(|| {
         (11..).step_by(2).take_while(|r| r * r <= left).find(|r| left.is_multiple_of(*r)).unwrap_or(left)
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn lengths_are_products_of_their_radices() {
         let radices = |n: usize| Plan::<f64>::new(n).passes.iter().map(|p| p.radix).collect::<Vec<_>>();
-        assert_eq!(radices(1), []);
+        assert!(radices(1).is_empty());
         assert_eq!(radices(64), [8, 8]);
         assert_eq!(radices(128), [8, 4, 4]);
         assert_eq!(radices(96), [8, 4, 3]);
@@ -117,6 +117,16 @@ mod tests {
         for n in 1..500 {
             assert_eq!(radices(n).iter().product::<usize>(), n);
         }
+    }
+
+    /// Cosine and sine of 2πa/b, corrected for the rounding of the angle and of 2π.
+    fn unreduced(a: f64, b: f64) -> [f64; 2] {
+        let beyond = 2.4492935982947064e-16;
+        let turn = TAU * a;
+        let angle = turn / b;
+        let rest = (TAU.mul_add(a, -turn) + angle.mul_add(-b, turn) + beyond * a) / b;
+        let (sin, cos) = angle.sin_cos();
+        [cos - sin * rest, sin + cos * rest]
     }
 
     #[test]
@@ -127,7 +137,7 @@ mod tests {
         );
         for b in 1..200 {
             for a in 0..b {
-                let (sin, cos) = (TAU * a as f64 / b as f64).sin_cos();
+                let [cos, sin] = unreduced(a as f64, b as f64);
                 let [c, s] = root(a, b);
                 assert!((c - cos).abs() < 1e-15 && (s - sin).abs() < 1e-15, "{a} {b}");
                 assert_eq!(root(2 * a, 2 * b), root(a, b));
