@@ -201,7 +201,9 @@ class Op:
     @cached_property
     def stackable(self) -> bool:
         """Whether many calls are one call of a larger batch: every array has rows of a dimension, so that nothing is
-        shared between calls nor summed over all."""
+        shared between calls nor summed over all, and no map names elements of another dimension."""
+        if any(a["kind"] == "map" for a in self.args):
+            return False
         arrays = [a["shape"] for a in self.args if a["kind"] in ("real", "ints")]
         arrays += [o["shape"] for o in [*self.outputs, *self.scratch]]
         # Dimensions that a larger batch has more of; features are as many as before.

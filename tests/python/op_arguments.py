@@ -70,7 +70,9 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
         elif i.part == "list_kind":
             args.append(0)
         elif i.part == "map_of":
-            args.append(rng.integers(0, KINDS, SYSTEMS * ROWS).astype(np.int32))
+            # Of the rows, or of the pairs of a list.
+            rows = len(lists["others"]) if arg["rows"] == "Excluded" else SYSTEMS * ROWS
+            args.append(rng.integers(0, KINDS, rows).astype(np.int32))
         elif i.part in ("mesh_size", "spline_order"):
             args.append({"mesh_size": 6, "spline_order": 4}[i.part])
         elif i.part == "scalar":

@@ -171,6 +171,7 @@ FUNCTIONS = {
         {
             "positions": POSITIONS,
             **SUMS,
+            "cell": CELLS,
             "alpha": PER_SYSTEM,
             "k_cutoff": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
@@ -178,7 +179,7 @@ FUNCTIONS = {
             "pbc": [
                 *PBC,
                 ("a slab", np.array([True, True, False])),
-                ("a slab in a batch", np.zeros((1, 3), bool)),
+                ("a wire", np.array([True, False, False])),
                 ("three systems", np.ones((3, 3), bool)),
             ],
         },
@@ -192,6 +193,7 @@ FUNCTIONS = {
         {
             "positions": POSITIONS,
             **SUMS,
+            "cell": CELLS,
             "alpha": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
             "mesh_spacing": BAD_NUMBERS,

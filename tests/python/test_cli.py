@@ -322,7 +322,7 @@ def test_a_mesh():
     energy = value(run("energy", file, "--accuracy", "1e-9", "--method", "ewald"), "energy")
     output = run("energy", file, "--accuracy", "1e-6", "--method", "pme")
     assert value(output, "energy") == pytest.approx(energy, rel=1e-6)
-    assert "mesh " in output and "spline order 5" in output
+    assert "mesh " in output and "spline order " in output
     (frame,) = map(json.loads, run("energy", file, "--method", "pme", "--json").splitlines())
     assert len(frame["mesh_dimensions"]) == 3 and frame["spline_order"] in range(4, 9) and frame["k_cutoff"] is None
     assert "`k_cutoff`: expected None on a mesh" in run("energy", file, "--method", "pme", "--k-cutoff", 3, status=2)

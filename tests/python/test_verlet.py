@@ -460,7 +460,7 @@ def test_lists_that_do_not_fit_a_graph_are_never_short() -> None:
         renew = torch.compile(
             lambda found, r, s=search: s.update(found, r, h, batch_idx=systems), fullgraph=True, backend="aot_eager"
         )
-        close = 0.8 * positions
+        close = 0.6 * positions
         over = renew(first, close)
         assert bool(over.did_overflow)
         assert int(over.num_pairs) == int(mn.find_neighbors(close.numpy(), 3.0, cells, batch_idx=of).num_pairs)

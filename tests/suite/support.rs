@@ -6,6 +6,7 @@ use madelung::backend::Context;
 use madelung::backend::pool::Serial;
 use madelung::batch::Batch;
 use madelung::electrostatics::kvectors::miller_indices_batch;
+use madelung::map::Map;
 use madelung::mesh::Mesh;
 use madelung::op::{Arg, Cotangent, Op, Request};
 use madelung::pairs::{Kind, PairList};
@@ -67,6 +68,7 @@ pub(crate) struct Call {
     atoms: Batch<'static>,
     waves: Batch<'static>,
     pub(crate) pairs: PairList<'static>,
+    exclusion_of: Map<'static>,
     cutoff: f64,
     mesh: Mesh,
 }
@@ -77,6 +79,9 @@ const CUTOFF: f64 = 6.2 / ALPHA;
 /// Meshes are coarse: derivatives are those of the energy that there is.
 const MESH: [usize; 3] = [12, 9, 10];
 const SPLINE_ORDER: usize = 6;
+
+/// Factors of excluded pairs.
+const EXCLUSIONS: usize = 5;
 
 /// A copy of an array of the host, if there is one.
 pub(crate) fn copied(array: &Option<Array>) -> Option<Array> {
@@ -97,6 +102,14 @@ impl Call {
         // A charge's interaction with itself: left out, and added.
         let own: Vec<f64> = (0..systems.len()).map(|b| if b % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let own = Array::from_f64(DType::F64, &[systems.len()], &own).expect("shapes fit");
+        // Of the pairs of the list as exclusions, and the open axis of each system.
+        let factors =
+            Array::from_f64(DType::F64, &[EXCLUSIONS], &[0.0, 0.3, 1.0, 0.7, 0.5]).expect("shapes fit");
+        let exclusion_of = (0..pairs.len()).map(|p| (p % EXCLUSIONS) as i32).collect::<Vec<_>>();
+        let exclusion_of = Map::new(exclusion_of, EXCLUSIONS).expect("a map");
+        let axes: Vec<[i32; 3]> =
+            (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
+        let open_axis = Array::from(axes.as_slice());
         let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
         let arrays: Vec<_> = op
             .args
@@ -107,6 +120,8 @@ impl Call {
                 "cell" => Some(given.cell.try_clone().unwrap()),
                 "alpha" => Some(alpha.try_clone().unwrap()),
                 "own" => Some(own.try_clone().unwrap()),
+                "factors" => Some(factors.try_clone().unwrap()),
+                "open_axis" => Some(open_axis.try_clone().unwrap()),
                 "miller" => Some(miller.try_clone().unwrap()),
                 _ => None,
             })
@@ -114,7 +129,7 @@ impl Call {
         let mesh = Mesh::new(MESH, SPLINE_ORDER, systems.len()).expect("meshes");
         // Pairs of latent charges do not end at a cutoff: all of the list count, wherever atoms move.
         let cutoff = if op.arg("own").is_some() { 1e30 } else { CUTOFF };
-        Self { op: op.clone(), arrays, atoms, waves, pairs, cutoff, mesh }
+        Self { op: op.clone(), arrays, atoms, waves, pairs, exclusion_of, cutoff, mesh }
     }
 
     /// The same list, with nothing promised about the way back: contributions to partners are scattered.
@@ -135,7 +150,10 @@ impl Call {
                 (_, Some(array)) => Arg::Array(array.view()),
                 ("atoms", _) => Arg::Structure(&self.atoms),
                 ("waves", _) => Arg::Structure(&self.waves),
-                ("pairs", _) => Arg::Structure(&self.pairs),
+                ("pairs" | "excluded", _) => Arg::Structure(&self.pairs),
+                ("exclusion_of", _) => Arg::Structure(&self.exclusion_of),
+                ("real", _) => Arg::Real(1.0),
+                ("reciprocal", _) => Arg::Real(0.5),
                 ("mesh", _) => Arg::Structure(&self.mesh),
                 ("cutoff", _) => Arg::Real(self.cutoff),
                 ("prefactor", _) => Arg::Real(1.3),

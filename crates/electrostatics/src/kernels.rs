@@ -73,14 +73,14 @@ macro_rules! charge_sum {
                     cell: &[Mat3; System],
                     alpha: &[Real; System],
                     $($parameter: &[Real; System],)*
-                    entry_factors: &[Real; Entry],
+                    entry_factors: &[Real; Excluded],
                     strain: &[Zero<Mat3>; System],
                     cutoff: Real,
                     real: Real,
                     reciprocal: Real,
                     prefactor: Real,
                     atoms: &Batch<Atom, System>,
-                    excluded: &Pairs<Atom, Atom, Entry>,
+                    excluded: &Pairs<Atom, Atom, Excluded>,
                     energy: &mut [Real; Atom],
                 ) {
                     let b = atoms.of(i);
@@ -336,10 +336,10 @@ madelung_core::kernels! {
     /// Factors of pairs, for each entry of the list that has these pairs from both sides.
     #[kernel]
     pub(crate) fn entry_factors(
-        p: Entry,
+        p: Excluded,
         factors: &[Real; Exclusion],
-        exclusion_of: &Map<Entry, Exclusion>,
-        entry_factors: &mut [Real; Entry],
+        exclusion_of: &Map<Excluded, Exclusion>,
+        entry_factors: &mut [Real; Excluded],
     ) {
         entry_factors[p] = factors[exclusion_of.of(p)];
     }

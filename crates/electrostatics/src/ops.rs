@@ -197,15 +197,15 @@ fn real(op: OpBuilder) -> OpBuilder {
 }
 
 fn exclusions(op: OpBuilder) -> OpBuilder {
-    op.pairs_between("excluded", "Atom", "Atom", "Entry")
+    op.pairs_between("excluded", "Atom", "Atom", "Excluded")
         .must_be(Constraint::Full)
-        .map("exclusion_of", "Entry", "Exclusion")
+        .map("exclusion_of", "Excluded", "Exclusion")
         .real("factors", &["Exclusion"])
         .scalar("cutoff")
         .must_be(Constraint::Positive)
         .scalar("real")
         .scalar("reciprocal")
-        .scratch("entry_factors", &["Entry"])
+        .scratch("entry_factors", &["Excluded"])
 }
 
 fn reciprocal(op: OpBuilder) -> OpBuilder {

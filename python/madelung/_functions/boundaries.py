@@ -69,6 +69,11 @@ class Boundaries(NamedTuple):
         """Whether there is an open system."""
         return True in self.is_open
 
+    def check(self, systems: Any) -> None:
+        """Refuses rows of other systems than those of a call."""
+        if len(self.is_open) not in (1, systems):
+            check.refuse("pbc", f"one row, or one for each of {systems} systems", f"{len(self.is_open)} rows")
+
     def closed(self, f: Framework, cell: Any, positions: Any) -> Any:
         """The cells of a call: those of open systems with a period of which no image is seen."""
         if not self.any_open:
@@ -214,7 +219,9 @@ def slab_correction(
     along its normal. Zero for systems that are periodic along all axes or none.
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    return total(f, system, wanted, slab_term(f, system, boundaries(f, pbc, cell, True).slab_axes))
+    edges = boundaries(f, pbc, cell, True)
+    edges.check(system.systems)
+    return total(f, system, wanted, slab_term(f, system, edges.slab_axes))
 
 
 @function(

@@ -187,6 +187,7 @@ def ewald_summation(
     _check_waves(k_cutoff, miller)
     period = edges.closed(f, cell, positions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
+    edges.check(system.systems)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
     of, has_waves = (positions, charges, period, batch_idx), miller[0] is not None
     is_left = alpha is None or (cutoff is None and not has_list) or (k_cutoff is None and not has_waves)

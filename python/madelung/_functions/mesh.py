@@ -165,6 +165,7 @@ def particle_mesh_ewald(
     cutoff = known_reach(lists, cutoff, alpha, edges)
     period = edges.closed(f, cell, positions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
+    edges.check(system.systems)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
     nodes, of = _nodes(f, cell, mesh), (positions, charges, period, batch_idx)
     order = mesh[2] if nodes is None else order_of(mesh)

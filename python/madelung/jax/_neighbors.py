@@ -249,8 +249,14 @@ class NeighborList(_NeighborList):
         def search() -> Neighbors:
             # Under `vmap` every branch is taken by all, and positions that led to no search may not be finite.
             at = jnp.where(again, r, neighbors.positions)
-            *atoms, of, _, reach, bits = _atoms(at, self.cutoff + self.skin, h, axes, of_atoms, systems)
+            atoms = _atoms(at, self.cutoff + self.skin, h, axes, of_atoms, systems)
             columns, images = neighbors.columns, neighbors.images
+            if systems == 1 and neighbors.form == "rows":
+                # The search that devices have, too.
+                pairs, *found = _search(atoms, False, len(columns))
+                found.insert(1, pairs[1])
+                return replace(neighbors, **dict(zip(Neighbors.ARRAYS, found)), cell=h, positions=at, batch_idx=idx)
+            *atoms, of, _, reach, bits = atoms
             former = (flags, neighbors.index, columns if columns.ndim == 2 else columns[:, None], images)
             sizes = (len(neighbors.index), len(columns), columns.shape[1] if columns.ndim == 2 else 1, len(images))
             arguments = (*atoms, of, reach, bits, *former, int(neighbors.form == "clusters"), *sizes)

@@ -33,6 +33,7 @@ pub(crate) struct Input {
     atoms: Batch<'static>,
     waves: Batch<'static>,
     types: Map<'static>,
+    exclusion_of: Map<'static>,
     pairs: PairList<'static>,
     mesh: Mesh,
 }
@@ -124,6 +125,16 @@ impl Input {
             ("own", Array::from_f64(dtype, &[systems.len()], &owns).expect("a shape that fits")),
             ("miller", View::from(miller.as_slice()).to_array().unwrap()),
         ]);
+        let factors = [0.0, 0.3, 1.0, 0.7, 0.5];
+        arrays.insert(
+            "factors",
+            Array::from_f64(dtype, &[factors.len()], &factors).expect("a shape that fits"),
+        );
+        let axes: Vec<[i32; 3]> =
+            (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
+        arrays.insert("open_axis", Array::from(axes.as_slice()));
+        let exclusion_of = (0..pairs.len()).map(|p| (p % factors.len()) as i32).collect::<Vec<_>>();
+        let exclusion_of = Map::new(exclusion_of, factors.len()).expect("a map");
         for (n, name) in PARAMETERS.into_iter().enumerate() {
             let table = [0.0, 0.1, 0.3, 0.2].map(|x| 1.0 + x + 0.1 * n as f64);
             arrays.insert(name, Array::from_f64(dtype, &[2, 2], &table).expect("a shape that fits"));
@@ -131,7 +142,7 @@ impl Input {
         let types = (0..atoms.atoms()).map(|i| (i % 3 % 2) as i32).collect::<Vec<_>>();
         let types = Map::new(types, 2).expect("a map");
         let mesh = Mesh::new(MESH, SPLINE_ORDER, systems.len()).expect("meshes");
-        Self { name: name.into(), arrays, atoms, waves, types, pairs, mesh }
+        Self { name: name.into(), arrays, atoms, waves, types, exclusion_of, pairs, mesh }
     }
 
     /// Whether nothing is added to the partners of pairs.
@@ -151,6 +162,7 @@ impl Input {
             atoms: self.atoms.clone(),
             waves: self.waves.clone(),
             types: self.types.clone(),
+            exclusion_of: self.exclusion_of.clone(),
             pairs: self.pairs.clone(),
             mesh: self.mesh.clone(),
         }
@@ -171,10 +183,13 @@ impl Input {
                 (ArgKind::Batch { .. }, "atoms") => Arg::Structure(&self.atoms),
                 (ArgKind::Batch { .. }, "waves") => Arg::Structure(&self.waves),
                 (ArgKind::Map { .. }, "types") => Arg::Structure(&self.types),
-                (ArgKind::Pairs { .. }, "pairs") => Arg::Structure(&self.pairs),
+                (ArgKind::Map { .. }, "exclusion_of") => Arg::Structure(&self.exclusion_of),
+                (ArgKind::Pairs { .. }, "pairs" | "excluded") => Arg::Structure(&self.pairs),
                 (ArgKind::Mesh { .. }, _) => Arg::Structure(&self.mesh),
                 (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
                 (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
+                (ArgKind::Scalar, "real") => Arg::Real(1.0),
+                (ArgKind::Scalar, "reciprocal") => Arg::Real(0.5),
                 (ArgKind::Scalar, "taper") => Arg::Real(TAPER),
                 (kind, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
             })

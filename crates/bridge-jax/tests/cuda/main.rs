@@ -82,6 +82,11 @@ impl Input {
             ("pairs_ptr", integers(&[atoms + 1], &ptr)),
             ("pairs", integers(&[room], &others)),
             ("pairs_shifts", integers(&[room, 3], &shifts)),
+            ("excluded_ptr", integers(&[atoms + 1], &ptr)),
+            ("excluded", integers(&[room], &others)),
+            ("excluded_shifts", integers(&[room, 3], &shifts)),
+            ("exclusion_of", integers(&[room], &(0..room).map(|p| (p % 3) as i32).collect::<Vec<_>>())),
+            ("open_axis", integers(&[2, 3], &[0, 0, 1, 0, 1, 0])),
             ("miller", integers(&[7, 3], &miller)),
             ("waves", integers(&[7], &[0, 0, 0, 0, 0, 1, 1])),
             ("segment_idx", integers(&[7], &[0, 0, 0, 1, 3, 3, 3])),
@@ -94,6 +99,8 @@ impl Input {
             ("Wave", 7),
             ("Pair", room),
             ("Entry", 7),
+            ("Excluded", room),
+            ("Exclusion", 3),
             ("Segment", 4),
             ("Feature", 3),
         ]);
@@ -124,7 +131,9 @@ impl Input {
         for input in described.inputs.iter() {
             match (self.arrays.get(&*input.name), &*input.name) {
                 (Some(array), _) => operands.push(array.view().to_array().unwrap()),
-                (None, "pairs_kind") => _ = attributes.insert(input.name.clone(), Attribute::Int(0)),
+                (None, "pairs_kind" | "excluded_kind") => {
+                    _ = attributes.insert(input.name.clone(), Attribute::Int(0))
+                }
                 (None, "cutoff") => _ = attributes.insert(input.name.clone(), Attribute::Real(5.0)),
                 (None, "segment_idx_systems") => {
                     _ = attributes.insert(input.name.clone(), Attribute::Int(self.dims["Segment"] as i64));
@@ -132,7 +141,7 @@ impl Input {
                 (None, _) if matches!(op.args[input.arg].kind, ArgKind::Real { .. }) => {
                     operands.push(some_reals(&self.of_arg(op, input.arg), 7 + input.arg as u64));
                 }
-                (None, "eps" | "normalize") => {
+                (None, "eps" | "normalize" | "real" | "reciprocal") => {
                     _ = attributes.insert(input.name.clone(), Attribute::Real(1.0))
                 }
                 (None, "mesh_k1" | "mesh_k2" | "mesh_k3") => {
