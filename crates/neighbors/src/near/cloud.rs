@@ -206,7 +206,7 @@ static CURVE: [[u8; 8]; 24] = {
             let enter = if place == 0 { 0 } else { (place - 1) & !1 };
             let along = match place {
                 0 => 0,
-                _ if place % 2 == 0 => (place - 1).trailing_ones(),
+                _ if place.is_multiple_of(2) => (place - 1).trailing_ones(),
                 _ => place.trailing_ones(),
             };
             let corner = begin ^ turned(enter ^ enter >> 1, turn);
