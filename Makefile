@@ -61,7 +61,8 @@ examples: $(VENV)/.examples
 
 test: $(VENV)/.tests
 	$(CARGO) test --locked --release --workspace
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --ignore tests/python/test_memory.py
+	$(BIN)/python -m pytest tests/python/test_memory.py
 
 # The development profile, as fast to build as can be. Between closed pages too, and with arrays that are NaN until they are
 # written.
@@ -71,7 +72,7 @@ test-checked:
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
 # libraries are for newer ones.
 test-oldest: $(VENV)/.module $(VENV_OLDEST)/.tests
-	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest --without ase,cuda tests/python/torch tests/python/jax
+	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest -n 2 --without ase,cuda tests/python/torch tests/python/jax
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
@@ -128,7 +129,7 @@ $(VENV)/.examples: $(VENV)/.module
 $(VENV_OLDEST)/.tests:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || { echo 'PyTorch $(TORCH_OLDEST) is there for Python 3.10 to 3.13: make test-oldest PYTHON=python3.13' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV_OLDEST)
-	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' flatbuffers numpy pytest setuptools
+	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' flatbuffers numpy pytest pytest-xdist setuptools
 	touch $@
 
 $(VENV)/.zig: $(VENV)/.created

@@ -105,7 +105,7 @@ impl Call {
         // Of the pairs of the list as exclusions, and the open axis of each system.
         let factors =
             Array::from_f64(DType::F64, &[EXCLUSIONS], &[0.0, 0.3, 1.0, 0.7, 0.5]).expect("shapes fit");
-        let exclusion_of = (0..pairs.len()).map(|p| (p % EXCLUSIONS) as i32).collect::<Vec<_>>();
+        let exclusion_of = (0..pairs.others().len()).map(|p| (p % EXCLUSIONS) as i32).collect::<Vec<_>>();
         let exclusion_of = Map::new(exclusion_of, EXCLUSIONS).expect("a map");
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();

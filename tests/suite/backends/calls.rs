@@ -133,7 +133,7 @@ impl Input {
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         arrays.insert("open_axis", Array::from(axes.as_slice()));
-        let exclusion_of = (0..pairs.len()).map(|p| (p % factors.len()) as i32).collect::<Vec<_>>();
+        let exclusion_of = (0..pairs.others().len()).map(|p| (p % factors.len()) as i32).collect::<Vec<_>>();
         let exclusion_of = Map::new(exclusion_of, factors.len()).expect("a map");
         for (n, name) in PARAMETERS.into_iter().enumerate() {
             let table = [0.0, 0.1, 0.3, 0.2].map(|x| 1.0 + x + 0.1 * n as f64);

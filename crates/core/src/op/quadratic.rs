@@ -30,7 +30,7 @@ impl Op {
     ) -> Result<Option<Evaluated>> {
         let Some(Quadratic { of, sum }) = &self.quadratic else { return Ok(None) };
         let weight = match request.cotangents {
-            [] => 1.0,
+            [] if request.gradients.is_empty() => 1.0,
             [Some(Cotangent::Uniform(weight))] => *weight,
             _ => return Ok(None),
         };
