@@ -1,4 +1,4 @@
-//! What declarations of ops of energies have in common.
+//! Common parts of declarations of ops of energies.
 
 use madelung_core::Result;
 use madelung_core::op::{Linear, Op, OpBuilder};

@@ -1,4 +1,4 @@
-//! What generated code calls where rows themselves are on lanes: the elements of rows that follow each other, and the
+//! Calls of generated code whose rows themselves are on lanes: the elements of rows that follow each other, and the
 //! waves of a line. Lanes are f64 for either element type, as all code outside of loops over data.
 #![expect(unsafe_code, reason = "the helpers of generated code read and write through a launch's pointers")]
 

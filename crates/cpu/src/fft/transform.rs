@@ -79,7 +79,7 @@ pub(crate) enum Direction {
     Inverse,
 }
 
-/// What one task does of a transform: for each of the systems, its share of the columns, its share of the planes, or all
+/// Part of a transform that is one task's: for each of the systems, its share of the columns, its share of the planes, or all
 /// of both.
 pub(crate) struct Task {
     pub(super) systems: Range<usize>,
