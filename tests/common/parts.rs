@@ -2,12 +2,16 @@
 
 use madelung_core::runtime::{Part, Role, SlotArray};
 
+/// Energies of atoms on a mesh, which come from a gradient of the energy of their system.
+const BY_SUMS: &str = "gather_value_0";
+
 /// Whether some call has to launch a part. Those of gradients that make nothing but values are launched where nothing has
 /// made the values before, which may be in no op.
 pub(crate) fn is_launched(part: &Part) -> bool {
     let makes_gradients =
         |array| matches!(array, SlotArray::Values(r) if r.has(Role::COTANGENT) || r.has(Role::HIDDEN));
-    !part.cuda.name.contains("_gradient_")
+    let is_needed = !part.cuda.name.contains("_gradient_")
         || !part.reductions.is_empty()
-        || part.written.iter().any(|n| makes_gradients(part.slots[*n].array))
+        || part.written.iter().any(|n| makes_gradients(part.slots[*n].array));
+    is_needed && part.cuda.name != BY_SUMS
 }

@@ -24,7 +24,11 @@ fn check(what: &str, got: f64, want: f64, scale: f64, bound: f64) {
     assert!(error <= bound, "{what}: {got} against {want}, {error:.1e} of {scale}");
 }
 
-const ARGS: [&str; 4] = ["positions", "charges", "cell", "alpha"];
+/// The differentiable arrays of an op.
+fn arrays_of(call: &Call) -> impl Iterator<Item = &'static str> {
+    let all = ["positions", "charges", "cell", "alpha", "factors"];
+    all.into_iter().filter(|name| call.op.arg(name).is_some())
+}
 
 #[test]
 fn first_derivatives() {
@@ -35,7 +39,7 @@ fn first_derivatives() {
         let gradient =
             call.gradient(&madelung::cpu::context(), &call.arrays, Cotangent::Array(weights.view()), &[]);
         let differentiable = call.differentiable();
-        for (seed, name) in ARGS.iter().flat_map(|a| (10..13).map(move |s| (s, *a))) {
+        for (seed, name) in arrays_of(&call).flat_map(|a| (10..13).map(move |s| (s, a))) {
             let u = call.only(&call.direction(seed), name);
             let along = |h: f64| dot(&w, &call.value(&call.moved(&u, h)));
             let (numerical, _) = richardson(along, 0.0, 2e-2);
@@ -69,7 +73,7 @@ fn second_derivatives() {
         };
         let differentiable = call.differentiable();
         let probe = call.direction(40);
-        for name in ARGS {
+        for name in arrays_of(&call) {
             let u = call.only(&call.direction(30), name);
             let hvp = call.gradient(
                 &madelung::cpu::context(),
@@ -171,9 +175,15 @@ fn uniform_cotangent_is_the_same_everywhere() {
         let n = call.value(&call.arrays).len();
         let ones = Array::filled(DType::F64, &[n], 0.7);
         let of = |w| call.gradient(&madelung::cpu::context(), &call.arrays, w, &[]);
-        for (x, y) in of(Cotangent::Uniform(0.7)).iter().zip(of(Cotangent::Array(ones.view()))) {
-            let bound = 1e-13 * rms(&y).max(1e-3);
-            assert!(x.iter().zip(&y).all(|(x, y)| (x - y).abs() <= bound));
+        // The terms of ∂E/∂α are of the size of E/α, and cancel where the sum is whole.
+        let terms = call.value(&call.arrays).iter().map(|e| e.abs()).sum::<f64>() / ALPHA;
+        let by = call.differentiable();
+        let uniform = of(Cotangent::Uniform(0.7));
+        for ((n, x), y) in by.iter().zip(&uniform).zip(of(Cotangent::Array(ones.view()))) {
+            let name = &call.op.args[*n].name;
+            let bound = 1e-13 * rms(&y).max(if name == "alpha" { terms } else { 1e-3 });
+            let error = x.iter().zip(&y).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+            assert!(error <= bound, "{} by {name}: {error:.1e} of {:.1e}", call.op.name, rms(&y));
         }
     }
 }
@@ -202,9 +212,13 @@ fn what_is_not_finite_goes_through() {
                 let (expected, found) = (of(1.0, second_order), of(bad, second_order));
                 for (name, (x, y)) in call.differentiable().iter().zip(expected.iter().zip(&found)) {
                     let name = &call.op.args[*name].name;
-                    let first = x.len()
-                        * if ["positions", "charges"].contains(&name.as_str()) { ATOMS } else { 8 }
-                        / 16;
+                    // Of atoms, of systems; factors are those of pairs of both systems.
+                    let sixteenths = match name.as_str() {
+                        "positions" | "charges" => ATOMS,
+                        "factors" => 0,
+                        _ => 8,
+                    };
+                    let first = x.len() * sixteenths / 16;
                     assert_eq!(x[..first], y[..first], "{} by {name}", call.op.name);
                     assert!(y[first..].iter().all(|y| !y.is_finite()), "{} by {name}", call.op.name);
                 }
@@ -292,7 +306,12 @@ fn tape_gives_the_analytic_gradients() {
             }
         }
         tape.replay().expect("a replay");
-        assert_eq!(tape.value(energy).expect("a value").to_f64().unwrap(), call.value(&moved));
+        assert_eq!(
+            tape.value(energy).expect("a value").to_f64().unwrap(),
+            call.value(&moved),
+            "{}",
+            call.op.name
+        );
         tape.backward(&[(energy, w.try_clone().unwrap())]).expect("a backward pass");
         let want = call.gradient(&madelung::cpu::context(), &moved, Cotangent::Array(w.view()), &[]);
         let got = tape.gradient(inputs[0].expect("positions")).expect("a gradient").to_f64().unwrap();
@@ -320,7 +339,7 @@ fn tape_differentiates_forces() {
         let residual: Vec<f64> = f.to_f64().unwrap().iter().zip(&target).map(|(f, t)| f - t).collect();
         let residual = Array::from_f64(DType::F64, f.shape(), &residual).expect("shapes fit");
         tape.backward(&[(forces, residual)]).expect("second order");
-        for name in ARGS {
+        for name in arrays_of(&call) {
             let at = call.position(name);
             let u = call.only(&call.direction(12), name);
             let (numerical, _) = richardson(|h| force_loss(&call.moved(&u, h), &target), 0.0, 2e-2);

@@ -88,6 +88,17 @@ pub(crate) fn copied(array: &Option<Array>) -> Option<Array> {
     array.as_ref().map(|a| a.try_clone().unwrap())
 }
 
+/// An exclusion for each entry of a list, the same from both sides of a pair.
+pub(crate) fn exclusions_of(pairs: &PairList<'_>, exclusions: usize) -> Map<'static> {
+    let mut of = vec![0; pairs.others().len()];
+    for (row, (start, end)) in pairs.starts().iter().zip(pairs.ends()).enumerate() {
+        for p in *start as usize..*end as usize {
+            of[p] = (row as i32 + pairs.others()[p]) % exclusions as i32;
+        }
+    }
+    Map::new(of, exclusions).expect("a map")
+}
+
 impl Call {
     pub(crate) fn new(op: &Arc<Op>, systems: &[&System]) -> Self {
         let given = Arrays::new(systems, DType::F64);
@@ -105,8 +116,7 @@ impl Call {
         // Of the pairs of the list as exclusions, and the open axis of each system.
         let factors =
             Array::from_f64(DType::F64, &[EXCLUSIONS], &[0.0, 0.3, 1.0, 0.7, 0.5]).expect("shapes fit");
-        let exclusion_of = (0..pairs.others().len()).map(|p| (p % EXCLUSIONS) as i32).collect::<Vec<_>>();
-        let exclusion_of = Map::new(exclusion_of, EXCLUSIONS).expect("a map");
+        let exclusion_of = exclusions_of(&pairs, EXCLUSIONS);
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         let open_axis = Array::from(axes.as_slice());

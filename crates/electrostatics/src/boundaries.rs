@@ -82,7 +82,7 @@ madelung_core::kernels! {
         let b = atoms.of(i);
         let s = height[i];
         let total = total_charge[b];
-        let moments = total * s * s - 2.0 * s * slab_dipole[b] + slab_quadrupole[b] + total / 6.0;
+        let moments = s * (total * s - 2.0 * slab_dipole[b]) + slab_quadrupole[b] + total / 6.0;
         energy[i] = -prefactor * slab_scale[b] * charges[i] * moments;
     }
 

@@ -62,12 +62,31 @@ impl Asked<'_> {
             return true;
         }
         let args = &self.op.args;
-        let is_shared = |dim: &Size| {
-            args.iter()
-                .any(|a| matches!(&a.kind, ArgKind::Map { into, .. } if *dim == Size::Dim(into.clone())))
+        let maps = args.iter().filter_map(|a| match &a.kind {
+            ArgKind::Map { into, .. } => Some(into.as_str()),
+            _ => None,
+        });
+        self.has_gradients_by(&maps.collect::<Vec<_>>())
+    }
+
+    /// Whether rows add to elements that pairs share, with atomic operations in any order.
+    pub(crate) fn shares_elements_of_pairs(&self) -> bool {
+        let args = &self.op.args;
+        let entries = |dim: &String| {
+            args.iter().any(|a| matches!(&a.kind, ArgKind::Pairs { entries: Some(e), .. } if e == dim))
         };
-        let mut by = self.question.gradients.iter().map(|n| &args[*n].kind);
-        by.any(|kind| matches!(kind, ArgKind::Real { shape, .. } if shape.iter().any(is_shared)))
+        let maps = args.iter().filter_map(|a| match &a.kind {
+            ArgKind::Map { rows, into } if entries(rows) => Some(into.as_str()),
+            _ => None,
+        });
+        self.has_gradients_by(&maps.collect::<Vec<_>>())
+    }
+
+    /// Whether the gradients have rows along one of some dimensions.
+    fn has_gradients_by(&self, dims: &[&str]) -> bool {
+        let is_one = |dim: &Size| matches!(dim, Size::Dim(name) if dims.contains(&name.as_str()));
+        let mut by = self.question.gradients.iter().map(|n| &self.op.args[*n].kind);
+        by.any(|kind| matches!(kind, ArgKind::Real { shape, .. } if shape.iter().any(is_one)))
     }
 
     /// Whether rows add to nodes of a mesh, with atomic operations in any order.

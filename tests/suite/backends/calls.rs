@@ -1,7 +1,7 @@
 //! Systems, lists and requests: whatever an op of the registry can be asked.
 
 use crate::common::systems::{SplitMix64, System, left_handed_cell, random_system, triclinic_cell};
-use crate::support::Arrays;
+use crate::support::{Arrays, exclusions_of};
 use madelung::Result;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
@@ -133,8 +133,7 @@ impl Input {
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         arrays.insert("open_axis", Array::from(axes.as_slice()));
-        let exclusion_of = (0..pairs.others().len()).map(|p| (p % factors.len()) as i32).collect::<Vec<_>>();
-        let exclusion_of = Map::new(exclusion_of, factors.len()).expect("a map");
+        let exclusion_of = exclusions_of(&pairs, factors.len());
         for (n, name) in PARAMETERS.into_iter().enumerate() {
             let table = [0.0, 0.1, 0.3, 0.2].map(|x| 1.0 + x + 0.1 * n as f64);
             arrays.insert(name, Array::from_f64(dtype, &[2, 2], &table).expect("a shape that fits"));

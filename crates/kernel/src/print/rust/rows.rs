@@ -97,7 +97,14 @@ fn often(b: &Body) -> HashMap<Val, Often> {
 /// The function of such a part.
 pub(super) fn function(kernel: &Kernel, part: &Part, of_part: &Layout, name: &str) -> String {
     let (slots, reductions) = (of_part.slots.clone(), of_part.reductions.clone());
-    let layout = Layout { slots, reductions, ..Layout::new(kernel, part) };
+    let mut layout = Layout { slots, reductions, ..Layout::new(kernel, part) };
+    // Whether a product is the only one to use its factors depends on what else the part computes. Outside of loops none is
+    // fused with a sum, so energies have the same bits alone and beside gradients.
+    for s in part.body.stmts() {
+        if let Stmt::Let(v) = s {
+            layout.fused.remove(v);
+        }
+    }
     let (b, often) = (&part.body, often(&part.body));
     let known = |of: Often| -> Vec<Val> {
         let of = |s: &Stmt| if let Stmt::Let(v) = s { Some(*v).filter(|v| often[v] == of) } else { None };
