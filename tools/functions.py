@@ -34,7 +34,6 @@ WIDTH = 120
 # Importing them declares their functions.
 for module_of in pkgutil.iter_modules(_functions.__path__):
     importlib.import_module(f"madelung._functions.{module_of.name}")
-MODULES = sorted({declared.body.__module__.rpartition(".")[2] for declared in FUNCTIONS.values()})
 
 TITLES = {
     "numpy": "NumPy arrays",
@@ -183,14 +182,18 @@ def function(declared: Function, namespace: Namespace) -> str:
 
 def module(namespace: Namespace) -> str:
     """The functions of a namespace."""
+    here = {name: declared for name, declared in FUNCTIONS.items() if namespace not in declared.without}
+    modules = sorted({declared.body.__module__.rpartition(".")[2] for declared in here.values()})
     head = f'"""Functions of {TITLES[namespace]}: written by `tools/functions.py` from `madelung._functions`."""\n\n'
     head += "from __future__ import annotations\n\nfrom typing import Any, Literal, overload\n\n"
-    bodies = f"from madelung._functions import {', '.join(MODULES)}\n"
+    bodies = f"from madelung._functions import {', '.join(modules)}\n"
+    if len(bodies) > WIDTH:
+        bodies = "from madelung._functions import (\n" + "".join(f"    {name},\n" for name in modules) + ")\n"
     bodies += "from madelung._functions.results import EwaldParameters, PmeParameters\n"
     bodies += "from madelung._neighbors import Neighbors"
     head += IMPORTS[namespace].lstrip().format(functions=bodies)
-    names = "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(FUNCTIONS)) + "]\n"
-    return head + names + "".join(f"\n\n{function(declared, namespace)}" for declared in FUNCTIONS.values())
+    names = "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(here)) + "]\n"
+    return head + names + "".join(f"\n\n{function(declared, namespace)}" for declared in here.values())
 
 
 def supplemented(said: Text) -> str:
@@ -205,12 +208,14 @@ def page() -> str:
         "# Functions",
         "",
         "Written by `tools/functions.py` from `python/madelung/_functions`. Every function is there in "
-        "`madelung.numpy`, `madelung.torch`, `madelung.jax` and `madelung.cuda`, with one name, one order of "
-        "arguments and one meaning; differences are said under the name of the namespace. Units, signs and words: "
-        "[conventions.md](conventions.md).",
+        "`madelung.numpy`, `madelung.torch`, `madelung.jax` and `madelung.cuda`, but where it says otherwise, with one "
+        "name, one order of arguments and one meaning; differences are said under the name of the namespace. Units, "
+        "signs and words: [conventions.md](conventions.md).",
     ]
     for declared in FUNCTIONS.values():
         lines += ["", f"## {declared.name}", "", declared.text.common]
+        if declared.without:
+            lines += ["", f"Not in {' and '.join(f'`madelung.{name}`' for name in declared.without)}."]
         for namespace, note in declared.text.notes.items():
             lines += ["", f"*{namespace}*: " + note.replace("\n\n", " ")]
         lines += ["", "| argument | default | |", "|---|---|---|"]

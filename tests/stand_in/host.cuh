@@ -116,9 +116,10 @@ class Block {
     for (unsigned n : blocks) {
       blockIdx = {n % grid.x, n / grid.x % grid.y, n / grid.x / grid.y};
       run();
-      if (message[0]) return message;
+      if (message[0]) break;
     }
-    return nullptr;
+    trim();
+    return message[0] ? message : nullptr;
   }
 
   // All threads of the block; how many gave true.
@@ -235,6 +236,15 @@ class Block {
       for (const Thread& t : threads) all_left &= t.state == Thread::left;
       if (!moved && !all_left) return describe();
     }
+  }
+
+  // A stack is two mappings, of which a process may have 65,530: blocks of every library in every thread have some.
+  void trim() {
+    constexpr size_t kept = 32;
+    if (fibers.size() <= kept) return;
+    fibers.resize(kept);
+    idle.clear();
+    for (auto& fiber : fibers) idle.push_back(fiber.get());
   }
 
   // The contents of the stacks are discarded.

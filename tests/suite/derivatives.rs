@@ -26,7 +26,7 @@ fn check(what: &str, got: f64, want: f64, scale: f64, bound: f64) {
 
 /// The differentiable arrays of an op.
 fn arrays_of(call: &Call) -> impl Iterator<Item = &'static str> {
-    let all = ["positions", "charges", "cell", "alpha", "factors"];
+    let all = ["positions", "charges", "cell", "alpha", "factors", "widths", "background"];
     all.into_iter().filter(|name| call.op.arg(name).is_some())
 }
 
@@ -214,7 +214,7 @@ fn what_is_not_finite_goes_through() {
                     let name = &call.op.args[*name].name;
                     // Of atoms, of systems; factors are those of pairs of both systems.
                     let sixteenths = match name.as_str() {
-                        "positions" | "charges" => ATOMS,
+                        "positions" | "charges" | "widths" => ATOMS,
                         "factors" => 0,
                         _ => 8,
                     };

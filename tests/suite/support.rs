@@ -99,6 +99,12 @@ pub(crate) fn exclusions_of(pairs: &PairList<'_>, exclusions: usize) -> Map<'sta
     Map::new(of, exclusions).expect("a map")
 }
 
+/// Widths of Gaussian charges.
+pub(crate) fn widths_of(atoms: usize, dtype: DType) -> Array {
+    let widths: Vec<f64> = (0..atoms).map(|i| 0.5 + 0.05 * (i % 7) as f64).collect();
+    Array::from_f64(dtype, &[atoms], &widths).expect("shapes fit")
+}
+
 impl Call {
     pub(crate) fn new(op: &Arc<Op>, systems: &[&System]) -> Self {
         let given = Arrays::new(systems, DType::F64);
@@ -117,6 +123,8 @@ impl Call {
         let factors =
             Array::from_f64(DType::F64, &[EXCLUSIONS], &[0.0, 0.3, 1.0, 0.7, 0.5]).expect("shapes fit");
         let exclusion_of = exclusions_of(&pairs, EXCLUSIONS);
+        let widths = widths_of(given.charges.shape()[0], DType::F64);
+        let background = Array::filled(DType::F64, &[systems.len()], 1.0);
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         let open_axis = Array::from(axes.as_slice());
@@ -131,6 +139,8 @@ impl Call {
                 "alpha" => Some(alpha.try_clone().unwrap()),
                 "own" => Some(own.try_clone().unwrap()),
                 "factors" => Some(factors.try_clone().unwrap()),
+                "widths" => Some(widths.try_clone().unwrap()),
+                "background" => Some(background.try_clone().unwrap()),
                 "open_axis" => Some(open_axis.try_clone().unwrap()),
                 "miller" => Some(miller.try_clone().unwrap()),
                 _ => None,

@@ -152,23 +152,27 @@ fn cut<'e>(
     if cuts.is_empty() {
         return Ok(Some(cuts));
     }
-    let shape = |arg: usize| match &entry.op.args[arg].kind {
-        ArgKind::Real { shape, .. } | ArgKind::Ints { shape } => &shape[..],
-        _ => &[],
+    let rows = |shape: &'e [Size]| match shape.first() {
+        Some(Size::Dim(dim)) => Some(&**dim),
+        _ => None,
+    };
+    let rows_of = |arg: usize| match &entry.op.args[arg].kind {
+        ArgKind::Real { shape, .. } | ArgKind::Ints { shape } => rows(shape),
+        ArgKind::Map { rows, .. } => Some(&**rows),
+        _ => None,
     };
     let of_inputs = tensors.iter().map(|input| match input.part {
-        Part::Real | Part::Ints => shape(input.arg),
-        _ => &[],
+        Part::Real | Part::Ints | Part::MapOf => rows_of(input.arg),
+        _ => None,
     });
     let extras = (0..entry.member.extra_tensors(entry.counts)).filter(|k| is_present(*k));
     let of_extras = extras.map(|k| match entry.extra(k) {
-        Extra::Cotangent(output) => &entry.op.outputs[output].shape[..],
-        Extra::Tangent(arg) => shape(arg),
-        Extra::Saved(_) => &[],
+        Extra::Cotangent(output) => rows(&entry.op.outputs[output].shape),
+        Extra::Tangent(arg) => rows_of(arg),
+        Extra::Saved(_) => None,
     });
-    for (operand, shape) in operands.iter_mut().zip(of_inputs.chain(of_extras)) {
-        if let Some(Size::Dim(dim)) = shape.first()
-            && let Some(pairs) = cuts.get(&**dim)
+    for (operand, dim) in operands.iter_mut().zip(of_inputs.chain(of_extras)) {
+        if let Some(pairs) = dim.and_then(|dim| cuts.get(dim))
             && let Some(rows) = operand.shape.first_mut()
         {
             *rows = (*rows).min(*pairs);

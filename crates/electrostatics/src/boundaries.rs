@@ -1,8 +1,8 @@
 //! Charges that are not periodic along all axes: the correction of an Ewald sum for slabs, and the damped shifted force.
 
-use crate::declare::{energies, summed};
+use crate::declare::{charged, energies, summed};
 use madelung_core::Result;
-use madelung_core::op::{Constraint, Op, OpBuilder};
+use madelung_core::op::{Constraint, Op};
 use madelung_core::runtime::Kernel;
 use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
@@ -156,22 +156,4 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
         summed(op, per_system, &["positions", "charges", "cell", "alpha", "strain"])
     });
     slabs.into_iter().chain(forces).collect()
-}
-
-/// Charges in their cells, with parameters of each system.
-fn charged(name: &str, per_system: bool, parameters: &[&str]) -> OpBuilder {
-    let total = if per_system { "_total" } else { "" };
-    let op = Op::new("madelung", &format!("{name}{total}"), 1)
-        .real("positions", &["Atom", "3"])
-        .force()
-        .real("charges", &["Atom"])
-        .real("cell", &["System", "3", "3"])
-        .geometry()
-        .must_be(Constraint::Cell);
-    let op = parameters.iter().fold(op, |op, name| op.real(name, &["System"]).must_be(Constraint::Positive));
-    op.zero("strain", &["System", "3", "3"])
-        .force()
-        .batch("atoms", "Atom", "System")
-        .scalar("prefactor")
-        .must_be(Constraint::Finite)
 }

@@ -1,8 +1,26 @@
 //! Common parts of declarations of ops of energies.
 
 use madelung_core::Result;
-use madelung_core::op::{Linear, Op, OpBuilder};
+use madelung_core::op::{Constraint, Linear, Op, OpBuilder};
 use std::sync::Arc;
+
+/// Charges in their cells, with parameters of each system.
+pub(crate) fn charged(name: &str, per_system: bool, parameters: &[&str]) -> OpBuilder {
+    let total = if per_system { "_total" } else { "" };
+    let op = Op::new("madelung", &format!("{name}{total}"), 1)
+        .real("positions", &["Atom", "3"])
+        .force()
+        .real("charges", &["Atom"])
+        .real("cell", &["System", "3", "3"])
+        .geometry()
+        .must_be(Constraint::Cell);
+    let op = parameters.iter().fold(op, |op, name| op.real(name, &["System"]).must_be(Constraint::Positive));
+    op.zero("strain", &["System", "3", "3"])
+        .force()
+        .batch("atoms", "Atom", "System")
+        .scalar("prefactor")
+        .must_be(Constraint::Finite)
+}
 
 /// An op's energies, and the array that its kernels add those of atoms to.
 pub(crate) fn energies(op: OpBuilder, per_system: bool) -> (OpBuilder, &'static str) {

@@ -13,6 +13,7 @@
 mod boundaries;
 mod declare;
 mod ewald;
+mod gaussians;
 mod kernels;
 pub mod kvectors;
 mod latent;

@@ -1,9 +1,9 @@
 //! The declarations of the ops.
 
-use crate::boundaries;
 use crate::declare::{energies, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
+use crate::{boundaries, gaussians};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
@@ -35,14 +35,19 @@ pub fn kernels() -> Vec<&'static Kernel> {
     ];
     all.extend([LATENT.real_space, LATENT.green_function, LATENT.reciprocal_space]);
     all.extend(boundaries::KERNELS);
+    all.extend(gaussians::KERNELS);
     all
 }
 
 /// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    let declare =
-        || Registry::new([COULOMB.ops("madelung")?, latent::ops("madelung")?, boundaries::ops()?].concat());
+    let declare = || {
+        Registry::new(
+            [COULOMB.ops("madelung")?, latent::ops("madelung")?, boundaries::ops()?, gaussians::ops()?]
+                .concat(),
+        )
+    };
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
 }
 

@@ -144,7 +144,7 @@ def extents(f: Framework, positions: Any, batch_idx: Any, systems: int) -> list[
     return found
 
 
-def _periodic_axes(f: Framework, pbc: Any, cell: Any) -> tuple[tuple[bool, ...], ...]:
+def periodic_axes(f: Framework, pbc: Any, cell: Any) -> tuple[tuple[bool, ...], ...]:
     """The periodic axes of each system, or of all."""
     if pbc is None:
         return ((cell is not None,) * 3,)
@@ -160,7 +160,7 @@ def boundaries(f: Framework, pbc: Any, cell: Any, correct: Any) -> Boundaries:
     is_corrected = check.flag("slab_correction", correct)
     if pbc is None and cell is not None and not is_corrected:
         return PERIODIC
-    axes = _periodic_axes(f, pbc, cell)
+    axes = periodic_axes(f, pbc, cell)
     if cell is None and any([True in row for row in axes]):
         check.refuse("cell", "lattice vectors for the periodic axes", "None")
     check.lattices(None if cell is None or len(cell.shape) == 2 else cell.shape[0], axes)

@@ -102,6 +102,8 @@ class Function:
     """Type of the result; `Array` stands for the namespace's own."""
     eager: bool
     """Whether compiled graphs of PyTorch break at a call."""
+    without: tuple[Namespace, ...] = ()
+    """Namespaces that lack it."""
 
     def arguments(self) -> Iterator[Parameter | Group]:
         """The arguments of the body, behind the framework."""
@@ -171,12 +173,13 @@ def function(
     notes: dict[str, str] | None = None,
     result: str = ENERGIES,
     eager: bool = False,
+    without: tuple[Namespace, ...] = (),
 ) -> Callable[[Body], Body]:
     """Declares a function. The body's docstring is that of all namespaces; `notes` are supplements of some."""
 
     def declared(body: Body) -> Body:
         said = Text(inspect.cleandoc(body.__doc__ or ""), notes or {})
-        FUNCTIONS[body.__name__] = Function(body.__name__, body, items, said, returns, raises, result, eager)
+        FUNCTIONS[body.__name__] = Function(body.__name__, body, items, said, returns, raises, result, eager, without)
         return body
 
     return declared

@@ -193,7 +193,7 @@ def ewald_summation(
     is_left = alpha is None or (cutoff is None and not has_list) or (k_cutoff is None and not has_waves)
     is_left = is_left or (edges.any_open and not (has_list and has_waves))
     if is_left or (accuracy is not None and not has_waves and f.is_readable(*of, alpha)):
-        _, rows = f.untraced(_parameters, f, of, alpha, cutoff, k_cutoff, accuracy, edges)
+        _, rows = f.untraced(parameters_of, f, of, alpha, cutoff, k_cutoff, accuracy, edges)
         if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
@@ -252,7 +252,7 @@ def estimate_ewald_parameters(
     the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
     result.
     """
-    system, rows = _parameters(f, (positions, charges, cell, batch_idx), alpha, cutoff, k_cutoff, accuracy)
+    system, rows = parameters_of(f, (positions, charges, cell, batch_idx), alpha, cutoff, k_cutoff, accuracy)
     if system.single:
         return EwaldParameters(*rows[0])
     split, reach, waves, error = np.array(rows).reshape(-1, 4).T.copy()
@@ -329,7 +329,7 @@ def _check_waves(k_cutoff: Any, miller: tuple[Any, Any]) -> None:
         check.refuse("k_cutoff", "it or `miller_indices`", "both")
 
 
-def _parameters(
+def parameters_of(
     f: Framework,
     of: tuple[Any, ...],
     alpha: Any,

@@ -172,6 +172,19 @@ class Framework(Protocol):
         """
         ...
 
+    def minimum(
+        self,
+        solve: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        both: Callable[..., Any],
+        slopes: Any,
+        start: Any,
+        arrays: tuple[Any, ...],
+    ) -> Any:
+        """Where a function of second degree is least, `solve` of its slopes at zero and the start, as arrays of NumPy;
+        `both` is its matrix, which depends on some arrays, between two vectors of about one length. By the implicit
+        function theorem it has two derivatives where the framework has them."""
+        ...
+
     def where(self, systems: tuple[bool, ...], value: Any, x: Any) -> Any:
         """An array of systems with a value in the rows of some of them: with derivatives where it has them."""
         ...

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from madelung._functions import around, boundaries, ewald, latent, mesh, neighbors, potentials, segments, verlet
+from madelung._functions import (
+    around,
+    boundaries,
+    ewald,
+    gaussians,
+    latent,
+    mesh,
+    neighbors,
+    potentials,
+    segments,
+    verlet,
+)
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.cuda._arrays import Array
@@ -21,6 +32,7 @@ __all__ = [
     "ewald_reciprocal_space",
     "ewald_summation",
     "find_neighbors",
+    "gaussian_correction",
     "generate_miller_indices",
     "knn",
     "knn_aggregate",
@@ -1352,6 +1364,399 @@ def generate_miller_indices(
 
 # fmt: off
 @overload
+def gaussian_correction(
+    positions: Any, charges: Any, widths: Any, cell: Any = None, *, cutoff: float | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def gaussian_correction(
+    positions: Any, charges: Any, widths: Any, cell: Any = None, *, cutoff: float | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def gaussian_correction(
+    positions: Any,
+    charges: Any,
+    widths: Any,
+    cell: Any = None,
+    *,
+    cutoff: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The Coulomb energy of Gaussian charges less that of point charges: to be added to a sum of the latter.
+
+    Charge i has the density q_i (2πσ_i²)^(−3/2) exp(−r²/2σ_i²). The sum is −½ Σ q_i q_j erfc(r/√(2(σ_i²+σ_j²)))/r
+    over pairs, and Σ q_i²/(2√π σ_i), the energies of charges with themselves. With three periodic axes
+    (2π/V) Σ q_i Σ q_i σ_i² is added, so that the whole has no term k = 0, as an Ewald sum of point charges has none:
+    zero for a neutral cell, but part of ∂E/∂q.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        widths: (N,), the width σ of each charge, in L, above zero.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
+            list that is given, or those closer than 11 σ.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        widths,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        widths=widths,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return gaussians.gaussian_correction(
+        f,
+        positions,
+        charges,
+        widths,
+        cell,
+        cutoff,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def segment_sum(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The sum of the entries of each segment.
+
+    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
+    its pairs; energies of atoms add up to a system's by `batch_idx`.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_sum(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_mean(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The mean of the entries of each segment.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_mean(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_max(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The largest entry of each segment, for every feature by itself.
+
+    Its derivative is that of the entry; where several are equal, of the first one.
+
+    Values with several features are transposed on the host, for which the call waits.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
+        Geometric (`jax.ops` has −∞ there).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_max(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_softmax(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
+
+    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
+    0/0 and never overflows.
+
+    Values with several features are transposed on the host, for which the call waits.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
+            its own. NaN and infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The weights, of the shape of the values.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_softmax(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_dot(
+    x: Any,
+    y: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
+
+    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
+    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
+
+    Args:
+        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        x,
+        y,
+        segment_idx,
+    ) = opened(
+        stream,
+        x=x,
+        y=y,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_dot(
+        f,
+        x,
+        y,
+        segment_idx,
+        num_segments,
+    )
+
+
+# fmt: off
+@overload
 def latent_ewald(
     positions: Any, charges: Any, cell: Any = None, sigma: Any = 1.0, dl: Any = 2.0, *,
     remove_self_interaction: bool = True, miller_indices: Any = None, miller_batch_idx: Any = None,
@@ -2542,256 +2947,6 @@ def lennard_jones(
             compute_forces,
             compute_virial,
         ),
-    )
-
-
-def segment_sum(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The sum of the entries of each segment.
-
-    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
-    its pairs; energies of atoms add up to a system's by `batch_idx`.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_sum(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_mean(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The mean of the entries of each segment.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_mean(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_max(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The largest entry of each segment, for every feature by itself.
-
-    Its derivative is that of the entry; where several are equal, of the first one.
-
-    Values with several features are transposed on the host, for which the call waits.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
-        Geometric (`jax.ops` has −∞ there).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_max(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_softmax(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
-
-    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
-    0/0 and never overflows.
-
-    Values with several features are transposed on the host, for which the call waits.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
-            its own. NaN and infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        The weights, of the shape of the values.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_softmax(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_dot(
-    x: Any,
-    y: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
-
-    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
-    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
-
-    Args:
-        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        x,
-        y,
-        segment_idx,
-    ) = opened(
-        stream,
-        x=x,
-        y=y,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_dot(
-        f,
-        x,
-        y,
-        segment_idx,
-        num_segments,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,11 @@ class Numpy(Immediate):
     def numbers(values: Any, like: Any) -> Any:
         """See `Framework`."""
         return values.astype(like.dtype)
+
+    @staticmethod
+    def minimum(solve: Callable[..., np.ndarray], both: Any, slopes: Any, start: Any, arrays: Any) -> Any:
+        """See `Framework`."""
+        return solve(slopes, start).astype(slopes.dtype)
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:

@@ -6,7 +6,19 @@ from typing import Any, Literal, overload
 
 import numpy.typing as npt
 
-from madelung._functions import around, boundaries, ewald, latent, mesh, neighbors, potentials, segments, verlet
+from madelung._functions import (
+    around,
+    boundaries,
+    equilibration,
+    ewald,
+    gaussians,
+    latent,
+    mesh,
+    neighbors,
+    potentials,
+    segments,
+    verlet,
+)
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.numpy._framework import Numpy
@@ -22,6 +34,7 @@ __all__ = [
     "ewald_reciprocal_space",
     "ewald_summation",
     "find_neighbors",
+    "gaussian_correction",
     "generate_miller_indices",
     "knn",
     "knn_aggregate",
@@ -32,6 +45,7 @@ __all__ = [
     "neighbor_list",
     "particle_mesh_ewald",
     "pme_reciprocal_space",
+    "qeq",
     "radius",
     "radius_aggregate",
     "segment_dot",
@@ -1043,6 +1057,362 @@ def generate_miller_indices(
 
 # fmt: off
 @overload
+def gaussian_correction(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, widths: npt.ArrayLike, cell: npt.ArrayLike | None = None, *,
+    cutoff: float | None = None, neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def gaussian_correction(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, widths: npt.ArrayLike, cell: npt.ArrayLike | None = None, *,
+    cutoff: float | None = None, neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
+def gaussian_correction(
+    positions: npt.ArrayLike,
+    charges: npt.ArrayLike,
+    widths: npt.ArrayLike,
+    cell: npt.ArrayLike | None = None,
+    *,
+    cutoff: float | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None,
+    neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None,
+    neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
+    """The Coulomb energy of Gaussian charges less that of point charges: to be added to a sum of the latter.
+
+    Charge i has the density q_i (2πσ_i²)^(−3/2) exp(−r²/2σ_i²). The sum is −½ Σ q_i q_j erfc(r/√(2(σ_i²+σ_j²)))/r
+    over pairs, and Σ q_i²/(2√π σ_i), the energies of charges with themselves. With three periodic axes
+    (2π/V) Σ q_i Σ q_i σ_i² is added, so that the whole has no term k = 0, as an Ewald sum of point charges has none:
+    zero for a neutral cell, but part of ∂E/∂q.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        widths: (N,), the width σ of each charge, in L, above zero.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
+            list that is given, or those closer than 11 σ.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
+        half_fill: whether the list that is given has every pair once.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+    """
+    return gaussians.gaussian_correction(
+        Numpy,
+        positions,
+        charges,
+        widths,
+        cell,
+        cutoff,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def segment_sum(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The sum of the entries of each segment.
+
+    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
+    its pairs; energies of atoms add up to a system's by `batch_idx`.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_sum(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_mean(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The mean of the entries of each segment.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_mean(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_max(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The largest entry of each segment, for every feature by itself.
+
+    Its derivative is that of the entry; where several are equal, of the first one.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
+        Geometric (`jax.ops` has −∞ there).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_max(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_softmax(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
+
+    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
+    0/0 and never overflows.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
+            its own. NaN and infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        The weights, of the shape of the values.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_softmax(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_dot(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
+
+    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
+    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
+
+    Args:
+        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_dot(
+        Numpy,
+        x,
+        y,
+        segment_idx,
+        num_segments,
+    )
+
+
+def qeq(
+    positions: npt.ArrayLike,
+    electronegativity: npt.ArrayLike,
+    hardness: npt.ArrayLike,
+    widths: npt.ArrayLike,
+    cell: npt.ArrayLike | None = None,
+    total_charge: npt.ArrayLike = 0.0,
+    *,
+    accuracy: float = 1e-6,
+    pbc: Any = None,
+    slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]:
+    """The charges that minimise an energy at a fixed total charge: charge equilibration of Gaussian charges.
+
+    E(q) = Σ χ_i q_i + ½ Σ η_i q_i² + E_Coulomb(q), the last for Gaussian charges of widths σ_i with whatever boundaries
+    `pbc` says (`gaussian_correction` on top of an Ewald sum). Rappé and Goddard, J. Phys. Chem. 95, 3358 (1991), with
+    the Gaussians of Ko, Finkler, Goedecker and Behler, Nat. Commun. 12, 398 (2021). By conjugate gradients, for each
+    system of a batch alone; no matrix is made.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        electronegativity: (N,), χ, in units of energy over charge, that of the energies: see `prefactor`.
+        hardness: (N,), η, in units of energy over charge squared.
+        widths: (N,), the width σ of each charge, in L, above zero.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        total_charge: of each system, a number or (B,).
+        accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
+            1e-14 to below 1.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+
+    Returns:
+        The charges (N,) and the energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3) and
+        virial −∂E/∂ε, which are those at fixed charges and of the whole energy alike, as it does not change with the
+        charges to first order.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also where a hardness is so small that the energy has no minimum.
+    """
+    return equilibration.qeq(
+        Numpy,
+        positions,
+        electronegativity,
+        hardness,
+        widths,
+        cell,
+        total_charge,
+        accuracy,
+        pbc,
+        slab_correction,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
+    )
+
+
+# fmt: off
+@overload
 def latent_ewald(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike | None = None,
     sigma: float | npt.ArrayLike = 1.0, dl: float | npt.ArrayLike = 2.0, *, remove_self_interaction: bool = True,
@@ -1960,175 +2330,6 @@ def lennard_jones(
             compute_forces,
             compute_virial,
         ),
-    )
-
-
-def segment_sum(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The sum of the entries of each segment.
-
-    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
-    its pairs; energies of atoms add up to a system's by `batch_idx`.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_sum(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_mean(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The mean of the entries of each segment.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_mean(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_max(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The largest entry of each segment, for every feature by itself.
-
-    Its derivative is that of the entry; where several are equal, of the first one.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
-        Geometric (`jax.ops` has −∞ there).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_max(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_softmax(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
-
-    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
-    0/0 and never overflows.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
-            its own. NaN and infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        The weights, of the shape of the values.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_softmax(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_dot(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
-
-    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
-    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
-
-    Args:
-        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_dot(
-        Numpy,
-        x,
-        y,
-        segment_idx,
-        num_segments,
     )
 
 

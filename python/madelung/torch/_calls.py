@@ -12,6 +12,7 @@ from madelung import _arguments as check
 from madelung._functions.framework import Immediate, with_unit_cells
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
+from madelung.torch._least import Least
 
 _HALF_PRECISION = (torch.float16, torch.bfloat16)
 
@@ -85,6 +86,11 @@ class Calls:
         return torch.where(chosen.reshape(-1, *[1] * value.dim()), value, x)
 
     @staticmethod
+    def minimum(solve: Any, both: Any, slopes: torch.Tensor, start: torch.Tensor, arrays: Any) -> torch.Tensor:
+        """See `Framework`."""
+        return Least.apply(solve, both, slopes, start, *arrays)
+
+    @staticmethod
     def apart(idx: torch.Tensor, columns: Any, segments: Any) -> torch.Tensor:
         """See `Framework`."""
         columns = torch.arange(columns, dtype=idx.dtype, device=idx.device)
@@ -100,7 +106,7 @@ class Calls:
     @staticmethod
     def numbers(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
-        return like.new_tensor(values.tolist()).reshape(values.shape)
+        return torch.as_tensor(values, dtype=like.dtype, device=like.device)
 
     @classmethod
     def counted(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:

@@ -89,15 +89,18 @@ def test_wrong_shapes(op_case: Case) -> None:
         rf"`{atoms}: batch_idx`: expected shape \(N,\)": replaced(op_case, "batch_idx", lambda x: x[None]),
         rf"`{op_case.op.inputs[op_case.reals[-1]].name}`: expected shape": last_real(op_case, lambda x: x[..., None]),
     }
-    if any(i.part == "others" for i in op_case.op.inputs):
+    pairs = next((i.name for i in op_case.op.inputs if i.part == "others"), None)
+    if pairs is not None:
         wrong |= {
-            r"`pairs: neighbor_list`: expected indices from 0 to below 8, got 8": replaced(
+            rf"`{pairs}: neighbor_list`: expected indices from 0 to below 8, got 8": replaced(
                 op_case, "others", lambda x: torch.where(x == 3, 8, x)
             ),
-            r"`pairs: neighbor_ptr`: expected N \+ 1 offsets": replaced(op_case, "ptr", lambda x: x + 1),
-            r"`pairs: neighbor_shifts`: expected an image for each": replaced(op_case, "shifts", lambda x: x.flatten()),
-            r"`pairs: neighbor_list`: expected a full list": replaced(op_case, "shifts", lambda x: x * 0 + 1),
-            r"`pairs`: expected a kind of list: 0 \(full\), 1 \(half\), 2 \(directed\), got 3": replaced(
+            rf"`{pairs}: neighbor_ptr`: expected N \+ 1 offsets": replaced(op_case, "ptr", lambda x: x + 1),
+            rf"`{pairs}: neighbor_shifts`: expected an image for each": replaced(
+                op_case, "shifts", lambda x: x.flatten()
+            ),
+            rf"`{pairs}: neighbor_list`: expected a full list": replaced(op_case, "shifts", lambda x: x * 0 + 1),
+            r"pairs`: expected a kind of list: 0 \(full\), 1 \(half\), 2 \(directed\), got 3": replaced(
                 op_case, "list_kind", lambda _: 3
             ),
         }

@@ -232,7 +232,7 @@ def test_forces_of_latent_charges_are_those_of_the_energy():
 
 
 def test_the_latent_charges_script(tmp_path, capsys):
-    assert main(latent_charges, "--steps", 60, "--systems", 6, "--plot", tmp_path / "plot.png") == 0
+    assert main(latent_charges, "--steps", 100, "--systems", 24, "--plot", tmp_path / "plot.png") == 0
     assert "latent charges" in capsys.readouterr().out
     assert (tmp_path / "plot.png").exists() == MATPLOTLIB
 

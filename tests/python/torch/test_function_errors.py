@@ -160,11 +160,15 @@ BAD: dict[str, dict[str, list[tuple[Any, type[Exception], str]]]] = {
     "ewald_summation": {
         **SYSTEM,
         **OPTIONS,
+        "cell": CELLS,
         "alpha": PER_SYSTEM,
         "k_cutoff": PER_SYSTEM,
         "cutoff": NUMBERS,
         "accuracy": NUMBERS,
-        "pbc": [(torch.tensor([True, True, False]), ValueError, "all three axes"), (1.5, TypeError, "True or False")],
+        "pbc": [
+            (torch.tensor([True, True, False]), ValueError, "two periodic axes with"),
+            (1.5, TypeError, "True or False"),
+        ],
     },
     "estimate_ewald_parameters": {
         **ESTIMATED,

@@ -1,7 +1,7 @@
 //! Systems, lists and requests: whatever an op of the registry can be asked.
 
 use crate::common::systems::{SplitMix64, System, left_handed_cell, random_system, triclinic_cell};
-use crate::support::{Arrays, exclusions_of};
+use crate::support::{Arrays, exclusions_of, widths_of};
 use madelung::Result;
 use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
@@ -125,6 +125,8 @@ impl Input {
             ("own", Array::from_f64(dtype, &[systems.len()], &owns).expect("a shape that fits")),
             ("miller", View::from(miller.as_slice()).to_array().unwrap()),
         ]);
+        arrays.insert("widths", widths_of(atoms.atoms(), dtype));
+        arrays.insert("background", Array::filled(dtype, &[systems.len()], 0.8));
         let factors = [0.0, 0.3, 1.0, 0.7, 0.5];
         arrays.insert(
             "factors",

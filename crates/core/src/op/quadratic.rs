@@ -5,7 +5,8 @@
 
 use super::declare::Op;
 use super::request::{Arg, Cotangent, Evaluated, Request};
-use crate::array::Place;
+use crate::array::{Array, DType, Place};
+use crate::backend::context::Allocator;
 use crate::backend::{Context, Weights};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -17,6 +18,23 @@ pub(super) struct Quadratic {
     pub(super) of: String,
     /// The op of the sum, with the same arguments.
     pub(super) sum: Arc<Op>,
+}
+
+/// An allocator without arrays of the caller for results.
+struct Aside<'a>(&'a dyn Allocator);
+
+impl Allocator for Aside<'_> {
+    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        self.0.zeros(dtype, shape)
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        self.0.room(dtype, shape)
+    }
+
+    fn recycle(&self, array: Array) {
+        self.0.recycle(array);
+    }
 }
 
 impl Op {
@@ -45,7 +63,9 @@ impl Op {
         }
         let unit = [Some(Cotangent::Uniform(1.0))];
         let of_sum = Request { cotangents: &unit, gradients: &gradients, ..Request::default() };
-        let mut found = sum.evaluate(context, args, &of_sum)?.gradients;
+        // Results of the sum are not those of the call, which the caller may have arrays for.
+        let aside = Aside(context.allocator);
+        let mut found = sum.evaluate(&Context { allocator: &aside, ..*context }, args, &of_sum)?.gradients;
         let mut evaluated = Evaluated::default();
         if let (true, Some(at), Arg::Array(values)) =
             (wants_rows, gradients.iter().position(|n| *n == of), &args[of])

@@ -1,0 +1,106 @@
+//! Gaussian charges, each of its own width.
+
+use crate::declare::{charged, energies, summed};
+use madelung_core::Result;
+use madelung_core::op::{Constraint, Op};
+use madelung_core::runtime::Kernel;
+use madelung_neighbors::coincident_atoms;
+use std::sync::Arc;
+
+madelung_core::kernels! {
+    use crate::potential::coulomb::short_range;
+
+    /// Interaction with the uniform background of a cell, 2π/V, times `background`: 1 where there is one and 0 where not.
+    #[kernel(small)]
+    fn gaussian_backgrounds(
+        b: System,
+        cell: &[Mat3; System],
+        strain: &[Zero<Mat3>; System],
+        background: &[Real; System],
+        background_scale: &mut [Real; System],
+    ) {
+        let h = cell[b];
+        let g = h + h * strain[b];
+        background_scale[b] = 2.0 * PI * background[b] / abs(dot(row(g, 0), cross(row(g, 1), row(g, 2))));
+    }
+
+    /// Σ q and Σ q σ².
+    #[kernel(small)]
+    fn gaussian_moments(
+        i: Atom,
+        charges: &[Real; Atom],
+        widths: &[Real; Atom],
+        atoms: &Batch<Atom, System>,
+        total_charge: &mut [Real; System],
+        charge_spread: &mut [Real; System],
+    ) {
+        total_charge[atoms.of(i)] += charges[i];
+        charge_spread[atoms.of(i)] += charges[i] * widths[i] * widths[i];
+    }
+
+    /// Energy of Gaussian charges less that of point charges: Eᵢ = ½ qᵢ [−Σⱼ qⱼ erfc(r/√(2(σᵢ²+σⱼ²)))/r + qᵢ/(σᵢ√π) + (2π/V)
+    /// (Σ q σ² + σᵢ² Σ q)], over r < r_c.
+    #[kernel(prefix(gaussian), fast(positions, charges, strain))]
+    fn gaussian_energy(
+        i: Atom,
+        positions: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        cell: &[Mat3; System],
+        widths: &[Real; Atom],
+        strain: &[Zero<Mat3>; System],
+        background_scale: &[Real; System],
+        total_charge: &[Real; System],
+        charge_spread: &[Real; System],
+        cutoff: Real,
+        prefactor: Real,
+        atoms: &Batch<Atom, System>,
+        pairs: &Pairs<Atom>,
+        energy: &mut [Real; Atom],
+    ) {
+        let b = atoms.of(i);
+        let square = widths[i] * widths[i];
+        let mut e = 0.0;
+        for (j, shift) in pairs.row(i) {
+            let d = positions[j] - positions[i] + shift * cell[b];
+            let d = d + d * strain[b];
+            let r = length(d);
+            if r < cutoff {
+                let alpha = 1.0 / sqrt(2.0 * (square + widths[j] * widths[j]));
+                e += charges[j] * short_range(r, alpha);
+            }
+        }
+        let own = charges[i] / (widths[i] * sqrt(PI));
+        let uniform = background_scale[b] * (charge_spread[b] + square * total_charge[b]);
+        energy[i] = 0.5 * prefactor * charges[i] * (own + uniform - e);
+    }
+}
+
+/// The kernels of this module.
+pub(crate) const KERNELS: [&Kernel; 3] = [&GAUSSIAN_BACKGROUNDS, &GAUSSIAN_MOMENTS, &GAUSSIAN_ENERGY];
+
+/// The ops `gaussian_correction`, with energies per atom, and `gaussian_correction_total`, per system.
+pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
+    let op = |per_system| {
+        let op = charged("gaussian_correction", per_system, &[])
+            .explain(coincident_atoms)
+            .lattice("positions", "cell", "atoms")
+            .real("widths", &["Atom"])
+            .must_be(Constraint::Positive)
+            .real("background", &["System"])
+            .must_be(Constraint::Finite)
+            .pairs("pairs", "Atom")
+            .must_be(Constraint::Full)
+            .scalar("cutoff")
+            .must_be(Constraint::Positive);
+        let (op, into) = energies(op, per_system);
+        let op = op
+            .scratch("background_scale", &["System"])
+            .scratch("total_charge", &["System"])
+            .scratch("charge_spread", &["System"])
+            .step(&GAUSSIAN_BACKGROUNDS)
+            .step(&GAUSSIAN_MOMENTS)
+            .step_as(&GAUSSIAN_ENERGY, &[("energy", into)]);
+        summed(op, per_system, &["positions", "charges", "cell", "strain", "widths"])
+    };
+    [false, true].into_iter().map(op).collect()
+}

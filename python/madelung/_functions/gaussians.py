@@ -1,0 +1,107 @@
+"""Gaussian charges: declarations and bodies of the public functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung._functions.boundaries import periodic_axes
+from madelung._functions.declare import KEYWORDS, Parameter, function, text
+from madelung._functions.framework import Framework
+from madelung._functions.lists import pairs_of, reach_of
+from madelung._functions.parameters import (
+    BATCH_IDX,
+    CELL,
+    CHARGES,
+    CUTOFF,
+    ENERGIES,
+    ENERGY_ERRORS,
+    LISTS,
+    OUTPUTS,
+    PBC,
+    POSITIONS,
+    STREAM,
+)
+
+# The cutoff over the largest width: erfc(11/2) is 7e-15.
+_REACH = 11.0
+
+WIDTHS = Parameter("widths", "reals", text("(N,), the width σ of each charge, in L, above zero."), shape=("N",))
+
+
+@function(
+    POSITIONS,
+    CHARGES,
+    WIDTHS,
+    CELL.but(
+        default=None,
+        text=text("(3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic."),
+    ),
+    KEYWORDS,
+    CUTOFF.but(
+        text=text(
+            "pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a "
+            "list that is given, or those closer than 11 σ.",
+            jax="A Python number.",
+        )
+    ),
+    LISTS,
+    PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array.")),
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    returns=ENERGIES,
+    raises=ENERGY_ERRORS,
+)
+def gaussian_correction(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    widths: Any,
+    cell: Any,
+    cutoff: Any,
+    lists: tuple[Any, ...],
+    pbc: Any,
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The Coulomb energy of Gaussian charges less that of point charges: to be added to a sum of the latter.
+
+    Charge i has the density q_i (2πσ_i²)^(−3/2) exp(−r²/2σ_i²). The sum is −½ Σ q_i q_j erfc(r/√(2(σ_i²+σ_j²)))/r
+    over pairs, and Σ q_i²/(2√π σ_i), the energies of charges with themselves. With three periodic axes
+    (2π/V) Σ q_i Σ q_i σ_i² is added, so that the whole has no term k = 0, as an Ewald sum of point charges has none:
+    zero for a neutral cell, but part of ∂E/∂q.
+    """
+    h = f.no_cell(positions) if cell is None else cell
+    wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
+    spreads = f.table("widths", widths, ("N",), system)
+    reach = f.distance("cutoff", reach_of(lists, cutoff))
+    if reach is None and all(x is None for x in lists[:-1]):
+        reach = f.untraced(reach_of_widths, f, spreads)
+    pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
+    reach = check.UNBOUNDED if reach is None else reach
+    return f.energies(
+        "gaussian_correction", system, (), gaussian_inputs(f, system, spreads, (cell, pbc), pairs, reach), wanted
+    )
+
+
+def reach_of_widths(f: Framework, widths: Any) -> float:
+    """The distance beyond which Gaussian charges are point charges."""
+    sigma = np.asarray(f.value("widths", widths), np.float64)
+    if not (np.isfinite(sigma).all() and (sigma > 0.0).all()):
+        check.refuse("widths", "numbers above zero", sigma.tolist() if len(sigma) < 10 else float(sigma.min()))
+    return _REACH * float(np.max(sigma, initial=1e-3))
+
+
+def gaussian_inputs(
+    f: Framework, system: Any, widths: Any, boundary: tuple[Any, Any], pairs: tuple[Any, ...], reach: float
+) -> tuple[Any, ...]:
+    """The inputs of the op behind the prefactor; the boundary: a cell, and the periodic axes."""
+    cell, pbc = boundary
+    axes = periodic_axes(f, pbc, cell)
+    if len(axes) not in (1, system.systems):
+        check.refuse("pbc", f"one row, or one for each of {system.systems} systems", f"{len(axes)} rows")
+    background = np.array([float(all(row)) for row in axes] * (system.systems if len(axes) == 1 else 1))
+    return widths, f.numbers(background, f.atoms(system)[0]), *pairs, reach
