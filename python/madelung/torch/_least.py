@@ -25,6 +25,9 @@ class Least(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """A solution for the gradient, and derivatives of the matrix between both."""
         found, *arrays = ctx.saved_tensors
+        if not torch.is_grad_enabled() and not g.any():
+            zeros = (torch.zeros_like(x) if x.requires_grad else None for x in arrays)
+            return None, None, torch.zeros_like(g), torch.zeros_like(g), *zeros
         by = Least.apply(ctx.solve, ctx.both, -g, torch.zeros_like(g), *arrays)
         with torch.enable_grad():
             # Views end the differentiation here; what they are of depends on the arrays too.
