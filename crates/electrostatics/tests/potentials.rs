@@ -272,7 +272,7 @@ fn the_six_functions_of_a_potential_fit_together() {
         let [phi, short, long, _, own, uniform] = functions(kernel, &r, parameters);
         for n in 0..r.len() {
             let exact = (-kappa * r[n]).exp() / r[n];
-            // A quotient, and an exponential within 2e-15 on lanes.
+            // A quotient, and an exponential as good as docs/design.md says: 2e-15 on lanes.
             let bound = if kappa > 0.0 { 2e-15 } else { 4e-16 };
             assert!((phi[n] - exact).abs() <= bound * exact, "φ({}) = {}", r[n], phi[n]);
             assert!((short[n] + long[n] - exact).abs() <= 1e-15 * exact, "parts at {}", r[n]);
