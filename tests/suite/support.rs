@@ -92,8 +92,9 @@ pub(crate) fn copied(array: &Option<Array>) -> Option<Array> {
 pub(crate) fn exclusions_of(pairs: &PairList<'_>, exclusions: usize) -> Map<'static> {
     let mut of = vec![0; pairs.others().len()];
     for (row, (start, end)) in pairs.starts().iter().zip(pairs.ends()).enumerate() {
-        for p in *start as usize..*end as usize {
-            of[p] = (row as i32 + pairs.others()[p]) % exclusions as i32;
+        let entries = *start as usize..*end as usize;
+        for (of, other) in of[entries.clone()].iter_mut().zip(&pairs.others()[entries]) {
+            *of = (row as i32 + other) % exclusions as i32;
         }
     }
     Map::new(of, exclusions).expect("a map")
