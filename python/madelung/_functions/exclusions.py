@@ -80,7 +80,8 @@ def without(f: Framework, pairs: tuple[Any, ...], excluded: Excluded | None) -> 
 
 def total(f: Framework, system: Any, wanted: Any, *terms: tuple[Any, ...] | None) -> Any:
     """The results of several ops of energies, added: each with its own real inputs, and its other ones."""
-    results = [f.energies(op, system, reals, rest, wanted) for op, reals, rest in filter(None, terms)]
+    there = [term for term in terms if term is not None]
+    results = [f.energies(op, system, reals, rest, wanted) for op, reals, rest in there]
     if len(results) == 1:
         return results[0]
-    return tuple(map(f.added, zip(*results))) if isinstance(results[0], tuple) else f.added(results)
+    return tuple([f.added(each) for each in zip(*results)]) if isinstance(results[0], tuple) else f.added(results)
