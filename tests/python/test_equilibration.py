@@ -228,13 +228,36 @@ def test_bad_arguments_say_what_is_wrong() -> None:
         ({"hardness": -2.0 * np.ones(ATOMS)}, "`hardness`: expected numbers so large that the energy has a minimum"),
         ({"widths": np.zeros(ATOMS)}, "`widths`: expected numbers above zero"),
         ({"hardness": eta[:3]}, r"`hardness`: expected shape \(8,\), got \(3,\)"),
-        ({"total_charge": np.zeros(2)}, r"`total_charge`: expected a number, or shape \(1,\)"),
+        ({"total_charge": np.zeros(2)}, r"`total_charge`: expected a number or shape \(1,\), got \(2,\)"),
         ({"accuracy": 2.0}, "`accuracy`: expected a relative force error"),
         ({"pbc": [True, False, False]}, "`pbc`: expected none, two or three periodic axes"),
     ):
         arguments = {"electronegativity": chi, "hardness": eta, "widths": widths, "cell": CELL, **given}
         with pytest.raises(ValueError, match=said):
             mn.qeq(r, **arguments)
+    bad = chi.copy()
+    bad[1] = np.nan
+    two = {"cell": np.stack([CELL] * 2), "batch_idx": np.zeros(ATOMS, np.int32)}
+    for space, make in ((mn, np.asarray), (mt, torch.tensor), (mj, jnp.asarray)):
+        for name in ("electronegativity", "hardness"):
+            for x, kind, said in (
+                (make(bad), ValueError, f"`{name}`: expected finite numbers, got nan in row 1"),
+                (make(np.arange(ATOMS)), TypeError, f"`{name}`: expected .*float64, as the positions, got .*int"),
+                (make(chi.astype(np.float32)), TypeError, f"`{name}`: expected .*float64, as the positions, got .*32"),
+                (None, ValueError, f"`{name}`: expected .*, got"),
+                ("none", TypeError, f"`{name}`: expected real numbers, got"),
+                (make(-2.0 * np.ones(ATOMS)), ValueError, "`hardness`: expected numbers so large"),
+            ):
+                if name == "electronegativity" and "so large" in said:
+                    continue
+                arguments = {"electronegativity": make(chi), "hardness": make(eta), name: x}
+                with pytest.raises(kind, match=said):
+                    space.qeq(make(r), **arguments, widths=make(widths), cell=make(CELL))
+        given = [make(x) for x in (r, chi, eta, widths)]
+        with pytest.raises(ValueError, match="`total_charge`: expected finite numbers"):
+            space.qeq(*given, make(CELL), math.nan)
+        with pytest.raises(ValueError, match="`total_charge`: expected 0 of system 1, which has no atoms"):
+            space.qeq(*given, make(two["cell"]), make(np.ones(2)), batch_idx=make(two["batch_idx"]))
     with pytest.raises(ValueError, match="`widths`: expected numbers above zero"):
         mn.gaussian_correction(r, q, -widths, CELL)
     with pytest.raises(Exception, match="widths"):

@@ -106,15 +106,18 @@ def qeq(
     system = f.system(positions, ones, period, batch_idx)
     edges.check(system.systems)
     like, _, idx = f.atoms(system)
-    chi, eta, sigma = (
-        f.table(name, x, ("N",), system)
-        for name, x in (("electronegativity", electronegativity), ("hardness", hardness), ("widths", widths))
-    )
-    for name, x in (("electronegativity", chi), ("hardness", eta), ("widths", sigma)):
-        check.fits(name, x, (positions.shape[0],))
-    charge = f.table("total_charge", total_charge, (), system) if _is_number(total_charge) else total_charge
-    if len(charge.shape) > 1 or (charge.shape and charge.shape[0] != system.systems):
-        check.refuse("total_charge", f"a number, or shape ({system.systems},)", tuple(charge.shape))
+    sites, each_system = ((positions.shape[0],),), ((), (system.systems,))
+    chi = _reals(f, "electronegativity", electronegativity, sites, system)
+    eta = _reals(f, "hardness", hardness, sites, system)
+    sigma = _reals(f, "widths", widths, sites, system)
+    charge = _reals(f, "total_charge", total_charge, each_system, system)
+    of = np.asarray(f.value("batch_idx", idx), np.int64)
+    count = np.bincount(of, minlength=system.systems)
+    lost = (count == 0) & (np.broadcast_to(_values(f, charge), system.systems) != 0.0)
+    if charge.shape and lost.any():
+        check.refuse(
+            "total_charge", f"0 of system {int(lost.argmax())}, which has no atoms", _values(f, charge).tolist()
+        )
     sums = _Sums.found(f, (positions, ones, period, batch_idx), cell, pbc, edges, accuracy, sigma)
 
     def energy(q: Any, r: Any, h: Any, width: Any, two: Any) -> Any:
@@ -130,8 +133,6 @@ def qeq(
     arrays = (positions, period, sigma, eta)
     plain = [f.numbers(f.untraced(_values, f, x), like) for x in arrays]
     own = _values(f, plain[3]) + unit / (math.sqrt(math.pi) * _values(f, plain[2]))
-    of = np.asarray(f.value("batch_idx", idx), np.int64)
-    count = np.bincount(of, minlength=system.systems)
     tolerance = next(x for name, x in _TOLERANCES.items() if name in str(like.dtype))
     minimum = _Minimum(lambda q: _values(f, energy(f.numbers(q, like), *plain)[1]), own, of, system.systems, tolerance)
     share = f.numbers(1.0 / count[of], like)
@@ -145,8 +146,24 @@ def qeq(
     return q, energies + sites, *others
 
 
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float)) or not hasattr(x, "shape")
+def _reals(f: Framework, name: str, x: Any, shapes: tuple[tuple[int, ...], ...], system: Any) -> Any:
+    """Finite numbers of the positions' dtype, of one of some shapes."""
+    like = f.atoms(system)[0]
+    if isinstance(x, np.generic) or not hasattr(x, "shape"):
+        try:
+            x = f.numbers(np.asarray(np.nan if x is None else x, np.float64), like)
+        except (TypeError, ValueError):
+            check.refuse(name, "real numbers", check.described(x), TypeError)
+    if str(x.dtype) != str(like.dtype):
+        check.refuse(name, f"{like.dtype}, as the positions", x.dtype, TypeError)
+    if tuple(x.shape) not in shapes:
+        expected = " or ".join(f"shape {shape}" if shape else "a number" for shape in shapes)
+        check.refuse(name, expected, tuple(x.shape))
+    values = f.untraced(_values, f, x)
+    if not np.isfinite(values).all():
+        bad = values.reshape(-1)[~np.isfinite(values.reshape(-1))][0]
+        check.refuse(name, "finite numbers", f"{bad} in row {int((~np.isfinite(values.reshape(-1))).argmax())}")
+    return f.table(name, x, shapes[0] if x.shape else (), system) if len(shapes) == 1 else x
 
 
 def _values(f: Framework, x: Any) -> np.ndarray:

@@ -180,9 +180,9 @@ class Framework(Protocol):
         start: Any,
         arrays: tuple[Any, ...],
     ) -> Any:
-        """Where a function of second degree is least, `solve` of its slopes at zero and the start, as arrays of NumPy;
-        `both` is its matrix, which depends on some arrays, between two vectors of about one length. By the implicit
-        function theorem it has two derivatives where the framework has them."""
+        """Minimum of a function of second degree, which `solve` gives from its slopes at zero and a start, as arrays of
+        NumPy. `both` is the function's matrix, which depends on some arrays, between two vectors of about one length.
+        By the implicit function theorem the minimum has two derivatives where the framework has them."""
         ...
 
     def where(self, systems: tuple[bool, ...], value: Any, x: Any) -> Any:

@@ -99,6 +99,9 @@ class Jax(Immediate):
 
         @jax.custom_vjp
         def least(a: Any, x: Any, arrays: tuple[Any, ...]) -> Any:
+            if not given.is_traced(a, x):
+                # Errors of the solver then reach the caller as they are.
+                return jnp.asarray(on_host(a, x))
             return jax.pure_callback(on_host, jax.ShapeDtypeStruct(a.shape, a.dtype), a, x, vmap_method="sequential")
 
         def forward(a: Any, x: Any, arrays: tuple[Any, ...]) -> Any:
