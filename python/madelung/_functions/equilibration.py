@@ -12,7 +12,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION, Boundaries, boundaries, slab_term
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import parameters_of, waves_of
+from madelung._functions.ewald import check_accuracy, parameters_of, waves_of
 from madelung._functions.exclusions import total
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS, gaussian_inputs, reach_of_widths
@@ -187,8 +187,7 @@ class _Sums:
         cls, f: Framework, of: tuple[Any, ...], cell: Any, pbc: Any, edges: Boundaries, accuracy: Any, widths: Any
     ) -> _Sums:
         """The lists, waves and parameters for these atoms."""
-        if not 1e-14 <= check.number("accuracy", accuracy) < 1.0:
-            check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
+        check_accuracy(f, accuracy)
         positions, charges, period, batch_idx = of
         _, rows = f.untraced(parameters_of, f, of, None, None, None, accuracy, edges)
         alpha, cutoff, k_cutoff = ([row[n] for row in rows] for n in range(3))

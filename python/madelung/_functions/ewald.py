@@ -182,8 +182,8 @@ def ewald_summation(
     edges = boundaries(f, pbc, cell, slab_correction)
     has_list = any([x is not None for x in lists[:-1]])
     cutoff = known_reach(lists, cutoff, alpha, edges)
-    if accuracy is not None and not 1e-14 <= f.distance("accuracy", accuracy) < 1.0:
-        check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
+    if accuracy is not None:
+        check_accuracy(f, accuracy)
     _check_waves(k_cutoff, miller)
     period = edges.closed(f, cell, positions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
@@ -282,6 +282,13 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any
     systems = len(h.reshape(-1, 3, 3))
     indices, of = f.waves(cell, check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), systems), systems)
     return f.copied(indices), f.copied(of)
+
+
+def check_accuracy(f: Framework, accuracy: Any) -> None:
+    """Refuses an accuracy that no Ewald sum has."""
+    given = f.distance("accuracy", accuracy)
+    if given is None or not 1e-14 <= given < 1.0:
+        check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
 
 
 def known_reach(lists: tuple[Any, ...], cutoff: Any, alpha: Any, edges: Boundaries) -> Any:
