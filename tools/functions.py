@@ -34,6 +34,8 @@ WIDTH = 120
 # Importing them declares their functions.
 for module_of in pkgutil.iter_modules(_functions.__path__):
     importlib.import_module(f"madelung._functions.{module_of.name}")
+# By module: the order in which modules import each other says nothing to a reader.
+DECLARED = sorted(FUNCTIONS.values(), key=lambda declared: declared.body.__module__)
 
 TITLES = {
     "numpy": "NumPy arrays",
@@ -182,7 +184,7 @@ def function(declared: Function, namespace: Namespace) -> str:
 
 def module(namespace: Namespace) -> str:
     """The functions of a namespace."""
-    here = {name: declared for name, declared in FUNCTIONS.items() if namespace not in declared.without}
+    here = {declared.name: declared for declared in DECLARED if namespace not in declared.without}
     modules = sorted({declared.body.__module__.rpartition(".")[2] for declared in here.values()})
     head = f'"""Functions of {TITLES[namespace]}: written by `tools/functions.py` from `madelung._functions`."""\n\n'
     head += "from __future__ import annotations\n\nfrom typing import Any, Literal, overload\n\n"
@@ -212,7 +214,7 @@ def page() -> str:
         "name, one order of arguments and one meaning; differences are said under the name of the namespace. Units, "
         "signs and words: [conventions.md](conventions.md).",
     ]
-    for declared in FUNCTIONS.values():
+    for declared in DECLARED:
         lines += ["", f"## {declared.name}", "", declared.text.common]
         if declared.without:
             lines += ["", f"Not in {' and '.join(f'`madelung.{name}`' for name in declared.without)}."]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
+from madelung import _native
 from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION, Boundaries, boundaries, slab_term
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
 from madelung._functions.ewald import check_accuracy, parameters_of, waves_of
@@ -17,11 +18,15 @@ from madelung._functions.exclusions import total
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS, gaussian_inputs, reach_of_widths
 from madelung._functions.lists import pairs_of
+from madelung._functions.mesh import mesh_parameters
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
 from madelung._functions.segments import segment_sum
 
 # Residual of the charges over that of the start; below it rounding is all that changes.
 _TOLERANCES = {"float64": 1e-12, "float32": 1e-6}
+
+# Beyond it the errors of meshes are those of their rounding.
+_FINEST_MESH = 1e-10
 
 _NO_LISTS = (None,) * 7 + (False,)
 
@@ -51,6 +56,16 @@ _NO_LISTS = (None,) * 7 + (False,)
     ),
     BOUNDARIES,
     SLAB_CORRECTION,
+    Parameter(
+        "method",
+        "word",
+        text(
+            '"ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less; over '
+            "waves for an accuracy below 1e-10."
+        ),
+        None,
+        words=("ewald", "pme"),
+    ),
     BATCH_IDX,
     Group(
         "sums",
@@ -86,6 +101,7 @@ def qeq(
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
+    method: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> tuple[Any, ...]:
@@ -118,7 +134,7 @@ def qeq(
         check.refuse(
             "total_charge", f"0 of system {int(lost.argmax())}, which has no atoms", _values(f, charge).tolist()
         )
-    sums = _Sums.found(f, (positions, ones, period, batch_idx), cell, pbc, edges, accuracy, sigma)
+    sums = _Sums.found(f, (positions, ones, period, batch_idx), cell, pbc, edges, accuracy, sigma, method)
 
     def energy(q: Any, r: Any, h: Any, width: Any, two: Any) -> Any:
         """The part of the energy of second degree, and its gradient by charges."""
@@ -174,6 +190,7 @@ def _values(f: Framework, x: Any) -> np.ndarray:
 class _Sums:
     """The Coulomb sum of Gaussian charges, with what it is over."""
 
+    op: str
     split: Any
     rest: tuple[Any, ...]
     slabs: Any
@@ -184,21 +201,30 @@ class _Sums:
 
     @classmethod
     def found(
-        cls, f: Framework, of: tuple[Any, ...], cell: Any, pbc: Any, edges: Boundaries, accuracy: Any, widths: Any
+        cls,
+        f: Framework,
+        of: tuple[Any, ...],
+        cell: Any,
+        pbc: Any,
+        edges: Boundaries,
+        accuracy: Any,
+        widths: Any,
+        method: Any,
     ) -> _Sums:
-        """The lists, waves and parameters for these atoms."""
+        """The lists, waves or mesh, and parameters for these atoms."""
         check_accuracy(f, accuracy)
         positions, charges, period, batch_idx = of
-        _, rows = f.untraced(parameters_of, f, of, None, None, None, accuracy, edges)
-        alpha, cutoff, k_cutoff = ([row[n] for row in rows] for n in range(3))
         system = f.system(positions, charges, period, batch_idx)
+        mesh, rows = f.untraced(_chosen, f, of, accuracy, edges, method)
+        alpha, cutoff = ([row[n] for row in rows] for n in range(2))
         reach = f.untraced(reach_of_widths, f, widths)
         listed = edges.listed(f, system, of, cell)
         near = pairs_of(f, *listed, _NO_LISTS, cutoff if len(cutoff) > 1 else cutoff[0])
-        waves = waves_of(f, system, period, k_cutoff, (None, None))
+        waves = mesh or waves_of(f, system, period, [row[2] for row in rows], (None, None))
         split = edges.splits(f, f.per_system("alpha", alpha if len(alpha) > 1 else alpha[0], system))
         widest = pairs_of(f, *listed, _NO_LISTS, reach)
-        return cls(split, (*near, check.UNBOUNDED, *waves), edges.slab_axes, (cell, pbc), widest, reach)
+        op = "ewald_mesh_summation" if mesh else "ewald_summation"
+        return cls(op, split, (*near, check.UNBOUNDED, *waves), edges.slab_axes, (cell, pbc), widest, reach)
 
     def of(self, f: Framework, system: Any, widths: Any, wanted: Any) -> Any:
         """The energies, and what else is wanted."""
@@ -207,10 +233,37 @@ class _Sums:
             f,
             system,
             wanted,
-            ("ewald_summation", (self.split,), self.rest),
+            (self.op, (self.split,), self.rest),
             slab_term(f, system, self.slabs),
             ("gaussian_correction", (), gaussian),
         )
+
+
+def _chosen(
+    f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries, method: Any
+) -> tuple[tuple[int, ...] | None, list[Any]]:
+    """Nodes and order of the mesh if there is one, and the parameters of each system, alpha and cutoff first."""
+    name = method if method is None else check.word("method", method, ("ewald", "pme"))
+    on_mesh, over_waves = None, None
+    if name != "pme":
+        charges, over_waves = parameters_of(f, of, None, None, None, accuracy, edges)
+    if name == "pme" or (name is None and accuracy >= _FINEST_MESH):
+        try:
+            charges, on_mesh, nodes, order = mesh_parameters(f, of, None, None, (None, None, None), accuracy, edges)
+        except ValueError:
+            # An accuracy that no mesh has.
+            if over_waves is None:
+                raise
+    if on_mesh is None or over_waves is None:
+        return (None, over_waves) if on_mesh is None else ((*nodes, order), on_mesh)
+    idx, systems = charges.groups.of(len(charges.positions))
+    count = np.bincount(idx, minlength=systems)
+    sizes = list(zip(count.tolist(), abs(np.linalg.det(np.broadcast_to(charges.cell, (systems, 3, 3)))).tolist()))
+    costs = (
+        sum(_native.ewald_cost(*size, row[1], row[2]) for size, row in zip(sizes, over_waves)),
+        sum(_native.pme_cost(*size, row[1], nodes, order) for size, row in zip(sizes, on_mesh)),
+    )
+    return (None, over_waves) if costs[0] <= costs[1] else ((*nodes, order), on_mesh)
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def particle_mesh_ewald(
     order = mesh[2] if nodes is None else order_of(mesh)
     is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or edges.any_open))
     if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
-        _, rows, nodes, order = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, order), accuracy, edges)
+        _, rows, nodes, order = f.untraced(mesh_parameters, f, of, alpha, cutoff, (nodes, None, order), accuracy, edges)
         if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
@@ -230,7 +230,7 @@ def estimate_pme_parameters(
     """
     nodes = _nodes(f, cell, mesh)
     of = (positions, charges, cell, batch_idx)
-    system, rows, (k1, k2, k3), order = _parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
+    system, rows, (k1, k2, k3), order = mesh_parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
     if system.single:
         ((split, reach, error),) = rows
         return PmeParameters(split, reach, (k1, k2, k3), order, error)
@@ -273,7 +273,7 @@ def _checked(nodes: Any, order: Any) -> tuple[list[int] | None, int]:
     return each, p
 
 
-def _parameters(
+def mesh_parameters(
     f: Framework,
     of: tuple[Any, ...],
     alpha: Any,

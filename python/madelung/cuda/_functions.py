@@ -1505,256 +1505,6 @@ def gaussian_correction(
     )
 
 
-def segment_sum(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The sum of the entries of each segment.
-
-    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
-    its pairs; energies of atoms add up to a system's by `batch_idx`.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_sum(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_mean(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The mean of the entries of each segment.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_mean(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_max(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The largest entry of each segment, for every feature by itself.
-
-    Its derivative is that of the entry; where several are equal, of the first one.
-
-    Values with several features are transposed on the host, for which the call waits.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
-        Geometric (`jax.ops` has −∞ there).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_max(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_softmax(
-    values: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
-
-    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
-    0/0 and never overflows.
-
-    Values with several features are transposed on the host, for which the call waits.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
-            its own. NaN and infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        The weights, of the shape of the values.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        values,
-        segment_idx,
-    ) = opened(
-        stream,
-        values=values,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_softmax(
-        f,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_dot(
-    x: Any,
-    y: Any,
-    segment_idx: Any,
-    num_segments: int | None = None,
-    stream: Any = None,
-) -> Array:
-    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
-
-    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
-    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
-
-    Args:
-        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
-            infinities are an error. In the memory of a device.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. None makes the call wait.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        (S,), the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        x,
-        y,
-        segment_idx,
-    ) = opened(
-        stream,
-        x=x,
-        y=y,
-        segment_idx=segment_idx,
-    )
-    return segments.segment_dot(
-        f,
-        x,
-        y,
-        segment_idx,
-        num_segments,
-    )
-
-
 # fmt: off
 @overload
 def latent_ewald(
@@ -2947,6 +2697,256 @@ def lennard_jones(
             compute_forces,
             compute_virial,
         ),
+    )
+
+
+def segment_sum(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The sum of the entries of each segment.
+
+    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
+    its pairs; energies of atoms add up to a system's by `batch_idx`.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_sum(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_mean(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The mean of the entries of each segment.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_mean(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_max(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The largest entry of each segment, for every feature by itself.
+
+    Its derivative is that of the entry; where several are equal, of the first one.
+
+    Values with several features are transposed on the host, for which the call waits.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
+        Geometric (`jax.ops` has −∞ there).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_max(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_softmax(
+    values: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
+
+    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
+    0/0 and never overflows.
+
+    Values with several features are transposed on the host, for which the call waits.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
+            its own. NaN and infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The weights, of the shape of the values.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        values,
+        segment_idx,
+    ) = opened(
+        stream,
+        values=values,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_softmax(
+        f,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_dot(
+    x: Any,
+    y: Any,
+    segment_idx: Any,
+    num_segments: int | None = None,
+    stream: Any = None,
+) -> Array:
+    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
+
+    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
+    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
+
+    Args:
+        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
+            infinities are an error. In the memory of a device.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. None makes the call wait.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        (S,), the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        x,
+        y,
+        segment_idx,
+    ) = opened(
+        stream,
+        x=x,
+        y=y,
+        segment_idx=segment_idx,
+    )
+    return segments.segment_dot(
+        f,
+        x,
+        y,
+        segment_idx,
+        num_segments,
     )
 
 

@@ -628,6 +628,84 @@ def dsf(
     )
 
 
+def qeq(
+    positions: npt.ArrayLike,
+    electronegativity: npt.ArrayLike,
+    hardness: npt.ArrayLike,
+    widths: npt.ArrayLike,
+    cell: npt.ArrayLike | None = None,
+    total_charge: npt.ArrayLike = 0.0,
+    *,
+    accuracy: float = 1e-6,
+    pbc: Any = None,
+    slab_correction: bool = False,
+    method: Literal["ewald", "pme"] | None = None,
+    batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]:
+    """The charges that minimise an energy at a fixed total charge: charge equilibration of Gaussian charges.
+
+    E(q) = Σ χ_i q_i + ½ Σ η_i q_i² + E_Coulomb(q), the last for Gaussian charges of widths σ_i with whatever boundaries
+    `pbc` says (`gaussian_correction` on top of an Ewald sum). Rappé and Goddard, J. Phys. Chem. 95, 3358 (1991), with
+    the Gaussians of Ko, Finkler, Goedecker and Behler, Nat. Commun. 12, 398 (2021). By conjugate gradients, for each
+    system of a batch alone; no matrix is made.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        electronegativity: (N,), χ, in units of energy over charge, that of the energies: see `prefactor`.
+        hardness: (N,), η, in units of energy over charge squared.
+        widths: (N,), the width σ of each charge, in L, above zero.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        total_charge: of each system, a number or (B,).
+        accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
+            1e-14 to below 1.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less; over
+            waves for an accuracy below 1e-10.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+
+    Returns:
+        The charges (N,) and the energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3) and
+        virial −∂E/∂ε, which are those at fixed charges and of the whole energy alike, as it does not change with the
+        charges to first order.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also where a hardness is so small that the energy has no minimum.
+    """
+    return equilibration.qeq(
+        Numpy,
+        positions,
+        electronegativity,
+        hardness,
+        widths,
+        cell,
+        total_charge,
+        accuracy,
+        pbc,
+        slab_correction,
+        method,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
+    )
+
+
 # fmt: off
 @overload
 def ewald_real_space(
@@ -1164,249 +1242,6 @@ def gaussian_correction(
             compute_charge_gradients,
             compute_virial,
             False,
-        ),
-    )
-
-
-def segment_sum(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The sum of the entries of each segment.
-
-    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
-    its pairs; energies of atoms add up to a system's by `batch_idx`.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_sum(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_mean(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The mean of the entries of each segment.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_mean(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_max(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The largest entry of each segment, for every feature by itself.
-
-    Its derivative is that of the entry; where several are equal, of the first one.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
-        Geometric (`jax.ops` has −∞ there).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_max(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_softmax(
-    values: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
-
-    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
-    0/0 and never overflows.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
-            its own. NaN and infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        The weights, of the shape of the values.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_softmax(
-        Numpy,
-        values,
-        segment_idx,
-        num_segments,
-    )
-
-
-def segment_dot(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    segment_idx: npt.ArrayLike,
-    num_segments: int | None = None,
-) -> npt.NDArray:
-    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
-
-    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
-    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
-
-    Args:
-        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours.
-
-    Returns:
-        (S,), the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    return segments.segment_dot(
-        Numpy,
-        x,
-        y,
-        segment_idx,
-        num_segments,
-    )
-
-
-def qeq(
-    positions: npt.ArrayLike,
-    electronegativity: npt.ArrayLike,
-    hardness: npt.ArrayLike,
-    widths: npt.ArrayLike,
-    cell: npt.ArrayLike | None = None,
-    total_charge: npt.ArrayLike = 0.0,
-    *,
-    accuracy: float = 1e-6,
-    pbc: Any = None,
-    slab_correction: bool = False,
-    batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_virial: bool = False,
-) -> tuple[npt.NDArray, ...]:
-    """The charges that minimise an energy at a fixed total charge: charge equilibration of Gaussian charges.
-
-    E(q) = Σ χ_i q_i + ½ Σ η_i q_i² + E_Coulomb(q), the last for Gaussian charges of widths σ_i with whatever boundaries
-    `pbc` says (`gaussian_correction` on top of an Ewald sum). Rappé and Goddard, J. Phys. Chem. 95, 3358 (1991), with
-    the Gaussians of Ko, Finkler, Goedecker and Behler, Nat. Commun. 12, 398 (2021). By conjugate gradients, for each
-    system of a batch alone; no matrix is made.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        electronegativity: (N,), χ, in units of energy over charge, that of the energies: see `prefactor`.
-        hardness: (N,), η, in units of energy over charge squared.
-        widths: (N,), the width σ of each charge, in L, above zero.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
-        total_charge: of each system, a number or (B,).
-        accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
-            1e-14 to below 1.
-        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_virial: whether these are returned too.
-
-    Returns:
-        The charges (N,) and the energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3) and
-        virial −∂E/∂ε, which are those at fixed charges and of the whole energy alike, as it does not change with the
-        charges to first order.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-        ValueError: Also where a hardness is so small that the energy has no minimum.
-    """
-    return equilibration.qeq(
-        Numpy,
-        positions,
-        electronegativity,
-        hardness,
-        widths,
-        cell,
-        total_charge,
-        accuracy,
-        pbc,
-        slab_correction,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_virial,
         ),
     )
 
@@ -2330,6 +2165,175 @@ def lennard_jones(
             compute_forces,
             compute_virial,
         ),
+    )
+
+
+def segment_sum(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The sum of the entries of each segment.
+
+    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
+    its pairs; energies of atoms add up to a system's by `batch_idx`.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_sum(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_mean(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The mean of the entries of each segment.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_mean(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_max(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The largest entry of each segment, for every feature by itself.
+
+    Its derivative is that of the entry; where several are equal, of the first one.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
+        Geometric (`jax.ops` has −∞ there).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_max(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_softmax(
+    values: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
+
+    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
+    0/0 and never overflows.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
+            its own. NaN and infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        The weights, of the shape of the values.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_softmax(
+        Numpy,
+        values,
+        segment_idx,
+        num_segments,
+    )
+
+
+def segment_dot(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    segment_idx: npt.ArrayLike,
+    num_segments: int | None = None,
+) -> npt.NDArray:
+    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
+
+    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
+    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
+
+    Args:
+        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours.
+
+    Returns:
+        (S,), the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    return segments.segment_dot(
+        Numpy,
+        x,
+        y,
+        segment_idx,
+        num_segments,
     )
 
 

@@ -724,6 +724,95 @@ def dsf(
         del failure
 
 
+@outside_graphs
+def qeq(
+    positions: Tensor,
+    electronegativity: Tensor,
+    hardness: Tensor,
+    widths: Tensor,
+    cell: Tensor | None = None,
+    total_charge: Tensor = 0.0,
+    *,
+    accuracy: float = 1e-6,
+    pbc: Any = None,
+    slab_correction: bool = False,
+    method: Literal["ewald", "pme"] | None = None,
+    batch_idx: Tensor | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_virial: bool = False,
+) -> tuple[Tensor, ...]:
+    """The charges that minimise an energy at a fixed total charge: charge equilibration of Gaussian charges.
+
+    E(q) = Σ χ_i q_i + ½ Σ η_i q_i² + E_Coulomb(q), the last for Gaussian charges of widths σ_i with whatever boundaries
+    `pbc` says (`gaussian_correction` on top of an Ewald sum). Rappé and Goddard, J. Phys. Chem. 95, 3358 (1991), with
+    the Gaussians of Ko, Finkler, Goedecker and Behler, Nat. Commun. 12, 398 (2021). By conjugate gradients, for each
+    system of a batch alone; no matrix is made.
+
+    Differentiable twice in everything but the accuracy: each differentiation solves for charges again, by the implicit
+    function theorem. Compiled graphs break at this call.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        electronegativity: (N,), χ, in units of energy over charge, that of the energies: see `prefactor`.
+        hardness: (N,), η, in units of energy over charge squared.
+        widths: (N,), the width σ of each charge, in L, above zero.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        total_charge: of each system, a number or (B,).
+        accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
+            1e-14 to below 1.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
+            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less; over
+            waves for an accuracy below 1e-10.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_virial: whether these are returned too.
+
+    Returns:
+        The charges (N,) and the energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3) and
+        virial −∂E/∂ε, which are those at fixed charges and of the whole energy alike, as it does not change with the
+        charges to first order.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also where a hardness is so small that the energy has no minimum.
+    """
+    given = (
+        positions,
+        electronegativity,
+        hardness,
+        widths,
+        cell,
+        total_charge,
+        accuracy,
+        pbc,
+        slab_correction,
+        method,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_virial,
+        ),
+    )
+    try:
+        return equilibration.qeq(mode_of(positions), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("qeq", failure, given)
+    finally:
+        del failure
+
+
 # fmt: off
 @overload
 def ewald_real_space(
@@ -1337,315 +1426,6 @@ def gaussian_correction(
         failure = error
     try:
         raise explained("gaussian_correction", failure, given)
-    finally:
-        del failure
-
-
-def segment_sum(
-    values: Tensor,
-    segment_idx: Tensor,
-    num_segments: int | None = None,
-) -> Tensor:
-    """The sum of the entries of each segment.
-
-    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
-    its pairs; energies of atoms add up to a system's by `batch_idx`.
-
-    Differentiable twice, in compiled graphs too.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    given = (
-        values,
-        segment_idx,
-        num_segments,
-    )
-    if is_compiling():
-        return segments.segment_sum(Graph, *given)
-    try:
-        return segments.segment_sum(mode_of(values), *given)
-    except FAILURES as error:
-        failure = error
-    try:
-        raise explained("segment_sum", failure, given)
-    finally:
-        del failure
-
-
-def segment_mean(
-    values: Tensor,
-    segment_idx: Tensor,
-    num_segments: int | None = None,
-) -> Tensor:
-    """The mean of the entries of each segment.
-
-    Differentiable twice, in compiled graphs too.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    given = (
-        values,
-        segment_idx,
-        num_segments,
-    )
-    if is_compiling():
-        return segments.segment_mean(Graph, *given)
-    try:
-        return segments.segment_mean(mode_of(values), *given)
-    except FAILURES as error:
-        failure = error
-    try:
-        raise explained("segment_mean", failure, given)
-    finally:
-        del failure
-
-
-def segment_max(
-    values: Tensor,
-    segment_idx: Tensor,
-    num_segments: int | None = None,
-) -> Tensor:
-    """The largest entry of each segment, for every feature by itself.
-
-    Its derivative is that of the entry; where several are equal, of the first one.
-
-    Differentiable twice, in compiled graphs too.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
-
-    Returns:
-        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
-        Geometric (`jax.ops` has −∞ there).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    given = (
-        values,
-        segment_idx,
-        num_segments,
-    )
-    if is_compiling():
-        return segments.segment_max(Graph, *given)
-    try:
-        return segments.segment_max(mode_of(values), *given)
-    except FAILURES as error:
-        failure = error
-    try:
-        raise explained("segment_max", failure, given)
-    finally:
-        del failure
-
-
-def segment_softmax(
-    values: Tensor,
-    segment_idx: Tensor,
-    num_segments: int | None = None,
-) -> Tensor:
-    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
-
-    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
-    0/0 and never overflows.
-
-    Differentiable twice, in compiled graphs too.
-
-    Args:
-        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
-            its own. NaN and infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
-
-    Returns:
-        The weights, of the shape of the values.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    given = (
-        values,
-        segment_idx,
-        num_segments,
-    )
-    if is_compiling():
-        return segments.segment_softmax(Graph, *given)
-    try:
-        return segments.segment_softmax(mode_of(values), *given)
-    except FAILURES as error:
-        failure = error
-    try:
-        raise explained("segment_softmax", failure, given)
-    finally:
-        del failure
-
-
-def segment_dot(
-    x: Tensor,
-    y: Tensor,
-    segment_idx: Tensor,
-    num_segments: int | None = None,
-) -> Tensor:
-    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
-
-    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
-    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
-
-    Differentiable twice, in compiled graphs too.
-
-    Args:
-        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
-            infinities are an error.
-        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
-            atoms.
-        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
-            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
-
-    Returns:
-        (S,), the sums; 0 for an empty segment.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
-        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
-        which.
-    """
-    given = (
-        x,
-        y,
-        segment_idx,
-        num_segments,
-    )
-    if is_compiling():
-        return segments.segment_dot(Graph, *given)
-    try:
-        return segments.segment_dot(mode_of(x), *given)
-    except FAILURES as error:
-        failure = error
-    try:
-        raise explained("segment_dot", failure, given)
-    finally:
-        del failure
-
-
-@outside_graphs
-def qeq(
-    positions: Tensor,
-    electronegativity: Tensor,
-    hardness: Tensor,
-    widths: Tensor,
-    cell: Tensor | None = None,
-    total_charge: Tensor = 0.0,
-    *,
-    accuracy: float = 1e-6,
-    pbc: Any = None,
-    slab_correction: bool = False,
-    batch_idx: Tensor | None = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_virial: bool = False,
-) -> tuple[Tensor, ...]:
-    """The charges that minimise an energy at a fixed total charge: charge equilibration of Gaussian charges.
-
-    E(q) = Σ χ_i q_i + ½ Σ η_i q_i² + E_Coulomb(q), the last for Gaussian charges of widths σ_i with whatever boundaries
-    `pbc` says (`gaussian_correction` on top of an Ewald sum). Rappé and Goddard, J. Phys. Chem. 95, 3358 (1991), with
-    the Gaussians of Ko, Finkler, Goedecker and Behler, Nat. Commun. 12, 398 (2021). By conjugate gradients, for each
-    system of a batch alone; no matrix is made.
-
-    Differentiable twice in everything but the accuracy: each differentiation solves for charges again, by the implicit
-    function theorem. Compiled graphs break at this call.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        electronegativity: (N,), χ, in units of energy over charge, that of the energies: see `prefactor`.
-        hardness: (N,), η, in units of energy over charge squared.
-        widths: (N,), the width σ of each charge, in L, above zero.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
-        total_charge: of each system, a number or (B,).
-        accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
-            1e-14 to below 1.
-        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_virial: whether these are returned too.
-
-    Returns:
-        The charges (N,) and the energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3) and
-        virial −∂E/∂ε, which are those at fixed charges and of the whole energy alike, as it does not change with the
-        charges to first order.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-        ValueError: Also where a hardness is so small that the energy has no minimum.
-    """
-    given = (
-        positions,
-        electronegativity,
-        hardness,
-        widths,
-        cell,
-        total_charge,
-        accuracy,
-        pbc,
-        slab_correction,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_virial,
-        ),
-    )
-    try:
-        return equilibration.qeq(mode_of(positions), *given)
-    except FAILURES as error:
-        failure = error
-    try:
-        raise explained("qeq", failure, given)
     finally:
         del failure
 
@@ -2696,6 +2476,230 @@ def lennard_jones(
         failure = error
     try:
         raise explained("lennard_jones", failure, given)
+    finally:
+        del failure
+
+
+def segment_sum(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The sum of the entries of each segment.
+
+    Carried in float64, in a fixed order: the same bits in every run. Messages add up to an atom's by the first row of
+    its pairs; energies of atoms add up to a system's by `batch_idx`.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_sum(Graph, *given)
+    try:
+        return segments.segment_sum(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_sum", failure, given)
+    finally:
+        del failure
+
+
+def segment_mean(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The mean of the entries of each segment.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the means; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_mean(Graph, *given)
+    try:
+        return segments.segment_mean(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_mean", failure, given)
+    finally:
+        del failure
+
+
+def segment_max(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The largest entry of each segment, for every feature by itself.
+
+    Its derivative is that of the entry; where several are equal, of the first one.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), or (S, …) with the shape of the features: the largest entries; 0 for an empty segment, as in PyTorch
+        Geometric (`jax.ops` has −∞ there).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_max(Graph, *given)
+    try:
+        return segments.segment_max(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_max", failure, given)
+    finally:
+        del failure
+
+
+def segment_softmax(
+    values: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The softmax within each segment: exp(x_p) / Σ_q exp(x_q), the weights of attention over the neighbours.
+
+    The weights of a segment add up to one. Computed after subtracting the segment's largest entry, so it never becomes
+    0/0 and never overflows.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        values: (P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of
+            its own. NaN and infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        The weights, of the shape of the values.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        values,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_softmax(Graph, *given)
+    try:
+        return segments.segment_softmax(mode_of(values), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_softmax", failure, given)
+    finally:
+        del failure
+
+
+def segment_dot(
+    x: Tensor,
+    y: Tensor,
+    segment_idx: Tensor,
+    num_segments: int | None = None,
+) -> Tensor:
+    """The inner product of the vectors of each segment: Σ_p x_p · y_p over its entries and all of their features.
+
+    The work Σ F · v of each system, norms, lengths of steps. `segment_sum(x * y, …)` keeps the features apart, and
+    `segment_sum(w[:, None] * x, …)` is the weighted sum of attention.
+
+    Differentiable twice, in compiled graphs too.
+
+    Args:
+        x, y: (P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and
+            infinities are an error.
+        segment_idx: (P,), the segment of each entry, sorted: the first row of a neighbour list, the `batch_idx` of
+            atoms.
+        num_segments: how many segments there are, S; any may be empty. None: one more than the last index. Give it
+            where trailing atoms may have no neighbours. Compiled graphs and `vmap` need it.
+
+    Returns:
+        (S,), the sums; 0 for an empty segment.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError for indices
+        that are not sorted, negative, or not below `num_segments`, and for values that are not finite: the message says
+        which.
+    """
+    given = (
+        x,
+        y,
+        segment_idx,
+        num_segments,
+    )
+    if is_compiling():
+        return segments.segment_dot(Graph, *given)
+    try:
+        return segments.segment_dot(mode_of(x), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("segment_dot", failure, given)
     finally:
         del failure
 
