@@ -122,7 +122,7 @@ def cost(_: argparse.Namespace) -> Figure:
             line = "-" if n else "--"
             plot.plot(*zip(*found), line, marker=marker, color=f"C{list(kinds).index(name)}", label=f"{name}, {title}")
     plot.invert_xaxis()
-    plot.legend()
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
