@@ -53,6 +53,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
 	$(BIN)/python examples/message_passing.py --plot $(TARGET)/message_passing.png
 	$(BIN)/python examples/latent_charges.py --plot $(TARGET)/latent_charges.png
+	$(BIN)/python examples/water_md.py --plot $(TARGET)/water_md.png
 	$(BIN)/python examples/jax_md.py --plot $(TARGET)/jax_md.png
 	$(BIN)/python examples/radius_projector.py --plot $(TARGET)/radius_projector.png
 	$(BIN)/python examples/knn_projector.py --plot $(TARGET)/knn_projector.png

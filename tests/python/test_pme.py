@@ -68,6 +68,8 @@ def test_mesh_by_spacing() -> None:
 
 @pytest.mark.parametrize("reduction", ["atom", "system"])
 def test_forces_are_derivatives_of_the_energy_of_the_mesh(reduction: str) -> None:
+    """To 1e-10. Differences of fourth order leave h⁴ of the fifth derivative, 8e-12 of the first here (as steps of 3 h
+    show), and rounding 6e-15/h = 6e-12. A strain of h moves ions by some 5 h, and so has a fifth of the step."""
     r, q, h = salt(4)
     options = {**MESH, "energy_reduction": reduction}
     energy = lambda r, q, h: np.sum(mn.pme_reciprocal_space(r, q, h, 0.5, **options))  # noqa: E731
@@ -76,10 +78,10 @@ def test_forces_are_derivatives_of_the_energy_of_the_mesh(reduction: str) -> Non
     u, v, strain = rng.normal(size=r.shape), rng.normal(size=q.shape), rng.normal(size=(3, 3))
     moved = difference(lambda t: energy(r + t * u, q, h), 1e-3)
     charged = difference(lambda t: energy(r, q + t * v, h), 1e-3)
-    strained = difference(lambda t: energy(r @ (np.eye(3) + t * strain), q, h @ (np.eye(3) + t * strain)), 1e-3)
-    assert abs(moved + (forces * u).sum()) < 1e-9 * rms(forces) * np.sqrt(u.size)
-    assert abs(charged - (potentials * v).sum()) < 1e-9 * rms(potentials) * np.sqrt(v.size)
-    assert abs(strained + (virial * strain).sum()) < 1e-9 * rms(virial) * 3
+    strained = difference(lambda t: energy(r @ (np.eye(3) + t * strain), q, h @ (np.eye(3) + t * strain)), 2e-4)
+    assert abs(moved + (forces * u).sum()) < 1e-10 * rms(forces) * np.sqrt(u.size)
+    assert abs(charged - (potentials * v).sum()) < 1e-10 * rms(potentials) * np.sqrt(v.size)
+    assert abs(strained + (virial * strain).sum()) < 1e-10 * rms(virial) * 3
 
 
 def test_a_batch_is_its_systems() -> None:
@@ -97,7 +99,7 @@ def test_a_batch_is_its_systems() -> None:
 def test_parameters() -> None:
     r, q, h = salt(5)
     p = mn.estimate_pme_parameters(r, q, h, 1e-4)
-    assert p.spline_order in range(4, 9) and 0.5e-4 < p.predicted_force_error <= 1e-4
+    assert p.spline_order in range(4, 9) and 0.3e-4 < p.predicted_force_error <= 1e-4
     given = {"alpha": p.alpha, "cutoff": p.cutoff, "mesh_dimensions": p.mesh_dimensions}
     given["spline_order"] = p.spline_order
     assert np.array_equal(

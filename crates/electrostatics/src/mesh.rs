@@ -186,6 +186,10 @@ pub const NODE_COST: f64 = 8.0;
 /// Cost of one node around an atom, in that unit: what it gets of the charge, and what it gives of the force.
 pub const AROUND_COST: f64 = 0.8;
 
+/// What choices allow the error of either sum to be over its estimate: images of a small cell and uneven densities add up.
+/// A mesh has no waves that are left out first.
+const MARGIN: f64 = 1.6;
+
 /// Parameters of a particle mesh Ewald sum, and their expected error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PmeParameters {
@@ -281,7 +285,7 @@ pub fn estimate_pme_parameters(
         let expected = "a relative force error from 1e-10 to below 1";
         return Err(Error::argument("accuracy", expected, target.to_string()));
     }
-    let share = target / std::f64::consts::SQRT_2;
+    let share = target / MARGIN / std::f64::consts::SQRT_2;
     let chosen = |cutoff: f64| {
         // αr_c at which the real-space sum leaves its share of the error.
         let reach = (2.0 * (lattice.spacing / cutoff).sqrt() / share).ln().max(1.0).sqrt();

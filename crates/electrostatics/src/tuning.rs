@@ -19,8 +19,11 @@
 //! ε_real = 2 √(d/rc) exp(−x²),  x = α rc          ε_reciprocal = 2 √(α d/s) exp(−s²),  s = kc/2α
 //! ```
 //!
-//! and equal shares of the error mean `s = x`, that is `kc = 2 α² rc`: all parameters in closed form. A parameter that was
-//! given leaves an error of its own; what is open is chosen for the rest of the target.
+//! and equal errors mean `s = x`, that is `kc = 2 α² rc`. A parameter that was given leaves an error of its own; what is
+//! open is chosen for the rest of the target.
+//!
+//! Charges are not at random places, so parameters are chosen for estimates below the target, by a factor for either sum.
+//! What is given is refused only where its own estimate exceeds the target.
 //!
 //! The RMS is over atoms of the length of the error vector; over its components it is √3 smaller.
 //!
@@ -45,6 +48,14 @@ pub const PAIR_COST: f64 = 1.0;
 /// Cost of one atom and one wave vector (of the half space) in the reciprocal sum: a sine, a cosine and two
 /// multiply-adds in each of two passes, in the unit of [`PAIR_COST`].
 pub const WAVE_COST: f64 = 1.0;
+
+/// What choices allow the error of the real-space sum to be over its estimate: images of a small cell and uneven densities
+/// add up.
+const REAL_MARGIN: f64 = 1.4;
+
+/// What they allow for the reciprocal sum. The waves left out first are few, and stronger or weaker than those of random
+/// charges: in a crystal of N ions at finite temperature a Bragg peak is up to N times as strong.
+const WAVE_MARGIN: f64 = 4.0;
 
 /// The smallest accuracy: below it the rounding of f64 sums exceeds the truncation error.
 const SMALLEST_ACCURACY: f64 = 1e-14;
@@ -88,7 +99,7 @@ pub struct Prescribed {
     pub k_cutoff: Option<f64>,
 }
 
-/// Parameters of an Ewald sum whose RMS force error is about `accuracy`, shared by both sums.
+/// Parameters of an Ewald sum whose RMS force error is below `accuracy`, shared by both sums.
 ///
 /// - `natoms`: number of atoms N in the cell.
 /// - `cell`: rows are the lattice vectors (L), of either handedness.
@@ -143,7 +154,8 @@ pub fn estimate_ewald_parameters(
 /// (α, rc, kc) for an accuracy.
 fn chosen(natoms: usize, spacing: f64, target: f64, given: Prescribed) -> Result<(f64, f64, f64)> {
     let share = target / SQRT_2;
-    // The error that is left for one sum beside that of the other, no less than what costs little more.
+    let (real_share, wave_share) = (share / REAL_MARGIN, share / WAVE_MARGIN);
+    // What one sum leaves of the target for the other, no less than what costs little more.
     let rest = |error: f64| (target * target - error * error).max(0.0).sqrt().clamp(0.1 * target, share);
     let cutoff_for = |alpha: f64, error: f64| reach(2.0 * (spacing * alpha).sqrt(), 0.5, error) / alpha;
     let k_cutoff_for =
@@ -169,27 +181,35 @@ fn chosen(natoms: usize, spacing: f64, target: f64, given: Prescribed) -> Result
     };
     Ok(match (given.alpha, given.cutoff, given.k_cutoff) {
         (None, cutoff, None) => {
-            let cutoff = cutoff.unwrap_or_else(|| cheapest_cutoff(natoms, spacing, target));
-            let alpha = reach_of_cutoff(spacing, cutoff, share) / cutoff;
-            (alpha, cutoff, 2.0 * alpha * alpha * cutoff)
+            let both = (real_share * wave_share).sqrt();
+            let cutoff = cutoff.unwrap_or_else(|| cheapest_cutoff(natoms, spacing, both));
+            let alpha = reach_of_cutoff(spacing, cutoff, real_share) / cutoff;
+            (alpha, cutoff, k_cutoff_for(alpha, wave_share))
         }
         (None, None, Some(k_cutoff)) => {
             // α d/s = kc d/2s²
-            let s = reach((2.0 * k_cutoff * spacing).sqrt(), 1.0, share);
-            (k_cutoff / (2.0 * s), 2.0 * s * s / k_cutoff, k_cutoff)
+            let alpha = k_cutoff / (2.0 * reach((2.0 * k_cutoff * spacing).sqrt(), 1.0, wave_share));
+            (alpha, cutoff_for(alpha, real_share), k_cutoff)
         }
         (None, Some(cutoff), Some(k_cutoff)) => {
-            let alpha = (k_cutoff / (2.0 * cutoff)).sqrt();
-            let error = real_space_force_error(spacing, alpha, cutoff)
-                .hypot(reciprocal_space_force_error(spacing, alpha, k_cutoff));
+            let error_at = |alpha: f64| {
+                real_space_force_error(spacing, alpha, cutoff)
+                    .hypot(reciprocal_space_force_error(spacing, alpha, k_cutoff))
+            };
+            let safest = alpha_between(cutoff, k_cutoff, WAVE_MARGIN / REAL_MARGIN);
+            let alpha = if error_at(safest) <= target { safest } else { (k_cutoff / (2.0 * cutoff)).sqrt() };
             let needed = 2.0 * reach_of_cutoff(spacing, cutoff, share).powi(2) / cutoff;
-            enough("k_cutoff", k_cutoff, needed, error, &format!("a cutoff of {cutoff}"))?;
+            enough("k_cutoff", k_cutoff, needed, error_at(alpha), &format!("a cutoff of {cutoff}"))?;
             (alpha, cutoff, k_cutoff)
         }
-        (Some(alpha), None, None) => (alpha, cutoff_for(alpha, share), k_cutoff_for(alpha, share)),
-        (Some(alpha), Some(cutoff), None) => (alpha, cutoff, k_cutoff_for(alpha, rest(real(alpha, cutoff)?))),
+        (Some(alpha), None, None) => (alpha, cutoff_for(alpha, real_share), k_cutoff_for(alpha, wave_share)),
+        (Some(alpha), Some(cutoff), None) => {
+            let left = rest(REAL_MARGIN * real(alpha, cutoff)?);
+            (alpha, cutoff, k_cutoff_for(alpha, left / WAVE_MARGIN))
+        }
         (Some(alpha), None, Some(k_cutoff)) => {
-            (alpha, cutoff_for(alpha, rest(waves(alpha, k_cutoff)?)), k_cutoff)
+            let left = rest(WAVE_MARGIN * waves(alpha, k_cutoff)?);
+            (alpha, cutoff_for(alpha, left / REAL_MARGIN), k_cutoff)
         }
         (Some(alpha), Some(cutoff), Some(k_cutoff)) => {
             real(alpha, cutoff)?;
@@ -229,6 +249,18 @@ pub fn reciprocal_space_force_error(spacing: f64, alpha: f64, k_cutoff: f64) -> 
     2.0 * (alpha * spacing / s).sqrt() * (-s * s).exp()
 }
 
+/// α at which the error of the real-space sum is so many times that of the reciprocal one, by Newton's method for its
+/// logarithm: ln(ε_real/ε_reciprocal) = ½ ln(kc/2rc) − ln α − (α rc)² + (kc/2α)².
+fn alpha_between(cutoff: f64, k_cutoff: f64, ratio: f64) -> f64 {
+    let mut alpha = (k_cutoff / (2.0 * cutoff)).sqrt();
+    for _ in 0..20 {
+        let (x, s) = (alpha * cutoff, k_cutoff / (2.0 * alpha));
+        let value = 0.5 * (s / x).ln() - x * x + s * s - ratio.ln();
+        alpha *= (value / (1.0 + 2.0 * (x * x + s * s))).exp();
+    }
+    alpha
+}
+
 /// `x = α·cutoff` at which the real-space sum leaves an error.
 ///
 /// The asymptotic forms need x of order one; where a low accuracy and a long cutoff ask for less, the result
@@ -248,17 +280,17 @@ fn reach(scale: f64, power: f64, error: f64) -> f64 {
     x
 }
 
-/// Cutoff at which the estimated cost of both sums is smallest.
+/// Cutoff at which the estimated cost of both sums is smallest, where each leaves an error.
 ///
 /// Pairs cost `N · 4π/3 rc³ N/V`, waves `N · V kc³/12π²` with `kc = 2x²/rc`. At fixed x the minimum is where
 /// the two are equal; x depends on the cutoff through the logarithm of a square root only, so few rounds settle
 /// it.
-fn cheapest_cutoff(natoms: usize, spacing: f64, accuracy: f64) -> f64 {
+fn cheapest_cutoff(natoms: usize, spacing: f64, error: f64) -> f64 {
     let ratio = WAVE_COST / PAIR_COST / (2.0 * PI.powi(3));
     let scale = spacing * (natoms as f64 * ratio).powf(1.0 / 6.0);
     let mut cutoff = spacing;
     for _ in 0..20 {
-        cutoff = scale * reach_of_cutoff(spacing, cutoff, accuracy / SQRT_2);
+        cutoff = scale * reach_of_cutoff(spacing, cutoff, error);
     }
     cutoff
 }
@@ -299,9 +331,9 @@ mod tests {
                 let share = accuracy / SQRT_2;
                 let real = real_space_force_error(SPACING, p.alpha, p.cutoff);
                 let reciprocal = reciprocal_space_force_error(SPACING, p.alpha, p.k_cutoff);
-                assert!((real / share - 1.0).abs() < 1e-9, "{real} {share}");
-                assert!((reciprocal / share - 1.0).abs() < 1e-9, "{reciprocal} {share}");
-                assert!((p.predicted_force_error / accuracy - 1.0).abs() < 1e-9);
+                assert!((real * REAL_MARGIN / share - 1.0).abs() < 1e-9, "{real} {share}");
+                assert!((reciprocal * WAVE_MARGIN / share - 1.0).abs() < 1e-9, "{reciprocal} {share}");
+                assert!((p.predicted_force_error / real.hypot(reciprocal) - 1.0).abs() < 1e-9);
             }
         }
     }

@@ -248,9 +248,9 @@ def estimate_ewald_parameters(
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
 
-    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
-    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result.
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
+    ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
+    the accuracy.
     """
     system, rows = parameters_of(f, (positions, charges, cell, batch_idx), alpha, cutoff, k_cutoff, accuracy)
     if system.single:

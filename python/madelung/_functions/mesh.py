@@ -226,7 +226,8 @@ def estimate_pme_parameters(
 
     The real-space error is that of Kolafa and Perram, Mol. Simul. 9, 351 (1992); that of the mesh comes from the
     nearest aliases of each wave, between charges at random places and of a charge with itself. Measured errors were 0.1
-    to 1.4 times the estimate; in crystals they are the smaller ones.
+    to 1.4 times the estimate; in crystals they are the smaller ones. Parameters that are chosen have an estimate of 5/8
+    of the accuracy.
     """
     nodes = _nodes(f, cell, mesh)
     of = (positions, charges, cell, batch_idx)
