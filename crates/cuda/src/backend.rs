@@ -5,7 +5,7 @@ use crate::memory::{Arena, Rooms, address};
 use crate::primitives::{self as raw, Compiled, Length, Queue, Segments, Status, WeightOf};
 use crate::{Device, Stream, launch, validation};
 use madelung_core::array::{Array, DType, Place, View};
-use madelung_core::backend::{Backend, Check, Context, Launch, Waves, Weights};
+use madelung_core::backend::{Backend, Check, Context, Launch, Meshes, Waves, Weights};
 use madelung_core::runtime::SlotArray;
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
@@ -272,38 +272,55 @@ impl Backend for Cuda {
     fn real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         values: &View<'_>,
         [re, im]: [&mut Array; 2],
     ) -> Result<()> {
-        let (queue, systems) = (self.queue(), values.len() / mesh.iter().product::<usize>());
+        let (queue, dtype) = (self.queue(), values.dtype());
         let mut rooms = Rooms::new(context);
-        let scratch = rooms.scratch(raw::fft_scratch(&queue, values.dtype(), mesh, systems)?)?;
-        let to = [address(&re.view()), address(&im.view())];
-        raw::real_fft(&queue, waves, elements(values), mesh, systems, to, scratch)
+        let scratch = rooms.scratch(scratch_of(&queue, dtype, meshes)?)?;
+        for (of_size, node, wave) in placed(meshes, dtype) {
+            let from = (dtype, address(values) + node);
+            let to = [re.view(), im.view()].map(|part| address(&part) + wave);
+            raw::real_fft(&queue, waves, from, of_size.sizes, of_size.systems, to, scratch)?;
+        }
+        Ok(())
     }
 
     fn inverse_real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         [re, im]: [&View<'_>; 2],
         values: &mut Array,
     ) -> Result<()> {
-        let to = values.view();
-        let (queue, systems) = (self.queue(), to.len() / mesh.iter().product::<usize>());
+        let (queue, to) = (self.queue(), values.view());
         let mut rooms = Rooms::new(context);
-        let scratch = rooms.scratch(raw::fft_scratch(&queue, to.dtype(), mesh, systems)?)?;
-        raw::inverse_real_fft(
-            &queue,
-            waves,
-            [address(re), address(im)],
-            mesh,
-            systems,
-            elements(&to),
-            scratch,
-        )
+        let scratch = rooms.scratch(scratch_of(&queue, to.dtype(), meshes)?)?;
+        for (of_size, node, wave) in placed(meshes, to.dtype()) {
+            let from = [re, im].map(|part| address(part) + wave);
+            let to = (to.dtype(), address(&to) + node);
+            raw::inverse_real_fft(&queue, waves, from, of_size.sizes, of_size.systems, to, scratch)?;
+        }
+        Ok(())
     }
+}
+
+/// The bytes of scratch for the transforms of meshes, one size after the other.
+fn scratch_of(queue: &Queue, dtype: DType, meshes: &[Meshes]) -> Result<usize> {
+    meshes.iter().try_fold(0, |bytes, of_size| {
+        Ok(bytes.max(raw::fft_scratch(queue, dtype, of_size.sizes, of_size.systems)?))
+    })
+}
+
+/// Meshes of each size, with the bytes ahead of their nodes and of their waves.
+fn placed(meshes: &[Meshes], dtype: DType) -> impl Iterator<Item = (&Meshes, u64, u64)> {
+    meshes.iter().scan([0, 0], move |ahead, of_size| {
+        let [node, wave] = *ahead;
+        let [nodes, waves] = of_size.counts()?.map(|n| (n * dtype.size()) as u64);
+        *ahead = [node + nodes, wave + waves];
+        Some((of_size, node, wave))
+    })
 }
