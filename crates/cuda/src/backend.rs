@@ -278,12 +278,17 @@ impl Backend for Cuda {
         [re, im]: [&mut Array; 2],
     ) -> Result<()> {
         let (queue, dtype) = (self.queue(), values.dtype());
+        let runs = placed(meshes, values);
         let mut rooms = Rooms::new(context);
         let scratch = rooms.scratch(scratch_of(&queue, dtype, meshes)?)?;
-        for (of_size, node, wave) in placed(meshes, dtype) {
-            let from = (dtype, address(values) + node);
+        let aligned = rooms.scratch(moved(&runs))?;
+        for Run { of, values, bytes, wave, is_aligned } in runs {
+            let from = if is_aligned { values } else { aligned.address };
+            if !is_aligned {
+                queue.copy(from, values, bytes)?;
+            }
             let to = [re.view(), im.view()].map(|part| address(&part) + wave);
-            raw::real_fft(&queue, waves, from, of_size.sizes, of_size.systems, to, scratch)?;
+            raw::real_fft(&queue, waves, (dtype, from), of.sizes, of.systems, to, scratch)?;
         }
         Ok(())
     }
@@ -296,13 +301,18 @@ impl Backend for Cuda {
         [re, im]: [&View<'_>; 2],
         values: &mut Array,
     ) -> Result<()> {
-        let (queue, to) = (self.queue(), values.view());
+        let (queue, dtype) = (self.queue(), values.dtype());
+        let runs = placed(meshes, &values.view());
         let mut rooms = Rooms::new(context);
-        let scratch = rooms.scratch(scratch_of(&queue, to.dtype(), meshes)?)?;
-        for (of_size, node, wave) in placed(meshes, to.dtype()) {
+        let scratch = rooms.scratch(scratch_of(&queue, dtype, meshes)?)?;
+        let aligned = rooms.scratch(moved(&runs))?;
+        for Run { of, values, bytes, wave, is_aligned } in runs {
             let from = [re, im].map(|part| address(part) + wave);
-            let to = (to.dtype(), address(&to) + node);
-            raw::inverse_real_fft(&queue, waves, from, of_size.sizes, of_size.systems, to, scratch)?;
+            let to = if is_aligned { values } else { aligned.address };
+            raw::inverse_real_fft(&queue, waves, from, of.sizes, of.systems, (dtype, to), scratch)?;
+            if !is_aligned {
+                queue.copy(values, to, bytes)?;
+            }
         }
         Ok(())
     }
@@ -315,12 +325,38 @@ fn scratch_of(queue: &Queue, dtype: DType, meshes: &[Meshes]) -> Result<usize> {
     })
 }
 
-/// Meshes of each size, with the bytes ahead of their nodes and of their waves.
-fn placed(meshes: &[Meshes], dtype: DType) -> impl Iterator<Item = (&Meshes, u64, u64)> {
-    meshes.iter().scan([0, 0], move |ahead, of_size| {
-        let [node, wave] = *ahead;
-        let [nodes, waves] = of_size.counts()?.map(|n| (n * dtype.size()) as u64);
-        *ahead = [node + nodes, wave + waves];
-        Some((of_size, node, wave))
-    })
+/// Meshes of one size in the memory of a call.
+struct Run<'m> {
+    of: &'m Meshes,
+    /// The address and the bytes of their nodes.
+    values: u64,
+    bytes: usize,
+    /// The bytes ahead of their waves.
+    wave: u64,
+    /// Whether they lie where cuFFT takes them, which reads reals two by two; a mesh of an odd size shifts others.
+    is_aligned: bool,
+}
+
+/// Meshes of each size, one after the other.
+fn placed<'m>(meshes: &'m [Meshes], values: &View<'_>) -> Vec<Run<'m>> {
+    let size = values.dtype().size();
+    let mut next = [address(values), 0];
+    let runs = meshes.iter().filter_map(|of| {
+        let [values, wave] = next;
+        let [nodes, waves] = of.counts()?;
+        next = [values + (nodes * size) as u64, wave + (waves * size) as u64];
+        Some(Run {
+            of,
+            values,
+            bytes: nodes * size,
+            wave,
+            is_aligned: values.is_multiple_of(2 * size as u64),
+        })
+    });
+    runs.collect()
+}
+
+/// The bytes of the most nodes that are moved to where cuFFT takes them.
+fn moved(runs: &[Run<'_>]) -> usize {
+    runs.iter().filter(|run| !run.is_aligned).map(|run| run.bytes).max().unwrap_or(0)
 }

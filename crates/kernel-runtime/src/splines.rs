@@ -16,7 +16,8 @@ pub type MeshShape = [usize; 10];
 pub unsafe fn mesh_of(shapes: *const i32, system: usize) -> MeshShape {
     let of = MESH_HEADER + MESH_RECORD * system;
     // SAFETY: the caller's promise.
-    [of, of + 1, of + 2, of + 3, 1, 2, of + 4, of + 5, of + 6, of + 7].map(|n| unsafe { *shapes.add(n) as usize })
+    [of, of + 1, of + 2, of + 3, 1, 2, of + 4, of + 5, of + 6, of + 7]
+        .map(|n| unsafe { *shapes.add(n) as usize })
 }
 
 /// The system of a wave.

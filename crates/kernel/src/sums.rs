@@ -58,8 +58,7 @@ impl Sums<'_> {
                 }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(a));
-                    let is_mesh =
-                        matches!(range, Range::Ints(_, hi) if matches!(self.b.op(hi), Op::SplineOrder { .. }));
+                    let is_mesh = matches!(range, Range::Ints(_, hi) if matches!(self.b.op(hi), Op::SplineOrder { .. }));
                     let outer = std::mem::take(&mut self.open);
                     if is_mesh {
                         self.open = outer;

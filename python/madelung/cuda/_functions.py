@@ -1946,16 +1946,19 @@ def latent_ewald_lists(
 # fmt: off
 @overload
 def pme_reciprocal_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    positions: Any, charges: Any, cell: Any, alpha: Any, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def pme_reciprocal_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    positions: Any, charges: Any, cell: Any, alpha: Any, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1965,9 +1968,9 @@ def pme_reciprocal_space(
     cell: Any,
     alpha: Any,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1989,11 +1992,13 @@ def pme_reciprocal_space(
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -2055,8 +2060,9 @@ def pme_reciprocal_space(
 # fmt: off
 @overload
 def particle_mesh_ewald(
-    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, cutoff: Any = None,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
@@ -2066,8 +2072,9 @@ def particle_mesh_ewald(
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
-    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, cutoff: Any = None,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
@@ -2082,9 +2089,9 @@ def particle_mesh_ewald(
     cell: Any,
     alpha: Any = None,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     cutoff: Any = None,
     neighbors: Neighbors | None = None,
     neighbor_list: Any = None,
@@ -2108,7 +2115,8 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
 
     With `alpha`, `cutoff`, `mesh_dimensions` and a full list with its offsets and images nothing is waited for.
@@ -2121,11 +2129,13 @@ def particle_mesh_ewald(
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
@@ -2237,9 +2247,9 @@ def estimate_pme_parameters(
     cutoff: Any = None,
     *,
     alpha: Any = None,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     batch_idx: Any = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -2261,11 +2271,13 @@ def estimate_pme_parameters(
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:

@@ -1649,20 +1649,21 @@ def latent_ewald_lists(
 @overload
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1671,9 +1672,9 @@ def pme_reciprocal_space(
     cell: ArrayLike,
     alpha: float | ArrayLike,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -1695,10 +1696,12 @@ def pme_reciprocal_space(
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
@@ -1750,28 +1753,28 @@ def pme_reciprocal_space(
 @overload
 def particle_mesh_ewald(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
-    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
-    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
-    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
-    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1781,9 +1784,9 @@ def particle_mesh_ewald(
     cell: ArrayLike,
     alpha: float | ArrayLike | None = None,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     cutoff: float | ArrayLike | None = None,
     neighbors: Neighbors | None = None,
     neighbor_list: ArrayLike | None = None,
@@ -1808,7 +1811,8 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
@@ -1821,10 +1825,12 @@ def particle_mesh_ewald(
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
             Python numbers.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
@@ -1912,9 +1918,9 @@ def estimate_pme_parameters(
     cutoff: float | ArrayLike | None = None,
     *,
     alpha: float | ArrayLike | None = None,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     batch_idx: ArrayLike | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -1935,10 +1941,12 @@ def estimate_pme_parameters(
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:

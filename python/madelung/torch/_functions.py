@@ -1821,20 +1821,21 @@ def latent_ewald_lists(
 @overload
 def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1843,9 +1844,9 @@ def pme_reciprocal_space(
     cell: Tensor,
     alpha: float | Tensor,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     exclusions: Tensor | tuple[Tensor, ...] | None = None,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
@@ -1867,11 +1868,13 @@ def pme_reciprocal_space(
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Where it is given the
             cell is read.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
@@ -1931,12 +1934,13 @@ def pme_reciprocal_space(
 @overload
 def particle_mesh_ewald(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
-    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6,
-    pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -1944,12 +1948,13 @@ def particle_mesh_ewald(
 @overload
 def particle_mesh_ewald(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
-    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6,
-    pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -1960,9 +1965,9 @@ def particle_mesh_ewald(
     cell: Tensor,
     alpha: float | Tensor | None = None,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     cutoff: float | Tensor | None = None,
     neighbors: Neighbors | None = None,
     neighbor_list: Tensor | None = None,
@@ -1987,7 +1992,8 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
@@ -1999,11 +2005,13 @@ def particle_mesh_ewald(
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Where it is given the
             cell is read.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
@@ -2099,9 +2107,9 @@ def estimate_pme_parameters(
     cutoff: float | Tensor | None = None,
     *,
     alpha: float | Tensor | None = None,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     batch_idx: Tensor | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -2120,11 +2128,13 @@ def estimate_pme_parameters(
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Where it is given the
             cell is read.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:

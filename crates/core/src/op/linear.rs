@@ -211,9 +211,7 @@ impl Linear {
                 let waves = if self == Self::RealFft { Waves::Kept } else { Waves::All };
                 match (from, to) {
                     ([values], [re, im]) => context.real_fft(mesh.runs(), waves, values, [re, im]),
-                    ([re, im], [values]) => {
-                        context.inverse_real_fft(mesh.runs(), waves, [re, im], values)
-                    }
+                    ([re, im], [values]) => context.inverse_real_fft(mesh.runs(), waves, [re, im], values),
                     _ => unreachable!("a transform has three arrays"),
                 }
             }

@@ -66,10 +66,13 @@ impl Mesh {
     /// # Errors
     /// Those of [`Mesh::of_systems`].
     pub fn new(mesh: [usize; 3], spline_order: usize, systems: usize) -> Result<Self> {
-        // An empty batch has no mesh that could be refused.
-        Self::of_systems(&[(mesh, spline_order)])?;
-        if systems > i32::MAX as usize {
+        let nodes = mesh.iter().try_fold(systems, |n, k| n.checked_mul(*k));
+        if nodes.and_then(|n| i32::try_from(n).ok()).is_none() {
             return Err(too_many(&format!("{mesh:?} for {systems} systems")));
+        }
+        if systems == 0 {
+            // Of no system a mesh is refused, too.
+            Self::of_systems(&[(mesh, spline_order)])?;
         }
         Self::of_systems(&vec![(mesh, spline_order); systems])
     }

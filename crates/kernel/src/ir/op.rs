@@ -282,11 +282,11 @@ impl Op {
         use Op::*;
         match self {
             Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | PairRow(_)
-            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | Read(_) | Best(_) | BestPlace(_) => self.clone(),
-            SplineOrder { mesh, system } => SplineOrder { mesh: *mesh, system: f(*system) },
-            MeshSize { mesh, system, axis } => {
-                MeshSize { mesh: *mesh, system: f(*system), axis: *axis }
+            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | Read(_) | Best(_) | BestPlace(_) => {
+                self.clone()
             }
+            SplineOrder { mesh, system } => SplineOrder { mesh: *mesh, system: f(*system) },
+            MeshSize { mesh, system, axis } => MeshSize { mesh: *mesh, system: f(*system), axis: *axis },
             Spline { mesh, system, axis, at, node, derivative } => {
                 let (system, at, node) = (f(*system), f(*at), f(*node));
                 Spline { mesh: *mesh, system, axis: *axis, at, node, derivative: *derivative }
@@ -296,9 +296,7 @@ impl Op {
                 MeshNode { mesh: *mesh, system, at: at.map(&mut f), node: node.map(f) }
             }
             IndexOf { param, array, row } => IndexOf { param: *param, array: *array, row: f(*row) },
-            Wave { mesh, system, row, of } => {
-                Wave { mesh: *mesh, system: f(*system), row: f(*row), of: *of }
-            }
+            Wave { mesh, system, row, of } => Wave { mesh: *mesh, system: f(*system), row: f(*row), of: *of },
             PlaceIn { batch, row } => PlaceIn { batch: *batch, row: f(*row) },
             Stop(a) => Stop(f(*a)),
             ReadChannel(m, c) => ReadChannel(*m, f(*c)),

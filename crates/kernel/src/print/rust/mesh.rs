@@ -29,7 +29,11 @@ impl<'a> Printer<'a> {
             }
             MeshNode { mesh, system, at, node } => {
                 let index = [0, 1, 2].map(|axis| {
-                    format!("{}.index({})", Table::name(mesh, system, axis, at[axis]), self.scalar(node[axis]))
+                    format!(
+                        "{}.index({})",
+                        Table::name(mesh, system, axis, at[axis]),
+                        self.scalar(node[axis])
+                    )
                 });
                 format!("rt::mesh_node(&{}, [{}])", mesh_of(mesh, system), index.join(", "))
             }
@@ -179,7 +183,11 @@ impl<'a> Printer<'a> {
             }
             Op::MeshNode { mesh, system, at, node } => {
                 let index = [0, 1].map(|axis| {
-                    format!("{}.index({})", Table::name(mesh, system, axis, at[axis]), self.scalar(node[axis]))
+                    format!(
+                        "{}.index({})",
+                        Table::name(mesh, system, axis, at[axis]),
+                        self.scalar(node[axis])
+                    )
                 });
                 format!("rt::mesh_node(&{}, [{}, 0])", mesh_of(mesh, system), index.join(", "))
             }

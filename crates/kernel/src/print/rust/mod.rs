@@ -520,7 +520,11 @@ impl<'a> Printer<'a> {
             BestPlace(m) => format!("w{m}"),
             Stop(x) => s(self, x),
             IndexOf { param, array: Array::MeshShape, row } => {
-                format!("rt::wave_system(p{}, {})", self.layout.slot(param, Array::MeshShape), self.scalar(row))
+                format!(
+                    "rt::wave_system(p{}, {})",
+                    self.layout.slot(param, Array::MeshShape),
+                    self.scalar(row)
+                )
             }
             IndexOf { param, array, row } => {
                 let slot = self.layout.slot(param, array);
@@ -528,7 +532,8 @@ impl<'a> Printer<'a> {
             }
             Scalar(p) => format!("a.reals[{}]", scalar_position(self.kernel, p)),
             IntScalar(p) => format!("a.ints[{}]", scalar_position(self.kernel, p)),
-            ref op @ (SplineOrder { .. } | MeshSize { .. } | Spline { .. } | MeshNode { .. } | Wave { .. }) => {
+            ref
+            op @ (SplineOrder { .. } | MeshSize { .. } | Spline { .. } | MeshNode { .. } | Wave { .. }) => {
                 self.mesh_op(op)
             }
             ReadChannel(..) => unreachable!("loops over channels run on lanes"),
