@@ -174,7 +174,7 @@ def as_module(function: Any) -> Any:
         ({"mesh_dimensions": [(8, 8, 8.5)] * 3}, "`mesh_dimensions`: expected an integer"),
         ({"mesh_dimensions": (8, 8, 8), "spline_order": (5, 6)}, "`spline_order`: expected one for all, or one for"),
         ({"mesh_dimensions": (8, 8, 8), "spline_order": (5, 9, 6)}, "`spline_order`: expected 4 to 8"),
-        ({"mesh_dimensions": (8, 8, 8), "spline_order": 5.5}, "`spline_order`: expected integers"),
+        ({"mesh_dimensions": (8, 8, 8), "spline_order": 5.5}, "`spline_order`: expected an integer"),
         ({"mesh_dimensions": [(8, 8, 8), (6, 8, 8), (8, 8, 8)], "spline_order": (5, 7, 6)}, "from 7, the order"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -288,8 +287,7 @@ def _meshes(nodes: list[tuple[int, ...]], order: list[int], systems: Any) -> lis
 
 def _orders(order: Any) -> list[int]:
     """Orders of splines, of all systems or of each."""
-    each = [order] if _is_integer(order) else order
-    found = check.integer_list("spline_order", each)
+    found = check.integer_list("spline_order", order if _is_list(order) else [order])
     for p in found:
         if not 4 <= p <= 8:
             check.refuse("spline_order", "4 to 8", p)
@@ -300,7 +298,7 @@ def _nodes(dimensions: Any) -> list[tuple[int, ...]]:
     """Nodes along the axes, of all systems or of each."""
     try:
         rows = list(dimensions)
-        rows = [rows] if all(map(_is_integer, rows)) else [list(row) for row in rows]
+        rows = [list(row) for row in rows] if any([_is_list(row) for row in rows]) else [rows]
     except TypeError:
         rows = [[]]
     if any([len(row) != 3 for row in rows]):
@@ -309,12 +307,8 @@ def _nodes(dimensions: Any) -> list[tuple[int, ...]]:
     return [tuple(check.at_least_one("mesh_dimensions", k) for k in row) for row in rows]
 
 
-def _is_integer(x: Any) -> bool:
-    try:
-        operator.index(x)
-    except TypeError:
-        return False
-    return True
+def _is_list(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) or (isinstance(x, np.ndarray) and x.ndim > 0)
 
 
 def mesh_parameters(
