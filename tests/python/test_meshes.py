@@ -10,14 +10,12 @@ import pytest
 import madelung.numpy as mn
 from test_pme import EVERYTHING, TRICLINIC, salt
 
-# Small, large and long cells, of one handedness and the other.
-SHAPES = [np.diag(x) for x in ([1.0, 1.0, 1.0], [0.6, 1.0, 1.5], [1.0, -0.8, 2.2])]
-
 
 def different(count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Systems of 8 or 64 ions in cells of different sizes and shapes, moved and scaled by their number."""
-    edges = [2 if n % 3 else 4 for n in range(count)]
-    cells = [(0.9 + 0.02 * n) * edges[n] / 4 * SHAPES[n % 3] @ TRICLINIC for n in range(count)]
+    """Systems of 8, 27 (charged) or 64 ions in cells of different sizes and shapes, of one handedness and the other."""
+    edges = [(4, 2, 3)[n % 3] for n in range(count)]
+    shapes = [np.diag([0.8 + 0.05 * (n % 11), 1.0 - 2.0 * (n % 2), 1.0 + 0.2 * (n % 7)]) for n in range(count)]
+    cells = [edge / 4 * shape @ TRICLINIC for edge, shape in zip(edges, shapes)]
     return [salt(n, edge, cell) for n, (edge, cell) in enumerate(zip(edges, cells))]
 
 

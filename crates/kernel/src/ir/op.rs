@@ -288,7 +288,8 @@ impl Op {
             SplineOrder { mesh, system } => SplineOrder { mesh: *mesh, system: f(*system) },
             MeshSize { mesh, system, axis } => MeshSize { mesh: *mesh, system: f(*system), axis: *axis },
             Spline { mesh, system, axis, at, node, derivative } => {
-                let (system, at, node) = (f(*system), f(*at), f(*node));
+                // The coordinate comes first: it has the derivative.
+                let (at, node, system) = (f(*at), f(*node), f(*system));
                 Spline { mesh: *mesh, system, axis: *axis, at, node, derivative: *derivative }
             }
             MeshNode { mesh, system, at, node } => {
