@@ -112,9 +112,8 @@ class MeshSettings:
 
     alpha: list[float] | None
     cutoff: list[float] | None
-    mesh_dimensions: list[int] | None
-    mesh_spacing: float | None
-    spline_order: int | None
+    mesh_dimensions: list[tuple[int, ...]] | None
+    spline_order: list[int] | None
     accuracy: float | None
 
 
@@ -304,6 +303,13 @@ def at_least_one(name: str, x: Any) -> int:
     return value
 
 
+def integer_list(name: str, x: Any) -> tuple[int, ...]:
+    """Integers of the host."""
+    if not hasattr(x, "__iter__"):
+        refuse(name, "integers", described(x), TypeError)
+    return tuple(integer(name, k) for k in x)
+
+
 def integer(name: str, x: Any) -> int:
     """An integer that an int32 can hold."""
     try:
@@ -408,14 +414,18 @@ def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any
 
 
 def mesh_settings(
-    systems: int, alpha: Any, cutoff: Any, nodes: list[int] | None, spacing: Any, order: int | None, accuracy: Any
+    systems: int,
+    alpha: Any,
+    cutoff: Any,
+    nodes: list[tuple[int, ...]] | None,
+    order: list[int] | None,
+    accuracy: Any,
 ) -> MeshSettings:
     """The parameters of a particle mesh Ewald sum, checked."""
     return MeshSettings(
         alpha=None if alpha is None else per_system("alpha", alpha, systems),
         cutoff=None if cutoff is None else per_system("cutoff", cutoff, systems),
         mesh_dimensions=nodes,
-        mesh_spacing=None if spacing is None else positive("mesh_spacing", spacing),
         spline_order=order,
         accuracy=None if accuracy is None else positive("accuracy", accuracy),
     )

@@ -26,7 +26,7 @@ FULL, HALF, DIRECTED, CHECKED = 0, 1, 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of an op: a tensor, an integer or a float, and the part of its argument that it is."""
+    """An input of an op (a tensor, an integer, a float or integers), and the part of its argument that it is."""
 
     name: str
     type: str
@@ -50,6 +50,13 @@ def _size(size: Any, dims: dict[str, Any], attrs: dict[str, Any]) -> Any:
     return total
 
 
+def counted(meshes: Sequence[int], systems: Any) -> tuple[Any, Any]:
+    """The nodes and the waves of meshes of (K₁, K₂, K₃, order), of all systems alike or of each."""
+    each = list(zip(*(meshes[axis::4] for axis in range(3))))
+    nodes, waves = sum(k1 * k2 * k3 for k1, k2, k3 in each), sum(k1 * k2 * (k3 // 2 + 1) for k1, k2, k3 in each)
+    return (nodes * systems, waves * systems) if len(each) == 1 else (nodes, waves)
+
+
 class Op:
     """An op: the inputs of its call in order, and its outputs. Frameworks have their own dtypes."""
 
@@ -57,6 +64,7 @@ class Op:
     float64: Any
     integers: dict[str, Any]
     stored: tuple[Any, ...]
+    tensor_types: ClassVar = {"tensor"}
 
     def __init__(self, described: dict[str, Any]) -> None:
         op = described["op"]
@@ -70,8 +78,8 @@ class Op:
         self.inputs = [Input(i["name"], i["type"], i["arg"], i["part"]) for i in described["inputs"]]
         # Positions among the inputs.
         self.reals = [n for n, i in enumerate(self.inputs) if i.part == "real"]
-        self.tensors = [n for n, i in enumerate(self.inputs) if i.type == "tensor"]
-        self.numbers = [n for n, i in enumerate(self.inputs) if i.type != "tensor"]
+        self.tensors = [n for n, i in enumerate(self.inputs) if i.type in self.tensor_types]
+        self.numbers = [n for n, i in enumerate(self.inputs) if i.type not in self.tensor_types]
         # Bits of the differentiable inputs by name; of those whose gradients are returned with the other sign, and of
         # those by which hybrid energies have no first derivative.
         names = [self.inputs[n].name for n in self.reals]
@@ -146,10 +154,9 @@ class Op:
                     dims[dim] = shape(n, flat[n])[axis]
         for n, i in enumerate(self.inputs):
             arg = self.args[i.arg]
-            if i.part == "mesh_size" and arg["nodes"] not in dims:
-                k1, k2, k3 = flat[n : n + 3]
-                dims[arg["nodes"]] = dims[arg["systems"]] * k1 * k2 * k3
-                dims[arg["waves"]] = dims[arg["systems"]] * k1 * k2 * (k3 // 2 + 1)
+            # The numbers of a tensor are not known in a graph.
+            if i.part == "meshes" and isinstance(flat[n], tuple):
+                dims[arg["nodes"]], dims[arg["waves"]] = counted(flat[n], dims[arg["systems"]])
         return dims
 
     def shape(self, sizes: list[Any], flat: Sequence[Any], dims: dict[str, Any]) -> list[Any]:
@@ -266,7 +273,9 @@ class NamedOp(Op):
         return tuple(run(GRADIENT, flat, [*weights, *[None] * len(self.saves)], (1 << len(self.reals)) - 1))
 
 
-def _number(i: Input, x: Any) -> float | int:
+def _number(i: Input, x: Any) -> float | int | tuple[int, ...]:
+    if i.type == "integers":
+        return check.integer_list(i.name, x)
     return check.integer(i.name, x) if i.type == "int" else check.number(i.name, x)
 
 

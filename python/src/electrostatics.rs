@@ -61,9 +61,8 @@ pub(crate) fn ewald_parameters<'py>(
 pub(crate) struct MeshSettings {
     alpha: Option<Vec<f64>>,
     cutoff: Option<Vec<f64>>,
-    mesh_dimensions: Option<[usize; 3]>,
-    mesh_spacing: Option<f64>,
-    spline_order: Option<usize>,
+    mesh_dimensions: Option<Vec<[usize; 3]>>,
+    spline_order: Option<Vec<usize>>,
     accuracy: Option<f64>,
 }
 
@@ -73,24 +72,28 @@ impl From<MeshSettings> for PmeSettings {
             alpha: s.alpha,
             cutoff: s.cutoff,
             mesh_dimensions: s.mesh_dimensions,
-            mesh_spacing: s.mesh_spacing,
+            mesh_spacing: None,
             spline_order: s.spline_order,
             accuracy: s.accuracy,
         }
     }
 }
 
-/// The parameters (alpha, cutoff, predicted_force_error) of each system, and the nodes and the order of the mesh of all.
+/// The parameters (alpha, cutoff, predicted_force_error) of each system, and the nodes and the order (K₁, K₂, K₃, p) of its
+/// mesh.
 #[pyfunction]
 pub(crate) fn pme_parameters<'py>(
     py: Python<'py>,
     charges: Charges<'py>,
     settings: MeshSettings,
-) -> PyResult<(Vec<[f64; 3]>, [usize; 3], usize)> {
+) -> PyResult<Vec<([f64; 3], [usize; 4])>> {
     let (system, settings) = (charges.system()?, PmeSettings::from(settings));
     let parameters = compute(py, || settings.parameters(&system))?;
-    let (nodes, order) = parameters.first().map_or(([5; 3], 5), |p| (p.mesh_dimensions, p.spline_order));
-    Ok((parameters.iter().map(|p| [p.alpha, p.cutoff, p.predicted_force_error]).collect(), nodes, order))
+    let rows = parameters.iter().map(|p| {
+        let [k1, k2, k3] = p.mesh_dimensions;
+        ([p.alpha, p.cutoff, p.predicted_force_error], [k1, k2, k3, p.spline_order])
+    });
+    Ok(rows.collect())
 }
 
 /// Cost of an Ewald sum over waves, of atoms in a volume, over that of a pair.
@@ -113,15 +116,16 @@ pub(crate) fn pme_cost(
     PmeParameters { alpha, cutoff, mesh_dimensions, spline_order, predicted_force_error }.cost(atoms, volume)
 }
 
-/// The nodes (K₁, K₂, K₃) of a mesh whose nodes are no farther apart, in the largest of the cells (B, 3, 3).
+/// The nodes (K₁, K₂, K₃) of meshes whose nodes are no farther apart, in each of the cells (B, 3, 3).
 #[pyfunction]
 pub(crate) fn mesh_of_spacing(
     cells: PyReadonlyArray3<'_, f64>,
     spacing: f64,
     spline_order: usize,
-) -> PyResult<[usize; 3]> {
+) -> PyResult<Vec<[usize; 3]>> {
     let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
-    mesh_dimensions(cells, spacing, spline_order).map_err(exception)
+    let nodes = cells.iter().map(|cell| mesh_dimensions(cell, spacing, spline_order).map_err(exception));
+    nodes.collect()
 }
 
 /// Miller indices (K, 3) of the wave vectors of all systems, and each system's offsets (B + 1,).

@@ -29,7 +29,8 @@ fn typed(arrays: Vec<Typed>) -> PyResult<Vec<(DType, Vec<usize>)>> {
     arrays.collect::<Result<_, Error>>().map_err(exception)
 }
 
-/// The size in bytes of the scratch result of a call. `numbers` are integers, or the bits of floats.
+/// The size in bytes of the scratch result of a call. `numbers` are integers, or the bits of floats; ahead of the integers of
+/// a list stands their number.
 #[pyfunction]
 pub(crate) fn jax_scratch(
     target: &str,

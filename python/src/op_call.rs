@@ -97,14 +97,22 @@ fn entry(target: &str, counts: [usize; 3]) -> PyResult<&'static Entry> {
     Ok(entry)
 }
 
-/// The numbers of a call: integers, and the bits of floats.
+/// The numbers of a call: integers, the bits of floats, and lists of integers with their lengths ahead.
 fn bits(entry: &Entry, numbers: &[Bound<'_, PyAny>]) -> PyResult<Vec<u64>> {
-    let kinds = entry.inputs.iter().filter(|input| input.kind != Type::Tensor);
-    let bits = kinds.zip(numbers).map(|(input, number)| match input.kind {
-        Type::Float => number.extract::<f64>().map(f64::to_bits),
-        _ => number.extract::<i64>().map(|n| n as u64),
-    });
-    bits.collect()
+    let kinds = entry.inputs.iter().map(|input| input.kind).filter(|kind| *kind != Type::Tensor);
+    let mut bits = vec![];
+    for (kind, number) in kinds.zip(numbers) {
+        match kind {
+            Type::Float => bits.push(number.extract::<f64>()?.to_bits()),
+            Type::Integers => {
+                let list = number.extract::<Vec<i64>>()?;
+                bits.push(list.len() as u64);
+                bits.extend(list.into_iter().map(i64::cast_unsigned));
+            }
+            _ => bits.push(number.extract::<i64>()?.cast_unsigned()),
+        }
+    }
+    Ok(bits)
 }
 
 fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Option<Array>> {

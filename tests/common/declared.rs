@@ -183,9 +183,12 @@ impl Plan {
                 Given::Map(Map::new(if into == 0 { vec![] } else { of }, into).expect("a map"))
             }
             ArgKind::Mesh { systems, .. } => {
-                let order = 2 + (self.seed % 3) as usize;
-                let sizes = [order, order + 1 + (self.seed % 2) as usize, order + 3];
-                Given::Mesh(Mesh::new(sizes, order, self.dims[systems]).expect("a mesh"))
+                let mesh = |system: usize| {
+                    let order = 2 + (self.seed as usize + system) % 3;
+                    ([order, order + 1 + (self.seed % 2) as usize, order + 3 + system % 2], order)
+                };
+                let meshes: Vec<_> = (0..self.dims[systems]).map(mesh).collect();
+                Given::Mesh(Mesh::of_systems(&meshes).expect("a mesh"))
             }
             ArgKind::Scalar => Given::Real(rng.uniform(0.5, 3.0)),
             ArgKind::IntScalar => Given::Int(self.attrs.get(&arg.name).copied().unwrap_or(1)),

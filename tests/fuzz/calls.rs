@@ -240,8 +240,16 @@ fn integers(choices: &mut Choices, n: usize) -> Vec<i32> {
 
 /// What a mesh's constructor lets pass.
 fn mesh(choices: &mut Choices) -> Option<Mesh> {
-    let sizes = std::array::from_fn(|_| choices.of(&[4, 2, 1, 0, 5, 7, usize::MAX]));
-    Mesh::new(sizes, choices.of(&[2, 3, 0, 1, 4, 11, usize::MAX]), choices.of(&SIZES)).ok()
+    let mut one = || {
+        let sizes = std::array::from_fn(|_| choices.of(&[4, 2, 1, 0, 5, 7, usize::MAX]));
+        (sizes, choices.of(&[2, 3, 0, 1, 4, 11, usize::MAX]))
+    };
+    let (alike, other) = (one(), one());
+    let systems = choices.of(&SIZES);
+    if choices.once_in(2) {
+        return Mesh::new(alike.0, alike.1, systems).ok();
+    }
+    Mesh::of_systems(&[vec![alike; systems.saturating_sub(1)], vec![other; systems.min(1)]].concat()).ok()
 }
 
 /// What a grid's constructor lets pass.

@@ -73,8 +73,9 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             # Of the rows, or of the pairs of a list.
             rows = len(lists["others"]) if arg["rows"] == "Excluded" else SYSTEMS * ROWS
             args.append(rng.integers(0, KINDS, rows).astype(np.int32))
-        elif i.part in ("mesh_size", "spline_order"):
-            args.append({"mesh_size": 6, "spline_order": 4}[i.part])
+        elif i.part == "meshes":
+            # The mesh and the splines of each system are others.
+            args.append([n for b in range(SYSTEMS) for n in (6, 7 - b % 2, 5 + b, 4 + b % 2)])
         elif i.part == "scalar":
             # A taper begins well before the cutoff.
             args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))

@@ -176,7 +176,6 @@ def test_a_mixed_batch_has_the_charges_of_its_systems(method: str, error: float)
     for b, (x, _, w, one, two) in enumerate(each):
         boundary: dict[str, Any] = {"pbc": axes[b], "slab_correction": b == 2}
         alone, energy = mn.qeq(x, one, two, w, tall[b], totals[b], **boundary, **given)
-        # Alone, a system may have a mesh of its own.
         np.testing.assert_allclose(q[idx == b], alone, rtol=0, atol=10.0 * error)
         np.testing.assert_allclose(energies[b], energy[0], rtol=0, atol=10.0 * error)
 

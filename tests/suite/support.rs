@@ -76,9 +76,8 @@ pub(crate) struct Call {
 /// Splitting parameter and cutoffs at which truncation is below rounding: αr_c = k_c/2α = 6.2.
 pub(crate) const ALPHA: f64 = 0.8;
 const CUTOFF: f64 = 6.2 / ALPHA;
-/// Meshes are coarse: derivatives are those of the energy that there is.
-const MESH: [usize; 3] = [12, 9, 10];
-const SPLINE_ORDER: usize = 6;
+/// Meshes are coarse: derivatives are those of the energy that there is. Systems have one after the other.
+const MESHES: [([usize; 3], usize); 3] = [([12, 9, 10], 6), ([10, 12, 9], 6), ([9, 11, 12], 7)];
 
 /// Factors of excluded pairs.
 const EXCLUSIONS: usize = 5;
@@ -147,7 +146,8 @@ impl Call {
                 _ => None,
             })
             .collect();
-        let mesh = Mesh::new(MESH, SPLINE_ORDER, systems.len()).expect("meshes");
+        let meshes: Vec<_> = MESHES.into_iter().cycle().take(systems.len()).collect();
+        let mesh = Mesh::of_systems(&meshes).expect("meshes");
         // Pairs of latent charges do not end at a cutoff: all of the list count, wherever atoms move.
         let cutoff = if op.arg("own").is_some() { 1e30 } else { CUTOFF };
         Self { op: op.clone(), arrays, atoms, waves, pairs, exclusion_of, cutoff, mesh }

@@ -30,12 +30,19 @@ impl<'a> MemberCall<'a> {
         let entry = find(call.text("target")?)?;
         let mask = if entry.member.has_mask() { call.integer("mask")? } else { 0 };
         let want = if entry.member.has_want() { call.integer("want")? } else { 0 };
-        let numbers = entry.inputs.iter().filter_map(|input| match input.kind {
-            Type::Tensor => None,
-            Type::Int => Some(call.integer(&input.name)),
-            Type::Float => Some(call.real(&input.name)),
-        });
-        let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
+        let mut numbers = vec![];
+        for input in entry.inputs.iter() {
+            match input.kind {
+                Type::Tensor => {}
+                Type::Int => numbers.push(call.integer(&input.name)?),
+                Type::Float => numbers.push(call.real(&input.name)?),
+                Type::Integers => {
+                    let list = integers(&input.name, call.text(&input.name)?)?;
+                    numbers.push(list.len() as u64);
+                    numbers.extend(list);
+                }
+            }
+        }
         let member =
             Self { entry, mask, want, numbers, operands: call.operands()?, outputs: call.outputs()? };
         member.check()?;
@@ -106,6 +113,13 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         context.allocator.recycle(array);
     }
     Ok(())
+}
+
+/// The integers of a list, which is a text of them.
+fn integers(name: &str, text: &str) -> Result<Vec<u64>> {
+    let numbers = text.split_ascii_whitespace().map(|n| n.parse::<i64>().map(i64::cast_unsigned));
+    let wrong = |_| Error::argument(name, "integers with spaces between them", text);
+    numbers.collect::<std::result::Result<_, _>>().map_err(wrong)
 }
 
 /// The name of operand `n`, for errors.

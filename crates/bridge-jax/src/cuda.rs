@@ -24,7 +24,7 @@ pub struct Outline<'a> {
     pub mask: u64,
     /// Bits that mark the requested gradients.
     pub want: u64,
-    /// The numbers among the op's inputs: integers, or the bits of f64s.
+    /// The numbers among the op's inputs: integers, or the bits of f64s; lists of integers with their lengths ahead.
     pub numbers: Vec<u64>,
     /// The types and shapes of operands.
     pub operands: Vec<(DType, Vec<usize>)>,

@@ -104,7 +104,7 @@ unsafe fn enter(at: usize, stack: *mut u64) -> *const c_char {
         // SAFETY: as promised by the caller.
         let (tensors, numbers) = unsafe { take(entry, stack) };
         // SAFETY: there is room for all results.
-        unsafe { give(stack, run(entry, tensors, &numbers)?) };
+        unsafe { give(stack, run(entry, tensors, &numbers?)?) };
         Ok(())
     })
 }
@@ -124,12 +124,12 @@ fn error_message(work: impl FnOnce() -> Result<()>) -> *const c_char {
     })
 }
 
-/// The arguments: owned tensors, and the bits of numbers.
+/// The arguments: owned tensors, and the bits of numbers, among them lists of integers with their lengths ahead.
 ///
 /// # Safety
 /// The conditions of [`enter`].
-unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
-    let (mut tensors, mut numbers) = (Vec::with_capacity(16), Vec::with_capacity(8));
+unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Result<Vec<u64>>) {
+    let (mut tensors, mut numbers) = (Vec::with_capacity(16), Ok(Vec::with_capacity(8)));
     let inputs = entry.of.inputs.iter().map(|input| input.kind);
     let extra = std::iter::repeat_n(Type::Tensor, entry.of.member.extra_tensors(entry.of.counts));
     let flags = usize::from(entry.of.member.has_mask()) + usize::from(entry.of.member.has_want());
@@ -140,10 +140,23 @@ unsafe fn take(entry: &Entry, stack: *const u64) -> (Vec<Tensor>, Vec<u64>) {
         match kind {
             // SAFETY: the argument is a tensor that the dispatcher hands over.
             Type::Tensor => tensors.push(unsafe { Tensor::from_raw(value) }),
-            Type::Int | Type::Float => numbers.push(value),
+            Type::Int | Type::Float => _ = numbers.as_mut().map(|numbers| numbers.push(value)),
+            Type::Integers => {
+                // SAFETY: as above.
+                let tensor = unsafe { Tensor::from_raw(value) };
+                let list = tensor.integers(&|| entry.of.inputs[n].name.clone());
+                numbers = numbers.and_then(|numbers| Ok(listed(numbers, &list?)));
+            }
         }
     }
     (tensors, numbers)
+}
+
+/// Numbers with those of a list and their count ahead.
+fn listed(mut numbers: Vec<u64>, list: &[i64]) -> Vec<u64> {
+    numbers.push(list.len() as u64);
+    numbers.extend(list.iter().map(|n| n.cast_unsigned()));
+    numbers
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

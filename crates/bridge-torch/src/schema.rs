@@ -11,7 +11,7 @@ pub(crate) fn schema(member: Member, op: &Op, inputs: &[Input], name: &str) -> S
         .iter()
         .map(|input| {
             let kind = match input.kind {
-                Type::Tensor => "Tensor",
+                Type::Tensor | Type::Integers => "Tensor",
                 Type::Int => "int",
                 Type::Float => "float",
             };

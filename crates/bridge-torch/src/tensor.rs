@@ -279,6 +279,15 @@ impl Tensor {
         Ok(InputTensor { _tensor: self, place, data, sizes, axes, dtype: *dtype })
     }
 
+    /// The integers of a tensor on the CPU.
+    pub(crate) fn integers(self, name: &dyn Fn() -> String) -> Result<Vec<i64>> {
+        let input = self.into_input(Place::Host, name)?;
+        match input.view()?.data() {
+            Data::I64(list) => Ok(list.to_vec()),
+            _ => Err(Error::argument(name(), "a tensor of int64", input.dtype.to_string())),
+        }
+    }
+
     fn sizes(&self, name: &dyn Fn() -> String) -> Result<([usize; AXES], usize)> {
         let s = shim();
         let axes = self.read(s.aoti_torch_get_dim, 0)? as usize;

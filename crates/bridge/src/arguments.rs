@@ -9,14 +9,16 @@ use madelung_core::op::{Arg, ArgKind, Size};
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 
-/// Tensor or number of a call.
+/// Tensor, number or list of integers of a call.
 #[derive(Clone, Copy)]
-enum Given<'a> {
+enum Given<'a, 'n> {
     Tensor(&'a View<'a>),
     Number(u64),
+    Numbers(&'n [u64]),
 }
 
-/// Tensors and numbers of a call in the order of an op's inputs, each list in its own order.
+/// Tensors and numbers of a call in the order of an op's inputs, each list in its own order; ahead of the integers of a list
+/// stands their number.
 pub(crate) struct Inputs<'a, 'n> {
     entry: &'a Entry,
     tensors: &'a [View<'a>],
@@ -28,12 +30,16 @@ impl<'a, 'n> Inputs<'a, 'n> {
         Self { entry, tensors, numbers }
     }
 
-    fn iter(&self) -> impl Iterator<Item = (&'a Input, Given<'a>)> + use<'a, 'n> {
-        let (mut tensors, mut numbers) = (self.tensors.iter(), self.numbers.iter());
+    fn iter(&self) -> impl Iterator<Item = (&'a Input, Given<'a, 'n>)> + use<'a, 'n> {
+        let (mut tensors, mut numbers) = (self.tensors.iter(), self.numbers);
         self.entry.inputs.iter().map(move |input| {
             let given = match input.kind {
                 Type::Tensor => Given::Tensor(tensors.next().expect("as many tensors as the inputs say")),
-                _ => Given::Number(*numbers.next().expect("as many numbers as the inputs say")),
+                Type::Int | Type::Float => Given::Number(taken(&mut numbers, 1)[0]),
+                Type::Integers => {
+                    let count = taken(&mut numbers, 1)[0];
+                    Given::Numbers(taken(&mut numbers, count as usize))
+                }
             };
             (input, given)
         })
@@ -42,7 +48,7 @@ impl<'a, 'n> Inputs<'a, 'n> {
     /// The size of a dimension, which an array has or an integer says.
     pub(crate) fn size_of(&self, dim: &str) -> Result<usize> {
         let args = &self.entry.op.args;
-        let says = |(input, given): (&Input, Given<'_>)| match (given, &args[input.arg].kind) {
+        let says = |(input, given): (&Input, Given<'_, '_>)| match (given, &args[input.arg].kind) {
             (Given::Tensor(view), ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape }) => {
                 let axis = shape.iter().position(|s| matches!(s, Size::Dim(d) if d == dim))?;
                 Some(view.shape().get(axis).copied().unwrap_or(0))
@@ -84,6 +90,7 @@ impl<'a, 'n> Inputs<'a, 'n> {
                     }
                     (Some((_, Given::Tensor(view))), _) => of.push(view),
                     (Some((_, Given::Number(number))), _) => numbers.push(number as i64),
+                    (Some((_, Given::Numbers(list))), _) => numbers.extend(list.iter().map(|n| *n as i64)),
                     (None, Says::Size(dim)) => {
                         numbers.push(self.size_of(declared.dims[dim].unwrap_or_default())? as i64);
                     }
@@ -112,12 +119,18 @@ impl<'a, 'n> Inputs<'a, 'n> {
                     (Given::Tensor(view), ..) => Arg::Array(view.clone()),
                     (Given::Number(bits), Part::Scalar, _) => Arg::Real(f64::from_bits(bits)),
                     (Given::Number(number), ..) => Arg::Int(number as i64),
+                    (Given::Numbers(_), ..) => unreachable!("lists of integers are parts of structures"),
                 });
             }
             args.push(arg.expect("every argument has inputs"));
         }
         args
     }
+}
+
+/// The next numbers of a call.
+fn taken<'n>(numbers: &mut &'n [u64], count: usize) -> &'n [u64] {
+    numbers.split_off(..count).expect("as many numbers as the inputs say")
 }
 
 /// An error about an argument that the op has under another name says so.

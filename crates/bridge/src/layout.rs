@@ -18,6 +18,8 @@ pub enum Type {
     Int,
     /// Double.
     Float,
+    /// List of 64-bit integers of the host, of any length; a tensor on the CPU where a framework's calls have no lists.
+    Integers,
 }
 
 /// Input of an op in a framework.
@@ -77,6 +79,7 @@ pub fn inputs(op: &Op) -> Result<Vec<Input>> {
                             continue;
                         }
                         Says::Number | Says::Size(_) => Type::Int,
+                        Says::Numbers => Type::Integers,
                     };
                     add(part.suffix, kind, part.part, Some(part.says));
                 }

@@ -37,10 +37,8 @@ pub enum Part {
     MapOf,
     /// The number of elements, where no array has it.
     Into,
-    /// One of the three sizes of a mesh.
-    MeshSize,
-    /// The order of a mesh's splines.
-    SplineOrder,
+    /// Three sizes of a mesh and the order of its splines, of all systems or of each.
+    Meshes,
     /// Real attribute.
     Scalar,
     /// Integer attribute.
@@ -56,6 +54,8 @@ pub(crate) enum Says {
     Entries,
     /// Integer.
     Number,
+    /// Integers.
+    Numbers,
     /// Size of a dimension, an integer: a part only where no tensor of the op tells it.
     Size(usize),
 }
@@ -77,7 +77,7 @@ const fn part(part: Part, suffix: &'static str, says: Says) -> PartSpec {
 
 /// Parts of a kind of structure, in their order in a call.
 pub(crate) fn parts(kind: StructureKind) -> &'static [PartSpec] {
-    use Says::{Entries, Number, Rows, Size};
+    use Says::{Entries, Number, Numbers, Rows, Size};
     match kind {
         StructureKind::Batch => {
             const { &[part(Part::BatchIdx, "", Rows(0, 0)), part(Part::Systems, "_systems", Size(1))] }
@@ -97,15 +97,7 @@ pub(crate) fn parts(kind: StructureKind) -> &'static [PartSpec] {
             const { &[part(Part::MapOf, "", Rows(0, 0)), part(Part::Into, "_into", Size(1))] }
         }
         StructureKind::Mesh => {
-            const {
-                &[
-                    part(Part::MeshSize, "_k1", Number),
-                    part(Part::MeshSize, "_k2", Number),
-                    part(Part::MeshSize, "_k3", Number),
-                    part(Part::SplineOrder, "_order", Number),
-                    part(Part::Systems, "_systems", Size(0)),
-                ]
-            }
+            const { &[part(Part::Meshes, "", Numbers), part(Part::Systems, "_systems", Size(0))] }
         }
     }
 }
@@ -133,7 +125,7 @@ pub(crate) fn build<'a>(
     match kind {
         StructureKind::Batch => batch(context, exactly(tensors)?, exactly(&sizes()?)?),
         StructureKind::Map => map(context, exactly(tensors)?, exactly(&sizes()?)?),
-        StructureKind::Mesh => mesh(exactly(&sizes()?)?),
+        StructureKind::Mesh => mesh(&sizes()?),
         StructureKind::Pairs => {
             let [kind, columns] = exactly(numbers)?;
             let checked = kind & CHECKED != 0;
@@ -214,9 +206,24 @@ fn map<'a>(
     Ok(Box::new(DeviceMap::new(widened(context, of, DType::I32)?, into)?))
 }
 
-/// Meshes from the numbers of a framework: K₁, K₂, K₃, the order of the splines, and the number of systems.
-fn mesh<'a>([k1, k2, k3, order, systems]: [usize; 5]) -> Result<Box<dyn Structure + 'a>> {
-    Ok(Box::new(Mesh::new([k1, k2, k3], order, systems)?))
+/// Meshes from the numbers of a framework: K₁, K₂, K₃ and the order of the splines, of all systems or of each, and the
+/// number of systems.
+fn mesh<'a>(numbers: &[usize]) -> Result<Box<dyn Structure + 'a>> {
+    let Some((systems, numbers)) = numbers.split_last() else {
+        return Err(Error::argument("mesh", "the number of systems", "none"));
+    };
+    Ok(Box::new(match numbers.as_chunks() {
+        ([[k1, k2, k3, order]], []) => Mesh::new([*k1, *k2, *k3], *order, *systems)?,
+        (each, []) if each.len() == *systems => {
+            let each = each.iter().map(|[k1, k2, k3, order]| ([*k1, *k2, *k3], *order));
+            Mesh::of_systems(&each.collect::<Vec<_>>())?
+        }
+        _ => {
+            let expected =
+                format!("three sizes and the order of the splines, once or of each of {systems} systems");
+            return Err(Error::argument("mesh", expected, format!("{} integers", numbers.len())));
+        }
+    }))
 }
 
 /// Integers in the memory of a device as int32 or int64: a view where they are, an array where they are of the other width.

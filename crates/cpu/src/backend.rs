@@ -2,7 +2,7 @@
 
 use crate::{Cpu, fft, launch, reduce};
 use madelung_core::array::{Array, DType, Data, DataMut, Place, View};
-use madelung_core::backend::{Backend, Check, Context, Launch, Waves, Weights};
+use madelung_core::backend::{Backend, Check, Context, Launch, Meshes, Waves, Weights};
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
 use std::any::Any;
@@ -169,18 +169,18 @@ impl Backend for Cpu {
     fn real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         values: &View<'_>,
         [re, im]: [&mut Array; 2],
     ) -> Result<()> {
         match (values.data(), re.data_mut(), im.data_mut()) {
             (Data::F32(v), Some(DataMut::F32(re)), Some(DataMut::F32(im))) => {
-                fft::forward(context, self.isa(), mesh, waves, v, [re, im]);
+                fft::forward(context, self.isa(), meshes, waves, v, [re, im]);
                 Ok(())
             }
             (Data::F64(v), Some(DataMut::F64(re)), Some(DataMut::F64(im))) => {
-                fft::forward(context, self.isa(), mesh, waves, v, [re, im]);
+                fft::forward(context, self.isa(), meshes, waves, v, [re, im]);
                 Ok(())
             }
             _ => Err(mixed()),
@@ -190,18 +190,18 @@ impl Backend for Cpu {
     fn inverse_real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         [re, im]: [&View<'_>; 2],
         values: &mut Array,
     ) -> Result<()> {
         match (re.data(), im.data(), values.data_mut()) {
             (Data::F32(re), Data::F32(im), Some(DataMut::F32(v))) => {
-                fft::inverse(context, self.isa(), mesh, waves, [re, im], v);
+                fft::inverse(context, self.isa(), meshes, waves, [re, im], v);
                 Ok(())
             }
             (Data::F64(re), Data::F64(im), Some(DataMut::F64(v))) => {
-                fft::inverse(context, self.isa(), mesh, waves, [re, im], v);
+                fft::inverse(context, self.isa(), meshes, waves, [re, im], v);
                 Ok(())
             }
             _ => Err(mixed()),

@@ -392,16 +392,16 @@ fn by_planes(
     let mut all = Shared(shared.0);
     // f64 arrays take the sums as they are, others when these are whole.
     let mut sums: Vec<Option<Buffer<f64>>> = vec![];
-    // Arrays that begin as zeros, and the numbers of a plane.
+    // Arrays that begin as zeros, and the numbers of a node.
     let mut clear = vec![];
-    let planes = mesh.systems() * mesh.dimensions()[0];
+    let planes = mesh.planes();
     for (len, n) in scattered_lens(launch).into_iter().zip(part.scattered) {
         let mut sum: Option<Buffer<f64>> = None;
         all.0.pointers[*n] = match output_of(launch, *n) {
             Some(mut output) => match (output.adds, output.data_mut()) {
                 (adds, Some(DataMut::F64(d))) => {
                     if !adds {
-                        clear.push((*n, d.len() / planes.max(1)));
+                        clear.push((*n, d.len() / mesh.nodes().max(1)));
                     }
                     d.as_mut_ptr().cast()
                 }
@@ -416,16 +416,15 @@ fn by_planes(
     pool.run(tasks, &|t| {
         let mut mine = all.0;
         let _scratch = scratch.open(&mut mine);
-        let mut shape = *mesh.shape();
-        let of_task = [planes * t / tasks, planes * (t + 1) / tasks];
-        // The number of planes is at most that of nodes, which fits an i32.
-        [shape[4], shape[5]] = of_task.map(|plane| plane as i32);
-        for (slot, plane) in &clear {
+        let of_task = planes * t / tasks..planes * (t + 1) / tasks;
+        let nodes = [of_task.start, of_task.end].map(|plane| mesh.first_node_of(plane));
+        let mut shapes = mesh.with_planes(of_task);
+        for (slot, node) in &clear {
             let first = mine.pointers[*slot].cast::<f64>();
-            // SAFETY: an array over the nodes has so many numbers for each plane, and these planes are this task's own.
-            unsafe { first.add(of_task[0] * plane).write_bytes(0, (of_task[1] - of_task[0]) * plane) };
+            // SAFETY: an array over the nodes has so many numbers for each node, and these planes are this task's own.
+            unsafe { first.add(nodes[0] * node).write_bytes(0, (nodes[1] - nodes[0]) * node) };
         }
-        mine.pointers[mesh_slot] = shape.as_mut_ptr().cast();
+        mine.pointers[mesh_slot] = shapes.as_mut_ptr().cast();
         // SAFETY: the launch was checked; this call adds to nodes in planes that no other task has, and has no sums.
         unsafe { entry(&mine, 0, rows, std::ptr::null_mut()) };
     });

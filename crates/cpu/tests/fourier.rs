@@ -2,7 +2,7 @@
 
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::pool::{Pool, Serial, Threads};
-use madelung_core::backend::{Context, Waves, half_spectrum};
+use madelung_core::backend::{Context, Meshes, Waves, half_spectrum};
 use madelung_core::runtime::Isa;
 use madelung_cpu::Cpu;
 use std::sync::LazyLock;
@@ -68,20 +68,25 @@ fn inverse(mesh: [usize; 3], waves: Waves, [re, im]: [&[f64]; 2]) -> Vec<f64> {
     plane_waves(mesh, all, 1.0).into_iter().map(|[re, _]| re).collect()
 }
 
+/// Meshes of one size.
+fn of_size(sizes: [usize; 3], systems: usize) -> [Meshes; 1] {
+    [Meshes { sizes, systems }]
+}
+
 /// Both transforms of some systems: waves and nodes.
 fn both(
     context: &Context<'_>,
-    mesh: [usize; 3],
+    meshes: &[Meshes],
     waves: Waves,
     x: &Array,
     spectrum: &[Array; 2],
 ) -> [Array; 3] {
     let (nodes, kept) = (x.view().len(), spectrum[0].view().len());
     let [mut re, mut im] = [(); 2].map(|()| Array::filled(x.dtype(), &[kept], f64::NAN));
-    context.real_fft(mesh, waves, &x.view(), [&mut re, &mut im]).unwrap();
+    context.real_fft(meshes, waves, &x.view(), [&mut re, &mut im]).unwrap();
     let mut back = Array::filled(x.dtype(), &[nodes], f64::NAN);
     let parts = spectrum.each_ref().map(|part| part.view());
-    context.inverse_real_fft(mesh, waves, parts.each_ref(), &mut back).unwrap();
+    context.inverse_real_fft(meshes, waves, parts.each_ref(), &mut back).unwrap();
     [re, im, back]
 }
 
@@ -107,7 +112,8 @@ fn are_plane_waves(mesh: [usize; 3], waves: Waves) {
         let exact_back = inverse(mesh, waves, [&rounded[0], &rounded[1]]);
         for isa in Isa::available() {
             let cpu = Cpu::at_most(*isa);
-            let [re, im, back] = both(&Context::new(&cpu).with_pool(&Serial), mesh, waves, &given, &spectrum);
+            let context = Context::new(&cpu).with_pool(&Serial);
+            let [re, im, back] = both(&context, &of_size(mesh, 1), waves, &given, &spectrum);
             let what = format!("{mesh:?} {waves:?} {dtype} {isa:?}");
             close(&re, &exact[0], tolerance(dtype, 2 * nodes), &what);
             close(&im, &exact[1], tolerance(dtype, 2 * nodes), &what);
@@ -161,7 +167,7 @@ fn threads_and_batches_change_no_bit() {
                     let spectrum = [0, systems * kept].map(|part| {
                         array(dtype, &[n * kept], &w[part + range.start * kept..part + range.end * kept])
                     });
-                    both(&Context::new(&cpu).with_pool(pool), mesh, Waves::All, &x, &spectrum)
+                    both(&Context::new(&cpu).with_pool(pool), &of_size(mesh, n), Waves::All, &x, &spectrum)
                         .map(|a| a.to_f64().unwrap())
                 };
                 let alone = on(&Serial, 0..systems);
@@ -178,6 +184,37 @@ fn threads_and_batches_change_no_bit() {
     }
 }
 
+/// Small meshes, which tasks take one by one, and large ones among them.
+#[test]
+fn meshes_of_several_sizes_are_transformed_as_alone() {
+    let small = [([7, 6, 5], 2), ([8, 3, 9], 1), ([7, 6, 5], 1)];
+    for meshes in [&small[..], &[small[0], ([30, 32, 33], 1), ([24, 32, 24], 2)]] {
+        let meshes: Vec<Meshes> =
+            meshes.iter().map(|(sizes, systems)| of_size(*sizes, *systems)[0]).collect();
+        let counts: Vec<[usize; 2]> = meshes.iter().map(|of| of.counts().unwrap()).collect();
+        let [nodes, kept] = [0, 1].map(|n| counts.iter().map(|counts| counts[n]).sum::<usize>());
+        let numbers = reals(nodes + 2 * kept);
+        for dtype in DTYPES {
+            let on = |pool: &dyn Pool, meshes: &[Meshes], node: [usize; 2], wave: [usize; 2]| {
+                let x = array(dtype, &[node[1]], &numbers[node[0]..][..node[1]]);
+                let part = |n| array(dtype, &[wave[1]], &numbers[nodes + n * kept + wave[0]..][..wave[1]]);
+                let context = madelung_cpu::context().with_pool(pool);
+                both(&context, meshes, Waves::All, &x, &[0, 1].map(part)).map(|a| a.to_f64().unwrap())
+            };
+            let together = on(&Serial, &meshes, [0, nodes], [0, kept]);
+            assert!(on(&*TWO, &meshes, [0, nodes], [0, kept]) == together, "{meshes:?} {dtype}");
+            let (mut node, mut wave) = (0, 0);
+            for (of, [nodes, waves]) in meshes.iter().zip(&counts) {
+                let [re, im, back] = on(&Serial, &[*of], [node, *nodes], [wave, *waves]);
+                assert!(re == together[0][wave..wave + waves], "{of:?} {dtype}");
+                assert!(im == together[1][wave..wave + waves], "{of:?} {dtype}");
+                assert!(back == together[2][node..node + nodes], "{of:?} {dtype}");
+                (node, wave) = (node + nodes, wave + waves);
+            }
+        }
+    }
+}
+
 /// ⟨F x, w⟩ = ⟨x, Fᵀ w⟩.
 #[test]
 fn each_is_the_others_transpose() {
@@ -189,7 +226,7 @@ fn each_is_the_others_transpose() {
         let spectrum = [&w[..kept], &w[kept..]].map(|w| array(DType::F64, &[kept], w));
         for waves in [Waves::Kept, Waves::All] {
             let context = madelung_cpu::context();
-            let found = both(&context, mesh, waves, &array(DType::F64, &[nodes], x), &spectrum);
+            let found = both(&context, &of_size(mesh, 1), waves, &array(DType::F64, &[nodes], x), &spectrum);
             let [re, im, back] = found.map(|a| a.to_f64().unwrap());
             let (left, right) = (dot(&re, &w[..kept]) + dot(&im, &w[kept..]), dot(&back, x));
             assert!(
@@ -214,7 +251,7 @@ fn spectra_decay_below_the_normal_numbers() {
     for isa in Isa::available() {
         let cpu = Cpu::at_most(*isa);
         let x = Array::zeros(DType::F32, &[nodes]);
-        let [_, _, back] = both(&Context::new(&cpu), mesh, Waves::All, &x, &spectrum);
+        let [_, _, back] = both(&Context::new(&cpu), &of_size(mesh, 1), Waves::All, &x, &spectrum);
         close(&back, &exact, tolerance(DType::F32, nodes), &format!("{isa:?}"));
     }
 }

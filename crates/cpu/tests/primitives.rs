@@ -7,7 +7,7 @@ mod primitives;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::pool::{Pool, Serial, Threads};
-use madelung_core::backend::{Context, Scan, Waves, half_spectrum};
+use madelung_core::backend::{Context, Meshes, Scan, Waves, half_spectrum};
 use madelung_cpu::{Count, Key, scan, segment_bounds, sort_by_key};
 use primitives::{Number, Primitives, adds_up, array, mixed, offsets, reals, scans, sorts, spreads};
 use proptest::prelude::*;
@@ -122,7 +122,7 @@ impl Primitives for Processor {
             let kept = systems * half_spectrum(mesh).unwrap();
             let mut parts = [(); 2].map(|()| Array::zeros(values.dtype(), &[kept]));
             let [re, im] = &mut parts;
-            context.real_fft(mesh, waves, &values.view(), [re, im]).unwrap();
+            context.real_fft(&[Meshes { sizes: mesh, systems }], waves, &values.view(), [re, im]).unwrap();
             parts
         })
     }
@@ -133,7 +133,7 @@ impl Primitives for Processor {
             let nodes = systems * mesh.iter().product::<usize>();
             let mut values = Array::zeros(spectrum[0].dtype(), &[nodes]);
             let parts = [&spectrum[0].view(), &spectrum[1].view()];
-            context.inverse_real_fft(mesh, waves, parts, &mut values).unwrap();
+            context.inverse_real_fft(&[Meshes { sizes: mesh, systems }], waves, parts, &mut values).unwrap();
             [values]
         });
         array
@@ -257,17 +257,22 @@ fn meshes_that_do_not_fit_are_refused() {
     let mut parts = [(); 2].map(|()| Array::zeros(DType::F64, &[4]));
     let [re, im] = &mut parts;
     let six = Array::zeros(DType::F64, &[6]);
-    refused(context.real_fft([2, 0, 3], Waves::Kept, &six.view(), [re, im]), "mesh", "[2, 0, 3]");
-    refused(context.real_fft([usize::MAX, 2, 2], Waves::Kept, &six.view(), [re, im]), "mesh", "64 bits");
-    refused(context.real_fft([1, 2, 2], Waves::Kept, &six.view(), [re, im]), "values", "multiple of 4");
-    refused(context.real_fft([1, 6, 1], Waves::Kept, &six.view(), [re, im]), "spectrum", "6 elements");
-    context.real_fft([1, 2, 3], Waves::Kept, &six.view(), [re, im]).unwrap();
+    let of = |sizes| [Meshes { sizes, systems: 1 }];
+    refused(context.real_fft(&of([2, 0, 3]), Waves::Kept, &six.view(), [re, im]), "mesh", "[2, 0, 3]");
+    refused(context.real_fft(&of([usize::MAX, 2, 2]), Waves::Kept, &six.view(), [re, im]), "mesh", "64 bits");
+    refused(context.real_fft(&of([1, 2, 2]), Waves::Kept, &six.view(), [re, im]), "values", "4 elements");
+    refused(context.real_fft(&of([1, 6, 1]), Waves::Kept, &six.view(), [re, im]), "spectrum", "6 elements");
+    context.real_fft(&of([1, 2, 3]), Waves::Kept, &six.view(), [re, im]).unwrap();
     let mut floats = Array::zeros(DType::F32, &[4]);
-    refused(context.real_fft([1, 2, 3], Waves::Kept, &six.view(), [re, &mut floats]), "spectrum", "float32");
+    refused(
+        context.real_fft(&of([1, 2, 3]), Waves::Kept, &six.view(), [re, &mut floats]),
+        "spectrum",
+        "float32",
+    );
     let ints = Array::zeros(DType::I32, &[6]);
-    refused(context.real_fft([1, 2, 3], Waves::Kept, &ints.view(), [re, im]), "values", "int32");
+    refused(context.real_fft(&of([1, 2, 3]), Waves::Kept, &ints.view(), [re, im]), "values", "int32");
     // No systems: nothing to do.
     let mut none = [(); 2].map(|()| Array::zeros(DType::F64, &[0]));
     let [re, im] = &mut none;
-    context.real_fft([1, 2, 3], Waves::Kept, &Array::zeros(DType::F64, &[0]).view(), [re, im]).unwrap();
+    context.real_fft(&[], Waves::Kept, &Array::zeros(DType::F64, &[0]).view(), [re, im]).unwrap();
 }

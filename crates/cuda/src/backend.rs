@@ -5,7 +5,7 @@ use crate::memory::{Arena, Rooms, address};
 use crate::primitives::{self as raw, Compiled, Length, Queue, Segments, Status, WeightOf};
 use crate::{Device, Stream, launch, validation};
 use madelung_core::array::{Array, DType, Place, View};
-use madelung_core::backend::{Backend, Check, Context, Launch, Waves, Weights};
+use madelung_core::backend::{Backend, Check, Context, Launch, Meshes, Waves, Weights};
 use madelung_core::runtime::SlotArray;
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
@@ -272,38 +272,91 @@ impl Backend for Cuda {
     fn real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         values: &View<'_>,
         [re, im]: [&mut Array; 2],
     ) -> Result<()> {
-        let (queue, systems) = (self.queue(), values.len() / mesh.iter().product::<usize>());
+        let (queue, dtype) = (self.queue(), values.dtype());
+        let runs = placed(meshes, values);
         let mut rooms = Rooms::new(context);
-        let scratch = rooms.scratch(raw::fft_scratch(&queue, values.dtype(), mesh, systems)?)?;
-        let to = [address(&re.view()), address(&im.view())];
-        raw::real_fft(&queue, waves, elements(values), mesh, systems, to, scratch)
+        let scratch = rooms.scratch(scratch_of(&queue, dtype, meshes)?)?;
+        let aligned = rooms.scratch(moved(&runs))?;
+        for Run { of, values, bytes, wave, is_aligned } in runs {
+            let from = if is_aligned { values } else { aligned.address };
+            if !is_aligned {
+                queue.copy(from, values, bytes)?;
+            }
+            let to = [re.view(), im.view()].map(|part| address(&part) + wave);
+            raw::real_fft(&queue, waves, (dtype, from), of.sizes, of.systems, to, scratch)?;
+        }
+        Ok(())
     }
 
     fn inverse_real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         [re, im]: [&View<'_>; 2],
         values: &mut Array,
     ) -> Result<()> {
-        let to = values.view();
-        let (queue, systems) = (self.queue(), to.len() / mesh.iter().product::<usize>());
+        let (queue, dtype) = (self.queue(), values.dtype());
+        let runs = placed(meshes, &values.view());
         let mut rooms = Rooms::new(context);
-        let scratch = rooms.scratch(raw::fft_scratch(&queue, to.dtype(), mesh, systems)?)?;
-        raw::inverse_real_fft(
-            &queue,
-            waves,
-            [address(re), address(im)],
-            mesh,
-            systems,
-            elements(&to),
-            scratch,
-        )
+        let scratch = rooms.scratch(scratch_of(&queue, dtype, meshes)?)?;
+        let aligned = rooms.scratch(moved(&runs))?;
+        for Run { of, values, bytes, wave, is_aligned } in runs {
+            let from = [re, im].map(|part| address(part) + wave);
+            let to = if is_aligned { values } else { aligned.address };
+            raw::inverse_real_fft(&queue, waves, from, of.sizes, of.systems, (dtype, to), scratch)?;
+            if !is_aligned {
+                queue.copy(values, to, bytes)?;
+            }
+        }
+        Ok(())
     }
+}
+
+/// The bytes of scratch for the transforms of meshes, one size after the other.
+fn scratch_of(queue: &Queue, dtype: DType, meshes: &[Meshes]) -> Result<usize> {
+    meshes.iter().try_fold(0, |bytes, of_size| {
+        Ok(bytes.max(raw::fft_scratch(queue, dtype, of_size.sizes, of_size.systems)?))
+    })
+}
+
+/// Meshes of one size in the memory of a call.
+struct Run<'m> {
+    of: &'m Meshes,
+    /// The address and the bytes of their nodes.
+    values: u64,
+    bytes: usize,
+    /// The bytes ahead of their waves.
+    wave: u64,
+    /// Whether they lie where cuFFT takes them, which reads reals two by two; a mesh of an odd size shifts others.
+    is_aligned: bool,
+}
+
+/// Meshes of each size, one after the other.
+fn placed<'m>(meshes: &'m [Meshes], values: &View<'_>) -> Vec<Run<'m>> {
+    let size = values.dtype().size();
+    let mut next = [address(values), 0];
+    let runs = meshes.iter().filter_map(|of| {
+        let [values, wave] = next;
+        let [nodes, waves] = of.counts()?;
+        next = [values + (nodes * size) as u64, wave + (waves * size) as u64];
+        Some(Run {
+            of,
+            values,
+            bytes: nodes * size,
+            wave,
+            is_aligned: values.is_multiple_of(2 * size as u64),
+        })
+    });
+    runs.collect()
+}
+
+/// The bytes of the most nodes that are moved to where cuFFT takes them.
+fn moved(runs: &[Run<'_>]) -> usize {
+    runs.iter().filter(|run| !run.is_aligned).map(|run| run.bytes).max().unwrap_or(0)
 }

@@ -54,12 +54,13 @@ pub struct PmeSettings {
     pub alpha: Option<Vec<f64>>,
     /// Real-space cutoff in L, one value for all systems or one per system.
     pub cutoff: Option<Vec<f64>>,
-    /// Nodes along each lattice vector, of all systems alike.
-    pub mesh_dimensions: Option<[usize; 3]>,
+    /// Nodes along each lattice vector, of all systems or one per system.
+    pub mesh_dimensions: Option<Vec<[usize; 3]>>,
     /// Distance of nodes along lattice vectors in L, at most: in place of their number.
     pub mesh_spacing: Option<f64>,
-    /// Order of the splines; None: that at which both sums cost the least, or 5 on a mesh that is given.
-    pub spline_order: Option<usize>,
+    /// Order of the splines, of all systems or one per system; None: that at which both sums cost the least, or 5 on a mesh
+    /// that is given.
+    pub spline_order: Option<Vec<usize>>,
     /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}; None: see [`estimate_pme_parameters`].
     pub accuracy: Option<f64>,
 }
@@ -83,8 +84,7 @@ impl PmeSettings {
         Self { accuracy: Some(accuracy), ..Self::default() }
     }
 
-    /// The parameters of each system in a call with these settings. All systems have meshes of one size and order, the largest
-    /// that one of them needs.
+    /// The parameters of each system in a call with these settings: those that it would have alone.
     ///
     /// # Errors
     /// Those of [`estimate_pme_parameters`]; `mesh_spacing`, where it is not finite and > 0, or given with the nodes.
@@ -92,52 +92,48 @@ impl PmeSettings {
         let systems = system.systems();
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
-        let cells = system.cells();
-        let estimate = |b: usize, accuracy, given| {
-            // An empty system has nothing to sum, whatever the parameters.
-            estimate_pme_parameters(system.batch.members(b).len().max(1), &cells[b], accuracy, given)
-        };
-        let each = |b: usize, spline_order: Option<usize>| {
-            let (alpha, cutoff) = (alpha.as_ref().map(|x| x[b]), cutoff.as_ref().map(|x| x[b]));
-            let mesh_dimensions = self.mesh_of(&cells[b])?;
-            estimate(b, self.accuracy, PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order })
-        };
-        let chosen = |order: Option<usize>| {
-            (0..systems).map(|b| each(b, order)).collect::<Result<Vec<PmeParameters>>>()
-        };
-        let mut all = chosen(self.spline_order)?;
-        let order = all.iter().map(|p| p.spline_order).max().unwrap_or(SPLINE_ORDER);
-        if all.iter().any(|p| p.spline_order != order) {
-            all = chosen(Some(order))?;
-        }
-        let spline_order = Some(order);
-        let largest = |axis: usize| all.iter().map(|p| p.mesh_dimensions[axis]).max().unwrap_or(order);
-        let mesh = [0, 1, 2].map(largest);
-        for (b, p) in all.iter_mut().enumerate().filter(|(_, p)| p.mesh_dimensions != mesh) {
-            let (alpha, cutoff, mesh_dimensions) = (Some(p.alpha), Some(p.cutoff), Some(mesh));
-            *p = estimate(b, None, PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order })?;
-        }
-        Ok(all)
-    }
-
-    /// The mesh that is given for a cell, by the number of nodes or by their distance.
-    fn mesh_of(&self, cell: &[[f64; 3]; 3]) -> Result<Option<[usize; 3]>> {
-        let Some(spacing) = self.mesh_spacing else { return Ok(self.mesh_dimensions) };
-        if self.mesh_dimensions.is_some() {
+        let spline_order = each("spline_order", self.spline_order.as_deref(), systems)?;
+        let mesh_dimensions = each("mesh_dimensions", self.mesh_dimensions.as_deref(), systems)?;
+        if self.mesh_spacing.is_some() && mesh_dimensions.is_some() {
             return Err(Error::argument("mesh_spacing", "it or `mesh_dimensions`", "both"));
         }
-        mesh_dimensions(&[*cell], spacing, self.spline_order.unwrap_or(SPLINE_ORDER)).map(Some)
+        let cells = system.cells();
+        let of_system = |b: usize| {
+            let (alpha, cutoff) = (alpha.as_ref().map(|x| x[b]), cutoff.as_ref().map(|x| x[b]));
+            let spline_order = spline_order.as_ref().map(|p| p[b]);
+            let order = spline_order.unwrap_or(SPLINE_ORDER);
+            let of_spacing =
+                self.mesh_spacing.map(|spacing| self::mesh_dimensions(&cells[b], spacing, order));
+            let mesh_dimensions = of_spacing.transpose()?.or(mesh_dimensions.as_ref().map(|k| k[b]));
+            let given = PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order };
+            // An empty system has nothing to sum, whatever the parameters.
+            let natoms = system.batch.members(b).len().max(1);
+            estimate_pme_parameters(natoms, &cells[b], self.accuracy, given)
+        };
+        (0..systems).map(of_system).collect()
     }
 }
 
-/// The nodes of a mesh whose nodes are no farther apart than `spacing` (L) along the lattice vectors of any of some cells:
-/// products of 2, 3, 5 and 7, no fewer than the order of the splines.
+/// What is given for all systems, or for each.
+fn each<T: Copy>(name: &str, given: Option<&[T]>, systems: usize) -> Result<Option<Vec<T>>> {
+    match given {
+        None => Ok(None),
+        Some([all]) => Ok(Some(vec![*all; systems])),
+        Some(each) if each.len() == systems => Ok(Some(each.to_vec())),
+        Some(each) => {
+            let expected = format!("one for all, or one for each of {systems} systems");
+            Err(Error::argument(name, expected, each.len().to_string()))
+        }
+    }
+}
+
+/// The nodes of a mesh whose nodes are no farther apart than `spacing` (L) along the lattice vectors of a cell: products of
+/// 2, 3, 5 and 7, no fewer than the order of the splines.
 ///
 /// # Errors
 /// `mesh_spacing`, where it is not finite and > 0 or asks for more nodes than there can be.
-pub fn mesh_dimensions(cells: &[[[f64; 3]; 3]], spacing: f64, spline_order: usize) -> Result<[usize; 3]> {
-    let longest = |axis: usize| cells.iter().map(|cell| length(cell[axis])).fold(0.0, f64::max);
-    let nodes = [0, 1, 2].map(|axis| (longest(axis) / spacing).ceil());
+pub fn mesh_dimensions(cell: &[[f64; 3]; 3], spacing: f64, spline_order: usize) -> Result<[usize; 3]> {
+    let nodes = cell.map(|a| (length(a) / spacing).ceil());
     if !(spacing.is_finite() && spacing > 0.0 && nodes.iter().all(|k| *k <= MOST_NODES as f64)) {
         let expected = "a finite number above zero, with no more than 2^20 nodes along an axis";
         return Err(Error::argument("mesh_spacing", expected, spacing.to_string()));
@@ -163,9 +159,8 @@ pub fn particle_mesh_ewald(
     let (made, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
     let pairs = made.as_deref().or(pairs).expect("a list is made where none is given");
     let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
-    let (nodes, order) =
-        parameters.first().map_or(([SPLINE_ORDER; 3], SPLINE_ORDER), |p| (p.mesh_dimensions, p.spline_order));
-    let mesh = Mesh::new(nodes, order, system.systems())?;
+    let meshes: Vec<_> = parameters.iter().map(|p| (p.mesh_dimensions, p.spline_order)).collect();
+    let mesh = Mesh::of_systems(&meshes)?;
     let extra = [Arg::Structure(pairs), Arg::Real(cutoff), Arg::Structure(&mesh)];
     run(context, "ewald_mesh_summation", system, &alpha, &extra, options)
 }

@@ -189,6 +189,6 @@ fn bad_input_is_named() {
     for (spacing, nodes) in
         [(0.0, None), (f64::INFINITY, None), (1e-9, None), (0.8, Some([12; 3])), (50.0, Some([5; 3]))]
     {
-        assert_eq!(mesh_dimensions(&[cell], spacing, 5).ok(), nodes, "{spacing}");
+        assert_eq!(mesh_dimensions(&cell, spacing, 5).ok(), nodes, "{spacing}");
     }
 }

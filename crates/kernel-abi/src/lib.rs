@@ -12,6 +12,12 @@ pub const MAX_POINTERS: usize = 64;
 /// The largest order of a cardinal B-spline.
 pub const MAX_SPLINE_ORDER: usize = 10;
 
+/// Numbers ahead of the systems in [`SlotArray::MeshShape`].
+pub const MESH_HEADER: usize = 4;
+
+/// Numbers of each system there.
+pub const MESH_RECORD: usize = 8;
+
 /// Set of bits that names one array of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Role(pub u8);
@@ -240,10 +246,11 @@ pub enum SlotArray {
     PairEntry,
     /// Map: element of each row.
     MapOf,
-    /// Mesh: its three sizes, the order of its splines, and the range of planes (numbered through all systems, first
-    /// axis) that a call adds to. With a wave: the system of that wave.
+    /// Mesh: the number of systems and the range of planes (numbered through all systems, first axis) that a call adds to;
+    /// from [`MESH_HEADER`] on [`MESH_RECORD`] numbers for each system: its three sizes, the order of its splines, its first
+    /// node, wave and plane, and where its moduli begin. With a wave: the system of that wave.
     MeshShape,
-    /// Mesh: moduli of its waves (f64), for k₁, then for k₂ and for k₃ of the half spectrum.
+    /// Mesh: moduli of waves (f64), for k₁, then for k₂ and for k₃ of the half spectrum, of each size and order.
     MeshModuli,
     /// Scratch memory for sums over the channels of this dimension: once per thread that runs rows one after the other
     /// (CPU code, in the launch's type), or once per row (CUDA text, in `ACC`). The number of the sum stands in place

@@ -334,16 +334,6 @@ pub fn nearest<L: Lane>(x: L) -> L {
     (x + big) - big
 }
 
-/// The sizes of a mesh, the order of its splines, and the planes that a call adds to.
-///
-/// # Safety
-/// `shape` is the pointer of a mesh, with six numbers ≥ 0.
-#[inline(always)]
-pub unsafe fn mesh_shape(shape: *const i32) -> MeshShape {
-    // SAFETY: the caller's promise.
-    [0, 1, 2, 3, 4, 5].map(|n| unsafe { *shape.add(n) as usize })
-}
-
 /// The modulus of a wave, the product of those along the axes.
 ///
 /// # Safety

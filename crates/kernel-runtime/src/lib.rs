@@ -21,6 +21,6 @@ pub use launch::{EntryPoints, LaunchAbi, Run};
 pub use madelung_kernel_abi::*;
 pub use rows::*;
 pub use splines::{
-    MeshShape, Splines, in_planes, mesh_node, node_add, node_load, reaches, wave_count, wave_index,
+    MeshShape, Splines, in_planes, mesh_node, mesh_of, node_add, node_load, reaches, wave_count, wave_index,
     wave_places, wave_system,
 };

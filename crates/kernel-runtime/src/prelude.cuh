@@ -270,18 +270,26 @@ template <int N> struct Splines {
       for (int j = 0; j < 10; ++j) weights[d][j] = 0;
   }
 };
-__device__ inline long long mesh_node(const int* shape, long long system, int i, int j, int k) {
-  return ((system * shape[0] + i) * shape[1] + j) * shape[2] + k;
+// Meshes are a number of systems and two planes, and from 4 on eight numbers of each system: three sizes, the order of the
+// splines, the first node, wave and plane, and where moduli begin.
+__device__ inline const int* mesh_of(const int* shapes, long long system) { return shapes + 4 + 8 * system; }
+__device__ inline long long mesh_node(const int* shape, int i, int j, int k) {
+  return shape[4] + ((long long)i * shape[1] + j) * shape[2] + k;
 }
-// Waves of half spectra, those of one system after those of another.
-__device__ inline long long wave_system(const int* shape, long long wave) {
-  return wave / ((long long)shape[0] * shape[1] * (shape[2] / 2 + 1));
+__device__ inline long long wave_system(const int* shapes, long long wave) {
+  int first = 0, behind = shapes[0];
+  while (first + 1 < behind) {
+    const int middle = (first + behind) / 2;
+    if (mesh_of(shapes, middle)[5] <= wave) first = middle;
+    else behind = middle;
+  }
+  return first;
 }
 __device__ inline int wave_place(const int* shape, long long wave, int axis) {
-  const int along = shape[2] / 2 + 1;
-  if (axis == 2) return (int)(wave % along);
-  wave /= along;
-  return (int)(axis == 1 ? wave % shape[1] : wave / shape[1] % shape[0]);
+  // A system has fewer waves than an int can number.
+  const int along = shape[2] / 2 + 1, place = (int)(wave - shape[5]);
+  if (axis == 2) return place % along;
+  return axis == 1 ? place / along % shape[1] : place / along / shape[1];
 }
 __device__ inline int wave_index(const int* shape, long long wave, int axis) {
   const int k = wave_place(shape, wave, axis);
@@ -292,6 +300,7 @@ __device__ inline int wave_count(const int* shape, long long wave) {
   return k == 0 || 2 * k == shape[2] ? 1 : 2;
 }
 __device__ inline double wave_modulus(const int* shape, const double* moduli, long long wave) {
+  moduli += shape[7];
   const double xy = moduli[wave_place(shape, wave, 0)] * moduli[shape[0] + wave_place(shape, wave, 1)];
   return xy * moduli[shape[0] + shape[1] + wave_place(shape, wave, 2)];
 }

@@ -198,10 +198,10 @@ pub struct WaveLine {
 impl WaveLine {
     /// The line of a wave.
     #[inline(always)]
-    pub fn new(shape: &MeshShape, wave: usize) -> Self {
+    pub fn new(shape: MeshShape, wave: usize) -> Self {
         let along = shape[2] / 2 + 1;
-        let line = wave / along;
-        Self { shape: *shape, place: [line / shape[1] % shape[0], line % shape[1]], first: line * along }
+        let line = (wave - shape[7]) / along;
+        Self { shape, place: [line / shape[1], line % shape[1]], first: shape[7] + line * along }
     }
 
     /// The first wave behind it.
@@ -210,7 +210,7 @@ impl WaveLine {
         self.first + self.shape[2] / 2 + 1
     }
 
-    /// The line that follows.
+    /// The line that follows, of the same mesh.
     #[inline(always)]
     pub fn step(&mut self) {
         self.first = self.end();
@@ -218,9 +218,6 @@ impl WaveLine {
         *y += 1;
         if *y == self.shape[1] {
             (*x, *y) = (*x + 1, 0);
-            if *x == self.shape[0] {
-                *x = 0;
-            }
         }
     }
 
@@ -254,6 +251,7 @@ impl WaveLine {
         let [x, y] = self.place;
         // SAFETY: the caller's promise.
         unsafe {
+            let moduli = moduli.add(self.shape[9]);
             let of_line = *moduli.add(x) * *moduli.add(self.shape[0] + y);
             let z = moduli.add(self.shape[0] + self.shape[1]);
             L::splat(of_line) * row_load::<f64, L>(z, wave - self.first, n, 1, 0)
@@ -268,14 +266,13 @@ mod tests {
 
     #[test]
     fn lines_are_the_waves_of_the_mesh() {
-        for shape in [[3, 4, 5, 2, 0, 0], [2, 1, 6, 2, 0, 0]] {
+        for shape in [[3, 4, 5, 2, 0, 0, 0, 0, 0, 0], [2, 1, 6, 2, 0, 0, 60, 36, 3, 10]] {
             let waves = shape[0] * shape[1] * (shape[2] / 2 + 1);
             let moduli: Vec<f64> =
-                (0..shape[0] + shape[1] + shape[2] / 2 + 1).map(|n| n as f64 + 0.5).collect();
-            // Two systems, begun anywhere.
-            for begin in 0..waves {
-                let mut line = WaveLine::new(&shape, begin);
-                for wave in begin..2 * waves {
+                (0..shape[9] + shape[0] + shape[1] + shape[2] / 2 + 1).map(|n| n as f64 + 0.5).collect();
+            for begin in shape[7]..shape[7] + waves {
+                let mut line = WaveLine::new(shape, begin);
+                for wave in begin..shape[7] + waves {
                     if wave == line.end() {
                         line.step();
                     }

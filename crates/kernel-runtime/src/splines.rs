@@ -2,10 +2,40 @@
 #![expect(unsafe_code, reason = "nodes are read and written through a launch's pointers")]
 
 use crate::{Elem, Lane, Spilled, WIDEST};
-use madelung_kernel_abi::MAX_SPLINE_ORDER;
+use madelung_kernel_abi::{MAX_SPLINE_ORDER, MESH_HEADER, MESH_RECORD};
 
-/// The sizes of a mesh, the order of its splines, and the range of planes that a call adds to.
-pub type MeshShape = [usize; 6];
+/// The mesh of a system: its sizes, the order of its splines, the range of planes that a call adds to, its first node, wave
+/// and plane, and where its moduli begin.
+pub type MeshShape = [usize; 10];
+
+/// The mesh of a system.
+///
+/// # Safety
+/// `shapes` is the pointer of meshes ([`SlotArray::MeshShape`](madelung_kernel_abi::SlotArray)) that have the system.
+#[inline(always)]
+pub unsafe fn mesh_of(shapes: *const i32, system: usize) -> MeshShape {
+    let of = MESH_HEADER + MESH_RECORD * system;
+    // SAFETY: the caller's promise.
+    [of, of + 1, of + 2, of + 3, 1, 2, of + 4, of + 5, of + 6, of + 7]
+        .map(|n| unsafe { *shapes.add(n) as usize })
+}
+
+/// The system of a wave.
+///
+/// # Safety
+/// `shapes` is the pointer of meshes that have the wave.
+#[inline(always)]
+pub unsafe fn wave_system(shapes: *const i32, wave: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let (mut first, mut behind) = (0, unsafe { *shapes } as usize);
+    while first + 1 < behind {
+        let middle = usize::midpoint(first, behind);
+        // SAFETY: a system between the first and the last.
+        let begin = unsafe { *shapes.add(MESH_HEADER + MESH_RECORD * middle + 5) } as usize;
+        if begin <= wave { first = middle } else { behind = middle }
+    }
+    first
+}
 
 /// The pieces of every M_p as polynomials of t = x − ⌊x⌋ − ½, by p, power of t and node: zero beyond the p nodes, so that
 /// whole registers of nodes can be computed.
@@ -215,11 +245,11 @@ unsafe fn add_to_line(
 
 /// Whether any of the planes around a coordinate along the first axis is of this call.
 #[inline(always)]
-pub fn reaches(shape: &MeshShape, system: usize, x: f64) -> bool {
-    let (size, order) = (shape[0], shape[3]);
+pub fn reaches(shape: &MeshShape, x: f64) -> bool {
+    let (size, order, first) = (shape[0], shape[3], shape[8]);
     // The call's planes of this system: usually an interval, into which a turn of the nodes may reach.
-    let lo = shape[4].max(system * size) as i64 - (system * size) as i64;
-    let hi = shape[5].min((system + 1) * size) as i64 - (system * size) as i64;
+    let lo = shape[4].max(first) as i64 - first as i64;
+    let hi = shape[5].min(first + size) as i64 - first as i64;
     let floor = x.floor();
     let last = (((floor - (floor / size as f64).floor() * size as f64) as usize).min(size - 1)) as i64;
     let first = last + 1 - order as i64;
@@ -227,33 +257,27 @@ pub fn reaches(shape: &MeshShape, system: usize, x: f64) -> bool {
     lo < hi && (meets(first, last) || (first < 0 && meets(first + size as i64, size as i64 - 1)))
 }
 
-/// The node with these indices, in the mesh of a system.
+/// The node with these indices.
 #[inline(always)]
-pub fn mesh_node(shape: &MeshShape, system: usize, index: [usize; 3]) -> usize {
-    ((system * shape[0] + index[0]) * shape[1] + index[1]) * shape[2] + index[2]
+pub fn mesh_node(shape: &MeshShape, index: [usize; 3]) -> usize {
+    shape[6] + (index[0] * shape[1] + index[1]) * shape[2] + index[2]
 }
 
 /// Whether a call adds to the nodes with this first index.
 #[inline(always)]
-pub fn in_planes(shape: &MeshShape, system: usize, index: usize) -> bool {
-    (shape[4]..shape[5]).contains(&(system * shape[0] + index))
+pub fn in_planes(shape: &MeshShape, index: usize) -> bool {
+    (shape[4]..shape[5]).contains(&(shape[8] + index))
 }
 
 /// Place of a wave along an axis of the half spectrum of its system.
 #[inline(always)]
 fn wave_place(shape: &MeshShape, wave: usize, axis: usize) -> usize {
-    let along = shape[2] / 2 + 1;
+    let (along, wave) = (shape[2] / 2 + 1, wave - shape[7]);
     match axis {
-        0 => wave / along / shape[1] % shape[0],
+        0 => wave / along / shape[1],
         1 => wave / along % shape[1],
         _ => wave % along,
     }
-}
-
-/// The system of a wave: half spectra follow each other.
-#[inline(always)]
-pub fn wave_system(shape: &MeshShape, wave: usize) -> usize {
-    wave / (shape[0] * shape[1] * (shape[2] / 2 + 1))
 }
 
 /// A component of the index of a wave: from below zero up to half the size of the mesh.
@@ -274,7 +298,7 @@ pub fn wave_count(shape: &MeshShape, wave: usize) -> f64 {
 #[inline(always)]
 pub fn wave_places(shape: &MeshShape, wave: usize) -> [usize; 3] {
     let first = [0, shape[0], shape[0] + shape[1]];
-    [0, 1, 2].map(|axis| first[axis] + wave_place(shape, wave, axis))
+    [0, 1, 2].map(|axis| shape[9] + first[axis] + wave_place(shape, wave, axis))
 }
 
 #[cfg(test)]
@@ -295,7 +319,7 @@ mod tests {
     #[test]
     fn splines_are_their_formula() {
         for p in 2..=MAX_SPLINE_ORDER {
-            let shape = [p, 2 * p, 37, p, 0, 1];
+            let shape = [p, 2 * p, 37, p, 0, 1, 0, 0, 0, 0];
             for x in [0.0, 0.25, 3.7, 11.999, -0.4, -123.456, 1e6 + 0.125] {
                 let s = Splines::<3>::new::<f64>(&shape, 1, x);
                 let fraction = x - f64::floor(x);
@@ -336,23 +360,22 @@ mod tests {
             -1e-300,
             7.0 - 1e-16,
         ] {
-            let s = Splines::<1>::new::<f64>(&[7, 7, 7, 4, 0, 7], 0, x);
+            let s = Splines::<1>::new::<f64>(&[7, 7, 7, 4, 0, 7, 0, 0, 0, 0], 0, x);
             assert!((0..4).all(|j| s.index(j) < 7), "{x}");
         }
-        assert_eq!(mesh_node(&[3, 4, 5, 2, 0, 9], 2, [2, 3, 4]), 179);
+        assert_eq!(mesh_node(&[3, 4, 5, 2, 0, 9, 120, 0, 6, 0], [2, 3, 4]), 179);
     }
 
     #[test]
     fn a_point_reaches_the_planes_of_its_nodes() {
         for order in 2..=4 {
             for (lo, hi) in [(0, 3), (2, 9), (9, 14), (0, 14), (6, 7), (5, 5)] {
-                let shape = [7, 7, 7, order, lo, hi];
-                for (system, x) in
-                    [0, 1].into_iter().flat_map(|b| (-20..20).map(move |x| (b, f64::from(x) + 0.3)))
-                {
+                let places = [0, 7].into_iter().flat_map(|b| (-20..20).map(move |x| (b, f64::from(x) + 0.3)));
+                for (first, x) in places {
+                    let shape = [7, 7, 7, order, lo, hi, 0, 0, first, 0];
                     let s = Splines::<1>::new::<f64>(&shape, 0, x);
-                    let any = (0..order as i64).any(|j| in_planes(&shape, system, s.index(j)));
-                    assert_eq!(reaches(&shape, system, x), any, "{shape:?} {system} {x}");
+                    let any = (0..order as i64).any(|j| in_planes(&shape, s.index(j)));
+                    assert_eq!(reaches(&shape, x), any, "{shape:?} {x}");
                 }
             }
         }
@@ -360,7 +383,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_and_added_to_around_their_end() {
-        let shape = [4, 4, 5, 3, 0, 4];
+        let shape = [4, 4, 5, 3, 0, 4, 0, 0, 0, 0];
         let mut line: Vec<f64> = (0..10).map(f64::from).collect();
         for x in [1.5, 2.5, 4.5, 5.5, 6.5] {
             let s = Splines::<1>::new::<f64>(&shape, 2, x);

@@ -40,9 +40,9 @@ pub(crate) fn partials(b: &mut Body, op: &Op, v: Val) -> Vec<(Val, Val)> {
             vec![(y, b.real_op(Mul(x, inverse))), (x, b.real_op(Mul(opposite, inverse)))]
         }
         // M_p'(x) = M_{p−1}(x) − M_{p−1}(x − 1), left to the code that tabulates splines.
-        Spline { mesh, axis, at, node, derivative } => {
+        Spline { mesh, system, axis, at, node, derivative } => {
             let derivative = derivative + 1;
-            vec![(at, b.real_op(Spline { mesh, axis, at, node, derivative }))]
+            vec![(at, b.real_op(Spline { mesh, system, axis, at, node, derivative }))]
         }
         Own { template, ref args, .. } => {
             let template = b.templates[template].clone();

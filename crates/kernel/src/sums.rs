@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// The body with its sums arranged.
 pub(crate) fn arranged(src: &Body) -> Body {
-    if !src.ops().any(|op| matches!(op, Op::SplineOrder(_))) {
+    if !src.ops().any(|op| matches!(op, Op::SplineOrder { .. })) {
         return src.clone();
     }
     let mut s = Sums { src, b: Body::new(Some(src)), map: ValueMap::new(), open: vec![] };
@@ -58,8 +58,7 @@ impl Sums<'_> {
                 }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(a));
-                    let is_mesh =
-                        matches!(range, Range::Ints(_, hi) if matches!(self.b.op(hi), Op::SplineOrder(_)));
+                    let is_mesh = matches!(range, Range::Ints(_, hi) if matches!(self.b.op(hi), Op::SplineOrder { .. }));
                     let outer = std::mem::take(&mut self.open);
                     if is_mesh {
                         self.open = outer;

@@ -95,7 +95,7 @@ class Boundaries(NamedTuple):
             return estimate(charges, settings)
         is_open = np.broadcast_to(self.is_open, (charges.systems,))
         some = {}
-        for name in ("alpha", "cutoff", "k_cutoff"):
+        for name in ("alpha", "cutoff", "k_cutoff", "mesh_dimensions", "spline_order"):
             given = getattr(settings, name, None)
             if given is not None and len(given) > 1:
                 some[name] = [x for x, skip in zip(given, is_open) if not skip]

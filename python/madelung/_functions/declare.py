@@ -29,6 +29,7 @@ Kind = Literal[
     "number",
     "cutoffs",
     "count",
+    "counts",
     "nodes",
     "flag",
     "axes",

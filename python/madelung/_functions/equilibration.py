@@ -220,7 +220,10 @@ class _Sums:
         reach = f.untraced(reach_of_widths, f, widths)
         listed = edges.listed(f, system, of, cell)
         near = pairs_of(f, *listed, _NO_LISTS, cutoff if len(cutoff) > 1 else cutoff[0])
-        waves = mesh or waves_of(f, system, period, [row[2] for row in rows], (None, None))
+        if mesh:
+            waves: tuple[Any, ...] = (f.integer_list(mesh),)
+        else:
+            waves = waves_of(f, system, period, [row[2] for row in rows], (None, None))
         split = edges.splits(f, f.per_system("alpha", alpha if len(alpha) > 1 else alpha[0], system))
         widest = pairs_of(f, *listed, _NO_LISTS, reach)
         op = "ewald_mesh_summation" if mesh else "ewald_summation"
@@ -241,29 +244,32 @@ class _Sums:
 
 def _chosen(
     f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries, method: Any
-) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Nodes and order of the mesh if there is one, and the parameters of each system, alpha and cutoff first."""
+) -> tuple[list[int] | None, list[Any]]:
+    """The meshes of the systems if there are any, and the parameters of each system, alpha and cutoff first."""
     name = method if method is None else check.word("method", method, ("ewald", "pme"))
     on_mesh, over_waves = None, None
     if name != "pme":
         charges, over_waves = parameters_of(f, of, None, None, None, accuracy, edges)
     if name == "pme" or (name is None and accuracy >= _FINEST_MESH):
         try:
-            charges, on_mesh, nodes, order = mesh_parameters(f, of, None, None, (None, None, None), accuracy, edges)
+            charges, on_mesh, meshes = mesh_parameters(f, of, None, None, (None, None), accuracy, edges)
         except ValueError:
             # An accuracy that no mesh has.
             if over_waves is None:
                 raise
     if on_mesh is None or over_waves is None:
-        return (None, over_waves) if on_mesh is None else ((*nodes, order), on_mesh)
+        return (None, over_waves) if on_mesh is None else (meshes, on_mesh)
     idx, systems = charges.groups.of(len(charges.positions))
     count = np.bincount(idx, minlength=systems)
     sizes = list(zip(count.tolist(), abs(np.linalg.det(np.broadcast_to(charges.cell, (systems, 3, 3)))).tolist()))
     costs = (
         sum(_native.ewald_cost(*size, row[1], row[2]) for size, row in zip(sizes, over_waves)),
-        sum(_native.pme_cost(*size, row[1], nodes, order) for size, row in zip(sizes, on_mesh)),
+        sum(
+            _native.pme_cost(*size, row[1], meshes[4 * b : 4 * b + 3], meshes[4 * b + 3])
+            for b, (size, row) in enumerate(zip(sizes, on_mesh))
+        ),
     )
-    return (None, over_waves) if costs[0] <= costs[1] else ((*nodes, order), on_mesh)
+    return (None, over_waves) if costs[0] <= costs[1] else (meshes, on_mesh)
 
 
 @dataclass(frozen=True)

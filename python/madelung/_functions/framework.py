@@ -134,6 +134,10 @@ class Framework(Protocol):
         """An array of integers."""
         ...
 
+    def integer_list(self, values: Sequence[int]) -> Any:
+        """Integers of the host, as an input of an op."""
+        ...
+
     def one_system(self, rows: int, system: Any) -> Any:
         """The batch index of so many rows of a single system: zeros."""
         ...
@@ -293,6 +297,11 @@ class Immediate:
     def columns(pairs: Any) -> Any:
         """See `Framework`."""
         return pairs[1]
+
+    @staticmethod
+    def integer_list(values: Sequence[int]) -> tuple[int, ...]:
+        """See `Framework`."""
+        return tuple(values)
 
     @staticmethod
     def channels(charges: Any) -> Sequence[Any]:

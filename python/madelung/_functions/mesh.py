@@ -41,7 +41,10 @@ _MESH = Group(
         Parameter(
             "mesh_dimensions",
             "nodes",
-            text("nodes of the mesh along each lattice vector, three integers, the same for all systems."),
+            text(
+                "nodes of the mesh along each lattice vector, three integers, for all systems or for each (B, 3). They "
+                "are Python integers, so that shapes are known in graphs and under `jit`."
+            ),
             None,
         ),
         Parameter(
@@ -57,10 +60,11 @@ _MESH = Group(
         ),
         Parameter(
             "spline_order",
-            "count",
+            "counts",
             text(
-                "order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis. "
-                "None: 5 with a mesh, else the order at which the sum costs the least for its accuracy."
+                "order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1, "
+                "over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for "
+                "its accuracy."
             ),
             None,
         ),
@@ -105,13 +109,14 @@ def pme_reciprocal_space(
     conserved, and their sum is not exactly zero.
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    nodes = _nodes(f, cell, mesh)
+    nodes, order = _given(f, cell, mesh)
     if nodes is None:
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
+    meshes = f.integer_list(_meshes(nodes, order, system.systems))
     split = f.per_system("alpha", alpha, system)
     excluded = excluded_pairs(f, system, exclusions)
     left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, ("ewald_mesh_reciprocal_space", (split,), (*nodes, order_of(mesh))), left_out)
+    return total(f, system, wanted, ("ewald_mesh_reciprocal_space", (split,), (meshes,)), left_out)
 
 
 @function(
@@ -157,7 +162,8 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
     """
     edges = boundaries(f, pbc, cell, slab_correction)
@@ -167,21 +173,22 @@ def particle_mesh_ewald(
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
     edges.check(system.systems)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
-    nodes, of = _nodes(f, cell, mesh), (positions, charges, period, batch_idx)
-    order = mesh[2] if nodes is None else order_of(mesh)
+    (nodes, order), of = _given(f, cell, mesh), (positions, charges, period, batch_idx)
     is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or edges.any_open))
     if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
-        _, rows, nodes, order = f.untraced(mesh_parameters, f, of, alpha, cutoff, (nodes, None, order), accuracy, edges)
+        _, rows, meshes = f.untraced(mesh_parameters, f, of, alpha, cutoff, (nodes, order), accuracy, edges)
         if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
         if alpha is None:
             alpha = [row[0] for row in rows]
+    else:
+        meshes = _meshes(nodes, order, system.systems)
     reach = check.UNBOUNDED if edges.any_open else reach
     excluded = excluded_pairs(f, system, exclusions)
     pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
     split = edges.splits(f, f.per_system("alpha", alpha, system))
-    sums = ("ewald_mesh_summation", (split,), (*pairs, reach, *nodes, order))
+    sums = ("ewald_mesh_summation", (split,), (*pairs, reach, f.integer_list(meshes)))
     left_out = excluded and excluded.term("ewald", split, reach, (1.0, 1.0))
     return total(f, system, wanted, sums, slab_term(f, system, edges.slab_axes), left_out)
 
@@ -229,49 +236,80 @@ def estimate_pme_parameters(
     to 1.4 times the estimate; in crystals they are the smaller ones. Parameters that are chosen have an estimate of 5/8
     of the accuracy.
     """
-    nodes = _nodes(f, cell, mesh)
     of = (positions, charges, cell, batch_idx)
-    system, rows, (k1, k2, k3), order = mesh_parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
+    system, rows, meshes = mesh_parameters(f, of, alpha, cutoff, _given(f, cell, mesh), accuracy)
+    nodes = tuple((k1, k2, k3) for k1, k2, k3, _ in zip(*[iter(meshes)] * 4))
     if system.single:
         ((split, reach, error),) = rows
-        return PmeParameters(split, reach, (k1, k2, k3), order, error)
+        return PmeParameters(split, reach, nodes[0], meshes[3], error)
     split, reach, error = (f.array(x, positions) for x in np.array(rows).reshape(-1, 3).T.copy())
-    return PmeParameters(split, reach, (k1, k2, k3), order, error)
+    return PmeParameters(split, reach, nodes, tuple(meshes[3::4]), error)
 
 
-def _nodes(f: Framework, cell: Any, mesh: tuple[Any, ...]) -> list[int] | None:
-    """The nodes of a mesh, where they are given, or how far apart they are."""
-    dimensions, spacing, _ = mesh
-    nodes, p = _checked(dimensions, order_of(mesh))
-    if spacing is None:
-        return nodes
-    if nodes is not None:
-        check.refuse("mesh_spacing", "it or `mesh_dimensions`", "both")
-    cells = check.cells(f.value("cell", cell)).reshape(-1, 3, 3)
-    return list(_native.mesh_of_spacing(check.lattice(cells), check.positive("mesh_spacing", spacing), p))
+# Nodes along the axes of all systems or of each, and orders of splines likewise.
+_Given = tuple[list[tuple[int, ...]] | None, list[int] | None]
 
 
-def order_of(mesh: tuple[Any, ...]) -> Any:
-    """The order of the splines on a mesh that is given."""
-    return 5 if mesh[2] is None else mesh[2]
-
-
-def _checked(nodes: Any, order: Any) -> tuple[list[int] | None, int]:
-    """The nodes of a mesh along its three axes, if they are given, and the order of its splines."""
-    p = check.integer("spline_order", order)
-    if not 4 <= p <= 8:
-        check.refuse("spline_order", "4 to 8", p)
+def _given(f: Framework, cell: Any, mesh: tuple[Any, ...]) -> _Given:
+    """The meshes that are given, by nodes or by how far apart these are, with the order of splines on them; or None."""
+    dimensions, spacing, order = mesh
+    order = None if order is None else _orders(order)
+    nodes = None if dimensions is None else _nodes(dimensions)
+    if spacing is not None:
+        if nodes is not None:
+            check.refuse("mesh_spacing", "it or `mesh_dimensions`", "both")
+        cells = check.lattice(check.cells(f.value("cell", cell)).reshape(-1, 3, 3))
+        apart, orders = check.positive("mesh_spacing", spacing), order or [_ORDER]
+        rows = range(max(len(cells), len(orders)))
+        of = [(cells[b % len(cells)][None], apart, orders[b % len(orders)]) for b in rows]
+        nodes = [tuple(_native.mesh_of_spacing(*x)[0]) for x in of]
     if nodes is None:
-        return None, p
+        return None, order
+    order = order or [_ORDER]
+    for n, row in enumerate(nodes):
+        p = order[n % len(order)]
+        if min(row) < p:
+            check.refuse("mesh_dimensions", f"three integers from {p}, the order of the splines, up", list(row))
+    return nodes, order
+
+
+# The order of the splines on a mesh that is given.
+_ORDER = 5
+
+
+def _meshes(nodes: list[tuple[int, ...]], order: list[int], systems: Any) -> list[int]:
+    """(K₁, K₂, K₃, order) of all systems alike, or of one after the other."""
+    for name, rows in (("mesh_dimensions", nodes), ("spline_order", order)):
+        if len(rows) != 1 and len(rows) != systems:
+            check.refuse(name, f"one for all, or one for each of {systems} systems", f"{len(rows)} of them")
+    rows = range(max(len(nodes), len(order)))
+    return [k for b in rows for k in (*nodes[b % len(nodes)], order[b % len(order)])]
+
+
+def _orders(order: Any) -> list[int]:
+    """Orders of splines, of all systems or of each."""
+    found = check.integer_list("spline_order", order if _is_list(order) else [order])
+    for p in found:
+        if not 4 <= p <= 8:
+            check.refuse("spline_order", "4 to 8", p)
+    return list(found)
+
+
+def _nodes(dimensions: Any) -> list[tuple[int, ...]]:
+    """Nodes along the axes, of all systems or of each."""
     try:
-        each = [check.at_least_one("mesh_dimensions", k) for k in nodes]
+        rows = list(dimensions)
+        rows = [list(row) for row in rows] if any([_is_list(row) for row in rows]) else [rows]
     except TypeError:
-        each = []
-    if len(each) != 3:
-        check.refuse("mesh_dimensions", "three integers", check.described(nodes), TypeError)
-    if min(each) < p:
-        check.refuse("mesh_dimensions", f"three integers from {p}, the order of the splines, up", each)
-    return each, p
+        rows = [[]]
+    if any([len(row) != 3 for row in rows]):
+        expected = "three integers, or three for each system"
+        check.refuse("mesh_dimensions", expected, check.described(dimensions), TypeError)
+    return [tuple(check.at_least_one("mesh_dimensions", k) for k in row) for row in rows]
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) or (isinstance(x, np.ndarray) and x.ndim > 0)
 
 
 def mesh_parameters(
@@ -279,21 +317,20 @@ def mesh_parameters(
     of: tuple[Any, ...],
     alpha: Any,
     cutoff: Any,
-    mesh: tuple[Any, ...],
+    mesh: _Given,
     accuracy: Any,
     edges: Boundaries = PERIODIC,
-) -> tuple[check.Charges, list[list[float]], list[int], int]:
-    """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, nodes and order of the mesh."""
-    charges, split = f.values(*of), f.value("alpha", alpha)
-    settings = check.mesh_settings(charges.systems, split, f.value("cutoff", cutoff), *mesh, accuracy)
+) -> tuple[check.Charges, list[tuple[float, ...]], list[int]]:
+    """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, and its mesh as `_meshes` has it."""
+    charges, split, (nodes, order) = f.values(*of), f.value("alpha", alpha), mesh
+    systems = charges.systems
     # Systems that are all open need none.
-    order = order_of(mesh)
-    nodes = [order] * 3 if mesh[0] is None else mesh[0]
-
-    def estimated(some: check.Charges, settings: check.MeshSettings) -> Any:
-        nonlocal nodes, order
-        rows, nodes, order = _native.pme_parameters(some, settings)
-        return rows
-
-    rows = edges.parameters(f, of, charges, settings, estimated)
-    return charges, rows, nodes, order
+    smallest = order or [_ORDER]
+    meshes = _meshes(nodes or [(p, p, p) for p in smallest], smallest, systems)
+    meshes = meshes * systems if len(meshes) == 4 else meshes
+    settings = check.mesh_settings(systems, split, f.value("cutoff", cutoff), nodes, order, accuracy)
+    rows = edges.parameters(f, of, charges, settings, _native.pme_parameters)
+    for b, row in enumerate(rows):
+        if len(row) == 2:
+            rows[b], meshes[4 * b : 4 * b + 4] = row
+    return charges, rows, meshes

@@ -22,15 +22,15 @@ class EwaldParameters:
 
 @dataclass(frozen=True, slots=True)
 class PmeParameters:
-    """Parameters of a particle mesh Ewald sum. For a batch, arrays (B,), and one mesh for all systems."""
+    """Parameters of a particle mesh Ewald sum. For a batch, arrays (B,), and B sizes and orders of meshes."""
 
     alpha: Any
     """Splitting parameter, in 1/L."""
     cutoff: Any
     """Radius of the real-space sum, in L. It may exceed the cell."""
-    mesh_dimensions: tuple[int, int, int]
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...]
     """Nodes of the mesh along each lattice vector."""
-    spline_order: int
+    spline_order: int | tuple[int, ...]
     """Order of the splines."""
     predicted_force_error: Any
     """Expected RMS error of the forces, in units of q²_rms/(V/N)^(2/3)."""

@@ -81,7 +81,7 @@ class Member:
         forces."""
         op = self.op
         operands = [flat[n] for n in op.tensors] + [x for x in extra if x is not None]
-        numbers = tuple(flat[n] for n in op.numbers)
+        numbers = tuple(tuple(flat[n]) if op.inputs[n].type == "integers" else flat[n] for n in op.numbers)
         mask = bits([x is not None for x in extra])
         return self.primitive.bind(*_compat.vary(operands), numbers=numbers, mask=mask, want=want, frozen=frozen)
 
@@ -169,7 +169,7 @@ class Member:
         Without it where only the device knows how much a call needs, or sizes are open (as `jax.export` allows).
         """
         attributes = self._attributes(numbers, mask, want)
-        bits = [int(attributes[self.op.inputs[n].name].view(np.int64)) for n in self.op.numbers]
+        bits = [bit for n, x in zip(self.op.numbers, numbers) for bit in _bits(self.op.inputs[n].type, x)]
         types = [[(str(aval.dtype), aval.shape) for aval in avals] for avals in (ctx.avals_in, ctx.avals_out)]
         if all(isinstance(n, int) for arrays in types for _, shape in arrays for n in shape):
             try:
@@ -187,8 +187,18 @@ class Member:
         attributes: dict[str, Any] = {"target": self.target, "mask": np.int64(mask), "want": np.int64(want)}
         for n, x in zip(self.op.numbers, numbers):
             i = self.op.inputs[n]
-            attributes[i.name] = np.float64(x) if i.type == "float" else np.int64(x)
+            if i.type == "integers":
+                attributes[i.name] = " ".join(map(str, x))
+            else:
+                attributes[i.name] = np.float64(x) if i.type == "float" else np.int64(x)
         return attributes
+
+
+def _bits(kind: str, x: Any) -> list[int]:
+    """A number among the inputs, as 64-bit integers; ahead of a list stands its length."""
+    if kind == "integers":
+        return [len(x), *x]
+    return [int((np.float64(x) if kind == "float" else np.int64(x)).view(np.int64))]
 
 
 def _zero(result: Any) -> Any:

@@ -132,6 +132,8 @@ class Stack:
             return self._together(k, self.dims[arg["into"]])
         if i.part in ("systems", "columns", "into"):
             return self.args[k] * self.size
+        if i.part == "meshes":
+            return self.args[k] if len(self.args[k]) == 4 else self.args[k] * self.size
         return self.args[k]
 
     def run(self, params: dict[str, Any]) -> list[Any]:

@@ -76,6 +76,11 @@ class Calls:
         """See `Framework`."""
         return torch.stack(list(arrays), 1)
 
+    @staticmethod
+    def integer_list(values: Sequence[int]) -> torch.Tensor:
+        """See `Framework`: a tensor on the CPU, as the dispatcher's kernels take no lists."""
+        return torch.tensor(values, dtype=torch.int64, device="cpu")
+
     transposed, listing = staticmethod(Immediate.transposed), staticmethod(Immediate.listing)
     added = staticmethod(Immediate.added)
 

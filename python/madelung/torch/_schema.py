@@ -17,6 +17,8 @@ class Op(_schema.Op):
     float32, float64 = torch.float32, torch.float64
     integers: ClassVar = {"i32": torch.int32, "i64": torch.int64}
     stored = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    # The dispatcher's kernels have no lists before PyTorch 2.10: integers of the host are a tensor on the CPU.
+    tensor_types: ClassVar = {"tensor", "integers"}
 
     def __init__(self, described: dict[str, Any]) -> None:
         super().__init__(described)
@@ -45,7 +47,7 @@ class Op(_schema.Op):
         """The checks of every framework, and of devices."""
         first = self.reals[0] if self.reals else self.tensors[0]
         for n in self.tensors:
-            if flat[n].device != flat[first].device:
+            if self.inputs[n].type == "tensor" and flat[n].device != flat[first].device:
                 raise ValueError(
                     f"`{self.inputs[n].name}`: expected a tensor on {flat[first].device} like "
                     f"`{self.inputs[first].name}` (`.to(…)` moves it), got one on {flat[n].device}"

@@ -57,6 +57,8 @@ def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> li
             out.append(_offsets(args[k], mapped[k], size, args[k + 1].shape[1 if mapped[k + 1] else 0]))
         elif i.part in ("systems", "columns", "into"):
             out.append(args[k] * size)
+        elif i.part == "meshes":
+            out.append(args[k] if len(args[k]) == 4 else args[k].repeat(size))
         else:
             out.append(args[k])
     for k in range(n, len(args)):

@@ -97,4 +97,6 @@ class Case:
 def make(op: Any, seed: int = 0, dtype: torch.dtype = torch.float64) -> Case:
     """A call of an op."""
     args = [torch.tensor(x, device=DEVICE) if isinstance(x, np.ndarray) else x for x in arguments(op, seed)]
+    # Lists of the host are tensors on the CPU.
+    args = [torch.tensor(x) if isinstance(x, list) else x for x in args]
     return Case(op, args).to(dtype)

@@ -94,7 +94,7 @@ macro_rules! launches_by {
                 real_fft(
                     &self,
                     context: &$crate::core::backend::Context<'_>,
-                    mesh: [usize; 3],
+                    meshes: &[$crate::core::backend::Meshes],
                     waves: $crate::core::backend::Waves,
                     values: &$crate::core::array::View<'_>,
                     spectrum: [&mut $crate::core::array::Array; 2],
@@ -102,7 +102,7 @@ macro_rules! launches_by {
                 inverse_real_fft(
                     &self,
                     context: &$crate::core::backend::Context<'_>,
-                    mesh: [usize; 3],
+                    meshes: &[$crate::core::backend::Meshes],
                     waves: $crate::core::backend::Waves,
                     spectrum: [&$crate::core::array::View<'_>; 2],
                     values: &mut $crate::core::array::Array,

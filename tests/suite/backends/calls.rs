@@ -19,9 +19,8 @@ use std::sync::Arc;
 const CUTOFF: f64 = 5.5;
 const TAPER: f64 = 3.5;
 const K_CUTOFF: f64 = 3.0;
-/// Nodes along the axes, odd and even, and the order of splines.
-const MESH: [usize; 3] = [5, 7, 6];
-const SPLINE_ORDER: usize = 5;
+/// Nodes along the axes, odd and even, and the order of splines, of one system after the other.
+const MESHES: [([usize; 3], usize); 3] = [([5, 7, 6], 5), ([5, 7, 6], 5), ([5, 5, 7], 4)];
 
 /// Tables of the pair potentials.
 const PARAMETERS: [&str; 7] = ["epsilon", "sigma", "amplitude", "steepness", "rho", "c6", "c8"];
@@ -142,7 +141,8 @@ impl Input {
         }
         let types = (0..atoms.atoms()).map(|i| (i % 3 % 2) as i32).collect::<Vec<_>>();
         let types = Map::new(types, 2).expect("a map");
-        let mesh = Mesh::new(MESH, SPLINE_ORDER, systems.len()).expect("meshes");
+        let meshes: Vec<_> = MESHES.into_iter().cycle().take(systems.len()).collect();
+        let mesh = Mesh::of_systems(&meshes).expect("meshes");
         Self { name: name.into(), arrays, atoms, waves, types, exclusion_of, pairs, mesh }
     }
 

@@ -145,10 +145,9 @@ impl Input {
                 (None, "eps" | "normalize" | "real" | "reciprocal") => {
                     _ = attributes.insert(input.name.clone(), Attribute::Real(1.0))
                 }
-                (None, "mesh_k1" | "mesh_k2" | "mesh_k3") => {
-                    _ = attributes.insert(input.name.clone(), Attribute::Int(6))
+                (None, "mesh") => {
+                    _ = attributes.insert(input.name.clone(), Attribute::Text("6 6 6 4".into()))
                 }
-                (None, "mesh_order") => _ = attributes.insert(input.name.clone(), Attribute::Int(4)),
                 (None, "prefactor") => _ = attributes.insert(input.name.clone(), Attribute::Real(1.5)),
                 (None, other) => panic!("{target}: an input that the test has no value for: {other}"),
             }
@@ -323,10 +322,15 @@ fn bytes_of(described: &Described, target: &str, q: &Question) -> usize {
         Some(Attribute::Int(n)) => n.cast_unsigned(),
         other => panic!("{target}: no integer: {other:?}"),
     };
-    let numbers = described.inputs.iter().filter_map(|input| match q.attributes.get(&*input.name) {
-        Some(Attribute::Int(n)) => Some(n.cast_unsigned()),
-        Some(Attribute::Real(x)) => Some(x.to_bits()),
-        _ => None,
+    let numbers = described.inputs.iter().flat_map(|input| match q.attributes.get(&*input.name) {
+        Some(Attribute::Int(n)) => vec![n.cast_unsigned()],
+        Some(Attribute::Real(x)) => vec![x.to_bits()],
+        // A list of four integers.
+        Some(Attribute::Text(list)) => {
+            let list = list.split(' ').map(|n| n.parse().expect("an integer"));
+            [4].into_iter().chain(list).collect()
+        }
+        None => vec![],
     });
     let outline = Outline {
         target,

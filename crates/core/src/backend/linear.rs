@@ -31,6 +31,23 @@ pub fn half_spectrum(mesh: [usize; 3]) -> Option<usize> {
     mesh[0].checked_mul(mesh[1])?.checked_mul(mesh[2] / 2 + 1)
 }
 
+/// Meshes of one size, one after the other in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meshes {
+    /// K₁, K₂, K₃.
+    pub sizes: [usize; 3],
+    /// The number of systems.
+    pub systems: usize,
+}
+
+impl Meshes {
+    /// The number of nodes, and of waves in half spectra; None where a size is 0 or they are more than 64 bits can number.
+    pub fn counts(&self) -> Option<[usize; 2]> {
+        let nodes = self.sizes.iter().try_fold(1usize, |n, k| n.checked_mul(*k)).filter(|n| *n > 0)?;
+        Some([nodes.checked_mul(self.systems)?, half_spectrum(self.sizes)?.checked_mul(self.systems)?])
+    }
+}
+
 impl Context<'_> {
     /// The sum of each segment's rows, added in f64 and rounded once: `values` (M, …), `sums` (S, …). The bits of a sum
     /// do not depend on other segments.
@@ -95,8 +112,8 @@ impl Context<'_> {
     }
 
     /// The unnormalised Fourier transform of real meshes, X_k = Σ_n x_n exp(−2πi Σ_a k_a n_a / K_a) for 0 ≤ k₃ ≤ K₃/2.
-    /// `values` has B·K₁·K₂·K₃ elements, the meshes of B systems one after the other, K₃ fastest; `spectrum` is the
-    /// real and the imaginary part, B·K₁·K₂·(K₃/2 + 1) elements each.
+    /// `values` has K₁·K₂·K₃ elements of each system, the meshes one after the other, K₃ fastest; `spectrum` is the
+    /// real and the imaginary part, K₁·K₂·(K₃/2 + 1) elements of each system.
     ///
     /// [`Waves::All`] multiplies each wave by its weight. The transpose, as a real linear map, is
     /// [`Context::inverse_real_fft`] with equal `waves`.
@@ -105,13 +122,13 @@ impl Context<'_> {
     /// `mesh`, where a size is 0; an argument whose type or length does not fit.
     pub fn real_fft(
         &self,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         values: &View<'_>,
         spectrum: [&mut Array; 2],
     ) -> Result<()> {
-        check_meshes(mesh, (values.dtype(), values.len()), spectrum.each_ref().map(|a| size(a)))?;
-        self.backend.real_fft(self, mesh, waves, values, spectrum)
+        check_meshes(meshes, (values.dtype(), values.len()), spectrum.each_ref().map(|a| size(a)))?;
+        self.backend.real_fft(self, meshes, waves, values, spectrum)
     }
 
     /// The real part of the unnormalised inverse Fourier transform: x_n = Σ_k w_k Re(X_k exp(2πi Σ_a k_a n_a / K_a))
@@ -122,13 +139,13 @@ impl Context<'_> {
     /// Those of [`Context::real_fft`].
     pub fn inverse_real_fft(
         &self,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         spectrum: [&View<'_>; 2],
         values: &mut Array,
     ) -> Result<()> {
-        check_meshes(mesh, size(values), spectrum.map(|v| (v.dtype(), v.len())))?;
-        self.backend.inverse_real_fft(self, mesh, waves, spectrum, values)
+        check_meshes(meshes, size(values), spectrum.map(|v| (v.dtype(), v.len())))?;
+        self.backend.inverse_real_fft(self, meshes, waves, spectrum, values)
     }
 }
 
@@ -136,25 +153,20 @@ fn size(array: &Array) -> (DType, usize) {
     (array.dtype(), array.shape().iter().product())
 }
 
-fn check_meshes(mesh: [usize; 3], values: (DType, usize), spectrum: [(DType, usize); 2]) -> Result<()> {
+fn check_meshes(meshes: &[Meshes], values: (DType, usize), spectrum: [(DType, usize); 2]) -> Result<()> {
     check_real("values", values.0)?;
-    let sizes = mesh.iter().try_fold(1usize, |n, k| n.checked_mul(*k)).zip(half_spectrum(mesh));
-    let Some((nodes, waves)) = sizes.filter(|(nodes, _)| *nodes > 0) else {
-        return Err(Error::argument(
-            "mesh",
-            "three sizes ≥ 1 whose product fits in 64 bits",
-            format!("{mesh:?}"),
-        ));
-    };
-    if !values.1.is_multiple_of(nodes) {
-        return Err(Error::argument(
-            "values",
-            format!("a multiple of {nodes} elements"),
-            values.1.to_string(),
-        ));
+    let (mut nodes, mut waves) = (0usize, 0usize);
+    for of_size in meshes {
+        let counts = of_size.counts().and_then(|[n, w]| Some((nodes.checked_add(n)?, waves.checked_add(w)?)));
+        let Some(counts) = counts else {
+            let expected = "three sizes ≥ 1 whose product fits in 64 bits";
+            return Err(Error::argument("mesh", expected, format!("{:?}", of_size.sizes)));
+        };
+        (nodes, waves) = counts;
     }
+    check_len("values", nodes, values.1)?;
     for part in spectrum {
-        let expected = (values.0, values.1 / nodes * waves);
+        let expected = (values.0, waves);
         if part != expected {
             let show = |(dtype, len): (DType, usize)| format!("{len} elements of {dtype}");
             return Err(Error::argument("spectrum", show(expected), show(part)));

@@ -8,7 +8,7 @@ pub mod status;
 
 pub use context::{Allocator, Context, Heap, PairLoops};
 pub use launch::{Bound, Launch, LaunchArgs, OutputArray};
-pub use linear::{Scan, Waves, half_spectrum};
+pub use linear::{Meshes, Scan, Waves, half_spectrum};
 
 use crate::Result;
 use crate::array::{Array, Place, View};
@@ -201,7 +201,7 @@ pub trait Backend: Sync {
     fn real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         values: &View<'_>,
         spectrum: [&mut Array; 2],
@@ -214,7 +214,7 @@ pub trait Backend: Sync {
     fn inverse_real_fft(
         &self,
         context: &Context<'_>,
-        mesh: [usize; 3],
+        meshes: &[Meshes],
         waves: Waves,
         spectrum: [&View<'_>; 2],
         values: &mut Array,

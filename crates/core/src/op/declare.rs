@@ -65,7 +65,7 @@ pub enum ArgKind {
         /// The other dimension.
         into: String,
     },
-    /// A periodic mesh with its spline order: sizes `(3,)` and order, static.
+    /// A periodic mesh for each system, with its spline order: static.
     Mesh {
         /// The systems, each with a mesh of its own.
         systems: String,

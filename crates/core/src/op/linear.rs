@@ -210,10 +210,8 @@ impl Linear {
                 // Transposing exchanges the two transforms and keeps how waves count.
                 let waves = if self == Self::RealFft { Waves::Kept } else { Waves::All };
                 match (from, to) {
-                    ([values], [re, im]) => context.real_fft(mesh.dimensions(), waves, values, [re, im]),
-                    ([re, im], [values]) => {
-                        context.inverse_real_fft(mesh.dimensions(), waves, [re, im], values)
-                    }
+                    ([values], [re, im]) => context.real_fft(mesh.runs(), waves, values, [re, im]),
+                    ([re, im], [values]) => context.inverse_real_fft(mesh.runs(), waves, [re, im], values),
                     _ => unreachable!("a transform has three arrays"),
                 }
             }

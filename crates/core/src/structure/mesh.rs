@@ -1,27 +1,34 @@
-//! Periodic meshes, one for each system of a batch, all of the same sizes.
+//! Periodic meshes, one for each system of a batch, each of its own sizes.
 
 use super::Structure;
 use super::sealed::Sealed;
 use crate::array::{Place, View};
-use crate::backend::half_spectrum;
-use crate::runtime::{SlotArray, StructureKind};
+use crate::backend::Meshes;
+use crate::runtime::{MESH_HEADER, MESH_RECORD, SlotArray, StructureKind};
 use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use crate::runtime::MAX_SPLINE_ORDER;
 
 /// A mesh of K₁ × K₂ × K₃ nodes along the cell vectors of each system, and the order p of the cardinal B-splines that
-/// join atoms to it. Nodes are numbered system by system, the third index fastest; waves of the half spectrum
+/// join its atoms to it. Nodes are numbered system by system, the third index fastest; waves of the half spectrum
 /// (0 ≤ k₃ ≤ K₃/2) likewise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mesh {
-    /// K₁, K₂, K₃ and p, and all planes, as kernels read them.
-    shape: [i32; 6],
-    systems: usize,
-    /// Moduli of waves, axis after axis.
+    /// [`SlotArray::MeshShape`], as kernels read it.
+    shapes: Arc<[i32]>,
+    /// Moduli of waves, axis after axis, for each size and order once.
     moduli: Arc<[f64]>,
     /// First wave of each system, and the number of waves.
     first_waves: Arc<[i32]>,
+    /// Systems of one size that follow each other.
+    runs: Arc<[Meshes]>,
+    nodes: usize,
+    planes: usize,
+    /// The highest order of splines.
+    order: usize,
 }
 
 /// Moduli û²(k) / [Σₘ û²(k + mK)]² of the waves k of one axis with `size` nodes, where û is the Fourier transform of
@@ -54,79 +61,132 @@ fn central_spline(n: usize) -> Vec<f64> {
 }
 
 impl Mesh {
-    /// Meshes for `systems` systems.
+    /// Meshes of one size for `systems` systems.
+    ///
+    /// # Errors
+    /// Those of [`Mesh::of_systems`].
+    pub fn new(mesh: [usize; 3], spline_order: usize, systems: usize) -> Result<Self> {
+        let nodes = mesh.iter().try_fold(systems, |n, k| n.checked_mul(*k));
+        if nodes.and_then(|n| i32::try_from(n).ok()).is_none() {
+            return Err(too_many(&format!("{mesh:?} for {systems} systems")));
+        }
+        if systems == 0 {
+            // Of no system a mesh is refused, too.
+            Self::of_systems(&[(mesh, spline_order)])?;
+        }
+        Self::of_systems(&vec![(mesh, spline_order); systems])
+    }
+
+    /// Meshes of systems: K₁, K₂ and K₃, and p, of each.
     ///
     /// # Errors
     /// `spline_order`, where it is not 2 to 10; `mesh`, where a size is below the order (a spline would meet itself) or
     /// there are more nodes than an i32 can number.
-    pub fn new(mesh: [usize; 3], spline_order: usize, systems: usize) -> Result<Self> {
-        if !(2..=MAX_SPLINE_ORDER).contains(&spline_order) {
-            let expected = format!("2 to {MAX_SPLINE_ORDER}");
-            return Err(Error::argument("spline_order", expected, spline_order.to_string()));
+    pub fn of_systems(systems: &[([usize; 3], usize)]) -> Result<Self> {
+        let mut shapes = vec![0; MESH_HEADER];
+        [shapes[0], shapes[2]] = [systems.len() as i32, i32::MAX];
+        let (mut moduli, mut known) = (vec![], BTreeMap::new());
+        let (mut first_waves, mut runs) = (vec![0], Vec::<Meshes>::new());
+        let (mut nodes, mut waves, mut planes) = (0, 0, 0);
+        for (system, (mesh, order)) in systems.iter().enumerate() {
+            if !(2..=MAX_SPLINE_ORDER).contains(order) {
+                let expected = format!("2 to {MAX_SPLINE_ORDER}");
+                return Err(Error::argument("spline_order", expected, order.to_string()));
+            }
+            let named = || if systems.len() == 1 { String::new() } else { format!(" of system {system}") };
+            if mesh.iter().any(|k| k < order) {
+                let expected = format!("three sizes ≥ the spline order, {order}");
+                return Err(Error::argument("mesh", expected, format!("{mesh:?}{}", named())));
+            }
+            // With the order at least 2, there are no more waves and planes than nodes.
+            let more = mesh.iter().try_fold(1usize, |n, k| n.checked_mul(*k));
+            let sum = more.and_then(|n| n.checked_add(nodes)).filter(|n| i32::try_from(*n).is_ok());
+            let Some(sum) = sum else { return Err(too_many(&format!("more, with {mesh:?}{}", named()))) };
+            let along = [mesh[0], mesh[1], mesh[2] / 2 + 1];
+            let first_modulus = *known.entry((mesh, order)).or_insert_with(|| {
+                let first = moduli.len();
+                let axes = mesh.iter().zip(along);
+                moduli.extend(axes.flat_map(|(size, waves)| self::moduli(*size, *order, waves)));
+                first
+            });
+            let [k1, k2, k3] = *mesh;
+            let record: [usize; MESH_RECORD] = [k1, k2, k3, *order, nodes, waves, planes, first_modulus];
+            shapes.extend(record.map(|n| n as i32));
+            match runs.last_mut().filter(|run| run.sizes == *mesh) {
+                Some(run) => run.systems += 1,
+                None => runs.push(Meshes { sizes: *mesh, systems: 1 }),
+            }
+            (nodes, planes) = (sum, planes + k1);
+            waves += along.iter().product::<usize>();
+            first_waves.push(waves as i32);
         }
-        if mesh.iter().any(|k| *k < spline_order) {
-            let expected = format!("three sizes ≥ the spline order, {spline_order}");
-            return Err(Error::argument("mesh", expected, format!("{mesh:?}")));
-        }
-        // With the order at least 2, there are no more waves than nodes.
-        let nodes = mesh.iter().try_fold(systems.max(1), |n, k| n.checked_mul(*k));
-        if nodes.and_then(|n| i32::try_from(n).ok()).is_none() {
-            let expected = format!("at most {} nodes in all", i32::MAX);
-            return Err(Error::argument("mesh", expected, format!("{mesh:?} for {systems} systems")));
-        }
-        let shape = [mesh[0], mesh[1], mesh[2], spline_order].map(i32::try_from);
-        let [Ok(k1), Ok(k2), Ok(k3), Ok(p)] = shape else {
-            return Err(Error::argument(
-                "mesh",
-                format!("sizes of at most {}", i32::MAX),
-                format!("{mesh:?}"),
-            ));
-        };
-        let along = [mesh[0], mesh[1], mesh[2] / 2 + 1];
-        let waves: usize = along.iter().product();
-        let axes = mesh.into_iter().zip(along);
         Ok(Self {
-            shape: [k1, k2, k3, p, 0, i32::MAX],
-            systems,
-            moduli: axes.flat_map(|(size, waves)| moduli(size, spline_order, waves)).collect(),
-            first_waves: (0..=systems).map(|b| (b * waves) as i32).collect(),
+            shapes: shapes.into(),
+            moduli: moduli.into(),
+            first_waves: first_waves.into(),
+            runs: runs.into(),
+            nodes,
+            planes,
+            order: systems.iter().map(|(_, order)| *order).max().unwrap_or(0),
         })
     }
 
-    /// K₁, K₂, K₃.
-    pub fn dimensions(&self) -> [usize; 3] {
-        [0, 1, 2].map(|axis| self.shape[axis] as usize)
+    /// K₁, K₂ and K₃ of systems that follow each other.
+    pub fn runs(&self) -> &[Meshes] {
+        &self.runs
     }
 
-    /// p: a spline covers p nodes of each axis.
+    /// The highest order of splines: one of p covers p nodes of each axis.
     pub fn spline_order(&self) -> usize {
-        self.shape[3] as usize
+        self.order
     }
 
-    /// K₁, K₂, K₃ and p, as kernels read them, and the range of planes that a launch adds to: all.
-    pub fn shape(&self) -> &[i32; 6] {
-        &self.shape
+    /// Meshes as kernels read them, for a call that adds to some planes of the first axis, numbered through all systems.
+    pub fn with_planes(&self, planes: Range<usize>) -> Vec<i32> {
+        let mut shapes = self.shapes.to_vec();
+        // There are no more planes than nodes, which an i32 can number.
+        [shapes[1], shapes[2]] = [planes.start, planes.end].map(|plane| plane as i32);
+        shapes
+    }
+
+    /// The first node of a plane.
+    pub fn first_node_of(&self, plane: usize) -> usize {
+        let (records, _) = self.shapes[MESH_HEADER..].as_chunks::<MESH_RECORD>();
+        let system = records.partition_point(|record| record[6] as usize <= plane).checked_sub(1);
+        system.map_or(0, |system| {
+            let [_, k2, k3, _, node, _, first, _] = records[system].map(|n| n as usize);
+            node + (plane - first) * k2 * k3
+        })
     }
 
     /// B.
     pub fn systems(&self) -> usize {
-        self.systems
+        self.first_waves.len() - 1
     }
 
     /// The waves of a system.
-    pub fn waves_of(&self, system: usize) -> std::ops::Range<usize> {
+    pub fn waves_of(&self, system: usize) -> Range<usize> {
         self.first_waves[system] as usize..self.first_waves[system + 1] as usize
     }
 
-    /// B · K₁ · K₂ · K₃
+    /// K₁ · K₂ · K₃ of all systems together.
     pub fn nodes(&self) -> usize {
-        self.dimensions().iter().fold(self.systems, |n, k| n * k)
+        self.nodes
     }
 
-    /// B · K₁ · K₂ · (K₃/2 + 1)
-    pub fn waves(&self) -> usize {
-        self.systems * half_spectrum(self.dimensions()).unwrap_or(0)
+    /// K₁ of all systems together.
+    pub fn planes(&self) -> usize {
+        self.planes
     }
+
+    /// K₁ · K₂ · (K₃/2 + 1) of all systems together.
+    pub fn waves(&self) -> usize {
+        self.first_waves[self.systems()] as usize
+    }
+}
+
+fn too_many(got: &str) -> Error {
+    Error::argument("mesh", format!("at most {} nodes in all", i32::MAX), got)
 }
 
 impl Sealed for Mesh {}
@@ -141,12 +201,12 @@ impl Structure for Mesh {
     }
 
     fn sizes(&self) -> [Option<usize>; 3] {
-        [self.systems, self.nodes(), self.waves()].map(Some)
+        [self.systems(), self.nodes(), self.waves()].map(Some)
     }
 
     fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {
         Ok(match array {
-            SlotArray::MeshShape => Some(self.shape[..].into()),
+            SlotArray::MeshShape => Some(self.shapes[..].into()),
             SlotArray::MeshModuli => Some(self.moduli[..].into()),
             SlotArray::Members => Some(self.first_waves[..].into()),
             _ => None,
@@ -163,6 +223,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn systems_follow_each_other() {
+        let mesh = Mesh::of_systems(&[([4, 5, 6], 4), ([4, 5, 6], 3), ([3, 3, 7], 3)]).unwrap();
+        assert_eq!((mesh.systems(), mesh.nodes(), mesh.waves(), mesh.planes()), (3, 303, 196, 11));
+        assert_eq!([0, 1, 2].map(|b| mesh.waves_of(b)), [0..80, 80..160, 160..196]);
+        assert_eq!([0, 3, 4, 8, 10, 11].map(|plane| mesh.first_node_of(plane)), [0, 90, 120, 240, 282, 303]);
+        let runs: Vec<_> = mesh.runs().iter().map(|run| (run.sizes, run.systems)).collect();
+        assert_eq!(runs, [([4, 5, 6], 2), ([3, 3, 7], 1)]);
+        assert_eq!(mesh.spline_order(), 4);
+        assert_eq!(mesh.with_planes(2..9)[..4], [3, 2, 9, 0]);
+        // Of another order, moduli are others.
+        assert_eq!(mesh.moduli.len(), 13 + 13 + 10);
+    }
+
+    #[test]
     fn sizes_are_checked() {
         let mesh = Mesh::new([4, 5, 6], 4, 3).unwrap();
         assert_eq!((mesh.nodes(), mesh.waves()), (360, 240));
@@ -171,6 +245,8 @@ mod tests {
             ([4, 4, 3], 4, 1, "`mesh`"),
             ([0, 4, 4], 4, 1, "`mesh`"),
             ([1 << 11; 3], 4, 1, "`mesh`"),
+            ([1 << 10; 3], 4, 2, "`mesh`"),
+            ([4; 3], 4, usize::MAX, "`mesh`"),
             ([usize::MAX; 3], 4, 1, "`mesh`"),
             ([4, 4, 4], 1, 1, "`spline_order`"),
             ([20, 20, 20], 11, 1, "`spline_order`"),

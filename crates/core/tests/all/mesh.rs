@@ -111,7 +111,6 @@ fn mesh_energy_op() -> Arc<Op> {
 
 const SIZES: [usize; 3] = [6, 7, 9];
 const NODES: usize = 378;
-const WAVES: usize = 210;
 const PTR: [i32; 4] = [0, 9, 9, 16];
 const ATOMS: usize = 16;
 const SYSTEMS: usize = 3;
@@ -131,14 +130,14 @@ fn spline(p: usize, x: f64) -> f64 {
 }
 
 /// Every node's weight: all images of the node, summed.
-fn weights(p: usize, u: &[f64]) -> Vec<f64> {
+fn weights(sizes: [usize; 3], p: usize, u: &[f64]) -> Vec<f64> {
     let axis = |a: usize, k: usize| -> f64 {
-        let size = SIZES[a] as f64;
+        let size = sizes[a] as f64;
         (-8..=8).map(|n| spline(p, size * (u[a] + f64::from(n)) - k as f64)).sum()
     };
-    (0..NODES)
+    (0..sizes.iter().product())
         .map(|n| {
-            axis(0, n / (SIZES[1] * SIZES[2])) * axis(1, n / SIZES[2] % SIZES[1]) * axis(2, n % SIZES[2])
+            axis(0, n / (sizes[1] * sizes[2])) * axis(1, n / sizes[2] % sizes[1]) * axis(2, n % sizes[2])
         })
         .collect()
 }
@@ -183,7 +182,7 @@ fn spreading_and_gathering_are_sums_over_all_nodes() {
         let (mut density, mut energy) = (vec![0.0; SYSTEMS * NODES], vec![0.0; ATOMS]);
         for i in 0..ATOMS {
             let first = s.atoms.of(i) * NODES;
-            for (n, w) in weights(order, &u[3 * i..3 * i + 3]).into_iter().enumerate() {
+            for (n, w) in weights(SIZES, order, &u[3 * i..3 * i + 3]).into_iter().enumerate() {
                 density[first + n] += w * q[i];
                 energy[i] += w * q[i] * potential[first + n];
             }
@@ -201,6 +200,42 @@ fn spreading_and_gathering_are_sums_over_all_nodes() {
         let left: f64 = found.iter().zip(&potential).map(|(d, v)| d * v).sum();
         assert!((left - energy.iter().sum::<f64>()).abs() < 1e-12);
     }
+}
+
+/// Sizes and spline orders of the meshes of systems, of which one has no atoms.
+const MESHES: [([usize; 3], usize); SYSTEMS] = [([6, 7, 9], 5), ([4, 4, 5], 3), ([5, 9, 6], 4)];
+
+#[test]
+fn systems_have_meshes_of_their_own() {
+    let s = Setting { mesh: Mesh::of_systems(&MESHES).unwrap(), ..Setting::new(5) };
+    let (u, q) = (s.u.to_f64().unwrap(), s.charges.to_f64().unwrap());
+    let potential = wiggles(s.mesh.nodes(), 1.9);
+    let (mut density, mut energy) = (vec![], vec![]);
+    for (b, (sizes, order)) in MESHES.into_iter().enumerate() {
+        let first = density.len();
+        density.resize(first + sizes.iter().product::<usize>(), 0.0);
+        for i in s.atoms.members(b) {
+            let of_nodes = weights(sizes, order, &u[3 * i..3 * i + 3]);
+            energy.push(of_nodes.iter().zip(&potential[first..]).map(|(w, v)| w * q[i] * v).sum::<f64>());
+            density[first..].iter_mut().zip(of_nodes).for_each(|(d, w)| *d += w * q[i]);
+        }
+        let atoms = s.atoms.members(b);
+        let alone = Setting {
+            u: array(&[atoms.len(), 3], &u[3 * atoms.start..3 * atoms.end]),
+            charges: array(&[atoms.len()], &q[atoms.clone()]),
+            atoms: Batch::single(atoms.len()).unwrap(),
+            mesh: Mesh::new(sizes, order, 1).unwrap(),
+        };
+        for threads in [1, 2, 5] {
+            let pool = Threads::new(threads);
+            let together = s.spread(&madelung_cpu::context().with_pool(&pool));
+            assert_eq!(alone.spread(&madelung_cpu::context()), together[first..density.len()]);
+        }
+    }
+    let close =
+        |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
+    assert!(close(&s.spread(&madelung_cpu::context()), &density));
+    assert!(close(&s.gather(&array(&[potential.len()], &potential)), &energy));
 }
 
 #[test]
@@ -249,13 +284,18 @@ fn a_system_has_the_same_bits_alone_and_in_a_batch() {
 /// ⟨w, energy⟩, its gradient by coordinates, charges and influence, and the gradient of ⟨v, gradient⟩.
 type Derivatives = (f64, Vec<Vec<f64>>, Vec<Vec<f64>>);
 
+/// Meshes of other sizes for each system.
+fn meshes(order: usize) -> Mesh {
+    Mesh::of_systems(&[(SIZES, order), ([6, 6, 6], order), ([8, 6, 7], order)]).unwrap()
+}
+
 fn derivatives(order: usize, inputs: &[Vec<f64>; 3], v: Option<&[Vec<f64>; 3]>) -> Derivatives {
     let mut tape = Tape::new(madelung_cpu::context());
-    let shapes = [vec![ATOMS, 3], vec![ATOMS], vec![SYSTEMS * WAVES]];
+    let shapes = [vec![ATOMS, 3], vec![ATOMS], vec![inputs[2].len()]];
     let vars: Vec<Var> = inputs.iter().zip(&shapes).map(|(x, s)| tape.input(array(s, x))).collect();
     let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
     args.push(Value::Structure(Arc::new(Batch::from_ptr(&PTR[..]).unwrap())));
-    args.push(Value::Structure(Arc::new(Mesh::new(SIZES, order, SYSTEMS).unwrap())));
+    args.push(Value::Structure(Arc::new(meshes(order))));
     let energy = tape.call(&mesh_energy_op(), args).unwrap()[0];
     let weights = wiggles(ATOMS, 3.3);
     let value = dot(&tape.value(energy).unwrap().to_f64().unwrap(), &weights);
@@ -276,7 +316,7 @@ fn derivatives(order: usize, inputs: &[Vec<f64>; 3], v: Option<&[Vec<f64>; 3]>) 
 fn a_particle_mesh_energy_has_two_derivatives() {
     // Five continuous derivatives: as many as finite differences of fourth order of a gradient need.
     let order = 6;
-    let influence = wiggles(SYSTEMS * WAVES, 0.2).iter().map(|x| 0.01 * (1.2 + x)).collect();
+    let influence = wiggles(meshes(order).waves(), 0.2).iter().map(|x| 0.01 * (1.2 + x)).collect();
     let inputs = [coordinates(), wiggles(ATOMS, 0.8), influence];
     let (scale, along) = ([0.02, 0.5, 0.01], |phase: f64| {
         let of = |n: usize| wiggles(inputs[n].len(), phase + n as f64);

@@ -15,7 +15,7 @@ mod transform;
 use madelung_core::array::Plain;
 use madelung_core::backend::Waves;
 use madelung_core::backend::pool::Pool;
-use madelung_core::backend::{Context, half_spectrum};
+use madelung_core::backend::{Context, Meshes};
 use madelung_core::runtime::lanes::{Elem, Isa, Lane};
 use plan::Plan;
 use std::cell::RefCell;
@@ -129,53 +129,75 @@ impl Shape {
 pub(crate) fn forward<T: Float>(
     context: &Context<'_>,
     isa: Isa,
-    mesh: [usize; 3],
+    meshes: &[Meshes],
     waves: Waves,
     values: &[T],
     [re, im]: [&mut [T]; 2],
 ) {
-    let shape = Shape { mesh, twice: if waves == Waves::All { 2.0 } else { 1.0 } };
-    check(&shape, values.len(), [re.len(), im.len()]);
-    let systems = values.len() / shape.nodes();
-    let transform = Transform {
-        shape,
-        direction: Direction::Forward,
-        plans: mesh.map(T::plan),
-        mesh: values.as_ptr().cast_mut(),
-        spectrum: [re.as_mut_ptr(), im.as_mut_ptr()],
-    };
-    run(context, isa, &transform, systems);
+    let twice = if waves == Waves::All { 2.0 } else { 1.0 };
+    check(meshes, values.len(), [re.len(), im.len()]);
+    let spectrum = [re.as_mut_ptr(), im.as_mut_ptr()];
+    run_all(context, isa, meshes, twice, Direction::Forward, values.as_ptr().cast_mut(), spectrum);
 }
 
 /// See [`Context::inverse_real_fft`].
 pub(crate) fn inverse<T: Float>(
     context: &Context<'_>,
     isa: Isa,
-    mesh: [usize; 3],
+    meshes: &[Meshes],
     waves: Waves,
     [re, im]: [&[T]; 2],
     values: &mut [T],
 ) {
     // A wave and its conjugate are both in the planes, so waves that stand for two count twice by themselves.
-    let shape = Shape { mesh, twice: if waves == Waves::All { 1.0 } else { 0.5 } };
-    check(&shape, values.len(), [re.len(), im.len()]);
-    let systems = values.len() / shape.nodes();
-    let transform = Transform {
-        shape,
-        direction: Direction::Inverse,
-        plans: mesh.map(T::plan),
-        mesh: values.as_mut_ptr(),
-        spectrum: [re, im].map(|part| part.as_ptr().cast_mut()),
-    };
-    run(context, isa, &transform, systems);
+    let twice = if waves == Waves::All { 1.0 } else { 0.5 };
+    check(meshes, values.len(), [re.len(), im.len()]);
+    let spectrum = [re, im].map(|part| part.as_ptr().cast_mut());
+    run_all(context, isa, meshes, twice, Direction::Inverse, values.as_mut_ptr(), spectrum);
 }
 
-fn check(shape: &Shape, nodes: usize, parts: [usize; 2]) {
-    let waves = half_spectrum(shape.mesh).map(|waves| nodes / shape.nodes() * waves);
-    assert!(
-        nodes.is_multiple_of(shape.nodes()) && parts.iter().all(|len| Some(*len) == waves),
-        "sizes of a mesh"
-    );
+fn check(meshes: &[Meshes], nodes: usize, parts: [usize; 2]) {
+    let counts = meshes.iter().try_fold([0usize; 2], |[nodes, waves], of_size| {
+        let [n, w] = of_size.counts()?;
+        Some([nodes.checked_add(n)?, waves.checked_add(w)?])
+    });
+    assert!(parts.iter().all(|len| counts == Some([nodes, *len])), "sizes of a mesh");
+}
+
+/// Transforms the meshes of each size.
+fn run_all<T: Float>(
+    context: &Context<'_>,
+    isa: Isa,
+    meshes: &[Meshes],
+    twice: f64,
+    direction: Direction,
+    mut mesh: *mut T,
+    mut spectrum: [*mut T; 2],
+) {
+    let transforms: Vec<(Transform<T>, usize)> = meshes
+        .iter()
+        .map(|Meshes { sizes, systems }| {
+            let shape = Shape { mesh: *sizes, twice };
+            let of_size = Transform { shape, direction, plans: sizes.map(T::plan), mesh, spectrum };
+            mesh = mesh.wrapping_add(systems * shape.nodes());
+            spectrum = spectrum.map(|part| part.wrapping_add(systems * shape.waves()));
+            (of_size, *systems)
+        })
+        .collect();
+    let is_small = transforms.iter().all(|(transform, _)| transform.shape.nodes() <= SMALL);
+    if transforms.len() < 2 || !is_small {
+        transforms.iter().for_each(|(transform, systems)| run(context, isa, transform, *systems));
+        return;
+    }
+    let each = transforms.iter().flat_map(|(transform, systems)| (0..*systems).map(move |b| (transform, b)));
+    let each: Vec<(&Transform<T>, usize)> = each.collect();
+    let cost = each.iter().map(|(transform, _)| transform.shape.cost()).sum();
+    context.threads_for(cost).run(each.len(), &|n| {
+        let (transform, system) = each[n];
+        let task = Task { systems: system..system + 1, stages: Stages::Both, share: (0, 1) };
+        // SAFETY: `isa` was found, sizes were compared, and each task has a system of its own.
+        unsafe { T::task(isa, transform, &task) };
+    });
 }
 
 fn run<T: Float>(context: &Context<'_>, isa: Isa, transform: &Transform<T>, systems: usize) {

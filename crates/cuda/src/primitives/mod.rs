@@ -185,7 +185,7 @@ impl Queue {
         Self { stream }
     }
 
-    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
+    pub(crate) fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         // SAFETY: these are addresses of a call, of different arrays: see `new`.
         unsafe { self.stream.copy(to, from, bytes) }
     }

@@ -213,7 +213,7 @@ impl Body {
     pub fn op_value(&mut self, op: Op) -> Val {
         use Op::*;
         match op {
-            Int(_) | IAdd(..) | ISub(..) | IMul(..) | IntScalar(_) | SplineOrder(_) | MeshSize(..) => {
+            Int(_) | IAdd(..) | ISub(..) | IMul(..) | IntScalar(_) | SplineOrder { .. } | MeshSize { .. } => {
                 self.emit(op, Type::Int)
             }
             Lt(..) | Le(..) | Eq(..) | ILt(..) | IEq(..) | And(..) | Or(..) | Not(_) => {

@@ -55,15 +55,29 @@ pub enum Op {
     Scalar(ParamId),
     /// An integer attribute.
     IntScalar(ParamId),
-    /// The order of a mesh's splines.
-    SplineOrder(ParamId),
-    /// The nodes of a mesh along an axis.
-    MeshSize(ParamId, usize),
+    /// The order of the splines on the mesh of a system.
+    SplineOrder {
+        /// The mesh.
+        mesh: ParamId,
+        /// The system.
+        system: Val,
+    },
+    /// The nodes of the mesh of a system along an axis.
+    MeshSize {
+        /// The mesh.
+        mesh: ParamId,
+        /// The system.
+        system: Val,
+        /// The axis.
+        axis: usize,
+    },
     /// The d-th derivative of the cardinal B-spline M_p(`at` − k) for k = ⌊`at`⌋ − `node`, where 0 ≤ `node` < p and `at`
     /// is a coordinate in units of the mesh.
     Spline {
         /// The mesh.
         mesh: ParamId,
+        /// The system.
+        system: Val,
         /// The axis.
         axis: usize,
         /// The coordinate.
@@ -88,6 +102,8 @@ pub enum Op {
     Wave {
         /// The mesh.
         mesh: ParamId,
+        /// The system of the wave.
+        system: Val,
         /// The wave.
         row: Val,
         /// The number.
@@ -266,17 +282,22 @@ impl Op {
         use Op::*;
         match self {
             Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | PairRow(_)
-            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | SplineOrder(_) | MeshSize(..)
-            | Read(_) | Best(_) | BestPlace(_) => self.clone(),
-            Spline { mesh, axis, at, node, derivative } => {
-                Spline { mesh: *mesh, axis: *axis, at: f(*at), node: f(*node), derivative: *derivative }
+            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | Read(_) | Best(_) | BestPlace(_) => {
+                self.clone()
+            }
+            SplineOrder { mesh, system } => SplineOrder { mesh: *mesh, system: f(*system) },
+            MeshSize { mesh, system, axis } => MeshSize { mesh: *mesh, system: f(*system), axis: *axis },
+            Spline { mesh, system, axis, at, node, derivative } => {
+                // The coordinate comes first: it has the derivative.
+                let (at, node, system) = (f(*at), f(*node), f(*system));
+                Spline { mesh: *mesh, system, axis: *axis, at, node, derivative: *derivative }
             }
             MeshNode { mesh, system, at, node } => {
                 let system = f(*system);
                 MeshNode { mesh: *mesh, system, at: at.map(&mut f), node: node.map(f) }
             }
             IndexOf { param, array, row } => IndexOf { param: *param, array: *array, row: f(*row) },
-            Wave { mesh, row, of } => Wave { mesh: *mesh, row: f(*row), of: *of },
+            Wave { mesh, system, row, of } => Wave { mesh: *mesh, system: f(*system), row: f(*row), of: *of },
             PlaceIn { batch, row } => PlaceIn { batch: *batch, row: f(*row) },
             Stop(a) => Stop(f(*a)),
             ReadChannel(m, c) => ReadChannel(*m, f(*c)),

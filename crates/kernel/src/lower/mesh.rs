@@ -28,11 +28,12 @@ impl Lower<'_> {
             return err(point, "expected the fractional coordinates, a Vec3");
         };
         let at = [0, 1, 2].map(|axis| {
-            let size = self.b.op_value(Op::MeshSize(mesh, axis));
+            let size = self.b.op_value(Op::MeshSize { mesh, system, axis });
             let size = self.b.real_op(Op::FromInt(size));
             self.b.real_op(Op::Mul(u[axis], size))
         });
-        let (none, order) = (self.b.op_value(Op::Int(0)), self.b.op_value(Op::SplineOrder(mesh)));
+        let none = self.b.op_value(Op::Int(0));
+        let order = self.b.op_value(Op::SplineOrder { mesh, system });
         let mut ids = [0; 3];
         let node = [0, 1, 2].map(|axis| {
             ids[axis] = self.b.new_loop();
@@ -42,7 +43,7 @@ impl Lower<'_> {
             self.b.emit(Op::LoopVar(ids[axis]), Type::Int)
         });
         let [x, y, z] = [0, 1, 2].map(|axis| {
-            self.b.real_op(Op::Spline { mesh, axis, at: at[axis], node: node[axis], derivative: 0 })
+            self.b.real_op(Op::Spline { mesh, system, axis, at: at[axis], node: node[axis], derivative: 0 })
         });
         let xy = self.b.real_op(Op::Mul(x, y));
         let weight = self.b.real_op(Op::Mul(xy, z));
@@ -70,15 +71,14 @@ impl Lower<'_> {
         let [arg] = m.args.iter().collect::<Vec<_>>()[..] else { return err(m, form) };
         let row = self.index(arg)?;
         self.check_row(waves, row, arg)?;
-        let mut number = |of| self.b.real_op(Op::Wave { mesh, row, of });
+        let op = Op::IndexOf { param: mesh, array: Array::MeshShape, row };
+        let system = self.b.emit(op, Type::Index(systems));
+        let mut number = |of| self.b.real_op(Op::Wave { mesh, system, row, of });
         Ok(match m.method.to_string().as_str() {
             "wave" => Value::IVec3([0, 1, 2].map(|axis| number(OfWave::Index(axis)))),
             "count" => Value::Scalar(number(OfWave::Count)),
             "modulus" => Value::Scalar(number(OfWave::Modulus)),
-            _ => {
-                let op = Op::IndexOf { param: mesh, array: Array::MeshShape, row };
-                Value::Scalar(self.b.emit(op, Type::Index(systems)))
-            }
+            _ => Value::Scalar(system),
         })
     }
 }

@@ -12,7 +12,7 @@
 use super::divide::{Divided, Division};
 use super::layout::{Array, Layout, Pair, Slot, Table, scalar_position};
 use super::records::Records;
-use crate::ir::{Acc, Body, Kernel, LoopId, OfWave, Op, Range, Role, Stmt, Type, Val, fed, walk};
+use crate::ir::{Acc, Body, Kernel, LoopId, OfWave, Op, ParamId, Range, Role, Stmt, Type, Val, fed, walk};
 use crate::mirror::Part;
 use std::collections::{HashMap, HashSet};
 use std::f64::consts::TAU;
@@ -85,9 +85,6 @@ pub fn function(
     }
     for r in 0..layout.reductions.len() {
         p.line(&format!("ACC r{r} = 0;"));
-    }
-    for table in layout.tables.iter().filter(|t| part.body.constant(t.at).is_some()) {
-        p.table(*table);
     }
     p.block(part.body.stmts());
     let n = layout.reductions.len();
@@ -360,7 +357,8 @@ impl Printer<'_> {
         let x = |v: &Val| self.v(*v);
         let written = match self.b.op(v) {
             _ if paired.is_some() => write!(t, "{}", paired.unwrap_or_default()),
-            Const(_) | Int(_) | Row => return,
+            Const(_) | Int(_) => return,
+            Row => return self.tables(v),
             LoopVar(l) => write!(t, "k{l}"),
             PairColumn(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::Column)),
             PairShift(l, c) => write!(t, "REAL(s{l}.of[{c}])"),
@@ -386,26 +384,25 @@ impl Printer<'_> {
             IndexOf { param, array, row } => write!(t, "p{}[{}]", self.layout.slot(*param, *array), x(row)),
             Scalar(p) => write!(t, "REAL(a.reals[{}])", scalar_position(self.kernel, *p)),
             IntScalar(p) => write!(t, "a.ints[{}]", scalar_position(self.kernel, *p)),
-            SplineOrder(mesh) => write!(t, "p{}[3]", self.layout.slot(*mesh, Array::MeshShape)),
-            MeshSize(mesh, axis) => write!(t, "p{}[{axis}]", self.layout.slot(*mesh, Array::MeshShape)),
-            Spline { mesh, axis, at, node, derivative } => {
-                write!(t, "{}.weights[{derivative}][{}]", Table::name(*mesh, *axis, *at), x(node))
+            SplineOrder { mesh, system } => write!(t, "{}[3]", self.mesh_of(*mesh, *system)),
+            MeshSize { mesh, system, axis } => write!(t, "{}[{axis}]", self.mesh_of(*mesh, *system)),
+            Spline { mesh, system, axis, at, node, derivative } => {
+                write!(t, "{}.weights[{derivative}][{}]", Table::name(*mesh, *system, *axis, *at), x(node))
             }
             MeshNode { mesh, system, at, node } => {
-                let shape = self.layout.slot(*mesh, Array::MeshShape);
                 let i = [0, 1, 2].map(|axis| {
-                    format!("{}.indices[{}]", Table::name(*mesh, axis, at[axis]), x(&node[axis]))
+                    format!("{}.indices[{}]", Table::name(*mesh, *system, axis, at[axis]), x(&node[axis]))
                 });
-                write!(t, "mesh_node(p{shape}, {}, {})", x(system), i.join(", "))
+                write!(t, "mesh_node({}, {})", self.mesh_of(*mesh, *system), i.join(", "))
             }
-            Wave { mesh, row, of } => {
-                let (shape, row) = (self.layout.slot(*mesh, Array::MeshShape), x(row));
+            Wave { mesh, system, row, of } => {
+                let (mesh_of, row) = (self.mesh_of(*mesh, *system), x(row));
                 match of {
-                    OfWave::Index(axis) => write!(t, "REAL(wave_index(p{shape}, {row}, {axis}))"),
-                    OfWave::Count => write!(t, "REAL(wave_count(p{shape}, {row}))"),
+                    OfWave::Index(axis) => write!(t, "REAL(wave_index({mesh_of}, {row}, {axis}))"),
+                    OfWave::Count => write!(t, "REAL(wave_count({mesh_of}, {row}))"),
                     OfWave::Modulus => {
                         let moduli = self.layout.slot(*mesh, Array::MeshModuli);
-                        write!(t, "REAL(wave_modulus(p{shape}, p{moduli}, {row}))")
+                        write!(t, "REAL(wave_modulus({mesh_of}, p{moduli}, {row}))")
                     }
                 }
             }
@@ -463,9 +460,7 @@ impl Printer<'_> {
         if let Some(records) = self.records.filter(|r| r.has(v)) {
             self.where_packed(&format!("const {} g{v} = records[v{v}];\n", records.ty()));
         }
-        for table in self.layout.tables.iter().filter(|t| t.at == v) {
-            self.table(*table);
-        }
+        self.tables(v);
     }
 
     /// One of two functions that share their work, where both are needed.
@@ -505,9 +500,17 @@ impl Printer<'_> {
         }
     }
 
-    fn table(&mut self, t: Table) {
-        let (name, shape) = (Table::name(t.mesh, t.axis, t.at), self.layout.slot(t.mesh, Array::MeshShape));
-        let at = self.v(t.at);
-        self.line(&format!("const Splines<{}> {name}(p{shape}, {}, {at});", t.orders, t.axis));
+    /// The mesh of a system.
+    fn mesh_of(&self, mesh: ParamId, system: Val) -> String {
+        format!("mesh_of(p{}, {})", self.layout.slot(mesh, Array::MeshShape), self.v(system))
+    }
+
+    /// The splines at coordinates, where a value is known.
+    fn tables(&mut self, v: Val) {
+        for t in self.layout.tables.iter().filter(|t| t.known(self.b) == v) {
+            let (name, mesh) = (Table::name(t.mesh, t.system, t.axis, t.at), self.mesh_of(t.mesh, t.system));
+            let at = self.v(t.at);
+            self.line(&format!("const Splines<{}> {name}({mesh}, {}, {at});", t.orders, t.axis));
+        }
     }
 }

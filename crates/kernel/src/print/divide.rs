@@ -72,7 +72,7 @@ impl Divider<'_> {
                     let found = match range {
                         Range::Channels(dim) if inside => (4, Division::Channels(*dim)),
                         Range::Channels(dim) => (1, Division::Channels(*dim)),
-                        Range::Ints(_, hi) if matches!(self.b.op(*hi), Op::SplineOrder(_)) => {
+                        Range::Ints(_, hi) if matches!(self.b.op(*hi), Op::SplineOrder { .. }) => {
                             (2, Division::Nodes)
                         }
                         _ => (3, Division::Loops),

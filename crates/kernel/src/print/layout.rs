@@ -37,6 +37,8 @@ pub struct Layout {
     pub(crate) subtracted: HashSet<Val>,
     /// Coordinates whose splines are tabulated where they are known, for all nodes of the axis at once.
     pub(crate) tables: Vec<Table>,
+    /// Systems whose meshes the part has loops over.
+    pub(crate) meshes: BTreeSet<(ParamId, Val)>,
 }
 
 /// Two functions of one value that share most of their work.
@@ -85,6 +87,8 @@ pub(crate) struct Table {
     pub(crate) at: Val,
     /// The mesh.
     pub(crate) mesh: ParamId,
+    /// The system whose mesh it is.
+    pub(crate) system: Val,
     /// The axis.
     pub(crate) axis: usize,
     /// Values and derivatives: one more than the highest derivative.
@@ -93,25 +97,48 @@ pub(crate) struct Table {
 
 impl Table {
     /// The name of a table in printed code.
-    pub(crate) fn name(mesh: ParamId, axis: usize, at: Val) -> String {
-        format!("t{mesh}_{axis}_{at}")
+    pub(crate) fn name(mesh: ParamId, system: Val, axis: usize, at: Val) -> String {
+        format!("t{mesh}_{system}_{axis}_{at}")
+    }
+
+    /// The value behind which the table can be: its coordinate, a product with the size of the system's mesh, or the
+    /// system where that is folded to a constant.
+    pub(crate) fn known(&self, b: &Body) -> Val {
+        if b.constant(self.at).is_some() { self.system } else { self.at }
     }
 }
 
 fn tables(b: &Body) -> Vec<Table> {
-    let mut found: BTreeMap<(Val, ParamId, usize), usize> = BTreeMap::new();
-    let mut need = |at: Val, mesh: ParamId, axis: usize, n: usize| {
-        let orders = found.entry((at, mesh, axis)).or_default();
+    let mut found: BTreeMap<(Val, ParamId, Val, usize), usize> = BTreeMap::new();
+    let mut need = |at: Val, mesh: ParamId, system: Val, axis: usize, n: usize| {
+        let orders = found.entry((at, mesh, system, axis)).or_default();
         *orders = n.max(*orders);
     };
     for op in b.ops() {
         match *op {
-            Op::Spline { mesh, axis, at, derivative, .. } => need(at, mesh, axis, derivative + 1),
-            Op::MeshNode { mesh, at, .. } => (0..3).for_each(|axis| need(at[axis], mesh, axis, 1)),
+            Op::Spline { mesh, system, axis, at, derivative, .. } => {
+                need(at, mesh, system, axis, derivative + 1);
+            }
+            Op::MeshNode { mesh, system, at, .. } => {
+                (0..3).for_each(|axis| need(at[axis], mesh, system, axis, 1));
+            }
             _ => {}
         }
     }
-    found.into_iter().map(|((at, mesh, axis), orders)| Table { at, mesh, axis, orders }).collect()
+    let table = |((at, mesh, system, axis), orders)| Table { at, mesh, system, axis, orders };
+    found.into_iter().map(table).collect()
+}
+
+/// The systems whose meshes a part has loops over.
+fn meshes(b: &Body) -> BTreeSet<(ParamId, Val)> {
+    let of = |op: &Op| match *op {
+        Op::SplineOrder { mesh, system }
+        | Op::MeshSize { mesh, system, .. }
+        | Op::Spline { mesh, system, .. }
+        | Op::MeshNode { mesh, system, .. } => Some((mesh, system)),
+        _ => None,
+    };
+    b.ops().filter_map(of).collect()
 }
 
 /// Attributes are passed apart from arrays, real and integer ones each in their own order.
@@ -140,8 +167,8 @@ fn arrays_of(op: &Op, pairs: Option<(ParamId, bool)>) -> Vec<Slot> {
         Op::LoadInt { param, .. } => of(param, &[Array::Values(Role::VALUE)]),
         Op::IndexOf { param, array, .. } => of(param, &[array]),
         Op::PlaceIn { batch, .. } => of(batch, &[Array::SystemOf, Array::Members]),
-        Op::SplineOrder(mesh)
-        | Op::MeshSize(mesh, _)
+        Op::SplineOrder { mesh, .. }
+        | Op::MeshSize { mesh, .. }
         | Op::Spline { mesh, .. }
         | Op::MeshNode { mesh, .. } => of(mesh, &[Array::MeshShape]),
         Op::Wave { mesh, of: OfWave::Modulus, .. } => of(mesh, &[Array::MeshShape, Array::MeshModuli]),
@@ -238,6 +265,7 @@ impl Layout {
             fused,
             subtracted,
             tables: tables(b),
+            meshes: meshes(b),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Code around loops over a mesh: tables of splines, nodes, and the planes that a call adds to.
 
 use super::{Lanes, Printer};
-use crate::ir::{Body, LoopId, OfWave, Op, Range, Stmt, Val, accumulators, declared, fed, walk};
+use crate::ir::{Body, LoopId, OfWave, Op, ParamId, Range, Stmt, Val, accumulators, declared, fed, walk};
 use crate::print::layout::{Array, Table};
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,33 +11,41 @@ pub(super) fn is_alone(b: &Body) -> bool {
     b.ops().any(|op| matches!(op, Op::MeshNode { .. })) && !b.walk().any(is_data)
 }
 
+/// The name of the mesh of a system in printed code.
+fn mesh_of(mesh: ParamId, system: Val) -> String {
+    format!("g{mesh}_{system}")
+}
+
 impl<'a> Printer<'a> {
     /// A value of a mesh, its nodes and its waves.
     pub(super) fn mesh_op(&self, op: &Op) -> String {
         use Op::*;
         match *op {
-            SplineOrder(mesh) => format!("g{}[3] as i64", self.layout.slot(mesh, Array::MeshShape)),
-            MeshSize(mesh, axis) => format!("g{}[{axis}] as i64", self.layout.slot(mesh, Array::MeshShape)),
-            Spline { mesh, axis, at, node, derivative } => {
-                let (table, node) = (Table::name(mesh, axis, at), self.scalar(node));
+            SplineOrder { mesh, system } => format!("{}[3] as i64", mesh_of(mesh, system)),
+            MeshSize { mesh, system, axis } => format!("{}[{axis}] as i64", mesh_of(mesh, system)),
+            Spline { mesh, system, axis, at, node, derivative } => {
+                let (table, node) = (Table::name(mesh, system, axis, at), self.scalar(node));
                 format!("{table}.weight({derivative}, {node})")
             }
             MeshNode { mesh, system, at, node } => {
                 let index = [0, 1, 2].map(|axis| {
-                    format!("{}.index({})", Table::name(mesh, axis, at[axis]), self.scalar(node[axis]))
+                    format!(
+                        "{}.index({})",
+                        Table::name(mesh, system, axis, at[axis]),
+                        self.scalar(node[axis])
+                    )
                 });
-                let shape = self.layout.slot(mesh, Array::MeshShape);
-                format!("rt::mesh_node(&g{shape}, {}, [{}])", self.scalar(system), index.join(", "))
+                format!("rt::mesh_node(&{}, [{}])", mesh_of(mesh, system), index.join(", "))
             }
-            Wave { mesh, row, of } => {
-                let (shape, row) = (self.layout.slot(mesh, Array::MeshShape), self.scalar(row));
+            Wave { of: OfWave::Index(axis), .. } if self.rows.is_some() => format!("line.index({axis})"),
+            Wave { mesh, system, row, of } => {
+                let (mesh_of, row) = (self.looked_up(mesh, system), self.scalar(row));
                 match of {
-                    OfWave::Index(axis) if self.rows.is_some() => format!("line.index({axis})"),
-                    OfWave::Index(axis) => format!("rt::wave_index(&g{shape}, {row}, {axis})"),
-                    OfWave::Count => format!("rt::wave_count(&g{shape}, {row})"),
+                    OfWave::Index(axis) => format!("rt::wave_index(&{mesh_of}, {row}, {axis})"),
+                    OfWave::Count => format!("rt::wave_count(&{mesh_of}, {row})"),
                     OfWave::Modulus => {
                         let moduli = self.layout.slot(mesh, Array::MeshModuli);
-                        format!("rt::wave_modulus(&g{shape}, p{moduli}, {row})")
+                        format!("rt::wave_modulus(&{mesh_of}, p{moduli}, {row})")
                     }
                 }
             }
@@ -45,38 +53,52 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The splines at a coordinate, where it is known.
-    pub(super) fn table(&mut self, t: Table) {
-        let (name, shape) = (Table::name(t.mesh, t.axis, t.at), self.layout.slot(t.mesh, Array::MeshShape));
+    /// The mesh of a system.
+    fn looked_up(&self, mesh: ParamId, system: Val) -> String {
+        format!("rt::mesh_of(p{}, {})", self.layout.slot(mesh, Array::MeshShape), self.scalar(system))
+    }
+
+    /// The mesh of a system and the splines at coordinates, where a value is known.
+    pub(super) fn meshes(&mut self, v: Val) {
+        for (mesh, system) in self.layout.meshes.iter().filter(|(_, system)| *system == v) {
+            let found = self.looked_up(*mesh, *system);
+            self.line(&format!("let {} = {found};", mesh_of(*mesh, *system)));
+        }
+        for table in self.layout.tables.iter().filter(|t| t.known(self.b) == v) {
+            self.table(*table);
+        }
+    }
+
+    /// The splines at a coordinate.
+    fn table(&mut self, t: Table) {
+        let (name, mesh) = (Table::name(t.mesh, t.system, t.axis, t.at), mesh_of(t.mesh, t.system));
         let at = self.scalar(t.at);
-        if let Some(system) = self.reached_system(t) {
-            let system = self.scalar(system);
-            self.line(&format!("if !rt::reaches(&g{shape}, {system}, {at}) {{ continue; }}"));
+        if self.is_only_point(t) {
+            self.line(&format!("if !rt::reaches(&{mesh}, {at}) {{ continue; }}"));
         }
         self.line(&format!(
-            "let {name} = rt::Splines::<{}>::new::<L::Rows>(&g{shape}, {}, {at});",
+            "let {name} = rt::Splines::<{}>::new::<L::Rows>(&{mesh}, {}, {at});",
             t.orders, t.axis
         ));
     }
 
-    /// Where a row does nothing but add to nodes around one point, at the first of its coordinates: the system, by which a
-    /// row that reaches no plane of this call is known before its splines.
-    fn reached_system(&self, t: Table) -> Option<Val> {
-        let mesh = self.layout.planes.filter(|mesh| t.axis == 0 && *mesh == t.mesh)?;
+    /// Whether a row does nothing but add to nodes around the point of which these are the splines along the first axis: a
+    /// row that reaches no plane of this call is then left before them.
+    fn is_only_point(&self, t: Table) -> bool {
         let mut points = self.b.ops().filter_map(|op| match op {
             Op::MeshNode { mesh, system, at, .. } => Some((*mesh, *system, at[0])),
             _ => None,
         });
-        let (_, system, at) = points.next()?;
-        let is_known = self.b.constant(at).is_none() && [system, at].iter().all(|v| self.b.depth_of(*v) == 0);
-        (at == t.at && is_known && system < at && points.all(|p| p == (mesh, system, at))).then_some(system)
+        let is_known = [t.system, t.at].iter().all(|v| self.b.depth_of(*v) == 0);
+        let is_first = self.layout.planes == Some(t.mesh) && t.axis == 0 && self.b.constant(t.at).is_none();
+        is_first && is_known && points.all(|p| p == (t.mesh, t.system, t.at))
     }
 
     /// The loop along the third axis in a loop over the nodes around a point, where its nodes can be on lanes: for these
     /// all sums of the loops stay on lanes until the last node.
     fn along(&self, s: &Stmt) -> Option<LoopId> {
         let Stmt::For { id, range: Range::Ints(_, hi), body } = s else { return None };
-        if !matches!(self.b.op(*hi), Op::SplineOrder(_)) {
+        if !matches!(self.b.op(*hi), Op::SplineOrder { .. }) {
             return None;
         }
         let mut loops = body.iter().filter(|s| matches!(s, Stmt::For { .. }));
@@ -156,15 +178,18 @@ impl<'a> Printer<'a> {
     pub(super) fn node_expr(&self, op: &Op) -> Option<String> {
         let k = self.lanes.as_ref()?.id;
         Some(match *op {
-            Op::Spline { mesh, axis, at, derivative, .. } => {
-                format!("{}.weights::<L>({derivative}, k{k})", Table::name(mesh, axis, at))
+            Op::Spline { mesh, system, axis, at, derivative, .. } => {
+                format!("{}.weights::<L>({derivative}, k{k})", Table::name(mesh, system, axis, at))
             }
             Op::MeshNode { mesh, system, at, node } => {
                 let index = [0, 1].map(|axis| {
-                    format!("{}.index({})", Table::name(mesh, axis, at[axis]), self.scalar(node[axis]))
+                    format!(
+                        "{}.index({})",
+                        Table::name(mesh, system, axis, at[axis]),
+                        self.scalar(node[axis])
+                    )
                 });
-                let shape = self.layout.slot(mesh, Array::MeshShape);
-                format!("rt::mesh_node(&g{shape}, {}, [{}, 0])", self.scalar(system), index.join(", "))
+                format!("rt::mesh_node(&{}, [{}, 0])", mesh_of(mesh, system), index.join(", "))
             }
             Op::Load { param, role, row: Some(row), component, .. } => {
                 let (slot, stride) = self.array(param, role);
@@ -177,11 +202,11 @@ impl<'a> Printer<'a> {
 
     /// Nodes that lie side by side: the functions tabulated along the axis, and the arguments that name the nodes.
     fn nodes_of(&self, row: Val) -> Option<(usize, String)> {
-        let Op::MeshNode { mesh, at, .. } = *self.b.op(row) else { return None };
-        let is_along = |t: &&Table| (t.mesh, t.axis, t.at) == (mesh, 2, at[2]);
+        let Op::MeshNode { mesh, system, at, .. } = *self.b.op(row) else { return None };
+        let is_along = |t: &&Table| (t.mesh, t.system, t.axis, t.at) == (mesh, system, 2, at[2]);
         let table = self.layout.tables.iter().find(is_along)?;
         let k = self.lanes.as_ref()?.id;
-        Some((table.orders, format!("(v{row}, &{}), (k{k}, n)", Table::name(mesh, 2, at[2]))))
+        Some((table.orders, format!("(v{row}, &{}), (k{k}, n)", Table::name(mesh, system, 2, at[2]))))
     }
 
     /// Adds to nodes that lie side by side, where this call does.
@@ -204,9 +229,9 @@ impl<'a> Printer<'a> {
     /// Whether this call adds to a node, where calls have planes of their own.
     pub(super) fn owned(&self, row: Val) -> Option<String> {
         let Op::MeshNode { mesh, system, at, node } = self.b.op(row) else { return None };
-        let shape = self.layout.slot(self.layout.planes?, Array::MeshShape);
-        let (table, system) = (Table::name(*mesh, 0, at[0]), self.scalar(*system));
-        Some(format!("rt::in_planes(&g{shape}, {system}, {table}.index({}))", self.scalar(node[0])))
+        _ = self.layout.planes?;
+        let (table, shape) = (Table::name(*mesh, *system, 0, at[0]), mesh_of(*mesh, *system));
+        Some(format!("rt::in_planes(&{shape}, {table}.index({}))", self.scalar(node[0])))
     }
 
     /// For a loop over the planes around a point that does nothing but add to nodes: whether this call adds to those of

@@ -42,9 +42,6 @@ pub fn rows_function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, nam
 fn text(mut p: Printer<'_>, name: &str) -> String {
     let (kernel, layout, given, wide) = (p.kernel, p.layout, p.given, p.wide);
     p.line("for row in lo..hi {");
-    for table in layout.tables.iter().filter(|t| p.b.constant(t.at).is_some()) {
-        p.table(*table);
-    }
     p.block(p.b.stmts());
     p.line("}");
     let body = p.out;
@@ -81,9 +78,6 @@ pub(super) fn pointers(kernel: &Kernel, layout: &Layout, element: &str) -> Strin
             _ => "*const i32",
         };
         writeln!(text, "let p{n} = a.pointers[{n}] as {ty};").expect("a string");
-        if slot.array == Array::MeshShape {
-            writeln!(text, "let g{n} = rt::mesh_shape(p{n});").expect("a string");
-        }
     }
     for dim in &layout.widths {
         writeln!(text, "let w{dim} = a.dims[{dim}] as usize;").expect("a string");
@@ -501,7 +495,8 @@ impl<'a> Printer<'a> {
         }
         let s = |p: &Self, v: Val| p.scalar_expr_or_name(v);
         let text = match self.b.op(v).clone() {
-            Const(_) | Int(_) | Row => return,
+            Const(_) | Int(_) => return,
+            Row => return self.meshes(v),
             LoopVar(l) => format!("k{l}"),
             PairColumn(l) => format!("*p{}.add(k{l}) as usize", self.list_slot(l, Array::Column)),
             PairShift(_, c) if self.clusters.is_some() => format!("f64::from(run.shift[{c}])"),
@@ -526,7 +521,7 @@ impl<'a> Printer<'a> {
             Stop(x) => s(self, x),
             IndexOf { param, array: Array::MeshShape, row } => {
                 format!(
-                    "rt::wave_system(&g{}, {})",
+                    "rt::wave_system(p{}, {})",
                     self.layout.slot(param, Array::MeshShape),
                     self.scalar(row)
                 )
@@ -537,7 +532,8 @@ impl<'a> Printer<'a> {
             }
             Scalar(p) => format!("a.reals[{}]", scalar_position(self.kernel, p)),
             IntScalar(p) => format!("a.ints[{}]", scalar_position(self.kernel, p)),
-            ref op @ (SplineOrder(_) | MeshSize(..) | Spline { .. } | MeshNode { .. } | Wave { .. }) => {
+            ref
+            op @ (SplineOrder { .. } | MeshSize { .. } | Spline { .. } | MeshNode { .. } | Wave { .. }) => {
                 self.mesh_op(op)
             }
             ReadChannel(..) => unreachable!("loops over channels run on lanes"),
@@ -581,9 +577,7 @@ impl<'a> Printer<'a> {
             }
         };
         self.line(&format!("let v{v} = {text};"));
-        for table in self.layout.tables.iter().filter(|t| t.at == v) {
-            self.table(*table);
-        }
+        self.meshes(v);
     }
 
     fn list_slot(&self, l: LoopId, array: Array) -> usize {

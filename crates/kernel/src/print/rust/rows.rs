@@ -121,8 +121,9 @@ pub(super) fn function(kernel: &Kernel, part: &Part, of_part: &Layout, name: &st
     p.line("let mut row = lo;");
     let mesh = meshes(b).pop_first();
     if let Some(mesh) = mesh {
-        let shape = layout.slot(mesh, Array::MeshShape);
-        p.line(&format!("let mut line = rt::WaveLine::new(&g{shape}, row);\nwhile row < hi {{"));
+        let shapes = format!("p{}", layout.slot(mesh, Array::MeshShape));
+        let of_row = format!("rt::mesh_of({shapes}, rt::wave_system({shapes}, row))");
+        p.line(&format!("let mut line = rt::WaveLine::new({of_row}, row);\nwhile row < hi {{"));
         p.line("let stop = hi.min(line.end());");
         p.ahead(&lines);
     } else {

@@ -8,9 +8,8 @@ pub(crate) const ATOMS: [usize; 2] = [6, 4];
 pub(crate) const WAVES: [usize; 2] = [3, 5];
 /// Points of each system, to which atoms have pairs of their own.
 pub(crate) const POINTS: [usize; 2] = [4, 3];
-/// Nodes of each system's mesh, and the order of its splines: three continuous derivatives.
-pub(crate) const MESH: [usize; 3] = [5, 6, 5];
-pub(crate) const SPLINE_ORDER: usize = 5;
+/// Nodes of each system's mesh, and the order of its splines: three continuous derivatives at least.
+pub(crate) const MESHES: [([usize; 3], usize); 2] = [([5, 6, 5], 5), ([6, 7, 6], 6)];
 pub(crate) const CUTOFF: f64 = 2.2;
 pub(crate) const STEP: f64 = 5e-4;
 
@@ -63,7 +62,7 @@ pub(crate) fn rows(dim: &str) -> usize {
         "Feature" => 5,
         "Basis" => 3,
         "Element" => 3,
-        "Node" => 2 * MESH.iter().product::<usize>(),
+        "Node" => MESHES.iter().map(|(sizes, _)| sizes.iter().product::<usize>()).sum(),
         d => panic!("no dimension {d}"),
     }
 }

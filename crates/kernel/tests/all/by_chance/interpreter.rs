@@ -22,8 +22,8 @@ pub(crate) struct World {
     pub(crate) integers: HashMap<usize, i64>,
     /// The system of each row, sorted.
     pub(crate) batches: HashMap<usize, Vec<usize>>,
-    /// Sizes and spline order of each mesh.
-    pub(crate) meshes: HashMap<usize, ([usize; 3], usize)>,
+    /// Sizes and spline order of the mesh of each system.
+    pub(crate) meshes: HashMap<usize, Vec<([usize; 3], usize)>>,
     /// Pair lists; entries are numbered through.
     pub(crate) pairs: HashMap<usize, List>,
     /// The element of each row.
@@ -352,25 +352,31 @@ impl<'a> Machine<'a> {
                 self.world.batches[param][of(row) as usize] as f64
             }
             IndexOf { param, array: madelung_kernel::ir::Array::MeshShape, row } => {
-                let [k1, k2, k3] = self.world.meshes[param].0;
-                (of(row) as usize / (k1 * k2 * (k3 / 2 + 1))) as f64
+                wave_of(&self.world.meshes[param], of(row) as usize).0 as f64
             }
-            Wave { mesh, row, of: number } => wave(self.world.meshes[mesh], of(row) as usize, *number),
+            Wave { mesh, row, of: number, .. } => {
+                let (system, wave) = wave_of(&self.world.meshes[mesh], of(row) as usize);
+                number_of(self.world.meshes[mesh][system], wave, *number)
+            }
             IndexOf { param, row, .. } => self.world.maps[param][of(row) as usize] as f64,
             Scalar(p) => self.world.reals[p],
             IntScalar(p) => self.world.integers[p] as f64,
-            SplineOrder(mesh) => self.world.meshes[mesh].1 as f64,
-            MeshSize(mesh, axis) => self.world.meshes[mesh].0[*axis] as f64,
-            Spline { mesh, at, node, derivative, .. } => {
+            SplineOrder { mesh, system } => self.world.meshes[mesh][of(system) as usize].1 as f64,
+            MeshSize { mesh, system, axis } => self.world.meshes[mesh][of(system) as usize].0[*axis] as f64,
+            Spline { mesh, system, at, node, derivative, .. } => {
                 let x = of(at);
-                spline(self.world.meshes[mesh].1, x - x.floor() + of(node), *derivative)
+                let order = self.world.meshes[mesh][of(system) as usize].1;
+                spline(order, x - x.floor() + of(node), *derivative)
             }
             MeshNode { mesh, system, at, node } => {
-                let sizes = self.world.meshes[mesh].0;
-                (0..3).fold(of(system), |n, axis| {
-                    let k = of(&at[axis]).floor() - of(&node[axis]);
-                    n * sizes[axis] as f64 + k.rem_euclid(sizes[axis] as f64)
-                })
+                let (before, of_system) = self.world.meshes[mesh].split_at(of(system) as usize);
+                let ahead: usize = before.iter().map(|(sizes, _)| sizes.iter().product::<usize>()).sum();
+                let sizes = of_system[0].0;
+                ahead as f64
+                    + (0..3).fold(0.0, |n, axis| {
+                        let k = of(&at[axis]).floor() - of(&node[axis]);
+                        n * sizes[axis] as f64 + k.rem_euclid(sizes[axis] as f64)
+                    })
             }
             Load { param, role, row, component, channel } => {
                 let made = role.has(Role::HIDDEN).then(|| self.written.get(&(*param, *role))).flatten();
@@ -439,8 +445,21 @@ fn function(f: Function, x: f64) -> f64 {
     }
 }
 
-/// A number of a wave of meshes with these sizes and splines of this order.
-fn wave((sizes, order): ([usize; 3], usize), wave: usize, of: OfWave) -> f64 {
+/// The system of a wave, and its number there.
+fn wave_of(meshes: &[([usize; 3], usize)], wave: usize) -> (usize, usize) {
+    let mut left = wave;
+    for (system, ([k1, k2, k3], _)) in meshes.iter().enumerate() {
+        let waves = k1 * k2 * (k3 / 2 + 1);
+        if left < waves {
+            return (system, left);
+        }
+        left -= waves;
+    }
+    panic!("no wave {wave}")
+}
+
+/// A number of a wave of a mesh with these sizes and splines of this order.
+fn number_of((sizes, order): ([usize; 3], usize), wave: usize, of: OfWave) -> f64 {
     let along = sizes[2] / 2 + 1;
     let place = [wave / along / sizes[1] % sizes[0], wave / along % sizes[1], wave % along];
     let index = |axis: usize| {

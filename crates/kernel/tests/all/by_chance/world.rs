@@ -1,8 +1,6 @@
 //! Numbers for kernels: inputs by the names of their parameters, directions and cotangents, and finite differences.
 
-use super::geometry::{
-    ATOMS, CUTOFF, Geometry, List, MESH, POINTS, SPLINE_ORDER, WAVES, cells, half, members, rows,
-};
+use super::geometry::{ATOMS, CUTOFF, Geometry, List, MESHES, POINTS, WAVES, cells, half, members, rows};
 use super::interpreter::{Arrays, World, components};
 use super::sources::Random;
 use madelung_kernel::ir::{Kernel, Kind, Role};
@@ -96,7 +94,7 @@ pub(crate) fn world(kernel: &Kernel, seed: u64) -> World {
                 w.maps.insert(p, of);
             }
             Kind::Mesh { .. } => {
-                w.meshes.insert(p, (MESH, SPLINE_ORDER));
+                w.meshes.insert(p, MESHES.to_vec());
             }
             Kind::Output { .. } => {}
         }

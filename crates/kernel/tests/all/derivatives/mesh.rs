@@ -1,7 +1,7 @@
 //! Loops over the nodes of a mesh: spreading, gathering and both, against a sum over all nodes.
 
 use super::harness::{Check, Data, report};
-use crate::by_chance::geometry::{MESH, SPLINE_ORDER};
+use crate::by_chance::geometry::{MESHES, rows};
 use crate::by_chance::interpreter::spline;
 
 /// A kernel over atoms with fractional coordinates `at`, some cells away. They move slowly with `u`, so that finite
@@ -19,16 +19,18 @@ fn kernel(more: &str, body: &str) -> Check {
 fn weights(d: &Data<'_>, i: usize) -> Vec<(usize, f64)> {
     let away = [2.0, -3.0, 1.0];
     let u: [f64; 3] = std::array::from_fn(|c| 0.3 * d.vec3("u", i)[c] + away[c]);
+    let (mesh, order) = MESHES[d.system(i)];
     let of_axis = |axis: usize, k: usize| -> f64 {
-        let size = MESH[axis] as f64;
+        let size = mesh[axis] as f64;
         // Atoms lie within four cells of the origin.
-        (-6..=6).map(|n| spline(SPLINE_ORDER, size * (u[axis] + f64::from(n)) - k as f64, 0)).sum()
+        (-6..=6).map(|n| spline(order, size * (u[axis] + f64::from(n)) - k as f64, 0)).sum()
     };
-    let nodes: usize = MESH.iter().product();
-    (0..nodes)
+    let nodes = |mesh: [usize; 3]| mesh.iter().product::<usize>();
+    let ahead: usize = MESHES[..d.system(i)].iter().map(|(mesh, _)| nodes(*mesh)).sum();
+    (0..nodes(mesh))
         .map(|n| {
-            let k = [n / (MESH[1] * MESH[2]), n / MESH[2] % MESH[1], n % MESH[2]];
-            (d.system(i) * nodes + n, (0..3).map(|axis| of_axis(axis, k[axis])).product())
+            let k = [n / (mesh[1] * mesh[2]), n / mesh[2] % mesh[1], n % mesh[2]];
+            (ahead + n, (0..3).map(|axis| of_axis(axis, k[axis])).product())
         })
         .collect()
 }
@@ -40,7 +42,7 @@ fn spreading() {
         "for (node, weight) in mesh.around(b, at) { density[node] += weight * charges[i]; }",
     )
     .total(|d| {
-        let mut density = vec![0.0; 2 * MESH.iter().product::<usize>()];
+        let mut density = vec![0.0; rows("Node")];
         for i in 0..d.atoms() {
             for (node, weight) in weights(d, i) {
                 density[node] += weight * d.real("charges", i);
