@@ -20,7 +20,7 @@
 
 use crate::ewald::{Energies, Options, alphas, per_system, real_pairs, run};
 use crate::system::System;
-use crate::tuning::{real_space_cost, real_space_force_error};
+use crate::tuning::{of_power, real_space_cost, real_space_force_error, spacing_of};
 use madelung_core::backend::Context;
 use madelung_core::cell::Cell;
 use madelung_core::op::Arg;
@@ -89,13 +89,25 @@ impl PmeSettings {
     /// # Errors
     /// Those of [`estimate_pme_parameters`]; `mesh_spacing`, where it is not finite and > 0, or given with the nodes.
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<PmeParameters>> {
+        self.parameters_of_power(system, 1)
+    }
+
+    /// Those of a sum of 1/rᵖ, p = 1 to 6.
+    ///
+    /// # Errors
+    /// Those of [`PmeSettings::parameters`].
+    pub fn parameters_of_power(&self, system: &System<'_>, exponent: u32) -> Result<Vec<PmeParameters>> {
         let systems = system.systems();
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
         let cells = system.cells();
         let estimate = |b: usize, accuracy, given| {
             // An empty system has nothing to sum, whatever the parameters.
-            estimate_pme_parameters(system.batch.members(b).len().max(1), &cells[b], accuracy, given)
+            let atoms = system.batch.members(b).len().max(1);
+            let estimate = |accuracy| estimate_pme_parameters(atoms, &cells[b], accuracy, given);
+            of_power(exponent, spacing_of(atoms, &cells[b])?, accuracy, estimate, |p: &mut PmeParameters| {
+                (p.alpha, &mut p.predicted_force_error)
+            })
         };
         let each = |b: usize, spline_order: Option<usize>| {
             let (alpha, cutoff) = (alpha.as_ref().map(|x| x[b]), cutoff.as_ref().map(|x| x[b]));

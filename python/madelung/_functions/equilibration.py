@@ -192,6 +192,8 @@ class _Sums:
         _, rows = f.untraced(parameters_of, f, of, None, None, None, accuracy, edges)
         alpha, cutoff, k_cutoff = ([row[n] for row in rows] for n in range(3))
         system = f.system(positions, charges, period, batch_idx)
+        if edges.wire_axes is not None:
+            check.refuse("pbc", "none, two or three periodic axes", "one")
         reach = f.untraced(reach_of_widths, f, widths)
         listed = edges.listed(f, system, of, cell)
         near = pairs_of(f, *listed, _NO_LISTS, cutoff if len(cutoff) > 1 else cutoff[0])

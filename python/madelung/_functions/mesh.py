@@ -16,23 +16,25 @@ from madelung._functions.boundaries import (
     boundaries,
     slab_term,
 )
+from madelung._functions.channels import ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import DERIVATIVES, SYSTEM, cutoffs_of, known_reach
+from madelung._functions.ewald import DERIVATIVES, SYSTEM, SYSTEM_OF_CHANNELS, cutoffs_of, known_reach
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
+from madelung._functions.gaussians import SPREADS, widths_term
 from madelung._functions.lists import pairs_of
 from madelung._functions.parameters import (
     ACCURACY,
     ALPHA,
     BATCH_IDX,
     CUTOFF,
-    ENERGIES,
     ENERGY_ERRORS,
     ERRORS,
     LISTS,
     OUTPUTS,
     STREAM,
 )
+from madelung._functions.powers import EXPONENT, check_neutral, law_of, power_of
 from madelung._functions.results import PmeParameters
 
 _MESH = Group(
@@ -76,17 +78,19 @@ _CHOSEN_CUTOFF = CUTOFF.but(
 
 
 @function(
-    *SYSTEM,
+    *SYSTEM_OF_CHANNELS,
     ALPHA,
     KEYWORDS,
     _MESH,
     EXCLUSIONS,
+    EXPONENT,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def pme_reciprocal_space(
     f: Framework,
     positions: Any,
@@ -95,6 +99,7 @@ def pme_reciprocal_space(
     alpha: Any,
     mesh: tuple[Any, ...],
     exclusions: Any,
+    exponent: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -110,18 +115,23 @@ def pme_reciprocal_space(
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
     split = f.per_system("alpha", alpha, system)
     excluded = excluded_pairs(f, system, exclusions)
-    left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, ("ewald_mesh_reciprocal_space", (split,), (*nodes, order_of(mesh))), left_out)
+    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.is_open)
+    law = law_of(f, system, split, exponent)
+    left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
+    waves = f"{law.prefix}_mesh_reciprocal_space", law.reals, (*nodes, order_of(mesh))
+    return total(f, system, wanted, waves, left_out)
 
 
 @function(
-    *SYSTEM,
+    *SYSTEM_OF_CHANNELS,
     ALPHA.but(default=None),
     KEYWORDS,
     _MESH,
     _CHOSEN_CUTOFF,
     LISTS,
     EXCLUSIONS,
+    EXPONENT,
+    SPREADS,
     ACCURACY,
     BOUNDARIES,
     SLAB_CORRECTION,
@@ -135,9 +145,10 @@ def pme_reciprocal_space(
         "cuda": "With `alpha`, `cutoff`, `mesh_dimensions` and a full list with its offsets and images nothing is "
         "waited for. Otherwise the call waits for charges and cell and reads them.",
     },
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def particle_mesh_ewald(
     f: Framework,
     positions: Any,
@@ -148,6 +159,8 @@ def particle_mesh_ewald(
     cutoff: Any,
     lists: tuple[Any, ...],
     exclusions: Any,
+    exponent: Any,
+    widths: Any,
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
@@ -169,9 +182,15 @@ def particle_mesh_ewald(
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
     nodes, of = _nodes(f, cell, mesh), (positions, charges, period, batch_idx)
     order = mesh[2] if nodes is None else order_of(mesh)
+    edges.check_law(f, of, exponent)
+    edges.check_widths(widths, exclusions, exponent)
+    wires = edges.wires(f, of, cell, exclusions)
+    if edges.only_wires:
+        return total(f, system, wanted, wires)
     is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or edges.any_open))
     if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
-        _, rows, nodes, order = f.untraced(_parameters, f, of, alpha, cutoff, (nodes, None, order), accuracy, edges)
+        given = (nodes, None, order)
+        _, rows, nodes, order = f.untraced(_parameters, f, of, alpha, cutoff, given, accuracy, edges, exponent)
         if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
@@ -179,11 +198,14 @@ def particle_mesh_ewald(
             alpha = [row[0] for row in rows]
     reach = check.UNBOUNDED if edges.any_open else reach
     excluded = excluded_pairs(f, system, exclusions)
-    pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
-    split = edges.splits(f, f.per_system("alpha", alpha, system))
-    sums = ("ewald_mesh_summation", (split,), (*pairs, reach, *nodes, order))
-    left_out = excluded and excluded.term("ewald", split, reach, (1.0, 1.0))
-    return total(f, system, wanted, sums, slab_term(f, system, edges.slab_axes), left_out)
+    listed = edges.listed(f, system, of, cell)
+    pairs = without(f, pairs_of(f, *listed, lists, cutoff), excluded)
+    law = law_of(f, system, edges.splits(f, f.per_system("alpha", alpha, system)), exponent)
+    sums = f"{law.prefix}_mesh_summation", law.reals, (*pairs, reach, *nodes, order)
+    left_out = excluded and excluded.term(law, reach, (1.0, 1.0))
+    slabs = slab_term(f, system, edges.slab_axes)
+    spread = widths_term(f, system, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
+    return total(f, edges.lattices(f, system, of), wanted, sums, slabs, wires, left_out, spread)
 
 
 @function(
@@ -199,6 +221,7 @@ def particle_mesh_ewald(
     KEYWORDS,
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
     _MESH,
+    EXPONENT,
     BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
     notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
     returns=text(
@@ -220,6 +243,7 @@ def estimate_pme_parameters(
     cutoff: Any,
     alpha: Any,
     mesh: tuple[Any, ...],
+    exponent: Any,
     batch_idx: Any,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -230,7 +254,8 @@ def estimate_pme_parameters(
     """
     nodes = _nodes(f, cell, mesh)
     of = (positions, charges, cell, batch_idx)
-    system, rows, (k1, k2, k3), order = _parameters(f, of, alpha, cutoff, (nodes, None, mesh[2]), accuracy)
+    given = (nodes, None, mesh[2])
+    system, rows, (k1, k2, k3), order = _parameters(f, of, alpha, cutoff, given, accuracy, PERIODIC, exponent)
     if system.single:
         ((split, reach, error),) = rows
         return PmeParameters(split, reach, (k1, k2, k3), order, error)
@@ -281,6 +306,7 @@ def _parameters(
     mesh: tuple[Any, ...],
     accuracy: Any,
     edges: Boundaries = PERIODIC,
+    exponent: Any = 1,
 ) -> tuple[check.Charges, list[list[float]], list[int], int]:
     """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, nodes and order of the mesh."""
     charges, split = f.values(*of), f.value("alpha", alpha)
@@ -291,7 +317,7 @@ def _parameters(
 
     def estimated(some: check.Charges, settings: check.MeshSettings) -> Any:
         nonlocal nodes, order
-        rows, nodes, order = _native.pme_parameters(some, settings)
+        rows, nodes, order = _native.pme_parameters(some, settings, power_of(exponent))
         return rows
 
     rows = edges.parameters(f, of, charges, settings, estimated)

@@ -480,11 +480,13 @@ def slab_correction(
     (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
     not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
     094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
-    along its normal. Zero for systems that are periodic along all axes or none.
+    along its normal. Zero for all other systems.
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
@@ -499,7 +501,9 @@ def slab_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -544,7 +548,7 @@ def coulomb(
     positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
     prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, stream: Any = None,
@@ -554,7 +558,7 @@ def coulomb(
     positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
     prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
@@ -574,6 +578,7 @@ def coulomb(
     neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exponent: int = 1,
     pbc: Any = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
@@ -590,7 +595,9 @@ def coulomb(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
             periodic axis.
@@ -604,6 +611,8 @@ def coulomb(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
@@ -616,7 +625,9 @@ def coulomb(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -665,6 +676,7 @@ def coulomb(
             half_fill,
         ),
         None,
+        exponent,
         pbc,
         batch_idx,
         (
@@ -731,7 +743,9 @@ def dsf(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cutoff: radius r_c of the sum, in L.
         alpha: damping α in 1/L, one for all systems or (B,).
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
@@ -756,7 +770,9 @@ def dsf(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -821,549 +837,6 @@ def dsf(
 
 # fmt: off
 @overload
-def ewald_real_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
-    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
-) -> Array: ...
-@overload
-def ewald_real_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
-    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
-) -> tuple[Array, ...]: ...
-# fmt: on
-def ewald_real_space(
-    positions: Any,
-    charges: Any,
-    cell: Any,
-    alpha: Any,
-    *,
-    neighbors: Neighbors | None = None,
-    neighbor_list: Any = None,
-    neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None,
-    neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    cutoff: float | None = None,
-    batch_idx: Any = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-    stream: Any = None,
-) -> Array | tuple[Array, ...]:
-    """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
-
-    Args:
-        positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
-            `batch_idx`, a cell (3, 3) makes the call wait.
-        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
-            error that the cutoffs leave.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one. For that it waits.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
-            the host, as is a list without offsets.
-        half_fill: whether the list that is given has every pair once. It is then made full on the host.
-        cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        positions,
-        charges,
-        cell,
-        alpha,
-        neighbor_list,
-        neighbor_ptr,
-        neighbor_shifts,
-        neighbor_matrix,
-        neighbor_matrix_shifts,
-        batch_idx,
-    ) = opened(
-        stream,
-        positions=positions,
-        charges=charges,
-        cell=cell,
-        alpha=alpha,
-        neighbor_list=neighbor_list,
-        neighbor_ptr=neighbor_ptr,
-        neighbor_shifts=neighbor_shifts,
-        neighbor_matrix=neighbor_matrix,
-        neighbor_matrix_shifts=neighbor_matrix_shifts,
-        batch_idx=batch_idx,
-    )
-    return ewald.ewald_real_space(
-        f,
-        positions,
-        charges,
-        cell,
-        alpha,
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        cutoff,
-        None,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-# fmt: off
-@overload
-def ewald_reciprocal_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
-    miller_batch_idx: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
-) -> Array: ...
-@overload
-def ewald_reciprocal_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
-    miller_batch_idx: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
-) -> tuple[Array, ...]: ...
-# fmt: on
-def ewald_reciprocal_space(
-    positions: Any,
-    charges: Any,
-    cell: Any,
-    alpha: Any,
-    k_cutoff: Any = None,
-    *,
-    miller_indices: Any = None,
-    miller_batch_idx: Any = None,
-    batch_idx: Any = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-    stream: Any = None,
-) -> Array | tuple[Array, ...]:
-    """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
-
-    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
-
-    Args:
-        positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
-            `batch_idx`, a cell (3, 3) makes the call wait.
-        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
-            error that the cutoffs leave.
-        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). The cell is then read,
-            for which the call waits.
-        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
-            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        positions,
-        charges,
-        cell,
-        alpha,
-        k_cutoff,
-        miller_indices,
-        miller_batch_idx,
-        batch_idx,
-    ) = opened(
-        stream,
-        positions=positions,
-        charges=charges,
-        cell=cell,
-        alpha=alpha,
-        k_cutoff=k_cutoff,
-        miller_indices=miller_indices,
-        miller_batch_idx=miller_batch_idx,
-        batch_idx=batch_idx,
-    )
-    return ewald.ewald_reciprocal_space(
-        f,
-        positions,
-        charges,
-        cell,
-        alpha,
-        k_cutoff,
-        (
-            miller_indices,
-            miller_batch_idx,
-        ),
-        None,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-# fmt: off
-@overload
-def ewald_summation(
-    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
-    miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
-    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, stream: Any = None,
-) -> Array: ...
-@overload
-def ewald_summation(
-    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
-    miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
-    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
-) -> tuple[Array, ...]: ...
-# fmt: on
-def ewald_summation(
-    positions: Any,
-    charges: Any,
-    cell: Any,
-    alpha: Any = None,
-    *,
-    k_cutoff: Any = None,
-    cutoff: Any = None,
-    miller_indices: Any = None,
-    miller_batch_idx: Any = None,
-    neighbors: Neighbors | None = None,
-    neighbor_list: Any = None,
-    neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None,
-    neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    accuracy: float | None = 1e-6,
-    pbc: Any = None,
-    slab_correction: bool = False,
-    batch_idx: Any = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-    stream: Any = None,
-) -> Array | tuple[Array, ...]:
-    """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
-
-    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
-    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
-    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
-    taken as they are.
-
-    With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is waited for. Where
-    `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads them; without
-    `miller_indices` it reads the cell.
-
-    Args:
-        positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
-            `batch_idx`, a cell (3, 3) makes the call wait.
-        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
-            error that the cutoffs leave.
-        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). The cell is then read,
-            for which the call waits.
-        cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
-        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
-            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one. For that it waits.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
-            the host, as is a list without offsets.
-        half_fill: whether the list that is given has every pair once. It is then made full on the host.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False. An array of NumPy; True
-            everywhere.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        positions,
-        charges,
-        cell,
-        alpha,
-        k_cutoff,
-        cutoff,
-        miller_indices,
-        miller_batch_idx,
-        neighbor_list,
-        neighbor_ptr,
-        neighbor_shifts,
-        neighbor_matrix,
-        neighbor_matrix_shifts,
-        batch_idx,
-    ) = opened(
-        stream,
-        positions=positions,
-        charges=charges,
-        cell=cell,
-        alpha=alpha,
-        k_cutoff=k_cutoff,
-        cutoff=cutoff,
-        miller_indices=miller_indices,
-        miller_batch_idx=miller_batch_idx,
-        neighbor_list=neighbor_list,
-        neighbor_ptr=neighbor_ptr,
-        neighbor_shifts=neighbor_shifts,
-        neighbor_matrix=neighbor_matrix,
-        neighbor_matrix_shifts=neighbor_matrix_shifts,
-        batch_idx=batch_idx,
-    )
-    return ewald.ewald_summation(
-        f,
-        positions,
-        charges,
-        cell,
-        alpha,
-        k_cutoff,
-        cutoff,
-        (
-            miller_indices,
-            miller_batch_idx,
-        ),
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        None,
-        accuracy,
-        pbc,
-        slab_correction,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-def estimate_ewald_parameters(
-    positions: Any,
-    charges: Any,
-    cell: Any,
-    accuracy: float | None = 1e-6,
-    cutoff: Any = None,
-    *,
-    alpha: Any = None,
-    k_cutoff: Any = None,
-    batch_idx: Any = None,
-) -> EwaldParameters:
-    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
-
-    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
-    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result.
-
-    Arrays on a device are read, for which the call waits.
-
-    Args:
-        positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
-            `batch_idx`, a cell (3, 3) makes the call wait.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
-        cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
-            and `k_cutoff`.
-        alpha: splitting parameter in 1/L, one for all systems or (B,).
-        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-
-    Returns:
-        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64. They are arrays
-        of NumPy.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        positions,
-        charges,
-        cell,
-        cutoff,
-        alpha,
-        k_cutoff,
-        batch_idx,
-    ) = opened(
-        None,
-        positions=positions,
-        charges=charges,
-        cell=cell,
-        cutoff=cutoff,
-        alpha=alpha,
-        k_cutoff=k_cutoff,
-        batch_idx=batch_idx,
-    )
-    return ewald.estimate_ewald_parameters(
-        f,
-        positions,
-        charges,
-        cell,
-        accuracy,
-        cutoff,
-        alpha,
-        k_cutoff,
-        batch_idx,
-    )
-
-
-def generate_miller_indices(
-    cell: Any,
-    k_cutoff: Any,
-    stream: Any = None,
-) -> tuple[Array, Array]:
-    """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
-
-    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
-
-    Calls that shall wait for nothing, and captures, need them.
-
-    Args:
-        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. In the memory of a device; read.
-        k_cutoff: in radians per L, one for all systems or (B,).
-        stream: where the work is put, as for `ewald_summation`.
-
-    Returns:
-        `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.
-
-    Raises:
-        TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero.
-    """
-    (
-        f,
-        cell,
-        k_cutoff,
-    ) = opened(
-        stream,
-        cell=cell,
-        k_cutoff=k_cutoff,
-    )
-    return ewald.generate_miller_indices(
-        f,
-        cell,
-        k_cutoff,
-    )
-
-
-# fmt: off
-@overload
 def gaussian_correction(
     positions: Any, charges: Any, widths: Any, cell: Any = None, *, cutoff: float | None = None,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
@@ -1416,7 +889,9 @@ def gaussian_correction(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         widths: (N,), the width σ of each charge, in L, above zero.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
@@ -1442,7 +917,9 @@ def gaussian_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1502,6 +979,585 @@ def gaussian_correction(
             compute_virial,
             False,
         ),
+    )
+
+
+# fmt: off
+@overload
+def ewald_real_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
+    cutoff: float | None = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def ewald_real_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
+    cutoff: float | None = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def ewald_real_space(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    *,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    cutoff: float | None = None,
+    exponent: int = 1,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        alpha=alpha,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return ewald.ewald_real_space(
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        cutoff,
+        None,
+        exponent,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def ewald_reciprocal_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
+    miller_batch_idx: Any = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def ewald_reciprocal_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
+    miller_batch_idx: Any = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def ewald_reciprocal_space(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any,
+    k_cutoff: Any = None,
+    *,
+    miller_indices: Any = None,
+    miller_batch_idx: Any = None,
+    exponent: int = 1,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
+
+    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). The cell is then read,
+            for which the call waits.
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        miller_indices,
+        miller_batch_idx,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        alpha=alpha,
+        k_cutoff=k_cutoff,
+        miller_indices=miller_indices,
+        miller_batch_idx=miller_batch_idx,
+        batch_idx=batch_idx,
+    )
+    return ewald.ewald_reciprocal_space(
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        None,
+        exponent,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def ewald_summation(
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
+    miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
+    widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def ewald_summation(
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
+    miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
+    neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
+    widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def ewald_summation(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    alpha: Any = None,
+    *,
+    k_cutoff: Any = None,
+    cutoff: Any = None,
+    miller_indices: Any = None,
+    miller_batch_idx: Any = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    exponent: int = 1,
+    widths: Any = None,
+    accuracy: float | None = 1e-6,
+    pbc: Any = None,
+    slab_correction: bool = False,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
+
+    Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
+    taken as they are.
+
+    With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is waited for. Where
+    `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads them; without
+    `miller_indices` it reads the cell.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). The cell is then read,
+            for which the call waits.
+        cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False. An array of NumPy; True everywhere.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        cutoff,
+        miller_indices,
+        miller_batch_idx,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        widths,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        alpha=alpha,
+        k_cutoff=k_cutoff,
+        cutoff=cutoff,
+        miller_indices=miller_indices,
+        miller_batch_idx=miller_batch_idx,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        widths=widths,
+        batch_idx=batch_idx,
+    )
+    return ewald.ewald_summation(
+        f,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        None,
+        exponent,
+        widths,
+        accuracy,
+        pbc,
+        slab_correction,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def estimate_ewald_parameters(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    accuracy: float | None = 1e-6,
+    cutoff: Any = None,
+    *,
+    alpha: Any = None,
+    k_cutoff: Any = None,
+    exponent: int = 1,
+    batch_idx: Any = None,
+) -> EwaldParameters:
+    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
+    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
+    result.
+
+    Arrays on a device are read, for which the call waits.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
+            `batch_idx`, a cell (3, 3) makes the call wait.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
+        cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
+            and `k_cutoff`.
+        alpha: splitting parameter in 1/L, one for all systems or (B,).
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+
+    Returns:
+        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64. They are arrays
+        of NumPy.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        cutoff,
+        alpha,
+        k_cutoff,
+        batch_idx,
+    ) = opened(
+        None,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        cutoff=cutoff,
+        alpha=alpha,
+        k_cutoff=k_cutoff,
+        batch_idx=batch_idx,
+    )
+    return ewald.estimate_ewald_parameters(
+        f,
+        positions,
+        charges,
+        cell,
+        accuracy,
+        cutoff,
+        alpha,
+        k_cutoff,
+        exponent,
+        batch_idx,
+    )
+
+
+def generate_miller_indices(
+    cell: Any,
+    k_cutoff: Any,
+    stream: Any = None,
+) -> tuple[Array, Array]:
+    """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
+
+    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
+
+    Calls that shall wait for nothing, and captures, need them.
+
+    Args:
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors. In the memory of a device; read.
+        k_cutoff: in radians per L, one for all systems or (B,).
+        stream: where the work is put, as for `ewald_summation`.
+
+    Returns:
+        `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.
+
+    Raises:
+        TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero.
+    """
+    (
+        f,
+        cell,
+        k_cutoff,
+    ) = opened(
+        stream,
+        cell=cell,
+        k_cutoff=k_cutoff,
+    )
+    return ewald.generate_miller_indices(
+        f,
+        cell,
+        k_cutoff,
     )
 
 
@@ -1947,15 +2003,16 @@ def latent_ewald_lists(
 @overload
 def pme_reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    mesh_spacing: float | None = None, spline_order: int | None = None, exponent: int = 1, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def pme_reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    mesh_spacing: float | None = None, spline_order: int | None = None, exponent: int = 1, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1968,6 +2025,7 @@ def pme_reciprocal_space(
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int | None = None,
+    exponent: int = 1,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1984,7 +2042,9 @@ def pme_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
@@ -1994,6 +2054,8 @@ def pme_reciprocal_space(
             for which the call waits.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
             None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -2005,7 +2067,9 @@ def pme_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -2040,6 +2104,7 @@ def pme_reciprocal_space(
             spline_order,
         ),
         None,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -2059,10 +2124,11 @@ def particle_mesh_ewald(
     mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, widths: Any = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
@@ -2070,9 +2136,9 @@ def particle_mesh_ewald(
     mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, widths: Any = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -2094,6 +2160,8 @@ def particle_mesh_ewald(
     neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exponent: int = 1,
+    widths: Any = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
@@ -2116,7 +2184,9 @@ def particle_mesh_ewald(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
@@ -2136,13 +2206,18 @@ def particle_mesh_ewald(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False. An array of NumPy; True
-            everywhere.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False. An array of NumPy; True everywhere.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -2156,7 +2231,9 @@ def particle_mesh_ewald(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -2176,6 +2253,7 @@ def particle_mesh_ewald(
         neighbor_shifts,
         neighbor_matrix,
         neighbor_matrix_shifts,
+        widths,
         batch_idx,
     ) = opened(
         stream,
@@ -2189,6 +2267,7 @@ def particle_mesh_ewald(
         neighbor_shifts=neighbor_shifts,
         neighbor_matrix=neighbor_matrix,
         neighbor_matrix_shifts=neighbor_matrix_shifts,
+        widths=widths,
         batch_idx=batch_idx,
     )
     return mesh.particle_mesh_ewald(
@@ -2214,6 +2293,8 @@ def particle_mesh_ewald(
             half_fill,
         ),
         None,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
@@ -2240,6 +2321,7 @@ def estimate_pme_parameters(
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int | None = None,
+    exponent: int = 1,
     batch_idx: Any = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -2266,6 +2348,8 @@ def estimate_pme_parameters(
             for which the call waits.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
             None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -2307,6 +2391,7 @@ def estimate_pme_parameters(
             mesh_spacing,
             spline_order,
         ),
+        exponent,
         batch_idx,
     )
 

@@ -16,6 +16,7 @@ from madelung._functions import (
     mesh,
     neighbors,
     potentials,
+    powers,
     segments,
     verlet,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "born_mayer",
     "buckingham",
     "coulomb",
+    "dispersion_coefficients",
     "dsf",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
@@ -323,6 +325,34 @@ def knn_aggregate(
     )
 
 
+def dispersion_coefficients(
+    sigma: npt.ArrayLike,
+    epsilon: npt.ArrayLike,
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Coefficients of dispersion by the rules of Lorentz and Berthelot, as seven sets of charges of a sum with p = 6.
+
+    C₆ of a pair is 4 √(ε_i ε_j) ((σ_i + σ_j)/2)⁶, a sum of seven products by the binomial theorem (In 't Veld, Ismail
+    and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So the energy
+    −Σ C₆/r⁶ is `ewald_summation(positions, coefficients, cell, exponent=6, prefactor=-1.0) @ signs`, and forces are
+    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough.
+
+    Args:
+        sigma: (N,), the diameter σ of each atom, in L, above zero.
+        epsilon: (N,), the depth ε of the well of each atom, from zero up.
+
+    Returns:
+        the coefficients (N, 7), and the sign of each set, (7,).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return powers.dispersion_coefficients(
+        Numpy,
+        sigma,
+        epsilon,
+    )
+
+
 # fmt: off
 @overload
 def slab_correction(
@@ -357,11 +387,12 @@ def slab_correction(
     (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
     not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
     094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
-    along its normal. Zero for systems that are periodic along all axes or none.
+    along its normal. Zero for all other systems.
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -372,7 +403,9 @@ def slab_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -404,7 +437,7 @@ def coulomb(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, pbc: Any = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1, pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -416,7 +449,7 @@ def coulomb(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, pbc: Any = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1, pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
@@ -438,6 +471,7 @@ def coulomb(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
     pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -453,7 +487,8 @@ def coulomb(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
             periodic axis.
@@ -470,6 +505,8 @@ def coulomb(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
@@ -479,7 +516,9 @@ def coulomb(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -503,6 +542,7 @@ def coulomb(
             half_fill,
         ),
         exclusions,
+        exponent,
         pbc,
         batch_idx,
         (
@@ -571,7 +611,8 @@ def dsf(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cutoff: radius r_c of the sum, in L.
         alpha: damping α in 1/L, one for all systems or (B,).
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
@@ -592,7 +633,9 @@ def dsf(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -625,433 +668,6 @@ def dsf(
             compute_virial,
             False,
         ),
-    )
-
-
-# fmt: off
-@overload
-def ewald_real_space(
-    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
-    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
-    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
-    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False,
-) -> npt.NDArray: ...
-@overload
-def ewald_real_space(
-    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
-    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
-    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
-    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False,
-) -> tuple[npt.NDArray, ...]: ...
-# fmt: on
-def ewald_real_space(
-    positions: npt.ArrayLike,
-    charges: npt.ArrayLike,
-    cell: npt.ArrayLike,
-    alpha: float | npt.ArrayLike,
-    *,
-    neighbors: Neighbors | None = None,
-    neighbor_list: npt.ArrayLike | None = None,
-    neighbor_ptr: npt.ArrayLike | None = None,
-    neighbor_shifts: npt.ArrayLike | None = None,
-    neighbor_matrix: npt.ArrayLike | None = None,
-    neighbor_matrix_shifts: npt.ArrayLike | None = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-) -> npt.NDArray | tuple[npt.NDArray, ...]:
-    """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
-            error that the cutoffs leave.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
-        half_fill: whether the list that is given has every pair once.
-        cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-    """
-    return ewald.ewald_real_space(
-        Numpy,
-        positions,
-        charges,
-        cell,
-        alpha,
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        cutoff,
-        exclusions,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-# fmt: off
-@overload
-def ewald_reciprocal_space(
-    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
-    k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
-    miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-) -> npt.NDArray: ...
-@overload
-def ewald_reciprocal_space(
-    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
-    k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
-    miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False,
-) -> tuple[npt.NDArray, ...]: ...
-# fmt: on
-def ewald_reciprocal_space(
-    positions: npt.ArrayLike,
-    charges: npt.ArrayLike,
-    cell: npt.ArrayLike,
-    alpha: float | npt.ArrayLike,
-    k_cutoff: float | npt.ArrayLike | None = None,
-    *,
-    miller_indices: npt.ArrayLike | None = None,
-    miller_batch_idx: npt.ArrayLike | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-) -> npt.NDArray | tuple[npt.NDArray, ...]:
-    """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
-
-    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
-            error that the cutoffs leave.
-        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
-        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
-            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-    """
-    return ewald.ewald_reciprocal_space(
-        Numpy,
-        positions,
-        charges,
-        cell,
-        alpha,
-        k_cutoff,
-        (
-            miller_indices,
-            miller_batch_idx,
-        ),
-        exclusions,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-# fmt: off
-@overload
-def ewald_summation(
-    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
-    *, k_cutoff: float | npt.ArrayLike | None = None, cutoff: float | npt.ArrayLike | None = None,
-    miller_indices: npt.ArrayLike | None = None, miller_batch_idx: npt.ArrayLike | None = None,
-    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
-    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
-    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-) -> npt.NDArray: ...
-@overload
-def ewald_summation(
-    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
-    *, k_cutoff: float | npt.ArrayLike | None = None, cutoff: float | npt.ArrayLike | None = None,
-    miller_indices: npt.ArrayLike | None = None, miller_batch_idx: npt.ArrayLike | None = None,
-    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
-    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
-    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False,
-) -> tuple[npt.NDArray, ...]: ...
-# fmt: on
-def ewald_summation(
-    positions: npt.ArrayLike,
-    charges: npt.ArrayLike,
-    cell: npt.ArrayLike,
-    alpha: float | npt.ArrayLike | None = None,
-    *,
-    k_cutoff: float | npt.ArrayLike | None = None,
-    cutoff: float | npt.ArrayLike | None = None,
-    miller_indices: npt.ArrayLike | None = None,
-    miller_batch_idx: npt.ArrayLike | None = None,
-    neighbors: Neighbors | None = None,
-    neighbor_list: npt.ArrayLike | None = None,
-    neighbor_ptr: npt.ArrayLike | None = None,
-    neighbor_shifts: npt.ArrayLike | None = None,
-    neighbor_matrix: npt.ArrayLike | None = None,
-    neighbor_matrix_shifts: npt.ArrayLike | None = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    accuracy: float | None = 1e-6,
-    pbc: Any = None,
-    slab_correction: bool = False,
-    batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-) -> npt.NDArray | tuple[npt.NDArray, ...]:
-    """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
-
-    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
-    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
-    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
-    taken as they are.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
-            error that the cutoffs leave.
-        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
-        cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
-        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
-            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
-        half_fill: whether the list that is given has every pair once.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
-        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-    """
-    return ewald.ewald_summation(
-        Numpy,
-        positions,
-        charges,
-        cell,
-        alpha,
-        k_cutoff,
-        cutoff,
-        (
-            miller_indices,
-            miller_batch_idx,
-        ),
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        exclusions,
-        accuracy,
-        pbc,
-        slab_correction,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-def estimate_ewald_parameters(
-    positions: npt.ArrayLike,
-    charges: npt.ArrayLike,
-    cell: npt.ArrayLike,
-    accuracy: float | None = 1e-6,
-    cutoff: float | npt.ArrayLike | None = None,
-    *,
-    alpha: float | npt.ArrayLike | None = None,
-    k_cutoff: float | npt.ArrayLike | None = None,
-    batch_idx: npt.ArrayLike | None = None,
-) -> EwaldParameters:
-    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
-
-    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
-    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
-        cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
-            and `k_cutoff`.
-        alpha: splitting parameter in 1/L, one for all systems or (B,).
-        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-
-    Returns:
-        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64.
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
-    """
-    return ewald.estimate_ewald_parameters(
-        Numpy,
-        positions,
-        charges,
-        cell,
-        accuracy,
-        cutoff,
-        alpha,
-        k_cutoff,
-        batch_idx,
-    )
-
-
-def generate_miller_indices(
-    cell: npt.ArrayLike,
-    k_cutoff: float | npt.ArrayLike,
-) -> tuple[npt.NDArray, npt.NDArray]:
-    """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
-
-    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
-
-    Args:
-        cell: (3, 3) or (B, 3, 3), rows are lattice vectors.
-        k_cutoff: in radians per L, one for all systems or (B,).
-
-    Returns:
-        `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.
-
-    Raises:
-        TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero.
-    """
-    return ewald.generate_miller_indices(
-        Numpy,
-        cell,
-        k_cutoff,
     )
 
 
@@ -1110,7 +726,8 @@ def gaussian_correction(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         widths: (N,), the width σ of each charge, in L, above zero.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
@@ -1132,7 +749,9 @@ def gaussian_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1165,6 +784,467 @@ def gaussian_correction(
             compute_virial,
             False,
         ),
+    )
+
+
+# fmt: off
+@overload
+def ewald_real_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def ewald_real_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
+def ewald_real_space(
+    positions: npt.ArrayLike,
+    charges: npt.ArrayLike,
+    cell: npt.ArrayLike,
+    alpha: float | npt.ArrayLike,
+    *,
+    neighbors: Neighbors | None = None,
+    neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None,
+    neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None,
+    neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    cutoff: float | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
+    """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
+        half_fill: whether the list that is given has every pair once.
+        cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+    """
+    return ewald.ewald_real_space(
+        Numpy,
+        positions,
+        charges,
+        cell,
+        alpha,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        cutoff,
+        exclusions,
+        exponent,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def ewald_reciprocal_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
+    k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
+    miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def ewald_reciprocal_space(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
+    k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
+    miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
+def ewald_reciprocal_space(
+    positions: npt.ArrayLike,
+    charges: npt.ArrayLike,
+    cell: npt.ArrayLike,
+    alpha: float | npt.ArrayLike,
+    k_cutoff: float | npt.ArrayLike | None = None,
+    *,
+    miller_indices: npt.ArrayLike | None = None,
+    miller_batch_idx: npt.ArrayLike | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
+    """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
+
+    The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+    """
+    return ewald.ewald_reciprocal_space(
+        Numpy,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        exclusions,
+        exponent,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def ewald_summation(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
+    *, k_cutoff: float | npt.ArrayLike | None = None, cutoff: float | npt.ArrayLike | None = None,
+    miller_indices: npt.ArrayLike | None = None, miller_batch_idx: npt.ArrayLike | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+) -> npt.NDArray: ...
+@overload
+def ewald_summation(
+    positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
+    *, k_cutoff: float | npt.ArrayLike | None = None, cutoff: float | npt.ArrayLike | None = None,
+    miller_indices: npt.ArrayLike | None = None, miller_batch_idx: npt.ArrayLike | None = None,
+    neighbors: Neighbors | None = None, neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False,
+) -> tuple[npt.NDArray, ...]: ...
+# fmt: on
+def ewald_summation(
+    positions: npt.ArrayLike,
+    charges: npt.ArrayLike,
+    cell: npt.ArrayLike,
+    alpha: float | npt.ArrayLike | None = None,
+    *,
+    k_cutoff: float | npt.ArrayLike | None = None,
+    cutoff: float | npt.ArrayLike | None = None,
+    miller_indices: npt.ArrayLike | None = None,
+    miller_batch_idx: npt.ArrayLike | None = None,
+    neighbors: Neighbors | None = None,
+    neighbor_list: npt.ArrayLike | None = None,
+    neighbor_ptr: npt.ArrayLike | None = None,
+    neighbor_shifts: npt.ArrayLike | None = None,
+    neighbor_matrix: npt.ArrayLike | None = None,
+    neighbor_matrix_shifts: npt.ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    widths: npt.ArrayLike | None = None,
+    accuracy: float | None = 1e-6,
+    pbc: Any = None,
+    slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+) -> npt.NDArray | tuple[npt.NDArray, ...]:
+    """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
+
+    Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
+    taken as they are.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
+            error that the cutoffs leave.
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
+        miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
+            each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
+        half_fill: whether the list that is given has every pair once.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
+            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
+            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
+            reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
+        pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
+        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
+            `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+    """
+    return ewald.ewald_summation(
+        Numpy,
+        positions,
+        charges,
+        cell,
+        alpha,
+        k_cutoff,
+        cutoff,
+        (
+            miller_indices,
+            miller_batch_idx,
+        ),
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        exclusions,
+        exponent,
+        widths,
+        accuracy,
+        pbc,
+        slab_correction,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+def estimate_ewald_parameters(
+    positions: npt.ArrayLike,
+    charges: npt.ArrayLike,
+    cell: npt.ArrayLike,
+    accuracy: float | None = 1e-6,
+    cutoff: float | npt.ArrayLike | None = None,
+    *,
+    alpha: float | npt.ArrayLike | None = None,
+    k_cutoff: float | npt.ArrayLike | None = None,
+    exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None,
+) -> EwaldParameters:
+    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
+    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
+    result.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
+            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
+            they are; one parameter at most is open then, and balances the errors of both sums.
+        cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
+            and `k_cutoff`.
+        alpha: splitting parameter in 1/L, one for all systems or (B,).
+        k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+
+    Returns:
+        Numbers for one system; for a batch (a cell (B, 3, 3), or `batch_idx`) arrays (B,) of float64.
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return ewald.estimate_ewald_parameters(
+        Numpy,
+        positions,
+        charges,
+        cell,
+        accuracy,
+        cutoff,
+        alpha,
+        k_cutoff,
+        exponent,
+        batch_idx,
+    )
+
+
+def generate_miller_indices(
+    cell: npt.ArrayLike,
+    k_cutoff: float | npt.ArrayLike,
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
+
+    To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
+
+    Args:
+        cell: (3, 3) or (B, 3, 3), rows are lattice vectors.
+        k_cutoff: in radians per L, one for all systems or (B,).
+
+    Returns:
+        `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.
+
+    Raises:
+        TypeError, ValueError: For a cell that is singular or no array, and cutoffs that are not above zero.
+    """
+    return ewald.generate_miller_indices(
+        Numpy,
+        cell,
+        k_cutoff,
     )
 
 
@@ -1371,8 +1451,10 @@ def qeq(
         accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
             1e-14 to below 1.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1556,7 +1638,7 @@ def pme_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
     spline_order: int | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
@@ -1565,7 +1647,7 @@ def pme_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
     spline_order: int | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
@@ -1580,6 +1662,7 @@ def pme_reciprocal_space(
     mesh_spacing: float | None = None,
     spline_order: int | None = None,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1595,7 +1678,8 @@ def pme_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -1607,6 +1691,8 @@ def pme_reciprocal_space(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1615,7 +1701,9 @@ def pme_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1633,6 +1721,7 @@ def pme_reciprocal_space(
             spline_order,
         ),
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -1654,8 +1743,9 @@ def particle_mesh_ewald(
     neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
     neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
@@ -1667,8 +1757,9 @@ def particle_mesh_ewald(
     neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
     neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
@@ -1692,6 +1783,8 @@ def particle_mesh_ewald(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    widths: npt.ArrayLike | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
@@ -1710,7 +1803,8 @@ def particle_mesh_ewald(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -1731,12 +1825,18 @@ def particle_mesh_ewald(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1747,7 +1847,9 @@ def particle_mesh_ewald(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1776,6 +1878,8 @@ def particle_mesh_ewald(
             half_fill,
         ),
         exclusions,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
@@ -1802,6 +1906,7 @@ def estimate_pme_parameters(
     mesh_dimensions: tuple[int, int, int] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int | None = None,
+    exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -1824,6 +1929,8 @@ def estimate_pme_parameters(
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L.
         spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
             None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1845,6 +1952,7 @@ def estimate_pme_parameters(
             mesh_spacing,
             spline_order,
         ),
+        exponent,
         batch_idx,
     )
 
