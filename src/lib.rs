@@ -134,9 +134,14 @@ pub mod potentials {
     };
 }
 
+/// Sums of inverse powers of the distance over the lattice: their ops, and their six functions.
+pub mod powers {
+    pub use madelung_powers::{INVERSE_POWER, inverse_power, registry};
+}
+
 /// Registries of all ops of the library.
 pub fn registries() -> Vec<&'static op::Registry> {
-    vec![neighbors::registry(), electrostatics::registry(), potentials::registry()]
+    vec![neighbors::registry(), electrostatics::registry(), potentials::registry(), powers::registry()]
 }
 
 /// Units of energies.

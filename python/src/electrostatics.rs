@@ -50,9 +50,10 @@ pub(crate) fn ewald_parameters<'py>(
     py: Python<'py>,
     charges: Charges<'py>,
     settings: Settings,
+    exponent: u32,
 ) -> PyResult<Vec<(f64, f64, f64, f64)>> {
     let (system, settings) = (charges.system()?, EwaldSettings::from(settings));
-    let parameters = compute(py, || settings.parameters(&system))?;
+    let parameters = compute(py, || settings.parameters_of_power(&system, exponent))?;
     Ok(parameters.iter().map(|p| (p.alpha, p.cutoff, p.k_cutoff, p.predicted_force_error)).collect())
 }
 
@@ -86,9 +87,10 @@ pub(crate) fn pme_parameters<'py>(
     py: Python<'py>,
     charges: Charges<'py>,
     settings: MeshSettings,
+    exponent: u32,
 ) -> PyResult<Vec<([f64; 3], [usize; 4])>> {
     let (system, settings) = (charges.system()?, PmeSettings::from(settings));
-    let parameters = compute(py, || settings.parameters(&system))?;
+    let parameters = compute(py, || settings.parameters_of_power(&system, exponent))?;
     let rows = parameters.iter().map(|p| {
         let [k1, k2, k3] = p.mesh_dimensions;
         ([p.alpha, p.cutoff, p.predicted_force_error], [k1, k2, k3, p.spline_order])

@@ -137,8 +137,17 @@ COMMON = {
     "batch_idx": BATCHES,
 }
 
+EXPONENTS = [*COUNTS, ("zero", 0), ("seven", 7), ("None", None)]
+
+CHANNELS = [
+    *[case for case in CHARGES if case[0] not in ("rank 2", "integers")],
+    ("no channels", np.ones((4, 0))),
+    ("rank 3", Q[:, None, None]),
+]
+
 SUMS = {
     **COMMON,
+    "charges": CHANNELS,
     "prefactor": [case for case in BAD_NUMBERS if case[0] not in ("zero", "negative")],
     "energy_reduction": [("unknown", "mean"), ("None", None)],
     "compute_forces": FLAGS,
@@ -155,6 +164,7 @@ FUNCTIONS = {
             **SUMS,
             "alpha": [*PER_SYSTEM, ("None", None)],
             "cutoff": [*BAD_NUMBERS, ("None", None)],
+            "exponent": EXPONENTS,
         },
     ),
     "ewald_reciprocal_space": (
@@ -164,6 +174,7 @@ FUNCTIONS = {
             **SUMS,
             "alpha": [*PER_SYSTEM, ("None", None)],
             "k_cutoff": [*PER_SYSTEM, ("None", None)],
+            "exponent": EXPONENTS,
         },
     ),
     "ewald_summation": (
@@ -175,18 +186,19 @@ FUNCTIONS = {
             "alpha": PER_SYSTEM,
             "k_cutoff": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
+            "exponent": EXPONENTS,
+            "widths": [*[case for case in CHARGES if case[0] != "None"], ("zero", np.zeros(4))],
             "accuracy": [*BAD_NUMBERS, ("None", None), ("one", 1.0), ("below rounding", 1e-20)],
             "pbc": [
                 *PBC,
                 ("a slab", np.array([True, True, False])),
-                ("a wire", np.array([True, False, False])),
                 ("three systems", np.ones((3, 3), bool)),
             ],
         },
     ),
     "pme_reciprocal_space": (
         {"positions": R, "charges": Q, "cell": CELL, "alpha": 1.0, "mesh_dimensions": (8, 8, 8)},
-        {"positions": POSITIONS, **SUMS, "alpha": [*PER_SYSTEM, ("None", None)]},
+        {"positions": POSITIONS, **SUMS, "alpha": [*PER_SYSTEM, ("None", None)], "exponent": EXPONENTS},
     ),
     "particle_mesh_ewald": (
         {"positions": R, "charges": Q, "cell": CELL},
@@ -197,6 +209,8 @@ FUNCTIONS = {
             "alpha": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
             "mesh_spacing": BAD_NUMBERS,
+            "exponent": EXPONENTS,
+            "widths": [*[case for case in CHARGES if case[0] != "None"], ("zero", np.zeros(4))],
             "accuracy": [*BAD_NUMBERS, ("None", None), ("one", 1.0), ("below rounding", 1e-20)],
             "pbc": [*PBC, ("a slab", np.array([True, True, False]))],
         },
@@ -206,8 +220,6 @@ FUNCTIONS = {
         {
             "positions": POSITIONS,
             **SUMS,
-            "charges": [case for case in CHARGES if case[0] not in ("rank 2", "integers")]
-            + [("no channels", np.ones((4, 0)))],
             "cell": [case for case in CELLS if case[0] != "zero"],
             "sigma": [*PER_SYSTEM, ("None", None)],
             "dl": [*PER_SYSTEM, ("None", None)],

@@ -6,6 +6,11 @@ use std::sync::Arc;
 
 /// Charges in their cells, with parameters of each system.
 pub(crate) fn charged(name: &str, per_system: bool, parameters: &[&str]) -> OpBuilder {
+    charged_in(name, per_system, parameters, Constraint::Cell)
+}
+
+/// The same in cells that satisfy a condition.
+pub(crate) fn charged_in(name: &str, per_system: bool, parameters: &[&str], cells: Constraint) -> OpBuilder {
     let total = if per_system { "_total" } else { "" };
     let op = Op::new("madelung", &format!("{name}{total}"), 1)
         .real("positions", &["Atom", "3"])
@@ -13,7 +18,7 @@ pub(crate) fn charged(name: &str, per_system: bool, parameters: &[&str]) -> OpBu
         .real("charges", &["Atom"])
         .real("cell", &["System", "3", "3"])
         .geometry()
-        .must_be(Constraint::Cell);
+        .must_be(cells);
     let op = parameters.iter().fold(op, |op, name| op.real(name, &["System"]).must_be(Constraint::Positive));
     op.zero("strain", &["System", "3", "3"])
         .force()

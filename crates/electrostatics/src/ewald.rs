@@ -3,7 +3,7 @@
 use crate::kvectors::miller_indices_batch;
 use crate::ops::registry;
 use crate::system::System;
-use crate::tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
+use crate::tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters, of_power, spacing_of};
 use madelung_core::array::Array;
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Request};
@@ -106,6 +106,14 @@ impl EwaldSettings {
     /// # Errors
     /// Those of [`estimate_ewald_parameters`].
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<EwaldParameters>> {
+        self.parameters_of_power(system, 1)
+    }
+
+    /// Those of a sum of 1/rᵖ, p = 1 to 6.
+    ///
+    /// # Errors
+    /// Those of [`estimate_ewald_parameters`].
+    pub fn parameters_of_power(&self, system: &System<'_>, exponent: u32) -> Result<Vec<EwaldParameters>> {
         let systems = system.systems();
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
@@ -119,7 +127,10 @@ impl EwaldSettings {
             };
             // An empty system has nothing to sum, whatever the parameters.
             let atoms = system.batch.members(b).len().max(1);
-            estimate_ewald_parameters(atoms, &cells[b], self.accuracy, given)
+            let estimate = |accuracy| estimate_ewald_parameters(atoms, &cells[b], accuracy, given);
+            of_power(exponent, spacing_of(atoms, &cells[b])?, self.accuracy, estimate, |p| {
+                (p.alpha, &mut p.predicted_force_error)
+            })
         };
         (0..systems).map(of).collect()
     }

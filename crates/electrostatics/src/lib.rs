@@ -22,6 +22,7 @@ mod ops;
 pub mod potential;
 mod system;
 pub mod tuning;
+mod wires;
 
 pub use ewald::{
     Energies, EwaldSettings, Options, Reduction, ewald_real_space, ewald_reciprocal_space, ewald_summation,

@@ -20,7 +20,7 @@
 
 use crate::ewald::{Energies, Options, alphas, per_system, real_pairs, run};
 use crate::system::System;
-use crate::tuning::{real_space_cost, real_space_force_error};
+use crate::tuning::{of_power, real_space_cost, real_space_force_error, spacing_of};
 use madelung_core::backend::Context;
 use madelung_core::cell::Cell;
 use madelung_core::op::Arg;
@@ -89,6 +89,14 @@ impl PmeSettings {
     /// # Errors
     /// Those of [`estimate_pme_parameters`]; `mesh_spacing`, where it is not finite and > 0, or given with the nodes.
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<PmeParameters>> {
+        self.parameters_of_power(system, 1)
+    }
+
+    /// Those of a sum of 1/rᵖ, p = 1 to 6.
+    ///
+    /// # Errors
+    /// Those of [`PmeSettings::parameters`].
+    pub fn parameters_of_power(&self, system: &System<'_>, exponent: u32) -> Result<Vec<PmeParameters>> {
         let systems = system.systems();
         let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
         let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
@@ -108,7 +116,11 @@ impl PmeSettings {
             let given = PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order };
             // An empty system has nothing to sum, whatever the parameters.
             let natoms = system.batch.members(b).len().max(1);
-            estimate_pme_parameters(natoms, &cells[b], self.accuracy, given)
+            let estimate = |accuracy| estimate_pme_parameters(natoms, &cells[b], accuracy, given);
+            let spacing = spacing_of(natoms, &cells[b])?;
+            of_power(exponent, spacing, self.accuracy, estimate, |p: &mut PmeParameters| {
+                (p.alpha, &mut p.predicted_force_error)
+            })
         };
         (0..systems).map(of_system).collect()
     }

@@ -3,7 +3,7 @@
 use crate::declare::{energies, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
-use crate::{boundaries, gaussians};
+use crate::{boundaries, gaussians, wires};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
@@ -18,24 +18,19 @@ crate::charge_sum! {
 /// All kernels of this crate, for callers that compile or check their source text.
 pub fn kernels() -> Vec<&'static Kernel> {
     let mut all = vec![
-        COULOMB.real_space,
-        COULOMB.exclusions,
         &k::ENTRY_FACTORS,
         &k::LATTICE,
         &k::FRACTIONAL,
-        COULOMB.green_function,
         &k::STRUCTURE_FACTOR,
         &k::SUM_CHARGES,
-        COULOMB.reciprocal_space,
         &k::SPREAD,
-        COULOMB.mesh_energy,
-        COULOMB.own_energy,
-        COULOMB.mesh_potential,
         &k::GATHER,
     ];
+    all.extend(COULOMB.kernels());
     all.extend([LATENT.real_space, LATENT.green_function, LATENT.reciprocal_space]);
     all.extend(boundaries::KERNELS);
     all.extend(gaussians::KERNELS);
+    all.extend(wires::KERNELS);
     all
 }
 
@@ -44,8 +39,14 @@ pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     let declare = || {
         Registry::new(
-            [COULOMB.ops("madelung")?, latent::ops("madelung")?, boundaries::ops()?, gaussians::ops()?]
-                .concat(),
+            [
+                COULOMB.ops("madelung")?,
+                latent::ops("madelung")?,
+                boundaries::ops()?,
+                gaussians::ops()?,
+                wires::ops()?,
+            ]
+            .concat(),
         )
     };
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
@@ -83,6 +84,19 @@ enum Part {
 }
 
 impl ChargeSum {
+    /// The kernels of all its ops.
+    pub fn kernels(&self) -> [&'static Kernel; 7] {
+        [
+            self.real_space,
+            self.exclusions,
+            self.green_function,
+            self.reciprocal_space,
+            self.mesh_energy,
+            self.own_energy,
+            self.mesh_potential,
+        ]
+    }
+
     /// The ops `…_real_space`, `…_exclusions` (pairs that are left out of its list, or scaled), `…_reciprocal_space` and `…_summation` (the sum of both), and `…_mesh_reciprocal_space` and
     /// `…_mesh_summation` with the reciprocal part on a mesh, with energies per atom, and, as `…_total`, with energies
     /// per system. The potential's parameters follow `alpha`.

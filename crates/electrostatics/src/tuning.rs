@@ -151,6 +151,59 @@ pub fn estimate_ewald_parameters(
     Ok(EwaldParameters { alpha, cutoff, k_cutoff, predicted_force_error: real.hypot(reciprocal) })
 }
 
+/// (V/N)^{1/3} of atoms in a cell.
+pub(crate) fn spacing_of(natoms: usize, cell: &[[f64; 3]; 3]) -> Result<f64> {
+    Ok((Cell::from_rows(*cell)?.volume() / natoms as f64).cbrt())
+}
+
+/// Error of a sum of 1/rᵖ over that of a sum of 1/r with the same parameters, each in units of its own forces,
+/// q²_rms/(V/N)^{(p+1)/3}: √π (αd)ᵖ⁻¹/Γ(p/2) at the spacing d, as the terms that either part leaves out first are that many
+/// times those of 1/r.
+fn error_of_power(exponent: u32, alpha_spacing: f64) -> f64 {
+    let gamma = [PI.sqrt(), 1.0, PI.sqrt() / 2.0, 1.0, 0.75 * PI.sqrt(), 2.0][exponent as usize - 1];
+    PI.sqrt() * alpha_spacing.powi(exponent as i32 - 1) / gamma
+}
+
+/// The parameters of a sum of 1/rᵖ, from the estimate for one of 1/r, whose error is another and depends on α;
+/// `parts`: α and the predicted error.
+pub(crate) fn of_power<P>(
+    exponent: u32,
+    spacing: f64,
+    accuracy: Option<f64>,
+    estimate: impl Fn(Option<f64>) -> Result<P>,
+    parts: impl Fn(&mut P) -> (f64, &mut f64),
+) -> Result<P> {
+    if !(1..=6).contains(&exponent) {
+        return Err(Error::argument("exponent", "1 to 6", exponent.to_string()));
+    }
+    // Out of range, it is refused as for 1/r.
+    let Some(target) = accuracy.filter(|x| exponent > 1 && (SMALLEST_ACCURACY..1.0).contains(x)) else {
+        let mut found = estimate(accuracy)?;
+        let (alpha, error) = parts(&mut found);
+        *error *= error_of_power(exponent, alpha * spacing);
+        return Ok(found);
+    };
+    let scaled = |ratio: f64| {
+        estimate(Some((target / ratio).clamp(SMALLEST_ACCURACY, 0.5))).map_err(|error| match error {
+            Error::Argument { argument, expected, got } => {
+                let expected = format!(
+                    "{expected}: that of a sum of 1/r, which is {target:e} with the exponent {exponent}"
+                );
+                Error::argument(argument, expected, got)
+            }
+            other => other,
+        })
+    };
+    let mut found = scaled(1.0)?;
+    // α goes with the root of the logarithm of the accuracy, so few rounds settle it.
+    for _ in 0..12 {
+        found = scaled(error_of_power(exponent, parts(&mut found).0 * spacing))?;
+    }
+    let (alpha, error) = parts(&mut found);
+    *error *= error_of_power(exponent, alpha * spacing);
+    Ok(found)
+}
+
 /// (α, rc, kc) for an accuracy.
 fn chosen(natoms: usize, spacing: f64, target: f64, given: Prescribed) -> Result<(f64, f64, f64)> {
     let share = target / SQRT_2;

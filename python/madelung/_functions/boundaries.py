@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
@@ -17,9 +18,7 @@ from madelung._functions.parameters import (
     ALPHA,
     BATCH_IDX,
     CELL,
-    CHARGES,
     CUTOFF,
-    ENERGIES,
     ENERGY_ERRORS,
     LISTS,
     OUTPUTS,
@@ -27,6 +26,7 @@ from madelung._functions.parameters import (
     POSITIONS,
     STREAM,
 )
+from madelung._functions.powers import EXPONENT, check_neutral, law_of, power_of
 from madelung._neighbors import plain_axes
 
 # An open system is a periodic one whose period L and splitting parameter α = 1/L leave nothing of images, waves and
@@ -46,8 +46,10 @@ SLAB_CORRECTION = Parameter(
 BOUNDARIES = PBC.but(
     text=text(
         "(3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all "
-        "pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a slab, "
-        "with `slab_correction=True`. None for all: True, or without a cell False.",
+        "pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a wire, "
+        "over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts, and its "
+        "pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True, or "
+        "without a cell False.",
         jax="No traced array.",
         cuda="An array of NumPy; True everywhere.",
     )
@@ -58,9 +60,11 @@ class Boundaries(NamedTuple):
     """The boundary conditions of a call, in Python's own types: compiled graphs hold them as constants."""
 
     is_open: tuple[bool, ...]
-    """Whether each system, or all of them, is without a periodic axis."""
+    """Whether each system, or all of them, is no lattice: without a periodic axis, or with one."""
     slab_axes: tuple[tuple[int, ...], ...] | None
     """1 along the axis along which a slab is open, of each system or all; None where no slab is corrected."""
+    wire_axes: tuple[tuple[int, ...], ...] | None
+    """1 along the periodic axis of a wire, of each system or all; None where there is no wire."""
     axes: Any
     """The periodic axes of lists."""
 
@@ -103,6 +107,9 @@ class Boundaries(NamedTuple):
         if not is_open.all():
             found = estimate(_of_systems(charges, ~is_open), replace(settings, **some))
         others, reaches = iter(found), extents(f, of[0], of[3], charges.systems)
+        for b, axis in enumerate(np.broadcast_to(self.wire_axes or (0,), (charges.systems, 3))):
+            # Lists have no pairs of wires.
+            reaches[b] = 1e-9 * reaches[b] if axis.any() else reaches[b]
         alpha = 1.0 / period_of(of[0])
         return [(alpha, reaches[b], 0.1 * alpha) if is_open[b] else next(others) for b in range(charges.systems)]
 
@@ -113,8 +120,50 @@ class Boundaries(NamedTuple):
             system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
         return system, (positions, cell, self.axes, batch_idx)
 
+    @property
+    def only_wires(self) -> bool:
+        """Whether no system takes part in a sum over the lattice."""
+        return self.wire_axes is not None and all([1 in axis for axis in self.wire_axes])
 
-PERIODIC = Boundaries((False,), None, None)
+    def wires(self, f: Framework, of: tuple[Any, ...], cell: Any, excluded: Any = None) -> tuple[Any, ...] | None:
+        """The op of the wires of a call, its inputs, and its atoms, in the cells that were given for it."""
+        if self.wire_axes is None:
+            return None
+        if excluded is not None:
+            check.refuse("exclusions", "None with a system that is periodic along one axis", check.described(excluded))
+        positions, charges, _, batch_idx = of
+        system = f.system(positions, charges, cell, batch_idx)
+        return "wire_summation", (), (_of_each(f, self.wire_axes, system),), system
+
+    def check_law(self, f: Framework, of: tuple[Any, ...], exponent: Any) -> None:
+        """Refuses an inverse power that these systems have no sum of."""
+        p = power_of(exponent)
+        if p > 1 and (self.slab_axes is not None or self.wire_axes is not None):
+            check.refuse("exponent", "1 with slabs and wires", p)
+        check_neutral(f, of, p, self.is_open)
+
+    def check_widths(self, widths: Any, exclusions: Any, exponent: Any) -> None:
+        """Refuses what Gaussian charges of their own widths do not go with."""
+        if widths is None:
+            return
+        if exclusions is not None:
+            check.refuse("exclusions", "None with `widths`", check.described(exclusions))
+        if power_of(exponent) != 1:
+            check.refuse("exponent", "1 with `widths`", exponent)
+        if self.wire_axes is not None:
+            check.refuse("widths", "None with a system that is periodic along one axis", check.described(widths))
+
+    def lattices(self, f: Framework, system: Any, of: tuple[Any, ...]) -> Any:
+        """The atoms of a sum over the lattice, in which those of wires have no charge: they may be in its list."""
+        if self.wire_axes is None:
+            return system
+        positions, charges, period, batch_idx = of
+        r, _, idx = f.atoms(system)
+        counts = f.numbers(np.array([float(1 not in axis) for axis in self.wire_axes]), r)
+        return f.system(positions, charges * f.taken(counts, idx), period, batch_idx)
+
+
+PERIODIC = Boundaries((False,), None, None, None)
 
 
 def _of_systems(charges: check.Charges, chosen: Any) -> check.Charges:
@@ -165,9 +214,6 @@ def boundaries(f: Framework, pbc: Any, cell: Any, correct: Any) -> Boundaries:
         check.refuse("cell", "lattice vectors for the periodic axes", "None")
     check.lattices(None if cell is None or len(cell.shape) == 2 else cell.shape[0], axes)
     counts = [sum(row) for row in axes]
-    if 1 in counts:
-        b = counts.index(1)
-        check.refuse("pbc", "none, two or three periodic axes", f"{list(axes[b])} (system {b})")
     if (2 in counts) != is_corrected:
         if is_corrected:
             check.refuse("slab_correction", "False without a system that is periodic along two axes", True)
@@ -176,24 +222,27 @@ def boundaries(f: Framework, pbc: Any, cell: Any, correct: Any) -> Boundaries:
     slabs = (
         tuple([tuple([int(not x and n == 2) for x in row]) for row, n in zip(axes, counts)]) if is_corrected else None
     )
-    is_open = tuple([n == 0 for n in counts])
+    wires = tuple([tuple([int(x and n == 1) for x in row]) for row, n in zip(axes, counts)]) if 1 in counts else None
+    is_open = tuple([n < 2 for n in counts])
     # Images of a slab are neighbours, too: the correction is one of the sum over the lattice.
     lists = tuple([(not x,) * 3 for x in is_open]) if True in is_open and cell is not None else None
-    return Boundaries(is_open, slabs if is_corrected else None, lists)
+    return Boundaries(is_open, slabs, wires, lists)
 
 
 def slab_term(f: Framework, system: Any, slabs: Any) -> tuple[Any, ...] | None:
     """The op of the correction for slabs, and its inputs."""
-    if slabs is None:
-        return None
-    r, _, _ = f.atoms(system)
-    each = np.array(slabs * (system.systems if len(slabs) == 1 else 1), np.int32).reshape(-1, 3)
-    return "slab_correction", (), (f.indices(each, r),)
+    return None if slabs is None else ("slab_correction", (), (_of_each(f, slabs, system),))
+
+
+def _of_each(f: Framework, axes: tuple[tuple[int, ...], ...], system: Any) -> Any:
+    """An axis of each system, from those of each or one of all."""
+    each = np.array(axes * (system.systems if len(axes) == 1 else 1), np.int32).reshape(-1, 3)
+    return f.indices(each, f.atoms(system)[0])
 
 
 @function(
     POSITIONS,
-    CHARGES,
+    CHANNELS,
     CELL,
     PBC.but(
         default=REQUIRED,
@@ -205,9 +254,10 @@ def slab_term(f: Framework, system: Any, slabs: Any) -> tuple[Any, ...] | None:
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def slab_correction(
     f: Framework, positions: Any, charges: Any, cell: Any, pbc: Any, batch_idx: Any, outputs: tuple[Any, ...]
 ) -> Any:
@@ -216,7 +266,7 @@ def slab_correction(
     (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
     not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
     094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
-    along its normal. Zero for systems that are periodic along all axes or none.
+    along its normal. Zero for all other systems.
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     edges = boundaries(f, pbc, cell, True)
@@ -226,7 +276,7 @@ def slab_correction(
 
 @function(
     POSITIONS,
-    CHARGES,
+    CHANNELS,
     CELL.but(
         default=None,
         text=text("(3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic."),
@@ -242,13 +292,15 @@ def slab_correction(
     Parameter("alpha", "number", text("damping α in 1/L, from 0 up.", jax="A Python number."), 0.0),
     LISTS,
     EXCLUSIONS,
+    EXPONENT,
     PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array.")),
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def coulomb(
     f: Framework,
     positions: Any,
@@ -258,6 +310,7 @@ def coulomb(
     alpha: Any,
     lists: tuple[Any, ...],
     exclusions: Any,
+    exponent: Any,
     pbc: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
@@ -284,13 +337,14 @@ def coulomb(
     pairs = without(f, pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, search), excluded)
     reach = check.UNBOUNDED if reach is None else reach
     split = f.per_system("alpha", damping or 1.0 / period_of(positions), system)
-    left_out = excluded and excluded.term("ewald", split, reach, (1.0, 0.0))
-    return total(f, system, wanted, ("ewald_real_space", (split,), (*pairs, reach)), left_out)
+    law = law_of(f, system, split, exponent)
+    left_out = excluded and excluded.term(law, reach, (1.0, 0.0))
+    return total(f, system, wanted, (f"{law.prefix}_real_space", law.reals, (*pairs, reach)), left_out)
 
 
 @function(
     POSITIONS,
-    CHARGES,
+    CHANNELS,
     CUTOFF.but(default=REQUIRED, text=text("radius r_c of the sum, in L.", jax="A Python number.")),
     ALPHA.but(default=0.2, text=text("damping α in 1/L, one for all systems or (B,).")),
     CELL.but(
@@ -303,9 +357,10 @@ def coulomb(
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def dsf(
     f: Framework,
     positions: Any,

@@ -215,6 +215,8 @@ class _Sums:
         check_accuracy(f, accuracy)
         positions, charges, period, batch_idx = of
         system = f.system(positions, charges, period, batch_idx)
+        if edges.wire_axes is not None:
+            check.refuse("pbc", "none, two or three periodic axes", "one")
         mesh, rows = f.untraced(_chosen, f, of, accuracy, edges, method)
         alpha, cutoff = ([row[n] for row in rows] for n in range(2))
         reach = f.untraced(reach_of_widths, f, widths)

@@ -16,9 +16,11 @@ from madelung._functions.boundaries import (
     boundaries,
     slab_term,
 )
+from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
+from madelung._functions.gaussians import SPREADS, widths_term
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import (
     ACCURACY,
@@ -27,7 +29,6 @@ from madelung._functions.parameters import (
     CELL,
     CHARGES,
     CUTOFF,
-    ENERGIES,
     ENERGY_ERRORS,
     ERRORS,
     K_CUTOFF,
@@ -37,9 +38,10 @@ from madelung._functions.parameters import (
     POSITIONS,
     STREAM,
 )
+from madelung._functions.powers import EXPONENT, check_neutral, law_of, power_of
 from madelung._functions.results import EwaldParameters
 
-SYSTEM = (POSITIONS, CHARGES, CELL)
+SYSTEM, SYSTEM_OF_CHANNELS = (POSITIONS, CHARGES, CELL), (POSITIONS, CHANNELS, CELL)
 DERIVATIVES = (
     "Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials "
     "once more"
@@ -47,18 +49,20 @@ DERIVATIVES = (
 
 
 @function(
-    *SYSTEM,
+    *SYSTEM_OF_CHANNELS,
     ALPHA,
     KEYWORDS,
     LISTS,
     CUTOFF,
     EXCLUSIONS,
+    EXPONENT,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def ewald_real_space(
     f: Framework,
     positions: Any,
@@ -68,6 +72,7 @@ def ewald_real_space(
     lists: tuple[Any, ...],
     cutoff: Any,
     exclusions: Any,
+    exponent: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -77,23 +82,26 @@ def ewald_real_space(
     excluded = excluded_pairs(f, system, exclusions)
     pairs = without(f, pairs_of(f, system, (positions, cell, None, batch_idx), lists, reach), excluded)
     reach = check.UNBOUNDED if reach is None else reach
-    left_out = excluded and excluded.term("ewald", split, reach, (1.0, 0.0))
-    return total(f, system, wanted, ("ewald_real_space", (split,), (*pairs, reach)), left_out)
+    law = law_of(f, system, split, exponent)
+    left_out = excluded and excluded.term(law, reach, (1.0, 0.0))
+    return total(f, system, wanted, (f"{law.prefix}_real_space", law.reals, (*pairs, reach)), left_out)
 
 
 @function(
-    *SYSTEM,
+    *SYSTEM_OF_CHANNELS,
     ALPHA,
     K_CUTOFF,
     KEYWORDS,
     MILLER,
     EXCLUSIONS,
+    EXPONENT,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def ewald_reciprocal_space(
     f: Framework,
     positions: Any,
@@ -103,6 +111,7 @@ def ewald_reciprocal_space(
     k_cutoff: Any,
     miller: tuple[Any, Any],
     exclusions: Any,
+    exponent: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -113,12 +122,14 @@ def ewald_reciprocal_space(
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, waves = f.per_system("alpha", alpha, system), waves_of(f, system, cell, k_cutoff, miller)
     excluded = excluded_pairs(f, system, exclusions)
-    left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, ("ewald_reciprocal_space", (split,), waves), left_out)
+    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.is_open)
+    law = law_of(f, system, split, exponent)
+    left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
+    return total(f, system, wanted, (f"{law.prefix}_reciprocal_space", law.reals, waves), left_out)
 
 
 @function(
-    *SYSTEM,
+    *SYSTEM_OF_CHANNELS,
     ALPHA.but(default=None),
     KEYWORDS,
     K_CUTOFF,
@@ -132,6 +143,8 @@ def ewald_reciprocal_space(
     MILLER,
     LISTS,
     EXCLUSIONS,
+    EXPONENT,
+    SPREADS,
     ACCURACY,
     BOUNDARIES,
     SLAB_CORRECTION,
@@ -152,9 +165,10 @@ def ewald_reciprocal_space(
         "waited for. Where `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads "
         "them; without `miller_indices` it reads the cell.",
     },
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def ewald_summation(
     f: Framework,
     positions: Any,
@@ -166,6 +180,8 @@ def ewald_summation(
     miller: tuple[Any, Any],
     lists: tuple[Any, ...],
     exclusions: Any,
+    exponent: Any,
+    widths: Any,
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
@@ -174,8 +190,8 @@ def ewald_summation(
 ) -> Any:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
-    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
     `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
     taken as they are.
     """
@@ -190,10 +206,15 @@ def ewald_summation(
     edges.check(system.systems)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
     of, has_waves = (positions, charges, period, batch_idx), miller[0] is not None
+    edges.check_law(f, of, exponent)
+    edges.check_widths(widths, exclusions, exponent)
+    wires = edges.wires(f, of, cell, exclusions)
+    if edges.only_wires:
+        return total(f, system, wanted, wires)
     is_left = alpha is None or (cutoff is None and not has_list) or (k_cutoff is None and not has_waves)
     is_left = is_left or (edges.any_open and not (has_list and has_waves))
     if is_left or (accuracy is not None and not has_waves and f.is_readable(*of, alpha)):
-        _, rows = f.untraced(parameters_of, f, of, alpha, cutoff, k_cutoff, accuracy, edges)
+        _, rows = f.untraced(parameters_of, f, of, alpha, cutoff, k_cutoff, accuracy, edges, exponent)
         if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
@@ -203,11 +224,15 @@ def ewald_summation(
             k_cutoff = [row[2] for row in rows]
     reach = check.UNBOUNDED if edges.any_open else reach
     excluded = excluded_pairs(f, system, exclusions)
-    pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
+    listed = edges.listed(f, system, of, cell)
+    pairs = without(f, pairs_of(f, *listed, lists, cutoff), excluded)
     waves = waves_of(f, system, period, k_cutoff, miller)
-    split = edges.splits(f, f.per_system("alpha", alpha, system))
-    terms = [("ewald_summation", (split,), (*pairs, reach, *waves)), slab_term(f, system, edges.slab_axes)]
-    return total(f, system, wanted, *terms, excluded and excluded.term("ewald", split, reach, (1.0, 1.0)))
+    law = law_of(f, system, edges.splits(f, f.per_system("alpha", alpha, system)), exponent)
+    sums = f"{law.prefix}_summation", law.reals, (*pairs, reach, *waves)
+    left_out = excluded and excluded.term(law, reach, (1.0, 1.0))
+    slabs = slab_term(f, system, edges.slab_axes)
+    spread = widths_term(f, system, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
+    return total(f, edges.lattices(f, system, of), wanted, sums, slabs, wires, left_out, spread)
 
 
 @function(
@@ -223,6 +248,7 @@ def ewald_summation(
     KEYWORDS,
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
     K_CUTOFF.but(text=text("radius of the reciprocal sum, in radians per L, one for all systems or (B,).")),
+    EXPONENT,
     BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
     notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
     returns=text(
@@ -244,6 +270,7 @@ def estimate_ewald_parameters(
     cutoff: Any,
     alpha: Any,
     k_cutoff: Any,
+    exponent: Any,
     batch_idx: Any,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
@@ -252,7 +279,8 @@ def estimate_ewald_parameters(
     ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
     the accuracy.
     """
-    system, rows = parameters_of(f, (positions, charges, cell, batch_idx), alpha, cutoff, k_cutoff, accuracy)
+    of = (positions, charges, cell, batch_idx)
+    system, rows = parameters_of(f, of, alpha, cutoff, k_cutoff, accuracy, PERIODIC, exponent)
     if system.single:
         return EwaldParameters(*rows[0])
     split, reach, waves, error = np.array(rows).reshape(-1, 4).T.copy()
@@ -344,12 +372,13 @@ def parameters_of(
     k_cutoff: Any,
     accuracy: Any,
     edges: Boundaries = PERIODIC,
+    exponent: Any = 1,
 ) -> tuple[check.Charges, list[tuple[float, float, float, float]]]:
     """Charges as arrays of NumPy, and (alpha, cutoff, k_cutoff, predicted error) of each system."""
     charges, split, waves = f.values(*of), f.value("alpha", alpha), f.value("k_cutoff", k_cutoff)
     settings = check.settings(charges.systems, split, f.value("cutoff", cutoff), waves, accuracy)
 
     def estimated(some: check.Charges, settings: check.Settings) -> Any:
-        return _native.ewald_parameters(some, settings)
+        return _native.ewald_parameters(some, settings, power_of(exponent))
 
     return charges, edges.parameters(f, of, charges, settings, estimated)

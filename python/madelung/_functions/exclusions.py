@@ -9,6 +9,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.declare import Parameter, text
 from madelung._functions.framework import Framework
+from madelung._functions.powers import Law
 from madelung._schema import CHECKED, FULL
 
 EXCLUSIONS = Parameter(
@@ -36,9 +37,10 @@ class Excluded(NamedTuple):
     """The pair of each entry of the list."""
     factors: Any
 
-    def term(self, sum_of: str, split: Any, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
+    def term(self, law: Law, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
         """The op of the pairs in a sum, and its inputs; `parts`: whether the real and the reciprocal part count."""
-        return f"{sum_of}_exclusions", (split,), (*self.pairs, self.exclusion_of, self.factors, reach, *parts)
+        of_pairs = (*self.pairs, self.exclusion_of, self.factors, reach, *parts)
+        return f"{law.prefix}_exclusions", law.reals, of_pairs
 
 
 def excluded_pairs(f: Framework, system: Any, exclusions: Any) -> Excluded | None:
@@ -79,9 +81,10 @@ def without(f: Framework, pairs: tuple[Any, ...], excluded: Excluded | None) -> 
 
 
 def total(f: Framework, system: Any, wanted: Any, *terms: tuple[Any, ...] | None) -> Any:
-    """The results of several ops of energies, added: each with its own real inputs, and its other ones."""
+    """The results of several ops of energies, added: each with its own real inputs, its other ones, and its own atoms
+    where it has some."""
     there = [term for term in terms if term is not None]
-    results = [f.energies(op, system, reals, rest, wanted) for op, reals, rest in there]
+    results = [f.energies(op, *(own or (system,)), reals, rest, wanted) for op, reals, rest, *own in there]
     if len(results) == 1:
         return results[0]
     return tuple([f.added(each) for each in zip(*results)]) if isinstance(results[0], tuple) else f.added(results)

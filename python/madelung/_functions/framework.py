@@ -114,8 +114,8 @@ class Framework(Protocol):
         """The sum of results, in their order: with derivatives where they have them."""
         ...
 
-    def stacked(self, arrays: Sequence[Any]) -> Any:
-        """Results as columns: with derivatives where they have them."""
+    def stacked(self, arrays: Sequence[Any], axis: int = 1) -> Any:
+        """Results side by side along a new axis, as columns: with derivatives where they have them."""
         ...
 
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:

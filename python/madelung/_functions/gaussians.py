@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from madelung import _arguments as check
 from madelung._functions.boundaries import periodic_axes
+from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import (
     BATCH_IDX,
     CELL,
-    CHARGES,
     CUTOFF,
-    ENERGIES,
     ENERGY_ERRORS,
     LISTS,
     OUTPUTS,
@@ -29,11 +29,18 @@ from madelung._functions.parameters import (
 _REACH = 11.0
 
 WIDTHS = Parameter("widths", "reals", text("(N,), the width σ of each charge, in L, above zero."), shape=("N",))
+SPREADS = WIDTHS.but(
+    default=None,
+    text=text(
+        "(N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see "
+        "`gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count."
+    ),
+)
 
 
 @function(
     POSITIONS,
-    CHARGES,
+    CHANNELS,
     WIDTHS,
     CELL.but(
         default=None,
@@ -52,9 +59,10 @@ WIDTHS = Parameter("widths", "reals", text("(N,), the width σ of each charge, i
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def gaussian_correction(
     f: Framework,
     positions: Any,
@@ -85,6 +93,27 @@ def gaussian_correction(
     return f.energies(
         "gaussian_correction", system, (), gaussian_inputs(f, system, spreads, (cell, pbc), pairs, reach), wanted
     )
+
+
+def widths_term(
+    f: Framework, system: Any, widths: Any, listed: tuple[Any, Any], lists: tuple[Any, ...], limits: tuple[Any, ...]
+) -> tuple[Any, ...] | None:
+    """The op that makes point charges of a sum Gaussian ones, and its inputs; `listed`: atoms of lists, with their
+    periodic axes; `limits`: the cutoff of a list that is given, and the accuracy that it is for."""
+    if widths is None:
+        return None
+    spreads = f.table("widths", widths, ("N",), system)
+    has_list, (cutoff, accuracy) = any([x is not None for x in lists[:-1]]), limits
+    if has_list and accuracy is not None and isinstance(cutoff, (int, float)) and f.is_readable(spreads):
+        widest = f.untraced(reach_of_widths, f, spreads) / _REACH
+        needed = 2.0 * widest * math.sqrt(-math.log(accuracy))
+        if cutoff < needed:
+            check.refuse("cutoff", f"at least {needed:.4} with a width of {widest:.4}, in a list that is given", cutoff)
+    reach = None if has_list else f.untraced(reach_of_widths, f, spreads)
+    pairs = pairs_of(f, *listed, lists, reach)
+    _, cell, pbc, _ = listed[1]
+    reach = check.UNBOUNDED if reach is None else reach
+    return "gaussian_correction", (), gaussian_inputs(f, system, spreads, (cell, pbc), pairs, reach)
 
 
 def reach_of_widths(f: Framework, widths: Any) -> float:

@@ -16,23 +16,25 @@ from madelung._functions.boundaries import (
     boundaries,
     slab_term,
 )
+from madelung._functions.channels import ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import DERIVATIVES, SYSTEM, cutoffs_of, known_reach
+from madelung._functions.ewald import DERIVATIVES, SYSTEM, SYSTEM_OF_CHANNELS, cutoffs_of, known_reach
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
+from madelung._functions.gaussians import SPREADS, widths_term
 from madelung._functions.lists import pairs_of
 from madelung._functions.parameters import (
     ACCURACY,
     ALPHA,
     BATCH_IDX,
     CUTOFF,
-    ENERGIES,
     ENERGY_ERRORS,
     ERRORS,
     LISTS,
     OUTPUTS,
     STREAM,
 )
+from madelung._functions.powers import EXPONENT, check_neutral, law_of, power_of
 from madelung._functions.results import PmeParameters
 
 _MESH = Group(
@@ -80,17 +82,19 @@ _CHOSEN_CUTOFF = CUTOFF.but(
 
 
 @function(
-    *SYSTEM,
+    *SYSTEM_OF_CHANNELS,
     ALPHA,
     KEYWORDS,
     _MESH,
     EXCLUSIONS,
+    EXPONENT,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def pme_reciprocal_space(
     f: Framework,
     positions: Any,
@@ -99,6 +103,7 @@ def pme_reciprocal_space(
     alpha: Any,
     mesh: tuple[Any, ...],
     exclusions: Any,
+    exponent: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -115,18 +120,22 @@ def pme_reciprocal_space(
     meshes = f.integer_list(_meshes(nodes, order, system.systems))
     split = f.per_system("alpha", alpha, system)
     excluded = excluded_pairs(f, system, exclusions)
-    left_out = excluded and excluded.term("ewald", split, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, ("ewald_mesh_reciprocal_space", (split,), (meshes,)), left_out)
+    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.is_open)
+    law = law_of(f, system, split, exponent)
+    left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
+    return total(f, system, wanted, (f"{law.prefix}_mesh_reciprocal_space", law.reals, (meshes,)), left_out)
 
 
 @function(
-    *SYSTEM,
+    *SYSTEM_OF_CHANNELS,
     ALPHA.but(default=None),
     KEYWORDS,
     _MESH,
     _CHOSEN_CUTOFF,
     LISTS,
     EXCLUSIONS,
+    EXPONENT,
+    SPREADS,
     ACCURACY,
     BOUNDARIES,
     SLAB_CORRECTION,
@@ -140,9 +149,10 @@ def pme_reciprocal_space(
         "cuda": "With `alpha`, `cutoff`, `mesh_dimensions` and a full list with its offsets and images nothing is "
         "waited for. Otherwise the call waits for charges and cell and reads them.",
     },
-    returns=ENERGIES,
+    returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
 )
+@of_channels
 def particle_mesh_ewald(
     f: Framework,
     positions: Any,
@@ -153,6 +163,8 @@ def particle_mesh_ewald(
     cutoff: Any,
     lists: tuple[Any, ...],
     exclusions: Any,
+    exponent: Any,
+    widths: Any,
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
@@ -174,9 +186,15 @@ def particle_mesh_ewald(
     edges.check(system.systems)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
     (nodes, order), of = _given(f, cell, mesh), (positions, charges, period, batch_idx)
+    edges.check_law(f, of, exponent)
+    edges.check_widths(widths, exclusions, exponent)
+    wires = edges.wires(f, of, cell, exclusions)
+    if edges.only_wires:
+        return total(f, system, wanted, wires)
     is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or edges.any_open))
     if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
-        _, rows, meshes = f.untraced(mesh_parameters, f, of, alpha, cutoff, (nodes, order), accuracy, edges)
+        given = (nodes, order)
+        _, rows, meshes = f.untraced(mesh_parameters, f, of, alpha, cutoff, given, accuracy, edges, exponent)
         if not has_list and (cutoff is None or edges.any_open):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
@@ -186,11 +204,14 @@ def particle_mesh_ewald(
         meshes = _meshes(nodes, order, system.systems)
     reach = check.UNBOUNDED if edges.any_open else reach
     excluded = excluded_pairs(f, system, exclusions)
-    pairs = without(f, pairs_of(f, *edges.listed(f, system, of, cell), lists, cutoff), excluded)
-    split = edges.splits(f, f.per_system("alpha", alpha, system))
-    sums = ("ewald_mesh_summation", (split,), (*pairs, reach, f.integer_list(meshes)))
-    left_out = excluded and excluded.term("ewald", split, reach, (1.0, 1.0))
-    return total(f, system, wanted, sums, slab_term(f, system, edges.slab_axes), left_out)
+    listed = edges.listed(f, system, of, cell)
+    pairs = without(f, pairs_of(f, *listed, lists, cutoff), excluded)
+    law = law_of(f, system, edges.splits(f, f.per_system("alpha", alpha, system)), exponent)
+    sums = f"{law.prefix}_mesh_summation", law.reals, (*pairs, reach, f.integer_list(meshes))
+    left_out = excluded and excluded.term(law, reach, (1.0, 1.0))
+    slabs = slab_term(f, system, edges.slab_axes)
+    spread = widths_term(f, system, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
+    return total(f, edges.lattices(f, system, of), wanted, sums, slabs, wires, left_out, spread)
 
 
 @function(
@@ -206,6 +227,7 @@ def particle_mesh_ewald(
     KEYWORDS,
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
     _MESH,
+    EXPONENT,
     BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
     notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
     returns=text(
@@ -227,6 +249,7 @@ def estimate_pme_parameters(
     cutoff: Any,
     alpha: Any,
     mesh: tuple[Any, ...],
+    exponent: Any,
     batch_idx: Any,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -237,7 +260,8 @@ def estimate_pme_parameters(
     of the accuracy.
     """
     of = (positions, charges, cell, batch_idx)
-    system, rows, meshes = mesh_parameters(f, of, alpha, cutoff, _given(f, cell, mesh), accuracy)
+    given = _given(f, cell, mesh)
+    system, rows, meshes = mesh_parameters(f, of, alpha, cutoff, given, accuracy, PERIODIC, exponent)
     nodes = tuple((k1, k2, k3) for k1, k2, k3, _ in zip(*[iter(meshes)] * 4))
     if system.single:
         ((split, reach, error),) = rows
@@ -320,6 +344,7 @@ def mesh_parameters(
     mesh: _Given,
     accuracy: Any,
     edges: Boundaries = PERIODIC,
+    exponent: Any = 1,
 ) -> tuple[check.Charges, list[tuple[float, ...]], list[int]]:
     """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, and its mesh as `_meshes` has it."""
     charges, split, (nodes, order) = f.values(*of), f.value("alpha", alpha), mesh
@@ -329,7 +354,11 @@ def mesh_parameters(
     meshes = _meshes(nodes or [(p, p, p) for p in smallest], smallest, systems)
     meshes = meshes * systems if len(meshes) == 4 else meshes
     settings = check.mesh_settings(systems, split, f.value("cutoff", cutoff), nodes, order, accuracy)
-    rows = edges.parameters(f, of, charges, settings, _native.pme_parameters)
+
+    def estimated(some: check.Charges, settings: check.MeshSettings) -> Any:
+        return _native.pme_parameters(some, settings, power_of(exponent))
+
+    rows = edges.parameters(f, of, charges, settings, estimated)
     for b, row in enumerate(rows):
         if len(row) == 2:
             rows[b], meshes[4 * b : 4 * b + 4] = row

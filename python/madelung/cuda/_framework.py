@@ -120,9 +120,9 @@ class Cuda(Stream, Immediate):
         """See `Framework`; on the host."""
         return self.uploaded(Immediate.added([x.numpy() for x in arrays]))
 
-    def stacked(self, arrays: Sequence[Array]) -> Array:
+    def stacked(self, arrays: Sequence[Array], axis: int = 1) -> Array:
         """See `Framework`; on the host."""
-        return self.uploaded(np.stack([x.numpy() for x in arrays], 1))
+        return self.uploaded(np.stack([x.numpy() for x in arrays], axis))
 
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: System) -> Array:
         """See `Framework`."""

@@ -164,9 +164,9 @@ class Jax(Immediate):
         return changed, jnp.broadcast_to(numbers.astype(h.dtype), (system.systems,))
 
     @staticmethod
-    def stacked(arrays: Sequence[Any]) -> Any:
+    def stacked(arrays: Sequence[Any], axis: int = 1) -> Any:
         """See `Framework`."""
-        return jnp.stack(arrays, 1)
+        return jnp.stack(arrays, axis)
 
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:

@@ -93,15 +93,16 @@ class Numpy(Immediate):
         return replace(system, cell=cells), numbers
 
     @staticmethod
-    def stacked(arrays: Sequence[Any]) -> Any:
+    def stacked(arrays: Sequence[Any], axis: int = 1) -> Any:
         """See `Framework`."""
-        return np.stack(arrays, 1)
+        return np.stack(arrays, axis)
 
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
         """See `Framework`."""
         r = system.positions
-        return check.reals(name, x if isinstance(x, np.ndarray) else np.asarray(x, r.dtype), shape, r)
+        is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
+        return check.reals(name, x if is_own else np.asarray(x, r.dtype), shape, r)
 
     @staticmethod
     def per_system(name: str, x: Any, system: check.Charges) -> Any:

@@ -72,9 +72,9 @@ class Calls:
         return system._replace(lattice=cells), numbers.to(h.dtype).expand(system.systems)
 
     @staticmethod
-    def stacked(arrays: Sequence[torch.Tensor]) -> torch.Tensor:
+    def stacked(arrays: Sequence[torch.Tensor], axis: int = 1) -> torch.Tensor:
         """See `Framework`."""
-        return torch.stack(list(arrays), 1)
+        return torch.stack(list(arrays), axis)
 
     @staticmethod
     def integer_list(values: Sequence[int]) -> torch.Tensor:

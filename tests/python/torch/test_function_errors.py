@@ -81,7 +81,7 @@ CHARGES = [
     (Q.bool(), TypeError, r"expected float64, as the positions \(convert `charges`\), got bool"),
     (Q.to("meta"), ValueError, "expected a tensor on cpu like `positions`.*got one on meta"),
     (Q[:3], ValueError, r"expected shape \(4,\), got \(3,\)"),
-    (Q[:, None], ValueError, "expected shape"),
+    (Q[:, None, None], ValueError, "expected shape"),
     (None, TypeError, "expected a tensor, got None"),
     (changed(Q, 1, torch.nan), ValueError, "finite"),
 ]

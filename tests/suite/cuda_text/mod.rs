@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 fn all_kernels() -> Vec<&'static Kernel> {
-    let potentials = madelung_potentials::all_kernels();
+    let potentials = madelung_potentials::all_kernels().into_iter().chain(madelung_powers::all_kernels());
     madelung_electrostatics::all_kernels().into_iter().chain(potentials).collect()
 }
 
