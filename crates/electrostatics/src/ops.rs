@@ -3,7 +3,7 @@
 use crate::declare::{energies, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
-use crate::{boundaries, gaussians};
+use crate::{boundaries, direct, gaussians};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
     /// Ewald sums of point charges.
-    static COULOMB: ewald = crate::potential::coulomb[];
+    pub(crate) static COULOMB: ewald = crate::potential::coulomb[];
 }
 
 /// All kernels of this crate, for callers that compile or check their source text.
@@ -36,6 +36,7 @@ pub fn kernels() -> Vec<&'static Kernel> {
     all.extend([LATENT.real_space, LATENT.green_function, LATENT.reciprocal_space]);
     all.extend(boundaries::KERNELS);
     all.extend(gaussians::KERNELS);
+    all.extend(direct::KERNELS);
     all
 }
 
@@ -44,8 +45,14 @@ pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     let declare = || {
         Registry::new(
-            [COULOMB.ops("madelung")?, latent::ops("madelung")?, boundaries::ops()?, gaussians::ops()?]
-                .concat(),
+            [
+                COULOMB.ops("madelung")?,
+                direct::ops()?,
+                latent::ops("madelung")?,
+                boundaries::ops()?,
+                gaussians::ops()?,
+            ]
+            .concat(),
         )
     };
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))

@@ -1074,10 +1074,10 @@ def ewald_summation(
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, stream: Any = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def ewald_summation(
@@ -1085,8 +1085,9 @@ def ewald_summation(
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1111,6 +1112,7 @@ def ewald_summation(
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
+    method: Literal["direct"] | None = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1160,6 +1162,9 @@ def ewald_summation(
             everywhere.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
+            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and at its default
+            half of it or all. None: pairs of a list, which is given or searched for.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1238,6 +1243,7 @@ def ewald_summation(
         accuracy,
         pbc,
         slab_correction,
+        method,
         batch_idx,
         (
             prefactor,

@@ -885,10 +885,10 @@ def ewald_summation(
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    slab_correction: bool = False, method: Literal["direct"] | None = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def ewald_summation(
@@ -899,8 +899,8 @@ def ewald_summation(
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    slab_correction: bool = False, method: Literal["direct"] | None = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -926,6 +926,7 @@ def ewald_summation(
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
+    method: Literal["direct"] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -977,6 +978,9 @@ def ewald_summation(
             slab, with `slab_correction=True`. None for all: True, or without a cell False. No traced array.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
+            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and at its default
+            half of it or all. None: pairs of a list, which is given or searched for.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1022,6 +1026,7 @@ def ewald_summation(
         accuracy,
         pbc,
         slab_correction,
+        method,
         batch_idx,
         (
             prefactor,
