@@ -116,6 +116,11 @@ pub mod neighbors {
 pub mod electrostatics {
     pub use madelung_electrostatics::{ChargeSum, charge_sum, potential, registry};
 
+    /// Parameters of sums over all pairs and waves at once.
+    pub mod direct {
+        pub use madelung_electrostatics::direct::{direct_parameters, wave_lines};
+    }
+
     /// k-vectors of the reciprocal sum.
     pub mod kvectors {
         pub use madelung_electrostatics::kvectors::{miller_indices, miller_indices_batch};

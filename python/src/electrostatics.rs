@@ -1,10 +1,11 @@
 //! Ewald sums.
 
+use madelung::electrostatics::direct;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::electrostatics::mesh::mesh_dimensions;
-use madelung::{EwaldParameters, EwaldSettings, PmeParameters, PmeSettings, System};
-use numpy::PyReadonlyArray3;
+use madelung::{EwaldParameters, EwaldSettings, PmeParameters, PmeSettings, Prescribed, System};
 use numpy::ndarray::Array1;
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -140,4 +141,48 @@ pub(crate) fn miller_indices<'py>(
     let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
     let (rows, ptr) = compute(py, || miller_indices_batch(cells, &k_cutoff))?;
     PyTuple::new(py, [given(py, rows_of_three(rows)), given(py, Array1::from_vec(ptr))])
+}
+
+/// The parameters (alpha, cutoff, k_cutoff, predicted_force_error) of a direct sum of each system, of so many atoms in a
+/// cell (B, 3, 3), and the images along each axis that serve all of them.
+#[pyfunction]
+pub(crate) fn direct_parameters(
+    atoms: Vec<usize>,
+    cells: PyReadonlyArray3<'_, f64>,
+    settings: Settings,
+) -> PyResult<(Vec<[f64; 4]>, [i64; 3])> {
+    let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
+    let of = |x: &Option<Vec<f64>>, b: usize| x.as_ref().map(|x| x[if x.len() == 1 { 0 } else { b }]);
+    let (mut rows, mut images) = (vec![], [1; 3]);
+    for (b, (atoms, cell)) in atoms.iter().zip(cells).enumerate() {
+        let given = Prescribed {
+            alpha: of(&settings.alpha, b),
+            cutoff: of(&settings.cutoff, b),
+            k_cutoff: of(&settings.k_cutoff, b),
+        };
+        // An empty system has nothing to sum, whatever the parameters.
+        let (p, own) =
+            direct::direct_parameters((*atoms).max(1), cell, settings.accuracy, given).map_err(exception)?;
+        rows.push([p.alpha, p.cutoff, p.k_cutoff, p.predicted_force_error]);
+        images = std::array::from_fn(|n| images[n].max(own[n]));
+    }
+    Ok((rows, images))
+}
+
+/// Lines of waves: the middle of each (L, 3), the number of waves beside it and the system (L,).
+#[pyfunction]
+pub(crate) fn wave_lines<'py>(
+    py: Python<'py>,
+    miller: PyReadonlyArray2<'py, i32>,
+    systems: PyReadonlyArray1<'py, i32>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let (lines, beside, of) = direct::wave_lines(elements(&miller)?.as_chunks().0, elements(&systems)?);
+    PyTuple::new(
+        py,
+        [
+            given(py, rows_of_three(lines)),
+            given(py, Array1::from_vec(beside)),
+            given(py, Array1::from_vec(of)),
+        ],
+    )
 }

@@ -29,7 +29,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::electrostatics::{
-        ewald_cost, ewald_parameters, mesh_of_spacing, miller_indices, pme_cost, pme_parameters,
+        direct_parameters, ewald_cost, ewald_parameters, mesh_of_spacing, miller_indices, pme_cost,
+        pme_parameters, wave_lines,
     };
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};

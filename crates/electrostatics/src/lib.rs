@@ -12,6 +12,7 @@
 
 mod boundaries;
 mod declare;
+pub mod direct;
 mod ewald;
 mod gaussians;
 mod kernels;

@@ -3,7 +3,7 @@
 use crate::declare::{energies, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
-use crate::{boundaries, gaussians, wires};
+use crate::{boundaries, direct, gaussians, wires};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
     /// Ewald sums of point charges.
-    static COULOMB: ewald = crate::potential::coulomb[];
+    pub(crate) static COULOMB: ewald = crate::potential::coulomb[];
 }
 
 /// All kernels of this crate, for callers that compile or check their source text.
@@ -31,6 +31,7 @@ pub fn kernels() -> Vec<&'static Kernel> {
     all.extend(boundaries::KERNELS);
     all.extend(gaussians::KERNELS);
     all.extend(wires::KERNELS);
+    all.extend(direct::KERNELS);
     all
 }
 
@@ -41,6 +42,7 @@ pub fn registry() -> &'static Registry {
         Registry::new(
             [
                 COULOMB.ops("madelung")?,
+                direct::ops()?,
                 latent::ops("madelung")?,
                 boundaries::ops()?,
                 gaussians::ops()?,

@@ -18,6 +18,7 @@ from madelung._functions.boundaries import (
 )
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
+from madelung._functions.direct import METHOD, direct_sum
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS, widths_term
@@ -148,6 +149,7 @@ def ewald_reciprocal_space(
     ACCURACY,
     BOUNDARIES,
     SLAB_CORRECTION,
+    METHOD,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -185,6 +187,7 @@ def ewald_summation(
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
+    method: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -196,11 +199,15 @@ def ewald_summation(
     taken as they are.
     """
     edges = boundaries(f, pbc, cell, slab_correction)
-    has_list = any([x is not None for x in lists[:-1]])
-    cutoff = known_reach(lists, cutoff, alpha, edges)
     if accuracy is not None:
         check_accuracy(f, accuracy)
     _check_waves(k_cutoff, miller)
+    if method is not None:
+        check.word("method", method, ("direct",))
+        of, given = (positions, charges, cell, batch_idx), (alpha, cutoff, k_cutoff)
+        return direct_sum(f, of, given, miller, (exclusions, lists), accuracy, edges, outputs)
+    has_list = any([x is not None for x in lists[:-1]])
+    cutoff = known_reach(lists, cutoff, alpha, edges)
     period = edges.closed(f, cell, positions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
     edges.check(system.systems)

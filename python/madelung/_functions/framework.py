@@ -138,6 +138,11 @@ class Framework(Protocol):
         """Integers of the host, as an input of an op."""
         ...
 
+    def kept(self, make: Callable[..., tuple[Any, ...]], key: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
+        """What a function makes of arguments that can be hashed, its arrays as inputs of the dtype of another one: kept
+        for later calls."""
+        ...
+
     def one_system(self, rows: int, system: Any) -> Any:
         """The batch index of so many rows of a single system: zeros."""
         ...
@@ -286,6 +291,17 @@ def with_unit_cells(where: Any, cell: Any, unit: Any, pbc: Any, own: tuple[float
     periodic, some = axes.all(-1), axes.any(-1)
     numbers = where(periodic, own[1], where(some, math.nan, own[0]))
     return where(periodic[:, None, None], cell, unit), numbers
+
+
+# Most runs ask for one cell again and again.
+@functools.lru_cache(maxsize=8)
+def made_once(make: Callable[..., tuple[Any, ...]], key: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The results of `Framework.kept` as arrays of NumPy that nobody writes to."""
+    found = tuple(x.astype(dtype) if getattr(x, "dtype", None) == np.float64 else x for x in make(*key))
+    for x in found:
+        if isinstance(x, np.ndarray):
+            x.flags.writeable = False
+    return found
 
 
 class Immediate:

@@ -17,7 +17,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
-from madelung._functions.framework import Immediate, with_unit_cells
+from madelung._functions.framework import Immediate, made_once, with_unit_cells
 from madelung._neighbors import Neighbors
 from madelung._schema import FULL, VALUE
 from madelung.cuda import _neighbors
@@ -174,6 +174,11 @@ class Cuda(Stream, Immediate):
         if found is None:
             return None
         return (*map(self.uploaded, _native.full_list(found, atoms)), FULL)
+
+    def kept(self, make: Any, key: Any, like: Any) -> tuple[Any, ...]:
+        """See `Framework`."""
+        found = made_once(make, key, like.dtype)
+        return tuple(self.uploaded(x) if isinstance(x, np.ndarray) else x for x in found)
 
     def waves(self, cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Array, Array]:
         """See `Framework`; reads the cell."""

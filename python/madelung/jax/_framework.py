@@ -16,7 +16,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
-from madelung._functions.framework import Immediate, with_unit_cells
+from madelung._functions.framework import Immediate, made_once, with_unit_cells
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
@@ -252,6 +252,12 @@ class Jax(Immediate):
             check.refuse("neighbor_list", expected, "another form")
         found = check.neighbors(atoms, *(given.value("neighbor_list", x) for x in lists[1:6]), fill, half)
         return None if found is None else (*map(jnp.asarray, _native.full_list(found, atoms)), FULL)
+
+    @staticmethod
+    def kept(make: Any, key: Any, like: Any) -> tuple[Any, ...]:
+        """See `Framework`; not under `jit`."""
+        found = made_once(make, key, like.dtype)
+        return tuple(given.beside(like, (x,))[0] if isinstance(x, np.ndarray) else x for x in found)
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native, _neighbors
 from madelung._functions import lists
-from madelung._functions.framework import Found, Immediate, with_unit_cells
+from madelung._functions.framework import Found, Immediate, made_once, with_unit_cells
 from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, VALUE
@@ -152,6 +152,11 @@ class Numpy(Immediate):
             return _neighbors.checked(given, atoms, cutoff, plain)
         found = check.neighbors(atoms, *plain)
         return None if found is None else (*_native.full_list(found, atoms), FULL + CHECKED)
+
+    @staticmethod
+    def kept(make: Any, key: Any, like: Any) -> tuple[Any, ...]:
+        """See `Framework`."""
+        return made_once(make, key, like.dtype)
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:

@@ -106,7 +106,7 @@ class Calls:
         """See `Framework`."""
         return cls.op(name, *(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
 
-    keeps_room = False
+    keeps_room, kept = False, staticmethod(given.kept)
 
     @staticmethod
     def numbers(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:

@@ -222,6 +222,21 @@ def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Ten
     return waves_of(cells_of(cell, systems).tobytes(), tuple(k_cutoff))
 
 
+def kept(make: Any, key: Any, like: torch.Tensor) -> tuple[Any, ...]:
+    """See `Framework`; on a device for each stream, as its memory is reused in the order of that."""
+    refuse_in_capture("miller_indices", "it, `alpha` and `cutoff`", like)
+    stream = torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
+    return _kept(make, key, like.dtype, like.device, stream)
+
+
+@lru_cache(maxsize=8)
+def _kept(make: Any, key: Any, dtype: torch.dtype, device: torch.device, stream: int) -> tuple[Any, ...]:
+    with plain():
+        found = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in make(*key)]
+        moved = [x.to(device) if isinstance(x, torch.Tensor) else x for x in found]
+        return tuple(x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in moved)
+
+
 # Most runs ask for one cell again and again. The key is the cell's value.
 @lru_cache(maxsize=8)
 def waves_of(cells: bytes, k_cutoff: tuple[float, ...]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -303,7 +303,14 @@ impl Lower<'_> {
         let (l, r) = (self.expr(&e.left)?, self.expr(&e.right)?);
         let row = |l: &Self, v: &Value| matches!(v, Value::Scalar(v) if matches!(l.b.ty(*v), Type::Index(_)));
         if row(self, &l) || row(self, &r) {
-            return err(e, "a row is not a number: it only says which element of an array is meant");
+            return match self.same_row(e.op, &l, &r) {
+                Some(same) => Ok(Value::Scalar(same)),
+                None => err(
+                    e,
+                    "a row is not a number: it only says which element of an array is meant (a member of its own system \
+                     compares with it by == and !=)",
+                ),
+            };
         }
         let mismatch = || {
             err(
@@ -383,6 +390,27 @@ impl Lower<'_> {
                 Ok(Value::Mat3(out))
             }
             _ => mismatch(),
+        }
+    }
+
+    /// Whether a member of the row's own system is the row itself: they have one place in it.
+    fn same_row(&mut self, op: BinOp, l: &Value, r: &Value) -> Option<Val> {
+        let (&Value::Scalar(l), &Value::Scalar(r)) = (l, r) else { return None };
+        let (row, visited) = match (self.b.op(l), self.b.op(r)) {
+            (Op::Row, Op::LoopVar(visited)) => (l, *visited),
+            (Op::LoopVar(visited), Op::Row) => (r, *visited),
+            _ => return None,
+        };
+        let (batch, system) = *self.member_of.get(&visited)?;
+        if *self.b.op(system) != Op::system(batch, row) {
+            return None;
+        }
+        let (place, own) = (self.b.real_op(Op::Place(visited)), self.b.real_op(Op::PlaceIn { batch, row }));
+        let same = self.b.op_value(Op::Eq(place, own));
+        match op {
+            BinOp::Eq(_) => Some(same),
+            BinOp::Ne(_) => Some(self.b.op_value(Op::Not(same))),
+            _ => None,
         }
     }
 

@@ -77,6 +77,10 @@ impl<'a> Exchanged<'a> {
                 Some(place) => place,
                 None => return Err("the place of a pair is not the same from both sides".into()),
             },
+            Op::PlaceIn { row, .. } if *self.src.op(row) == Op::Row => match *self.b.op(self.by.row) {
+                Op::LoopVar(l) => self.b.real_op(Op::Place(l)),
+                _ => return Err("the place of a row that no loop visits".into()),
+            },
             Op::PairShift(l, c) if l == self.by.loop_id => {
                 let Some((new, reversed)) = self.by.new else { return Err("a shift without a pair".into()) };
                 let shift = self.b.real_op(Op::PairShift(new, c));

@@ -8,6 +8,7 @@
 //! * **Pairs of any list** (half, between two sets of points, with arrays of their own). The list's transpose tells
 //!   each column its pairs: a launch over the columns gathers.
 //! * **Rows × members of a system.** The loops are exchanged: each member visits all rows of its system.
+//! * **Rows × rows of their own system.** Each of two rows visits the other one: gathered as for a full list.
 //! * **A system × its own members.** Each member has one row that visits it.
 //!
 //! Nodes of a mesh get what atoms add around them, forwards (spreading) and backwards (the transpose of gathering):
@@ -161,7 +162,7 @@ fn depends_on_sums(b: &Body, v: Val) -> bool {
     b.op(v).of_acc().is_some() || b.op(v).any_arg(|a| depends_on_sums(b, a))
 }
 
-/// Whether a loop's contributions to the columns of its pairs depend on a sum from outside, or on the pair's place in
+/// Whether a loop's contributions to the columns of its pairs, or to its members, depend on a sum from outside, or on the pair's place in
 /// its list.
 fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
     let mut inner = HashSet::new();
@@ -174,7 +175,9 @@ fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
             }
             // Sums within the body may go to the columns: all of them count.
             Stmt::Accumulate(m, v) if inner.contains(m) => values.push(*v),
-            Stmt::Contribute { row: Some(r), value, .. } if *src.op(*r) == Op::PairColumn(id) => {
+            Stmt::Contribute { row: Some(r), value, .. }
+                if [Op::PairColumn(id), Op::LoopVar(id)].contains(src.op(*r)) =>
+            {
                 values.push(*value);
             }
             _ => {}
@@ -258,6 +261,10 @@ fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, S
         if !contributions(src, body).any(|(_, _, row)| *row == Op::LoopVar(*id)) {
             continue;
         }
+        // Gathered in the row's own loop already.
+        if visits_rows(kernel, src, *batch, *system) && !column_needs(src, *id, body).0 {
+            continue;
+        }
         let own = match src.op(*system) {
             Op::Row => true,
             op @ Op::IndexOf { row, .. } if op.is_system() => matches!(src.op(*row), Op::Row),
@@ -274,6 +281,13 @@ fn member_loops(kernel: &Kernel, src: &Body) -> Result<BTreeMap<ParamId, Dim>, S
         }
     }
     error.map_or(Ok(found), Err)
+}
+
+/// Whether the members of a system are the kernel's own rows, and the system that of the row.
+fn visits_rows(kernel: &Kernel, src: &Body, batch: ParamId, system: Val) -> bool {
+    let is_own = matches!(kernel.params[batch].kind, Kind::Batch { rows, .. } if rows == kernel.index);
+    let Op::IndexOf { param, array: Array::SystemOf, row } = *src.op(system) else { return false };
+    is_own && param == batch && *src.op(row) == Op::Row
 }
 
 type Target = (ParamId, Role, usize);
@@ -332,9 +346,13 @@ impl<'a> Mirror<'a> {
                     self.b.open(true);
                     self.entries.push(BTreeMap::new());
                     self.block(body)?;
-                    let pairs = matches!(range, Range::Pairs { .. });
-                    if pairs && self.partners == Partners::Symmetric && !column_needs(self.src, *id, body).0 {
-                        sums = self.partner(*id, body)?;
+                    let is_mutual = match *range {
+                        Range::Pairs { .. } => self.partners == Partners::Symmetric,
+                        Range::Members { batch, system } => visits_rows(self.kernel, self.src, batch, system),
+                        _ => false,
+                    };
+                    if is_mutual && !column_needs(self.src, *id, body).0 {
+                        sums = self.partner(*id, range, body)?;
                     }
                     self.give_to_entries();
                     let body = self.b.close();
@@ -443,17 +461,17 @@ impl<'a> Mirror<'a> {
     }
 
     /// The loop's body with i and j exchanged, inside the loop that is open.
-    fn partner(&mut self, id: LoopId, body: &[Stmt]) -> Result<Vec<(Acc, Target)>, String> {
-        let row = self.b.emit(Op::Row, Type::Index(self.kernel.index));
-        let column = self.b.emit(Op::PairColumn(id), Type::Index(self.kernel.index));
-        let exchange = Exchange {
-            row: column,
-            member: row,
-            loop_id: id,
-            new: Some((id, true)),
-            place: None,
-            column: None,
+    fn partner(&mut self, id: LoopId, range: &Range, body: &[Stmt]) -> Result<Vec<(Acc, Target)>, String> {
+        let index = Type::Index(self.kernel.index);
+        let row = self.b.emit(Op::Row, index);
+        let (theirs, new, place) = match *range {
+            Range::Members { batch, .. } => {
+                let place = self.b.real_op(Op::PlaceIn { batch, row });
+                (self.b.emit(Op::LoopVar(id), index), None, Some(place))
+            }
+            _ => (self.b.emit(Op::PairColumn(id), index), Some((id, true)), None),
         };
+        let exchange = Exchange { row: theirs, member: row, loop_id: id, new, place, column: None };
         let mut e = Exchanged::new(self.kernel, self.src, &mut self.b, exchange, Some(self.map.clone()));
         e.channel_sums = std::mem::take(&mut self.own_channels);
         e.block(body)?;

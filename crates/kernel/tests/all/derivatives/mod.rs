@@ -486,6 +486,10 @@ fn members_without_oneself() {
         "if r > 0.0 { e += charges[j] * charges[j] / (1.0 + r); }",
         "if r == 0.0 { continue; } e += charges[j] / (r + r * r);",
         "e += if r > 0.0 { charges[j] * exp(-r) } else { 0.0 };",
+        "if j != i { e += charges[j] * charges[j] / (r + r * r); }",
+        "if i == j { continue; } for m in 1..3 { let d = positions[j] - positions[i] + vec3(m as Real, 0.5, 0.0); e += \
+         charges[j] * exp(-dot(d, d)); }",
+        "e += if i == j { charges[i] * charges[j] } else { charges[j] * positions[i].x };",
     ] {
         let parameters = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], atoms: &Batch<Atom, System>, energy: \
                           &mut [Real; Atom]";

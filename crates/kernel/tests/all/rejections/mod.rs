@@ -225,6 +225,8 @@ fn an_index_is_a_row_of_the_right_dimension() {
     value("groups.of(«atoms.of(i)»)", "not a system: use two kernels");
     value("«i + 1»", "a row is not a number");
     in_loop("let x = «i == j»;", "a row is not a number");
+    body("for j in atoms.members(atoms.of(i)) { let x = «j < i»; }", "compares with it by == and !=");
+    body("for k in waves.members(atoms.of(i)) { let x = «k == i»; }", "a row is not a number");
 }
 
 #[test]

@@ -1,0 +1,184 @@
+"""Sums over all pairs and waves in one pass (`method="direct"`), in every namespace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import madelung.numpy as mn
+from conftest import assert_close, required
+from differences import check_torch
+from test_pme import EVERYTHING, TRICLINIC, batch, difference, rms, salt
+
+DIRECT = {"method": "direct", **EVERYTHING}
+
+
+def systems() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Cells in which nearest images, two of them, and both along different axes are the cheapest."""
+    rng = np.random.default_rng(5)
+    r, q, h = salt(0, 2)
+    left = TRICLINIC[[1, 0, 2]] * 0.7
+    return {
+        "few": (r, q, h),
+        "many": salt(1),
+        "left-handed": (rng.permutation(salt(2)[0] @ np.linalg.inv(TRICLINIC) @ left), q.repeat(8), left),
+        "long": salt(3, 2, np.diag([4.0, 5.0, 14.0])),
+        "charged": (r, q + 0.3, h),
+    }
+
+
+def parameters(system: tuple[np.ndarray, ...], images: int) -> dict[str, float]:
+    """Parameters whose cutoff needs so many images, with converged sums (1e-15) of either part."""
+    height = 1.0 / np.linalg.norm(np.linalg.inv(system[2]), axis=0).max()
+    cutoff = height * images / 2
+    return {"alpha": 5.8 / cutoff, "cutoff": cutoff, "k_cutoff": 2 * 5.8**2 / cutoff}
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("name", systems())
+def test_equals_the_sum_over_a_list(name: str, images: int) -> None:
+    r, q, h = systems()[name]
+    r = r + np.random.default_rng(0).integers(-2, 3, (len(r), 3)) @ h  # atoms anywhere
+    for reduction in ("atom", "system"):
+        given = {**parameters((r, q, h), images), "accuracy": None, "energy_reduction": reduction}
+        listed = mn.ewald_summation(r, q, h, **given, **EVERYTHING)
+        for a, b in zip(mn.ewald_summation(r, q, h, **given, **DIRECT), listed):
+            assert_close(a, b, 1e-13, 0.1)
+
+
+def test_truncated_sums_are_equal_too() -> None:
+    r, q, h = salt(4)
+    for cutoff in (3.0, 5.0, 7.7):
+        given = {"alpha": 0.4, "cutoff": cutoff, "k_cutoff": 2.5, "accuracy": None}
+        listed = mn.ewald_summation(r, q, h, **given, **EVERYTHING)
+        miller, of = mn.generate_miller_indices(h, 2.5)
+        waves = {"miller_indices": miller, "miller_batch_idx": of, "k_cutoff": None}
+        for options in ({}, waves):
+            for a, b in zip(mn.ewald_summation(r, q, h, **{**given, **options}, **DIRECT), listed):
+                assert_close(a, b, 1e-13, 0.1)
+
+
+def test_derivatives_by_differences() -> None:
+    r, q, h = salt(5, 2, TRICLINIC / 2)
+    given = {"alpha": 0.7, "cutoff": 4.9, "k_cutoff": 6.0, "accuracy": None}
+    # All pairs are closer than the cutoff, or farther by more than the steps.
+    energies, forces, potentials, virial = mn.ewald_summation(r, q, h, **given, **DIRECT)
+    energy = lambda r, q, h: np.sum(mn.ewald_summation(r, q, h, **given, method="direct"))  # noqa: E731
+    rng = np.random.default_rng(0)
+    u, v, strain = rng.normal(size=r.shape), rng.normal(size=q.shape), 0.1 * rng.normal(size=(3, 3))
+    moved = difference(lambda t: energy(r + t * u, q, h), 1e-4)
+    charged = difference(lambda t: energy(r, q + t * v, h), 1e-3)
+    strained = difference(lambda t: energy(r @ (np.eye(3) + t * strain), q, h @ (np.eye(3) + t * strain)), 1e-4)
+    assert abs(moved + (forces * u).sum()) < 1e-9 * rms(forces) * np.sqrt(u.size)
+    assert abs(charged - (potentials * v).sum()) < 1e-10 * rms(potentials) * np.sqrt(v.size)
+    assert abs(strained + (virial * strain).sum()) < 1e-8 * rms(virial)
+    assert abs(energies.sum() - 0.5 * (q * potentials).sum()) < 1e-12 * abs(energies.sum())
+
+
+def test_a_batch_is_its_systems() -> None:
+    r, q, h, of = batch()
+    for reduction in ("atom", "system"):
+        options = {**DIRECT, "accuracy": 1e-5, "energy_reduction": reduction}
+        together = mn.ewald_summation(r, q, h, batch_idx=of, **options)
+        for b in range(3):
+            alone = mn.ewald_summation(r[of == b], q[of == b], h[b], **options)
+            energies = together[0][of == b] if reduction == "atom" else together[0][b : b + 1]
+            found = (energies, together[1][of == b], together[2][of == b], together[3][b])
+            assert all(np.array_equal(x, y) for x, y in zip(found, alone))
+
+
+def test_mixed_boundaries() -> None:
+    r, q, h, of = batch()
+    h[2, 2] = [0.0, 0.0, 30.0]
+    axes = [[True] * 3, [False] * 3, [True, True, False]]
+    options = {**EVERYTHING, "pbc": axes, "slab_correction": True, "batch_idx": of, "accuracy": 1e-12}
+    listed, direct = (mn.ewald_summation(r, q, h, **options, method=method) for method in (None, "direct"))
+    for a, b in zip(direct, listed):
+        assert_close(a, b, 1e-11, 0.1)
+    d = r[of == 1][:, None] - r[of == 1]
+    length = np.linalg.norm(d, axis=2) + np.diag([np.inf] * 8)
+    exact = 0.5 * (q[of == 1] * (q[of == 1][:, None] / length)).sum(1)
+    assert_close(direct[0][of == 1], exact, 1e-13)
+
+
+@pytest.mark.parametrize("accuracy", [1e-3, 1e-5, 1e-8])
+def test_accuracy_is_kept(accuracy: float) -> None:
+    for r, q, h in systems().values():
+        _, exact = mn.ewald_summation(r, q, h, accuracy=1e-13, compute_forces=True)
+        _, found = mn.ewald_summation(r, q, h, accuracy=accuracy, compute_forces=True, method="direct")
+        unit = (q**2).mean() / (abs(np.linalg.det(h)) / len(q)) ** (2 / 3)
+        assert np.sqrt(((found - exact) ** 2).sum(1).mean()) < 2.0 * accuracy * unit
+
+
+def test_single_precision() -> None:
+    r, q, h = (x.astype(np.float32) for x in salt(6))
+    exact = mn.ewald_summation(*(x.astype(np.float64) for x in (r, q, h)), accuracy=1e-7, **DIRECT)
+    for a, b in zip(mn.ewald_summation(r, q, h, accuracy=1e-7, **DIRECT), exact):
+        assert a.dtype == np.float32
+        assert rms(a - b) < 1e-5 * rms(b)
+
+
+def test_bad_input() -> None:
+    r, q, h = salt(7)
+    lists = mn.neighbor_list(r, 3.0, h)
+
+    def refused(match: str, **given: Any) -> None:
+        with pytest.raises(ValueError, match=match):
+            mn.ewald_summation(r, q, h, **{"method": "direct", **given})
+
+    refused("`method`: expected 'direct'", method="fast")
+    refused('`neighbors`: expected None with `method="direct"`', neighbors=mn.find_neighbors(r, 3.0, h))
+    refused("`neighbor_list`: expected None", neighbor_list=lists[0], neighbor_ptr=lists[1], neighbor_shifts=lists[2])
+    refused("`exclusions`: expected None", exclusions=np.array([[0, 1]]))
+    refused("`cutoff`: expected at most .* the smallest height", cutoff=12.0)
+    refused("`accuracy`", accuracy=2.0)
+    r[3] = r[5] + h[0]
+    refused("`positions`: expected no two atoms on one point, got atoms 3 and 5")
+
+
+def test_torch() -> None:
+    torch, mt = required("torch"), required("madelung.torch")
+
+    r, q, h, of = batch()
+    arrays = [torch.tensor(x) for x in (r, q, h)]
+    options = {**DIRECT, "accuracy": 1e-5}
+    expected = mn.ewald_summation(r, q, h, batch_idx=of, **options)
+    for x, y in zip(mt.ewald_summation(*arrays, batch_idx=torch.tensor(of), **options), expected):
+        assert np.array_equal(x.numpy(), y)
+    system = [torch.tensor(x, requires_grad=True) for x in salt(8, 2, TRICLINIC / 2)]
+    alpha = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    miller, _ = mt.generate_miller_indices(system[2].detach(), 5.0)
+    given = {"cutoff": 4.9, "miller_indices": miller, "accuracy": None, "method": "direct"}
+
+    def total(r: Any, q: Any, h: Any, alpha: Any) -> Any:
+        return mt.ewald_summation(r, q, h, alpha, **given, energy_reduction="system")
+
+    def each(r: Any, q: Any, h: Any, alpha: Any) -> Any:
+        return mt.ewald_summation(r, q, h, alpha, **given, compute_forces=True)
+
+    for f in (total, each):
+        check_torch(f, [*system, alpha])
+    compiled = torch.compile(each, fullgraph=True, backend="aot_eager")
+    for x, y in zip(compiled(*system, alpha), each(*system, alpha)):
+        assert_close(x.detach().numpy(), y.detach().numpy(), 1e-14, 0.1)
+
+
+def test_jax() -> None:
+    jax, mj = required("jax"), required("madelung.jax")
+
+    with jax.enable_x64(True):
+        r, q, h, of = batch()
+        options = {**DIRECT, "accuracy": 1e-5}
+        expected = mn.ewald_summation(r, q, h, batch_idx=of, **options)
+        arrays = [jax.numpy.asarray(x) for x in (r, q, h, of)]
+        for x, y in zip(mj.ewald_summation(*arrays[:3], batch_idx=arrays[3], **options), expected):
+            assert np.array_equal(x, y)
+        r, q, h = map(jax.numpy.asarray, salt(8))
+        miller, _ = mj.generate_miller_indices(h, 2.5)
+        given = {"cutoff": 6.0, "miller_indices": miller, "accuracy": None, **DIRECT}
+        call = lambda r: mj.ewald_summation(r, q, h, 0.5, **given)  # noqa: E731
+        both = jax.vmap(jax.jit(call))(jax.numpy.stack([r, r + 0.1]))
+        for x, y in zip(both, call(r)):
+            assert_close(np.asarray(x)[0], np.asarray(y), 1e-14, 0.1)
