@@ -7,6 +7,7 @@ use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
 
 /// Points of the systems of a batch, in their cells.
+#[derive(Debug)]
 pub(crate) struct Atoms<'a> {
     pub(crate) positions: &'a View<'a>,
     pub(crate) cell: Option<&'a View<'a>>,
@@ -61,6 +62,13 @@ impl<'a> Atoms<'a> {
                 return Err(Error::argument("positions", "real numbers", got));
             }
         };
+        let (cells, axes) = self.lattices()?;
+        Ok(OnHost { positions, cells, axes, batch })
+    }
+
+    /// Cells and periodic axes.
+    #[expect(clippy::type_complexity, reason = "as searches take them")]
+    pub(crate) fn lattices(&self) -> Result<(Option<Vec<[[f64; 3]; 3]>>, Vec<[bool; 3]>)> {
         let cells = self.cell.map(View::to_f64).transpose()?;
         let axes = match &self.pbc {
             Periodic::All(axes) => vec![*axes],
@@ -72,12 +80,7 @@ impl<'a> Atoms<'a> {
                 .map(|row: &[i32; 3]| row.map(|axis| axis != 0))
                 .collect(),
         };
-        Ok(OnHost {
-            positions,
-            cells: cells.map(|cells| cells.as_chunks().0.as_chunks().0.to_vec()),
-            axes,
-            batch,
-        })
+        Ok((cells.map(|cells| cells.as_chunks().0.as_chunks().0.to_vec()), axes))
     }
 }
 

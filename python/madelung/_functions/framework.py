@@ -134,6 +134,10 @@ class Framework(Protocol):
         """An array of integers."""
         ...
 
+    def axes(self, name: str, x: Any, system: Any) -> Any:
+        """The periodic axes of each system as an input of int32 (B, 3)."""
+        ...
+
     def one_system(self, rows: int, system: Any) -> Any:
         """The batch index of so many rows of a single system: zeros."""
         ...

@@ -74,7 +74,7 @@ def knn(
     With periodic axes every image counts as a point of its own, so k may exceed the number of points. A query that is
     on a point has it at distance zero, where the distance has a derivative of zero.
 
-    Not on devices yet, but from Rust.
+    Nothing is waited for, but a cell that is to be one for each of several systems.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -154,7 +154,7 @@ def radius(
     With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
     where the distance has a derivative of zero.
 
-    Not on devices yet, but from Rust.
+    Without `capacity` the call waits for the number of pairs.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -165,8 +165,9 @@ def radius(
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
-        max_neighbors: the most points that a query may have. None: as many as there are.
-        capacity: the most pairs that there may be. None: as many as there are.
+        max_neighbors: the most points that a query may have. None: as many as there are. None: offsets are not read.
+        capacity: the most pairs that there may be. None: as many as there are. With one, arrays have that length,
+            filled up with N, and zero in images and lengths.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         return_shifts, return_vectors: whether the images S and the vectors are returned too.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
@@ -231,7 +232,7 @@ def spatial_order(
     Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
     system) make sums over neighbours faster. It follows Hilbert's curve.
 
-    Not on devices yet.
+    Nothing is waited for, but a cell that is to be one for each of several systems.
 
     Args:
         points: (N, 3), float32 or float64 or of half precision, anywhere.
@@ -285,15 +286,18 @@ def radius_aggregate(
     query_batch_idx: Any = None,
     batch_idx: Any = None,
     order: Any = None,
+    max_neighbors: int | None = None,
     stream: Any = None,
 ) -> Array:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
-    Not on devices yet.
+    Derivatives by `call`. With `max_neighbors` nothing is waited for, but a cell that is to be one for each of several
+    systems.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -310,6 +314,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
             the object, and the stream has to live as long as they do.
@@ -358,6 +364,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
 
 
@@ -381,7 +388,7 @@ def knn_aggregate(
     With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
     where the distance has a derivative of zero.
 
-    Not on devices yet.
+    Derivatives by `call`. Nothing is waited for, but a cell that is to be one for each of several systems.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -2957,13 +2964,15 @@ def needs_rebuild(
     cell: Any = None,
     reference_cell: Any = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: Any = None,
     stream: Any = None,
 ) -> Array:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Nothing is waited for.
 
@@ -2972,6 +2981,8 @@ def needs_rebuild(
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell. Those of the device are int32 (B, 3), or are read.
         batch_idx: (N,), the system of each atom, sorted.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
@@ -3007,5 +3018,7 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )

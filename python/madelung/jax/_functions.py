@@ -78,7 +78,7 @@ def knn(
     on a point has it at distance zero, where the distance has a derivative of zero.
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are nearest is not. Under
-    `jit` too (with a cell for each system where there are several). On the CPU.
+    `jit` too (with a cell for each system where there are several).
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -136,7 +136,7 @@ def radius(
     where the distance has a derivative of zero.
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are within the radius is
-    not. On the CPU.
+    not.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -228,15 +228,17 @@ def radius_aggregate(
     query_batch_idx: ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
     order: ArrayLike | None = None,
+    max_neighbors: int | None = None,
 ) -> Array:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
     Differentiable twice in queries, points, features and sigma. Under `jit` too (with a cell for each system where
-    there are several). On the CPU.
+    there are several).
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -253,6 +255,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -275,6 +279,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
 
 
@@ -298,7 +303,7 @@ def knn_aggregate(
     where the distance has a derivative of zero.
 
     Differentiable twice in queries, points, features and sigma; which points are nearest is not. Under `jit` too (with
-    a cell for each system where there are several). On the CPU.
+    a cell for each system where there are several).
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -2478,12 +2483,14 @@ def needs_rebuild(
     cell: ArrayLike | None = None,
     reference_cell: ArrayLike | None = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: ArrayLike | None = None,
 ) -> Array:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Under `jit` too.
 
@@ -2492,6 +2499,8 @@ def needs_rebuild(
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for. A Python number.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell.
         batch_idx: (N,), the system of each atom, sorted. Under `jit` with a cell for each system.
 
     Returns:
@@ -2507,5 +2516,7 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )

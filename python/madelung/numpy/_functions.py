@@ -219,12 +219,14 @@ def radius_aggregate(
     query_batch_idx: npt.ArrayLike | None = None,
     batch_idx: npt.ArrayLike | None = None,
     order: npt.ArrayLike | None = None,
+    max_neighbors: int | None = None,
 ) -> npt.NDArray:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -241,6 +243,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -263,6 +267,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
 
 
@@ -2340,18 +2345,22 @@ def needs_rebuild(
     cell: npt.ArrayLike | None = None,
     reference_cell: npt.ArrayLike | None = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None,
 ) -> npt.NDArray:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Args:
         positions: (N, 3), float32 or float64, as they are now.
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell.
         batch_idx: (N,), the system of each atom, sorted.
 
     Returns:
@@ -2367,5 +2376,7 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )

@@ -78,7 +78,8 @@ def knn(
     on a point has it at distance zero, where the distance has a derivative of zero.
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are nearest is not.
-    Compiled graphs hold the call (with a cell for each system where there are several). On the CPU.
+    Compiled graphs hold the call (with a cell for each system where there are several). On a device nothing is read or
+    waited for.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -146,7 +147,8 @@ def radius(
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are within the radius is
     not. The number of pairs depends on values: compiled graphs hold the call where they capture such shapes
-    (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On the CPU.
+    (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On a device a call without `capacity`
+    waits for that number.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -157,8 +159,10 @@ def radius(
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
-        max_neighbors: the most points that a query may have. None: as many as there are.
-        capacity: the most pairs that there may be. None: as many as there are.
+        max_neighbors: the most points that a query may have. None: as many as there are. None on a device, where
+            offsets are not read.
+        capacity: the most pairs that there may be. None: as many as there are. On a device, with one, arrays have that
+            length, filled up with N, and zero in images and lengths.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         return_shifts, return_vectors: whether the images S and the vectors are returned too.
 
@@ -209,6 +213,8 @@ def spatial_order(
     Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
     system) make sums over neighbours faster. It follows Hilbert's curve.
 
+    On a device nothing is read or waited for.
+
     Args:
         points: (N, 3), float32 or float64 or of half precision, anywhere.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -254,15 +260,17 @@ def radius_aggregate(
     query_batch_idx: Tensor | None = None,
     batch_idx: Tensor | None = None,
     order: Tensor | None = None,
+    max_neighbors: int | None = None,
 ) -> Tensor:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
     Differentiable twice in queries, points, features and sigma. Compiled graphs hold the call (with a cell for each
-    system where there are several). On the CPU.
+    system where there are several), and captured ones with `max_neighbors`.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -279,6 +287,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -300,6 +310,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
     if is_compiling():
         return around.radius_aggregate(Graph, *given)
@@ -333,7 +344,7 @@ def knn_aggregate(
     where the distance has a derivative of zero.
 
     Differentiable twice in queries, points, features and sigma; which points are nearest is not. Compiled graphs hold
-    the call (with a cell for each system where there are several). On the CPU.
+    the call (with a cell for each system where there are several). On a device nothing is read or waited for.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -2210,11 +2221,11 @@ def neighbor_list(
         capacity: the most pairs that the list may have, within the largest of several cutoffs. None: as many as it has.
         fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
-        types: (N,), the type of each atom, from 0 on. On the CPU.
+        types: (N,), the type of each atom, from 0 on.
         centers: (M,), rising indices of the atoms whose neighbours are wanted, which become rows 0 to M − 1 of the
-            list. None: all. On the CPU.
+            list. None: all.
         sources, source_batch_idx: (M, 3), points that are the neighbours of atoms in place of other atoms, and the
-            system of each (M,). One that is on an atom is a neighbour at distance zero. On the CPU.
+            system of each (M,). One that is on an atom is a neighbour at distance zero.
         method: None chooses by the size of the system.
 
     Returns:
@@ -2707,12 +2718,14 @@ def needs_rebuild(
     cell: Tensor | None = None,
     reference_cell: Tensor | None = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: Tensor | None = None,
 ) -> Tensor:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Compiled graphs hold the call. On a device nothing is read or waited for.
 
@@ -2721,6 +2734,8 @@ def needs_rebuild(
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell.
         batch_idx: (N,), the system of each atom, sorted. In compiled graphs with a cell for each system.
 
     Returns:
@@ -2735,6 +2750,8 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )
     if is_compiling():
