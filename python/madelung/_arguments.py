@@ -341,19 +341,6 @@ def periodic(pbc: Any, name: str = "pbc") -> npt.NDArray[np.bool_] | None:
     return array.reshape(-1, 3)
 
 
-def axes(name: str, pbc: Any, systems: int) -> Ints:
-    """The periodic axes of each system, int32 (B, 3)."""
-    rows = np.asarray(periodic(pbc, name), np.int32)
-    axes_fit(name, len(rows), systems)
-    return np.ascontiguousarray(np.broadcast_to(rows, (systems, 3)))
-
-
-def axes_fit(name: str, rows: Any, systems: Any) -> None:
-    """Refuses rows of periodic axes that are neither one nor one for each system."""
-    if rows != 1 and rows != systems:
-        refuse(name, f"one row for all systems, or one for each of the {systems}", rows)
-
-
 def lattices(cells: int | None, axes: Any) -> int | None:
     """The number of systems by cells and periodic axes; None where one of each is for all."""
     found = [n for n in (cells, None if axes is None else len(axes)) if n not in (None, 1)]

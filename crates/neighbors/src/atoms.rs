@@ -1,10 +1,18 @@
 //! The arguments that searches have in common.
 
-use crate::device::Periodic;
 use madelung_core::array::{Data, Numbers, View};
 use madelung_core::op::{Arg, OpBuilder};
 use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
+
+/// The periodic axes.
+#[derive(Clone, Debug)]
+pub enum Periodic<'a> {
+    /// Axes that all systems share.
+    All([bool; 3]),
+    /// The axes of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
+    Each(View<'a>),
+}
 
 /// Points of the systems of a batch, in their cells.
 #[derive(Debug)]

@@ -142,7 +142,7 @@ class Cuda(Stream, Immediate):
         """See `Framework`; read, but for integers of each system."""
         if isinstance(x, Array) and x.dtype == np.int32 and x.shape == (system.systems, 3):
             return x
-        return self.indices(check.axes(name, self.value(name, x), system.systems), system.positions)
+        return self.indices(_found.axes_of_systems(name, self.value(name, x), system.systems), system.positions)
 
     def one_system(self, rows: int, system: System) -> Array:
         """See `Framework`."""

@@ -193,11 +193,11 @@ class Jax(Immediate):
     def axes(name: str, x: Any, system: System) -> Any:
         """See `Framework`."""
         if not isinstance(x, jax.Array):
-            return jnp.asarray(check.axes(name, x, system.systems))
+            return jnp.asarray(_found.axes_of_systems(name, x, system.systems))
         rows = (x if x.ndim else jnp.repeat(x, 3)).reshape(-1, *x.shape[-1:] or (3,))
         if x.ndim > 2 or rows.shape[-1] != 3 or jnp.issubdtype(x.dtype, jnp.floating):
             check.refuse(name, "flags of shape (3,) or (B, 3)", f"{x.dtype} {x.shape}")
-        check.axes_fit(name, rows.shape[0], system.systems)
+        _found.axes_fit(name, rows.shape[0], system.systems)
         return jnp.broadcast_to((rows != 0).astype(jnp.int32), (system.systems, 3))
 
     @staticmethod

@@ -126,7 +126,7 @@ class Numpy(Immediate):
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> np.ndarray:
         """See `Framework`."""
-        return check.axes(name, x, system.systems)
+        return _neighbors.axes_of_systems(name, x, system.systems)
 
     @staticmethod
     def one_system(rows: int, system: check.Charges) -> Any:

@@ -137,22 +137,6 @@ class _Mode(Calls):
         """See `Framework`; the op checks them."""
         return x
 
-    @staticmethod
-    def axes(name: str, x: Any, system: System) -> torch.Tensor:
-        """See `Framework`."""
-        if not isinstance(x, torch.Tensor):
-            plain = _found.plain_axes(x)
-            if plain is not None and plain[0] in ((True,) * 3, (False,) * 3) and len(plain) == 1:
-                # Filled where it lies, as captured graphs can.
-                full = (system.systems, 3)
-                return system.positions.new_full(full, int(plain[0][0]), dtype=torch.int32)
-            x = torch.tensor(check.axes(name, x, system.systems) if plain is None else plain)
-        rows = x.expand(1, 3) if x.dim() < 2 and x.shape in ((), (3,)) else x
-        if rows.dim() != 2 or rows.shape[1] != 3 or x.is_floating_point():
-            check.refuse(name, "flags of shape (3,) or (B, 3)", f"{x.dtype} {tuple(x.shape)}")
-        check.axes_fit(name, rows.shape[0], system.systems)
-        return (rows != 0).to(system.positions.device, torch.int32).expand(system.systems, 3)
-
     @classmethod
     def one_system(cls, rows: int, system: System) -> torch.Tensor:
         """See `Framework`."""

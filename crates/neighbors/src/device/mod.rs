@@ -13,6 +13,7 @@ mod narrow;
 mod order;
 mod passes;
 
+pub use crate::atoms::Periodic;
 pub(crate) use around::{Around, GridOfCall};
 pub use coo::{DeviceCoo, neighbor_coo};
 pub use grid::{DeviceGrid, GridWithCapacity, NearestArrays, QueryPairs};
@@ -29,15 +30,6 @@ use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use madelung_cuda::memory::address;
 use passes::{Counted, Entries, ListParameters, integers};
-
-/// The periodic axes.
-#[derive(Clone, Debug)]
-pub enum Periodic<'a> {
-    /// Axes that all systems share.
-    All([bool; 3]),
-    /// The axes of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
-    Each(View<'a>),
-}
 
 /// The kind of a list, and limits of its size.
 #[derive(Clone, Copy, Debug)]

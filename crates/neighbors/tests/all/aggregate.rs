@@ -247,8 +247,7 @@ fn a_device_gives_what_the_processor_gives_in_memory_of_the_allocator() {
     args.extend(batches.iter().map(|b| Arg::Structure(b)));
     args.extend(numbers(&axes, -1));
     args.extend(orders.iter().map(|o| Arg::Array(o.view())));
-    let expected =
-        both_ways(&context, &memory, &args, &weights, &|array| array.to_f64().unwrap());
+    let expected = both_ways(&context, &memory, &args, &weights, &|array| array.to_f64().unwrap());
     let [sent, sent_orders] =
         [&arrays[..], &orders[..]].map(|host| host.iter().map(|a| gpu.copy(&a.view())).collect::<Vec<_>>());
     let (of, sent_axes, sent_weights) = (
