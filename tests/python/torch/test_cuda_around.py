@@ -80,7 +80,7 @@ def aggregate(which: str, q: Any, r: Any, x: Any, sigma: Any, **more: Any) -> An
 def close(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
     for a, b in zip(found, expected, strict=True):
         assert a.device.type == DEVICE and a.dtype == b.dtype
-        largest = float(b.abs().max()) if b.numel() else 0.0
+        largest = float(b.detach().abs().max()) if b.numel() else 0.0
         torch.testing.assert_close(a.detach().cpu(), b.detach(), rtol=0, atol=tolerance * max(largest, 1e-300))
 
 
@@ -257,3 +257,56 @@ def test_crowds_gaps_and_points_far_away() -> None:
         # Of a radius so small that cells of its size would be too many to number.
         tiny = [mt.radius(place(queries), place(points), 1e-12)[1].cpu() for place in (there, lambda x: x)]
         assert torch.equal(*tiny)
+
+
+LISTS = {
+    "several cutoffs": {"cutoff": (1.0, 1.6)},
+    "types": {"cutoff": np.array([[1.0, 1.5], [1.5, 0.0]]), "types": np.arange(35, dtype=np.int64) % 2},
+    "centers": {"cutoff": 1.3, "centers": np.array([2, 7, 30])},
+    "centers and types": {
+        "cutoff": np.array([[1.0, 1.5], [1.5, 0.7]]),
+        "types": np.arange(35, dtype=np.int32) % 2,
+        "centers": np.array([0, 34], np.int32),
+    },
+    "sources": {"cutoff": 1.1, "sources": np.random.default_rng(8).uniform(-1.0, 3.0, (20, 3))},
+}
+
+
+@pytest.mark.parametrize("capacity", [None, 1200])
+@pytest.mark.parametrize("cells", ["open", "periodic", "slab"])
+@pytest.mark.parametrize("which", LISTS)
+def test_lists_of_some_pairs(which: str, cells: str, capacity: int | None) -> None:
+    """The same pairs as on the CPU, in the same order; with a capacity behind the last one the numbers of points."""
+    r = inputs()[1]
+    given = {
+        key: torch.tensor(x) if isinstance(x, np.ndarray) else x
+        for key, x in {**options(cells), **LISTS[which]}.items()
+    }
+    more = {"return_distances": True, "return_vectors": True}
+    expected = mt.neighbor_list(r, **given, **more)
+    found = mt.neighbor_list(there(r), **{key: there(x) for key, x in given.items()}, **more, capacity=capacity)
+    if which != "several cutoffs":
+        expected, found = (expected,), (found,)
+    for (pairs, ptr, shifts, *lengths), a in zip(expected, found, strict=True):
+        count = pairs.shape[1]
+        assert torch.equal(a[1].cpu(), ptr) and torch.equal(a[0][:, :count].cpu(), pairs)
+        assert torch.equal(a[2][:count].cpu(), shifts)
+        close([x[:count] for x in a[3:]], lengths)
+        if capacity is not None:
+            points = len(given["sources"]) if "sources" in given else len(r)
+            assert a[0].shape[1] == capacity and bool((a[0][1, count:] == points).all())
+
+
+def test_wrong_lists_of_some_pairs() -> None:
+    r = there(inputs()[1])
+    for more, name in (
+        ({"cutoff": torch.ones(2, 2, dtype=r.dtype), "types": torch.full((35,), 2, device=DEVICE)}, "types"),
+        ({"cutoff": 1.0, "sources": r * torch.nan}, "sources|points"),
+    ):
+        with pytest.raises((ValueError, RuntimeError), match=name):
+            mt.neighbor_list(r, **more)
+    # Neither of the lists may pass for one that has no pairs.
+    for pairs, ptr, shifts in mt.neighbor_list(r, (1.0, 1.6), capacity=3):
+        assert int(ptr[-1]) > 3 and bool((pairs[1] == len(r)).all()) and not bool(shifts.any())
+    with pytest.raises(ValueError, match="capacity`: expected room for all that there is"):
+        madelung.check_device()

@@ -45,9 +45,9 @@ __device__ __forceinline__ void visit_row(const Narrow& a, i64 row, F f) {
 FUNCTION count(Narrow a, int* counts) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   if (row >= a.rows) return;
-  int found = 0;
-  // Nothing may be followed where something is wrong.
-  if (*a.word == 0) visit_row(a, row, [&](u32 hits, i64, const int*) { found += __popc(hits); });
+  // Nothing may be followed where something is wrong, and no list is made then: more than any has room for.
+  int found = *a.word == 0 ? 0 : 2147483647;
+  if (found == 0) visit_row(a, row, [&](u32 hits, i64, const int*) { found += __popc(hits); });
   if (threadIdx.x % WARP == 0) counts[row] = found;
 }
 
@@ -70,13 +70,12 @@ FUNCTION fill(Narrow a, const i64* ptr, int* rows, int* others, int* shifts) {
 // Offsets in 32 bits, and the numbers of rows and points behind the last pair.
 FUNCTION settle(Narrow a, const i64* ptr, int* offsets, int* rows, int* others, int* shifts) {
   const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
-  const bool failed = (*a.word & ~(1u << CAPACITY)) != 0;
   const i64 total = ptr[a.rows];
   if (at <= a.rows) {
-    offsets[at] = int(!failed ? ptr[at] : at == 0 ? 0 : a.capacity + 1);
-    if (at == 0 && !failed && total > a.capacity) raise(a.word, CAPACITY, a.room);
+    offsets[at] = ptr[at] < 2147483647 ? int(ptr[at]) : 2147483647;
+    if (at == 0 && total > a.capacity) raise(a.word, CAPACITY, a.room);
   }
-  if (at < a.capacity && (failed || at >= total || total > a.capacity)) {
+  if (at < a.capacity && (at >= total || total > a.capacity)) {
     rows[at] = int(a.rows);
     others[at] = int(a.points);
     for (int k = 0; k < 3; ++k) shifts[3 * at + k] = 0;
