@@ -330,20 +330,20 @@ def word(name: str, x: Any, words: Sequence[str]) -> str:
     return x
 
 
-def periodic(pbc: Any) -> npt.NDArray[np.bool_] | None:
+def periodic(pbc: Any, name: str = "pbc") -> npt.NDArray[np.bool_] | None:
     """The periodic axes: one flag for all, (3,) or (B, 3), as (1, 3) or (B, 3). Flags may be 0 and 1."""
     if pbc is None:
         return None
-    array = _array("pbc", pbc)
+    array = _array(name, pbc)
     if array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
         array = array.astype(np.bool_)
     if array.dtype != np.bool_:
         got = array.dtype if array.dtype.kind not in "iu" else array.tolist()
-        refuse("pbc", "True or False for each axis", got, TypeError)
+        refuse(name, "True or False for each axis", got, TypeError)
     if array.ndim == 0:
         array = np.repeat(array, 3)
     if array.ndim not in (1, 2) or array.shape[-1] != 3:
-        refuse("pbc", "shape (3,) or (B, 3)", array.shape)
+        refuse(name, "shape (3,) or (B, 3)", array.shape)
     return array.reshape(-1, 3)
 
 

@@ -172,6 +172,19 @@ def plain_axes(pbc: Any) -> tuple[tuple[bool, ...], ...] | None:
     return None
 
 
+def axes_of_systems(name: str, pbc: Any, systems: int) -> Any:
+    """The periodic axes of each system, int32 (B, 3)."""
+    rows = np.asarray(check.periodic(pbc, name), np.int32)
+    axes_fit(name, len(rows), systems)
+    return np.ascontiguousarray(np.broadcast_to(rows, (systems, 3)))
+
+
+def axes_fit(name: str, rows: Any, systems: Any) -> None:
+    """Refuses rows of periodic axes that are neither one nor one for each system."""
+    if rows != 1 and rows != systems:
+        check.refuse(name, f"one row for all systems, or one for each of the {systems}", rows)
+
+
 def axes_of(pbc: Any, cell: Any) -> Axes:
     """Periodic axes by value."""
     plain = plain_axes(pbc)

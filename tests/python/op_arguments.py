@@ -28,7 +28,7 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
     argument must satisfy, never an op."""
     rng = np.random.default_rng(seed)
     systems = {a["systems"]: SYSTEMS for a in op.args if "systems" in a}
-    sizes = systems | {a["into"]: KINDS for a in op.args if "into" in a}
+    sizes = systems | {a["into"]: KINDS for a in op.args if "into" in a} | {"Axes": SYSTEMS}
 
     def shape(arg: dict[str, Any]) -> list[int]:
         return [s["const"] if "const" in s else sizes.get(s["dim"], SYSTEMS * ROWS) for s in arg["shape"]]
@@ -79,6 +79,9 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
         elif i.part == "scalar":
             # A taper begins well before the cutoff.
             args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))
+        elif i.part == "int_scalar":
+            # Bits of periodic axes where there are no rows of them; room for the points of a query.
+            args.append({"axes": 7, "max_neighbors": 300}[i.name])
         else:
             raise NotImplementedError(f"{op!r}: the tests have no {i.part} yet")
     return args

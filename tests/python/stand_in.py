@@ -22,6 +22,8 @@ LIBRARIES = (
 )
 # What PyTorch's build for CUDA 13 calls, in front of the runtime that it brings.
 RUNTIME = ("cudart.cpp", "libstand_in_cudart.so", ())
+# A user's pool of memory, for PyTorch.
+POOL = ("pool.cpp", "libpool.so", ())
 # What the stand-in for NVRTC puts around texts.
 AROUND = ("host.cuh", "races.cuh")
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused")
@@ -30,7 +32,7 @@ OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall"
 def folder() -> Path:
     """The folder of the libraries."""
     compiler = os.environ.get("CXX", "c++")
-    hashed = hashlib.sha256(repr((compiler, LIBRARIES, RUNTIME, AROUND, OPTIONS)).encode())
+    hashed = hashlib.sha256(repr((compiler, LIBRARIES, RUNTIME, POOL, AROUND, OPTIONS)).encode())
     for path in sorted(SOURCES.glob("*.[ch]*")):
         hashed.update(path.read_bytes())
     made = Path(tempfile.gettempdir()) / f"madelung-stand-in-python-{os.getuid()}-{hashed.hexdigest()[:16]}"
@@ -44,7 +46,7 @@ def folder() -> Path:
 def _make(folder: Path, compiler: str) -> None:
     # In a folder that then gets its name: nobody sees half of them.
     making = Path(tempfile.mkdtemp(dir=folder.parent))
-    for source, name, others in (*LIBRARIES, RUNTIME):
+    for source, name, others in (*LIBRARIES, RUNTIME, POOL):
         words = [*shlex.split(compiler), *OPTIONS, str(SOURCES / source), "-o", str(making / name)]
         subprocess.run([*words, f"-Wl,-soname,{name}", "-ldl", "-pthread"], check=True)
         for other in others:

@@ -239,6 +239,13 @@ for dtype in (np.float64, np.float32):
         expected = mn.needs_rebuild(**given, skin=0.5)
         found = mc.needs_rebuild(**there(given), skin=0.5)
         assert found.dtype == np.int32 and found.numpy().tolist() == expected.tolist()
+axes = np.array([[1, 1, 1], [1, 0, 1]], np.int32)
+for now, before in ((axes, axes[::-1].copy()), (axes, None), (axes[0], axes[1])):
+    given = {"positions": r, "reference_positions": r, "cell": cells, "reference_cell": cells, "batch_idx": of}
+    expected = mn.needs_rebuild(**given, skin=0.5, pbc=now, reference_pbc=before)
+    for wrapped in (Interface, lambda x: x):
+        pbc = {"pbc": wrapped(now), "reference_pbc": None if before is None else wrapped(before)}
+        assert mc.needs_rebuild(**there(given), skin=0.5, **pbc).numpy().tolist() == expected.tolist()
 alone = mc.needs_rebuild(Interface(r), Interface(r + 0.2), 0.5)
 assert alone.numpy().tolist() == [1]
 madelung.check_device()

@@ -118,6 +118,38 @@ def test_no_atoms(space: str) -> None:
 
 
 @spaces
+def test_periodic_axes_that_change(space: str) -> None:
+    """Of each system by itself; rows for all systems or for each, flags by value, and none for those of a cell."""
+    r, of = np.random.default_rng(0).random((9, 3)), np.array([0] * 4 + [2] * 5, np.int32)
+    cells = np.tile(np.eye(3), (3, 1, 1))
+    slab, every = np.array([True, True, False]), np.full(3, True)
+    mixed = np.stack([slab, every, slab])
+    for now, before, expected in (
+        (None, None, [False] * 3),
+        (every, None, [False] * 3),
+        (None, slab, [True] * 3),
+        (slab, slab, [False] * 3),
+        (mixed, slab, [False, True, False]),
+        (mixed, None, [True, False, True]),
+        (mixed, mixed.copy(), [False] * 3),
+        (mixed[[1, 0, 2]], mixed, [True, True, False]),
+    ):
+        given = {"pbc": now, "reference_pbc": before, "batch_idx": of}
+        assert call(space, r, r, 1.0, cells, cells, **given).tolist() == expected
+        plain = {key: x.tolist() if key != "batch_idx" and x is not None else x for key, x in given.items()}
+        assert call(space, r, r, 1.0, cells, cells, **plain).tolist() == expected
+        # Beside an atom that moves, and another cell.
+        moved, other = r.copy(), cells.copy()
+        moved[0, 1] += 0.6
+        other[1] *= 1.1
+        found = call(space, moved, r, 1.0, other, cells, **given)
+        assert found.tolist() == [True, True, expected[2]]
+    for open_axes in (False, [False, False, False]):
+        assert call(space, r, r, 1.0, pbc=open_axes).tolist() == [False]
+        assert call(space, r, r, 1.0, np.eye(3), np.eye(3), pbc=open_axes).tolist() == [True]
+
+
+@spaces
 def test_wrong_arguments(space: str) -> None:
     r, h = np.zeros((4, 3)), np.eye(3)
     of = np.array([0, 0, 1, 1], np.int32)
@@ -129,6 +161,13 @@ def test_wrong_arguments(space: str) -> None:
         ((r, r, 1.0, None, h), {}, r"`reference_cell`: expected a cell where there is one now"),
         ((r, r, 1.0, h, h[None]), {}, r"`reference_cell`: expected shape \(3, 3\), got \(1, 3, 3\)"),
         ((r, r, 1.0, h, h), {"batch_idx": of[:3]}, r"`batch_idx`: expected "),
+        ((r, r, 1.0, h, h), {"pbc": np.full((2, 3), True)}, r"`pbc`: expected one row for all systems, or one for "),
+        (
+            (r, r, 1.0, h, h),
+            {"reference_pbc": np.full(2, True)},
+            r"`reference_pbc`: expected .*shape \(3,\) or \(B, 3\)",
+        ),
+        ((r, r, 1.0, h, h), {"pbc": np.full(3, 0.5)}, r"`pbc`: expected "),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             call(space, *arguments, **options)
@@ -149,6 +188,16 @@ def test_in_graphs_of_pytorch() -> None:
     assert step(before, cells).tolist() == [False, False]
     assert step(moved, cells).tolist() == [False, True]
     assert step(moved.requires_grad_(), 2 * cells).tolist() == [True, True]
+    axes = torch.tensor([[True] * 3, [True, False, True]])
+    flags = torch.compile(
+        lambda r, axes: mt.needs_rebuild(r, before, 0.4, cells, cells, pbc=axes, batch_idx=of),
+        fullgraph=True,
+        backend="aot_eager",
+    )
+    assert flags(before, axes).tolist() == [False, True]
+    assert flags(before, axes.flip(0)).tolist() == [True, False]
+    mapped = torch.func.vmap(lambda r: mt.needs_rebuild(r, before, 0.4, cells, cells, pbc=axes[0], batch_idx=of))
+    assert mapped(torch.stack([before, moved.detach()])).tolist() == [[False, False], [False, True]]
     mapped = torch.func.vmap(lambda r: mt.needs_rebuild(r, before, 0.4, cells, cells, batch_idx=of))
     assert mapped(torch.stack([before, moved.detach()])).tolist() == [[False, False], [False, True]]
 
@@ -163,6 +212,11 @@ def test_in_transforms_of_jax() -> None:
     moved = before.at[6, 1].add(0.201)
     assert jax.jit(flags)(moved).tolist() == [False, True]
     assert jax.vmap(flags)(jnp.stack([before, moved])).tolist() == [[False, False], [False, True]]
+    axes = jnp.asarray([[True] * 3, [True, False, True]])
+    changed = jax.jit(lambda axes: mj.needs_rebuild(before, before, 0.4, cells, cells, pbc=axes, batch_idx=of))
+    assert changed(axes).tolist() == [False, True] and changed(axes[0]).tolist() == [False, False]
+    stacked = jax.vmap(lambda r: mj.needs_rebuild(r, before, 0.4, cells, cells, pbc=axes, batch_idx=of))
+    assert stacked(jnp.stack([before, moved])).tolist() == [[False, True], [False, True]]
 
 
 @pytest.mark.parametrize("space", ["numpy", "torch"])

@@ -1,12 +1,21 @@
 //! The arguments that searches have in common.
 
-use crate::device::Periodic;
 use madelung_core::array::{Data, Numbers, View};
 use madelung_core::op::{Arg, OpBuilder};
 use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
 
+/// The periodic axes.
+#[derive(Clone, Debug)]
+pub enum Periodic<'a> {
+    /// Axes that all systems share.
+    All([bool; 3]),
+    /// The axes of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
+    Each(View<'a>),
+}
+
 /// Points of the systems of a batch, in their cells.
+#[derive(Debug)]
 pub(crate) struct Atoms<'a> {
     pub(crate) positions: &'a View<'a>,
     pub(crate) cell: Option<&'a View<'a>>,
@@ -61,6 +70,13 @@ impl<'a> Atoms<'a> {
                 return Err(Error::argument("positions", "real numbers", got));
             }
         };
+        let (cells, axes) = self.lattices()?;
+        Ok(OnHost { positions, cells, axes, batch })
+    }
+
+    /// Cells and periodic axes.
+    #[expect(clippy::type_complexity, reason = "as searches take them")]
+    pub(crate) fn lattices(&self) -> Result<(Option<Vec<[[f64; 3]; 3]>>, Vec<[bool; 3]>)> {
         let cells = self.cell.map(View::to_f64).transpose()?;
         let axes = match &self.pbc {
             Periodic::All(axes) => vec![*axes],
@@ -72,12 +88,7 @@ impl<'a> Atoms<'a> {
                 .map(|row: &[i32; 3]| row.map(|axis| axis != 0))
                 .collect(),
         };
-        Ok(OnHost {
-            positions,
-            cells: cells.map(|cells| cells.as_chunks().0.as_chunks().0.to_vec()),
-            axes,
-            batch,
-        })
+        Ok((cells.map(|cells| cells.as_chunks().0.as_chunks().0.to_vec()), axes))
     }
 }
 

@@ -2,16 +2,17 @@
 
 use crate::atoms::{Atoms, OnHost, wrong};
 use crate::coo::room;
+use crate::device::{self, Around};
 use crate::grid::{HashGrid, Nearest, of_each};
 use crate::lattice::lattices;
 use crate::near::{coordinates, order};
-use madelung_core::array::{Array, DType, Place};
+use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op};
 use madelung_core::{Error, Result};
 use std::sync::Arc;
 
-/// `nearest`, on the host: where each query's points begin (M + 1,), their indices (M, k) and images (M, k, 3), by
+/// `nearest`: where each query's points begin (M + 1,), their indices (M, k) and images (M, k, 3), by
 /// distance, then index, then S. `order` may be that of the points in space, as `spatial_order` gives it. There is a cell for
 /// each system, and periodic axes as for the other searches.
 pub(crate) fn declare() -> Result<Arc<Op>> {
@@ -33,10 +34,6 @@ pub(crate) fn declare() -> Result<Arc<Op>> {
 }
 
 fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
-    if context.backend.place() != Place::Host {
-        let text = "nearest points are searched on the CPU, and on a device from Rust (`DeviceGrid`)";
-        return Err(Error::Unsupported(text.into()));
-    }
     let [Arg::Array(queries), Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), rest @ ..] = args else {
         return Err(wrong());
     };
@@ -48,6 +45,9 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
         return Err(Error::argument("k", "a number from 1 up", k.to_string()));
     };
     let found = Atoms::new(("points", points), cell, pbc, *of_points, *axes)?;
+    if let Some(cuda) = context.backend.as_any().downcast_ref() {
+        return Around { cuda, queries, of_queries: *of_queries, points: found }.nearest(context, k);
+    }
     let OnHost { cells, axes, batch, .. } = found.on_host()?;
     let of_queries = of_queries.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
     for b in 0..batch.systems().min(of_queries.systems()) {
@@ -73,9 +73,10 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     Ok(results.into())
 }
 
-/// `spatial_order` of points, and `query_order` of queries, on the host: an order in space, each place with the number of its
-/// row within its system, (N,).
-pub(crate) fn declare_orders() -> Result<[Arc<Op>; 2]> {
+/// `spatial_order` of points: an order in space, each place with the number of its row within its system, (N,). `query_order`
+/// and `point_order`: the order in which a call takes queries and points, which is that on the host, where their neighbours
+/// are then in the cache, and on a device, where a call has a list of pairs, the one that they have.
+pub(crate) fn declare_orders() -> Result<[Arc<Op>; 3]> {
     let of = |name: &str, [points, batch]: [&str; 2], search| {
         Op::new("madelung", name, 1)
             .real(points, &["Point", "3"])
@@ -88,23 +89,25 @@ pub(crate) fn declare_orders() -> Result<[Arc<Op>; 2]> {
             .build()
     };
     Ok([
-        of("spatial_order", ["points", "batch_idx"], |context, args| spatial_order("points", context, args))?,
+        of("spatial_order", ["points", "batch_idx"], |context, args| ordered("points", true, context, args))?,
+        of("point_order", ["points", "batch_idx"], |context, args| ordered("points", false, context, args))?,
         of("query_order", ["queries", "query_batch_idx"], |context, args| {
-            spatial_order("queries", context, args)
+            ordered("queries", false, context, args)
         })?,
     ])
 }
 
-fn spatial_order(name: &str, context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
+/// `always`: in space on a device, too.
+fn ordered(name: &str, always: bool, context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     let [Arg::Array(points), Arg::Array(cell), Arg::Array(pbc), Arg::Structure(batch), Arg::Int(axes)] = args
     else {
         return Err(wrong());
     };
-    if context.backend.place() != Place::Host {
-        return Err(Error::Unsupported("points are sorted in space on the CPU".into()));
+    let atoms = Atoms::new((name, points), cell, pbc, *batch, *axes)?;
+    if let Some(cuda) = context.backend.as_any().downcast_ref() {
+        return Ok(vec![device::order(cuda, context, name, &atoms, always)?]);
     }
-    let OnHost { cells, axes, batch, .. } =
-        Atoms::new((name, points), cell, pbc, *batch, *axes)?.on_host()?;
+    let OnHost { cells, axes, batch, .. } = atoms.on_host()?;
     let lattices = of_each(lattices(cells.as_deref(), Some(&axes), batch.systems())?, batch.systems());
     let rows = coordinates(name, points, batch.atoms())?;
     let order = order(context, (name, &rows), batch, &lattices)?;

@@ -6,6 +6,7 @@
 //! made in f64 for the coordinates given, with the formula of the conventions, r_ij = r_j − r_i + S · cell; results do not
 //! depend on the number of threads.
 
+use crate::atoms::{Atoms, wrong};
 use crate::lattice::{Lattice, lattices};
 use crate::near::{Cloud, Finder, Hit, MOST_IMAGES, Nearby, Vicinity, coordinates, order};
 use madelung_core::array::{Buffer, Place, View, collected, filled};
@@ -327,21 +328,15 @@ struct SortedGrid {
     points: Arc<Cloud>,
 }
 
-/// Grid of `points` (N, 3) that lie in an order in space, in cells (B, 3, 3) whose rows are zero along open axes.
+/// Grid of points (N, 3) that lie in an order in space.
 ///
 /// # Errors
-/// `points` and `cell`, as [`HashGrid::build`].
-pub(crate) fn sorted_grid(
-    context: &Context<'_>,
-    points: &View<'_>,
-    cell: &View<'_>,
-    batch: &Batch<'_>,
-) -> Result<Box<dyn PointGrid>> {
-    let rows = cell.to_f64()?;
-    let cells: Vec<[[f64; 3]; 3]> = rows.as_chunks().0.as_chunks().0.to_vec();
-    let pbc: Vec<[bool; 3]> = cells.iter().map(|cell| cell.map(|a| a != [0.0; 3])).collect();
-    let lattices = of_each(lattices(Some(&cells), Some(&pbc), batch.systems())?, batch.systems());
-    let given = coordinates("points", points, batch.atoms())?;
+/// `points`, `cell` and `pbc`, as [`HashGrid::build`].
+pub(crate) fn sorted_grid(context: &Context<'_>, atoms: &Atoms<'_>) -> Result<Box<dyn PointGrid>> {
+    let batch = atoms.batch.as_batch().ok_or_else(wrong)?;
+    let (cells, pbc) = atoms.lattices()?;
+    let lattices = of_each(lattices(cells.as_deref(), Some(&pbc), batch.systems())?, batch.systems());
+    let given = coordinates("points", atoms.positions, batch.atoms())?;
     let points = Cloud::new(context, ("points", given), batch.clone().into_owned(), &lattices)?;
     Ok(Box::new(SortedGrid { lattices, points: Arc::new(points) }))
 }

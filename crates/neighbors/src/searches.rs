@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 /// `find_neighbors`, on the host: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster.
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
-/// `nearest`, `spatial_order` and `query_order`, on the host: see [`closest`]. `radius_search` and `narrowed_pairs`, on the host: see
+/// `nearest`, `spatial_order`, `point_order` and `query_order`: see [`closest`]. `radius_search` and `narrowed_pairs`: see
 /// [`within`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`]. `exclusion_list`, `rows_without` and
 /// `clusters_without`, on the host: see [`exclusions`].
 ///
@@ -58,12 +58,13 @@ fn declare() -> Result<Registry> {
         .integer_output("images", &["runs", "3"], DType::I32)
         .search(find_neighbors)
         .build()?;
-    let [spatial_order, query_order] = closest::declare_orders()?;
+    let [spatial_order, point_order, query_order] = closest::declare_orders()?;
     Registry::new([
         neighbor_search,
         find_neighbors,
         closest::declare()?,
         spatial_order,
+        point_order,
         query_order,
         verlet::declare()?,
         renewed::declare()?,

@@ -25,7 +25,8 @@ const LANES: usize = 8;
 const COST: usize = 2;
 
 /// `needs_rebuild` (B,): 1 for each system in which an atom has moved by more than half of the skin from its reference or
-/// is nowhere (NaN), or whose cell is not the reference; else 0. There are 0, 1 or B cells. A single system may go without
+/// is nowhere (NaN), or whose cell or periodic axes are not the reference; else 0. There are 0, 1 or B cells, and as many
+/// rows of periodic axes now and before, or none of either, which are then not compared. A single system may go without
 /// rows of `batch_idx` on the host, where reading them would take as long as a sixth of the positions.
 pub(crate) fn declare() -> Result<Arc<Op>> {
     Op::new("madelung", "needs_rebuild", 1)
@@ -35,6 +36,8 @@ pub(crate) fn declare() -> Result<Arc<Op>> {
         .real("reference_cell", &["Cell", "3", "3"])
         .batch("batch_idx", "Atom", "System")
         .scalar("skin")
+        .ints("pbc", &["Axes", "3"])
+        .ints("reference_pbc", &["ReferenceAxes", "3"])
         .integer_output("rebuild", &["System"], DType::I32)
         .search(needs_rebuild)
         .build()
@@ -46,8 +49,15 @@ fn needs_rebuild(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> 
     else {
         return Err(wrong());
     };
-    let [Arg::Structure(batch), Arg::Real(skin)] = rest else { return Err(wrong()) };
-    for (name, view, inner) in [("positions", positions, &[3][..]), ("cell", cell, &[3, 3])] {
+    let [Arg::Structure(batch), Arg::Real(skin), Arg::Array(pbc), Arg::Array(pbc_before)] = rest else {
+        return Err(wrong());
+    };
+    for (name, view, inner) in [
+        ("positions", positions, &[3][..]),
+        ("cell", cell, &[3, 3]),
+        ("pbc", pbc, &[3]),
+        ("reference_pbc", pbc_before, &[3]),
+    ] {
         if view.shape().get(1..) != Some(inner) {
             let got = format!("{:?}", view.shape());
             return Err(Error::argument(name, format!("rows of shape {inner:?}"), got));
@@ -71,16 +81,24 @@ fn needs_rebuild(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> 
         return Err(Error::argument("batch_idx", format!("the system of each of the {atoms} atoms"), got));
     }
     let cells = cell.shape()[0];
-    if cells > 1 && cells != systems {
-        let expected = format!("one for all systems, or one for each of the {systems}");
-        return Err(Error::argument("cell", expected, cells.to_string()));
+    for (name, view) in [("cell", cell), ("pbc", pbc), ("reference_pbc", pbc_before)] {
+        let rows = view.shape()[0];
+        if rows > 1 && rows != systems {
+            let expected = format!("one for all systems, or one for each of the {systems}");
+            return Err(Error::argument(name, expected, rows.to_string()));
+        }
+    }
+    if (pbc.shape()[0] == 0) != (pbc_before.shape()[0] == 0) && systems > 0 {
+        let got = format!("{} rows", pbc_before.shape()[0]);
+        return Err(Error::argument("reference_pbc", format!("rows as in pbc, {}", pbc.shape()[0]), got));
     }
     if let (Some(cuda), Some(batch)) =
         (context.backend.as_any().downcast_ref::<Cuda>(), batch.as_device_batch())
     {
         let cell = (cells > 0).then_some(cell);
         let frame = DeviceFrame { positions, cell, pbc: &Periodic::All([false; 3]), batch };
-        return Ok(vec![moved(cuda, context, &frame, [Some(before), cell.and(Some(cell_before))], *skin)?]);
+        let before = [Some(before), cell.and(Some(cell_before))];
+        return Ok(vec![moved(cuda, context, &frame, before, [pbc, pbc_before].map(Some), *skin)?]);
     }
     let batch = batch.as_batch().ok_or_else(|| positions.place().elsewhere("positions"))?;
     let raised: Vec<AtomicBool> = (0..systems).map(|_| AtomicBool::new(false)).collect();
@@ -90,6 +108,12 @@ fn needs_rebuild(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> 
         let at = if cells == 1 { 0 } else { b };
         // NaN is not what it was.
         flag.store(now[at] != known[at], Ordering::Relaxed);
+    }
+    let (axes, axes_before) = (pbc.to_i32("pbc")?, pbc_before.to_i32("reference_pbc")?);
+    let (axes, axes_before): (&[[i32; 3]], &[[i32; 3]]) = (axes.as_chunks().0, axes_before.as_chunks().0);
+    for (b, flag) in raised.iter().enumerate().filter(|_| !axes.is_empty()) {
+        let of = |rows: &[[i32; 3]]| rows[if rows.len() == 1 { 0 } else { b }].map(|axis| axis != 0);
+        flag.fetch_or(of(axes) != of(axes_before), Ordering::Relaxed);
     }
     match (positions.data(), before.data()) {
         (Data::F64(r), Data::F64(before)) => flag_moved(context, r, before, batch, *skin, &raised),

@@ -3,9 +3,10 @@
 
 use crate::atoms::{Atoms, OnHost, wrong};
 use crate::coo::room;
+use crate::device::{Around, NarrowedList};
 use crate::grid::HashGrid;
 use crate::lattice::{displacement, squared};
-use madelung_core::array::{Array, DType, Place, View};
+use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::map_tasks;
 use madelung_core::op::{Arg, Op};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// Rows of a task.
 const ROWS: usize = 512;
 
-/// `radius_search`, on the host: every image of every point with |r_j − q_i + S · cell| ≤ radius, as offsets of each query's pairs
+/// `radius_search`: every image of every point with |r_j − q_i + S · cell| ≤ radius, as offsets of each query's pairs
 /// (M + 1,), indices (P,) and images (P, 3), sorted by i, j, S. With a `capacity` from 0 up that is P: see
 /// [`CooArrays`](crate::CooArrays). `order` may be that of the points in space, as `spatial_order` gives it. A cell for each
 /// system, and periodic axes as for the other searches.
@@ -48,12 +49,12 @@ fn radius_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> 
         return Err(wrong());
     };
     let [Arg::Real(radius), Arg::Int(axes), Arg::Int(capacity)] = rest else { return Err(wrong()) };
-    if context.backend.place() != Place::Host {
-        let text = "points within a radius are searched on the CPU, and on a device from Rust (`DeviceGrid`)";
-        return Err(Error::Unsupported(text.into()));
-    }
     let capacity = usize::try_from(*capacity).ok();
     let atoms = Atoms::new(("points", points), cell, pbc, *of_points, *axes)?;
+    if let Some(cuda) = context.backend.as_any().downcast_ref() {
+        let around = Around { cuda, queries, of_queries: *of_queries, points: atoms };
+        return around.within(context, *radius, capacity);
+    }
     let OnHost { cells, axes, batch, .. } = atoms.on_host()?;
     let of_queries = of_queries.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
     let owned = batch.clone().into_owned();
@@ -87,7 +88,7 @@ fn radius_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> 
     Ok(vec![ptr, indices, shifts])
 }
 
-/// `narrowed_pairs`, on the host: the pairs (2, P) of a list with |r_j − q_i + S · cell| < cutoff, offsets of each query's
+/// `narrowed_pairs`: the pairs (2, P) of a list with |r_j − q_i + S · cell| < cutoff, offsets of each query's
 /// (M + 1,), and images (P, 3), in the order of the list; with a `capacity` as `radius_search`. Of typed queries and points
 /// `cutoffs` (T, T) are counted instead. Queries that are themselves the points `own` (M,) are no pair with these.
 pub(crate) fn declare_narrowed() -> Result<Arc<Op>> {
@@ -169,10 +170,6 @@ impl Narrow<'_> {
 }
 
 fn narrowed_pairs(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
-    if context.backend.place() != Place::Host {
-        let text = "cutoffs of types, several cutoffs, `sources` and `centers` are searched for on the CPU";
-        return Err(Error::Unsupported(text.into()));
-    }
     let [Arg::Array(queries), Arg::Array(points), Arg::Array(cell), Arg::Array(cutoffs), rest @ ..] = args
     else {
         return Err(wrong());
@@ -184,14 +181,13 @@ fn narrowed_pairs(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
     else {
         return Err(wrong());
     };
-    let batch = batch.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
-    let pairs = pairs.as_pairs().ok_or_else(|| queries.place().elsewhere("neighbor_list"))?;
-    let (m, n) = (pairs.rows(), pairs.columns());
+    let [Some(rows), Some(systems), _] = batch.sizes() else { return Err(wrong()) };
+    let [Some(m), Some(n), _] = pairs.sizes() else { return Err(wrong()) };
     let count = cutoffs.shape().first().copied().unwrap_or(0);
     for (name, view, shape) in [
         ("positions", queries, &[m, 3][..]),
         ("sources", points, &[n, 3]),
-        ("cell", cell, &[batch.systems(), 3, 3]),
+        ("cell", cell, &[systems, 3, 3]),
         ("cutoff", cutoffs, &[count, count]),
     ] {
         if view.shape() != shape {
@@ -199,18 +195,36 @@ fn narrowed_pairs(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
             return Err(Error::argument(name, format!("shape {shape:?}"), got));
         }
     }
-    if batch.atoms() != m {
-        let expected = format!("the system of each of {m} atoms");
-        return Err(Error::argument("batch_idx", expected, batch.atoms().to_string()));
+    if rows != m {
+        return Err(Error::argument(
+            "batch_idx",
+            format!("the system of each of {m} atoms"),
+            rows.to_string(),
+        ));
     }
+    for (name, view, rows) in [("types", query_types, m), ("types", types, n), ("centers", own, m)] {
+        if !view.is_empty() && view.shape() != [rows] {
+            let expected = format!("{rows} integers, one for each row");
+            return Err(Error::argument(name, expected, view.len().to_string()));
+        }
+    }
+    if count > 0 && (query_types.len(), types.len()) != (m, n) {
+        let expected = format!("the types of {m} and {n} atoms, as there are cutoffs for types");
+        let got = format!("{} and {}", query_types.len(), types.len());
+        return Err(Error::argument("types", expected, got));
+    }
+    let capacity = usize::try_from(*capacity).ok();
+    if let Some(cuda) = context.backend.as_any().downcast_ref() {
+        let (reals, ints) = ([queries, points, cell, cutoffs], [query_types, types, own]);
+        let (batch, pairs, cutoff) = (*batch, *pairs, *cutoff);
+        return NarrowedList { cuda, batch, pairs, reals, ints, cutoff }.list(context, capacity);
+    }
+    let batch = batch.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
+    let pairs = pairs.as_pairs().ok_or_else(|| queries.place().elsewhere("neighbor_list"))?;
     let matrix = cutoffs.to_f64()?;
-    let numbers = |name: &str, view: &View<'_>, rows: usize, below: usize| {
+    let numbers = |name: &str, view: &View<'_>, below: usize| {
         let given = view.to_i32(name)?.into_owned();
         let is_there = |x: &i32| usize::try_from(*x).is_ok_and(|x| x < below);
-        if !given.is_empty() && given.len() != rows {
-            let expected = format!("{rows} integers, one for each row");
-            return Err(Error::argument(name, expected, given.len().to_string()));
-        }
         match given.iter().position(|x| !is_there(x)) {
             Some(at) => {
                 let expected = format!("numbers from 0 to below {below}");
@@ -219,14 +233,8 @@ fn narrowed_pairs(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
             None => Ok(given),
         }
     };
-    let (of_queries, of_points) =
-        (numbers("types", query_types, m, count)?, numbers("types", types, n, count)?);
-    let own = numbers("centers", own, m, n)?;
-    if count > 0 && (of_queries.len(), of_points.len()) != (m, n) {
-        let expected = format!("the types of {m} and {n} atoms, as there are cutoffs for types");
-        let got = format!("{} and {}", of_queries.len(), of_points.len());
-        return Err(Error::argument("types", expected, got));
-    }
+    let (of_queries, of_points) = (numbers("types", query_types, count)?, numbers("types", types, count)?);
+    let own = numbers("centers", own, n)?;
     let cells = cell.to_f64()?;
     let narrow = Narrow {
         pairs,
@@ -246,7 +254,7 @@ fn narrowed_pairs(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
     let tasks = m.div_ceil(ROWS);
     let kept = map_tasks(&context.threads(), tasks, |t| narrow.of_rows(t * ROWS..m.min((t + 1) * ROWS)));
     let total: usize = kept.iter().map(|kept| kept.others.len()).sum();
-    let capacity = usize::try_from(*capacity).unwrap_or(total);
+    let capacity = capacity.unwrap_or(total);
     let [mut list, mut ptr, mut images] =
         [room(context, 0, &[2, capacity])?, room(context, 1, &[m + 1])?, room(context, 2, &[capacity, 3])?];
     if let (Array::I32(list), Array::I32(ptr), Array::I32(images)) = (&mut list, &mut ptr, &mut images) {

@@ -48,6 +48,7 @@ _RETURNED = (
     Parameter("return_shifts", "flag", text("whether the images S and the vectors are returned too."), False),
     Parameter("return_vectors", "flag", default=False),
 )
+_FILLED = "{} one, arrays have that length, filled up with N, and zero in images and lengths."
 # Names of ops, by those of weights.
 _RADIUS_WEIGHTS = {"exp": "exponential", "gaussian": "gaussian", "inverse": "inverse"}
 _KNN_WEIGHTS = {"softmax": "exponential", "gaussian": "gaussian", "inverse": "inverse"}
@@ -63,7 +64,6 @@ class Around(NamedTuple):
     rows: Any
     """Periodic axes of systems, as searches take them."""
     bits: int
-    axes: Any
     system: Any
     order: Any
     """The order of the points in space; empty where none is known."""
@@ -102,7 +102,7 @@ def around(
     rows, bits = check.search_axes(axes, cell)
     none = np.empty(0, np.int32)
     known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],), system)
-    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, axes, system, known)
+    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known)
 
 
 def within(f: Framework, call: Around, radius: float, capacity: int | None) -> tuple[Any, Any, Any]:
@@ -137,10 +137,11 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
     STREAM,
     notes={
         "torch": "Distances and vectors are differentiable twice in queries, points and cell; which points are nearest "
-        "is not. Compiled graphs hold the call (with a cell for each system where there are several). On the CPU.",
+        "is not. Compiled graphs hold the call (with a cell for each system where there are several). On a device "
+        "nothing is read or waited for.",
         "jax": "Distances and vectors are differentiable twice in queries, points and cell; which points are nearest "
-        "is not. Under `jit` too (with a cell for each system where there are several). On the CPU.",
-        "cuda": "Not on devices yet, but from Rust.",
+        "is not. Under `jit` too (with a cell for each system where there are several).",
+        "cuda": "Nothing is waited for, but a cell that is to be one for each of several systems.",
     },
     returns=text(
         "`indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts "
@@ -191,7 +192,12 @@ def knn(
     Parameter(
         "max_neighbors",
         "count",
-        text("the most points that a query may have. None: as many as there are.", jax="None under `jit`."),
+        text(
+            "the most points that a query may have. None: as many as there are.",
+            torch="None on a device, where offsets are not read.",
+            jax="None under `jit`.",
+            cuda="None: offsets are not read.",
+        ),
         None,
     ),
     Parameter(
@@ -199,8 +205,10 @@ def knn(
         "count",
         text(
             "the most pairs that there may be. None: as many as there are.",
-            jax="With one, arrays have that length, filled up with N, and zero in images and lengths. Needed under "
-            "`jit`, where of more pairs there is none at all, and lengths are NaN.",
+            torch=_FILLED.format("On a device, with"),
+            jax=f"{_FILLED.format('With')} Needed under `jit`, where of more pairs there is none at all, and lengths "
+            "are NaN.",
+            cuda=_FILLED.format("With"),
         ),
         None,
     ),
@@ -210,10 +218,11 @@ def knn(
     notes={
         "torch": "Distances and vectors are differentiable twice in queries, points and cell; which points are within "
         "the radius is not. The number of pairs depends on values: compiled graphs hold the call where they capture "
-        "such shapes (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On the CPU.",
+        "such shapes (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On a device a call "
+        "without `capacity` waits for that number.",
         "jax": "Distances and vectors are differentiable twice in queries, points and cell; which points are within "
-        "the radius is not. On the CPU.",
-        "cuda": "Not on devices yet, but from Rust.",
+        "the radius is not.",
+        "cuda": "Without `capacity` the call waits for the number of pairs.",
     },
     returns=text(
         "`query_ptr` (M+1,) int32, where the points of each query begin, `indices` (P,) int32 and `distances` (P,), by "
@@ -272,7 +281,10 @@ def _reach(f: Framework, radius: Any) -> float:
     KEYWORDS,
     _BATCHES[1].but(text=text("(N,), the system of each point, sorted.")),
     STREAM,
-    notes={"cuda": "Not on devices yet."},
+    notes={
+        "torch": "On a device nothing is read or waited for.",
+        "cuda": "Nothing is waited for, but a cell that is to be one for each of several systems.",
+    },
     returns=text("(N,) int32: for each place the number of its point within its system, from 0 on."),
     raises=_ERRORS,
     result="Array",
@@ -309,13 +321,23 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
     Parameter("eps", "number", text("added to the sum of weights: a query without a point then has zeros."), 1e-8),
     *_BATCHES,
     _ORDER,
+    Parameter(
+        "max_neighbors",
+        "count",
+        text(
+            "on a device the most points of a query, on average, for which there is memory; None: as many as there "
+            "are, for whose number every pass waits. The CPU needs none."
+        ),
+        None,
+    ),
     STREAM,
     notes={
         "torch": "Differentiable twice in queries, points, features and sigma. Compiled graphs hold the call (with a "
-        "cell for each system where there are several). On the CPU.",
+        "cell for each system where there are several), and captured ones with `max_neighbors`.",
         "jax": "Differentiable twice in queries, points, features and sigma. Under `jit` too (with a cell for each "
-        "system where there are several). On the CPU.",
-        "cuda": "Not on devices yet.",
+        "system where there are several).",
+        "cuda": "Derivatives by `call`. With `max_neighbors` nothing is waited for, but a cell that is to be one for "
+        "each of several systems.",
     },
     returns=text("(M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query."),
     raises=_ERRORS,
@@ -336,31 +358,31 @@ def radius_aggregate(
     query_batch_idx: Any,
     batch_idx: Any,
     order: Any,
+    max_neighbors: Any,
 ) -> Any:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
     """
     name = _RADIUS_WEIGHTS[check.word("weight", weight, tuple(_RADIUS_WEIGHTS))]
     reach = _reach(f, radius)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
-    (q, r, h), (of_queries, of_points), system = call.arrays, call.batches, call.system
-    x, length = _features(f, features, sigma, r, system)
-    if call.bits != 7:
-        # Lattice vectors of open axes are zero.
-        open_axes = [[0.0] * 3] if call.axes is None else call.axes.tolist()
-        h = h * f.table("pbc", [[[float(axis)] for axis in of] for of in open_axes], ("B", 3, 1), system)
+    (q, r, h), (of_queries, of_points) = call.arrays, call.batches
+    x, length = _features(f, features, sigma, r, call.system)
     (of_query,) = f.search("query_order", q, h, call.rows, of_queries, call.bits)
     known = call.order
     if order is None:
-        (known,) = f.search("spatial_order", r, h, call.rows, of_points, call.bits)
+        (known,) = f.search("point_order", r, h, call.rows, of_points, call.bits)
     scale = 1.0 if check.flag("normalize", normalize) else 0.0
+    most = -1 if max_neighbors is None else check.at_least_one("max_neighbors", max_neighbors)
     (out,) = f.op(
         f"radius_aggregate_{name}",
         *(q, r, x, length, h),
         *call.batches,
+        *(call.rows, call.bits, most),
         *(check.number("eps", eps), scale, reach),
         *(of_query, known),
     )
@@ -391,10 +413,12 @@ def radius_aggregate(
     STREAM,
     notes={
         "torch": "Differentiable twice in queries, points, features and sigma; which points are nearest is not. "
-        "Compiled graphs hold the call (with a cell for each system where there are several). On the CPU.",
+        "Compiled graphs hold the call (with a cell for each system where there are several). On a device nothing "
+        "is read or waited for.",
         "jax": "Differentiable twice in queries, points, features and sigma; which points are nearest is not. Under "
-        "`jit` too (with a cell for each system where there are several). On the CPU.",
-        "cuda": "Not on devices yet.",
+        "`jit` too (with a cell for each system where there are several).",
+        "cuda": "Derivatives by `call`. Nothing is waited for, but a cell that is to be one for each of several "
+        "systems.",
     },
     returns=text("(M, F), Σ w f / Σ w over the k nearest points of each query."),
     raises=text(

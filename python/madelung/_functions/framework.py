@@ -143,6 +143,10 @@ class Framework(Protocol):
         for later calls."""
         ...
 
+    def axes(self, name: str, x: Any, system: Any) -> Any:
+        """The periodic axes of each system as an input of int32 (B, 3)."""
+        ...
+
     def one_system(self, rows: int, system: Any) -> Any:
         """The batch index of so many rows of a single system: zeros."""
         ...

@@ -101,7 +101,7 @@ _ATOMS = (
     Parameter(
         "types",
         "integers",
-        text("(N,), the type of each atom, from 0 on.", torch="On the CPU.", cuda="Makes the list on the host."),
+        text("(N,), the type of each atom, from 0 on.", cuda="Makes the list on the host."),
         None,
         ("N",),
     ),
@@ -111,7 +111,6 @@ _ATOMS = (
         text(
             "(M,), rising indices of the atoms whose neighbours are wanted, which become rows 0 to M − 1 of the list. "
             "None: all.",
-            torch="On the CPU.",
             cuda="Makes the list on the host.",
         ),
         None,
@@ -123,7 +122,6 @@ _ATOMS = (
         text(
             "(M, 3), points that are the neighbours of atoms in place of other atoms, and the system of each (M,). One "
             "that is on an atom is a neighbour at distance zero.",
-            torch="On the CPU.",
             cuda="Makes the list on the host.",
         ),
         None,

@@ -9,7 +9,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
-from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, POSITIONS, STREAM
+from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, PBC, POSITIONS, STREAM
 
 
 @function(
@@ -23,6 +23,13 @@ from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, POSITIONS, S
     CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.")),
     CELL.but(name="reference_cell", default=None, text=text("")),
     KEYWORDS,
+    PBC.but(
+        text=text(
+            "(3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a cell.",
+            cuda="Those of the device are int32 (B, 3), or are read.",
+        )
+    ),
+    PBC.but(name="reference_pbc", text=text("")),
     BATCH_IDX.but(
         text=text(
             "(N,), the system of each atom, sorted.",
@@ -47,12 +54,14 @@ def needs_rebuild(
     skin: Any,
     cell: Any,
     reference_cell: Any,
+    pbc: Any,
+    reference_pbc: Any,
     batch_idx: Any,
 ) -> Any:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
     """
     if not check.number("skin", skin) >= 0.0:
         check.refuse("skin", "a number from 0 up", skin)
@@ -69,5 +78,11 @@ def needs_rebuild(
         check.fits("reference_cell", known, shape)
         known = f.atoms(f.system(before, check.NO_CHARGES, known, batch_idx, "reference_positions"))[1]
     check.fits("batch_idx", of, r.shape[:1])
-    (flags,) = f.search("needs_rebuild", r, before, h, known, of, system.systems, float(skin))
+    if pbc is None and reference_pbc is None:
+        axes = [f.indices(np.empty((0, 3), np.int32), r)] * 2
+    else:
+        of_cell = (cell is not None,) * 3
+        given = {"pbc": pbc, "reference_pbc": reference_pbc}
+        axes = [f.axes(name, of_cell if x is None else x, system) for name, x in given.items()]
+    (flags,) = f.search("needs_rebuild", r, before, h, known, of, system.systems, float(skin), *axes)
     return f.flags(flags)

@@ -63,7 +63,15 @@ class Cuda(Stream, Immediate):
 
     def op(self, name: str, *inputs: Any) -> tuple[Any, ...]:
         """See `Framework`."""
-        return tuple(OPS[name].run(VALUE, inputs, self.stream))
+        dtype = next(x.dtype for x in inputs if isinstance(x, Array))
+        flat = [self.of_systems(x, dtype) if isinstance(x, list) else x for x in inputs]
+        return tuple(OPS[name].run(VALUE, flat, self.stream))
+
+    def of_systems(self, x: Any, dtype: np.dtype) -> Array:
+        """A number for each system, as `per_system` gives it."""
+        if isinstance(x, Array):
+            return x
+        return self.uploaded(np.array(x, dtype)) if len(set(x)) > 1 else self.filled((len(x),), dtype, sum(x[:1]))
 
     search = counted = op
 
@@ -90,7 +98,8 @@ class Cuda(Stream, Immediate):
             if x.shape != (system.systems,) and not (system.systems == 1 and x.shape == ()):
                 check.refuse(name, f"shape ({system.systems},), one for each system", x.shape)
             return part(x, 0, (system.systems,))
-        return check.per_system(name, x, system.systems)
+        values = check.per_system(name, x, system.systems)
+        return values * system.systems if len(values) == 1 else values
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
@@ -128,6 +137,12 @@ class Cuda(Stream, Immediate):
         """See `Framework`."""
         r = system.positions
         return self.reals(name, x if isinstance(x, (Array, np.ndarray)) else np.asarray(x, r.dtype), shape, r)
+
+    def axes(self, name: str, x: Any, system: System) -> Array:
+        """See `Framework`; read, but for integers of each system."""
+        if isinstance(x, Array) and x.dtype == np.int32 and x.shape == (system.systems, 3):
+            return x
+        return self.indices(_found.axes_of_systems(name, self.value(name, x), system.systems), system.positions)
 
     def one_system(self, rows: int, system: System) -> Array:
         """See `Framework`."""
@@ -201,16 +216,10 @@ class Cuda(Stream, Immediate):
     def energies(self, op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         """See `Framework`."""
         of = OPS[f"{op}_total" if wanted.per_system else op]
-        dtype, shape = system.positions.dtype, (system.systems,)
-
-        def real(x: Any) -> Array:
-            if isinstance(x, Array):
-                return x
-            return self.filled(shape, dtype, x[0]) if len(set(x)) == 1 else self.uploaded(np.array(x, dtype))
-
+        dtype = system.positions.dtype
         batch = (self.filled((0,), dtype, 0.0), system.batch_idx, wanted.prefactor)
         atoms = check.inputs(system.positions, system.charges, system.cell)
-        flat = (*atoms, *map(real, reals), *batch, *rest)
+        flat = (*atoms, *(self.of_systems(x, dtype) for x in reals), *batch, *rest)
         results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, self.stream, (), *bits))
         if wanted.virial and system.single:
             results[-1] = part(results[-1], 0, (3, 3))

@@ -190,6 +190,17 @@ class Jax(Immediate):
         return given.integers(name, x, shape)
 
     @staticmethod
+    def axes(name: str, x: Any, system: System) -> Any:
+        """See `Framework`."""
+        if not isinstance(x, jax.Array):
+            return jnp.asarray(_found.axes_of_systems(name, x, system.systems))
+        rows = (x if x.ndim else jnp.repeat(x, 3)).reshape(-1, *x.shape[-1:] or (3,))
+        if x.ndim > 2 or rows.shape[-1] != 3 or jnp.issubdtype(x.dtype, jnp.floating):
+            check.refuse(name, "flags of shape (3,) or (B, 3)", f"{x.dtype} {x.shape}")
+        _found.axes_fit(name, rows.shape[0], system.systems)
+        return jnp.broadcast_to((rows != 0).astype(jnp.int32), (system.systems, 3))
+
+    @staticmethod
     def one_system(rows: int, system: System) -> Any:
         """See `Framework`."""
         return jnp.zeros(rows, jnp.int32)

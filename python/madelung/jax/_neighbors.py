@@ -295,7 +295,8 @@ class NeighborList(_NeighborList):
             h = known = jnp.zeros((0, 3, 3), r.dtype)
         else:
             known = neighbors.cell.astype(h.dtype)
-        return _ops.OPS["needs_rebuild"](r, before, h, known, of_atoms, systems, float(self.skin))
+        none = jnp.zeros((0, 3), jnp.int32)
+        return _ops.OPS["needs_rebuild"](r, before, h, known, of_atoms, systems, float(self.skin), none, none)
 
     def _with_room(self, positions: Any, cell: Any, pbc: Any, batch_idx: Any, like: Neighbors | None) -> Neighbors:
         """The neighbours in arrays of the shapes of other ones, or with room to spare."""

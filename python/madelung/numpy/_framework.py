@@ -19,6 +19,8 @@ from madelung.numpy._ops import OPS
 
 # The systems of atoms of which none is told apart.
 _NO_ROWS = np.empty(0, np.int32)
+# Periodic axes now and before, of which none are compared.
+_NO_AXES = (np.empty((0, 3), np.int32),) * 2
 
 
 def _atoms(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
@@ -121,6 +123,11 @@ class Numpy(Immediate):
     def integers(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
         """See `Framework`."""
         return check.integers(name, x, shape)
+
+    @staticmethod
+    def axes(name: str, x: Any, system: Any) -> np.ndarray:
+        """See `Framework`."""
+        return _neighbors.axes_of_systems(name, x, system.systems)
 
     @staticmethod
     def one_system(rows: int, system: check.Charges) -> Any:
@@ -255,7 +262,7 @@ class Numpy(Immediate):
         if none has."""
         r, h, rows, idx, systems, reach, bits = _atoms(positions, reach, cell, pbc, batch_idx, None)
         before = h if known.cell is None else known.cell
-        (flags,) = Numpy.search("needs_rebuild", r, known.positions, h, before, idx, systems, known.skin)
+        (flags,) = Numpy.search("needs_rebuild", r, known.positions, h, before, idx, systems, known.skin, *_NO_AXES)
         if not flags.any():
             return known
         kept = -1 if form is None else ("rows", "clusters").index(form)
@@ -291,7 +298,7 @@ class NeighborList(_NeighborList):
 
     def _moved(self, reference: Any, positions: Any) -> bool:
         r, none = check.reals("positions", positions, ("N", 3)), np.empty((0, 3, 3), reference.dtype)
-        return bool(Numpy.search("needs_rebuild", r, reference, none, none, _NO_ROWS, 1, self.skin)[0])
+        return bool(Numpy.search("needs_rebuild", r, reference, none, none, _NO_ROWS, 1, self.skin, *_NO_AXES)[0])
 
     def _renewed(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
         reach = self.cutoff + self.skin

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from madelung import _arguments as check
+from madelung import _neighbors as _found
 from madelung._functions.framework import Immediate, with_unit_cells
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
@@ -137,6 +138,22 @@ class Calls:
     def flags(x: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
         return x != 0
+
+    @staticmethod
+    def axes(name: str, x: Any, system: Any) -> torch.Tensor:
+        """See `Framework`."""
+        if not isinstance(x, torch.Tensor):
+            plain = _found.plain_axes(x)
+            if plain is not None and plain[0] in ((True,) * 3, (False,) * 3) and len(plain) == 1:
+                # Filled where it lies, as captured graphs can.
+                full = (system.systems, 3)
+                return system.positions.new_full(full, int(plain[0][0]), dtype=torch.int32)
+            x = torch.tensor(_found.axes_of_systems(name, x, system.systems) if plain is None else plain)
+        rows = x.expand(1, 3) if x.dim() < 2 and x.shape in ((), (3,)) else x
+        if rows.dim() != 2 or rows.shape[1] != 3 or x.is_floating_point():
+            check.refuse(name, "flags of shape (3,) or (B, 3)", f"{x.dtype} {tuple(x.shape)}")
+        _found.axes_fit(name, rows.shape[0], system.systems)
+        return (rows != 0).to(system.positions.device, torch.int32).expand(system.systems, 3)
 
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:

@@ -372,7 +372,7 @@ class Device(_Made):
     Constants are made once for each stream, except during the capture of a graph, which then owns them.
     """
 
-    searched = staticmethod(_search.searched)
+    keeps_room, searched = True, staticmethod(_search.searched)
     find_neighbors = staticmethod(_search.find_neighbors)
 
     @staticmethod

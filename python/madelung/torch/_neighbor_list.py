@@ -185,7 +185,8 @@ class NeighborList(_NeighborList):
             if is_given != (known is not None) or (is_given and x.shape != known.shape):
                 check.refuse(name, "what the list was allocated with, of the same shape", "another one")
         before = h if neighbors.cell is None else neighbors.cell
-        (flags,) = Graph.search("needs_rebuild", r, neighbors.positions, h, before, of, systems, float(self.skin))
+        given_to = (r, neighbors.positions, h, before, of, systems, float(self.skin), *_no_axes(r))
+        (flags,) = Graph.search("needs_rebuild", *given_to)
         if batch_idx is not None:
             flags = torch.where((batch_idx != neighbors.batch_idx).any(), torch.ones_like(flags), flags)
         # Of a list that has no skin every step is out of date.
@@ -200,7 +201,8 @@ class NeighborList(_NeighborList):
         # A device reads the systems of atoms, and `vmap` makes systems of calls.
         rows = 0 if reference.is_cpu and not given.is_transformed(positions) else len(reference)
         of = reference.new_zeros(rows, dtype=torch.int32)
-        return bool(_ops.needs_rebuild(positions.detach().contiguous(), reference, none, none, of, 1, float(self.skin)))
+        r, last = positions.detach().contiguous(), (of, 1, float(self.skin), *_no_axes(reference))
+        return bool(_ops.needs_rebuild(r, reference, none, none, *last))
 
     def _renewed(self, neighbors: Neighbors, positions: Any, cell: Any, pbc: Any, batch_idx: Any) -> Neighbors:
         if not positions.is_cpu:
@@ -209,12 +211,18 @@ class NeighborList(_NeighborList):
             h = positions.new_empty(0, 3, 3) if cell is None else cell.reshape(-1, 3, 3)
             before = h if cell is None else neighbors.cell
             of, systems = _search.batch_of(positions, None if len(h) in (0, 1) else len(h), batch_idx)
-            arguments = (positions, neighbors.positions, h, before, of, systems, float(self.skin))
+            arguments = (positions, neighbors.positions, h, before, of, systems, float(self.skin), *_no_axes(positions))
             if not bool(moved("needs_rebuild", *arguments)[0].any()):
                 return neighbors
             return self.allocate(positions, cell, pbc, batch_idx)
         reach = self.cutoff + self.skin
         return _search.renewed_on_host(neighbors, positions, reach, cell, pbc, batch_idx, self.form)
+
+
+def _no_axes(like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Periodic axes now and before, of which none are compared."""
+    none = like.new_empty(0, 3, dtype=torch.int32)
+    return none, none
 
 
 def _axes(pbc: Any, cell: Any) -> Any:

@@ -13,14 +13,8 @@ from conftest import DEVICE
 from madelung.torch import _ops
 from op_arguments import arguments
 
-
-def searches(op: Any) -> bool:
-    """Whether it searches for its pairs while kernels run: on the CPU alone."""
-    return op.args[-1]["kind"] == "grid"
-
-
 # Searches have tests of their own.
-OPS = {name: op for name, op in _ops.OPS.items() if op.smooth and (str(DEVICE) == "cpu" or not searches(op))}
+OPS = {name: op for name, op in _ops.OPS.items() if op.smooth}
 
 
 def number(out: Any) -> torch.Tensor:

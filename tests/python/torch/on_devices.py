@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from cases import OPS as ALL
-from cases import Case, make, searches
+from cases import OPS, Case, make
 from torch.func import grad, jvp, vmap
 
 import madelung
 import madelung.torch as mt
 
-OPS = {name: op for name, op in ALL.items() if not searches(op)}
 CUDA = torch.device("cuda", 0)
 DRIVER = ctypes.CDLL("libcuda.so.1")
 RUNTIME = ctypes.CDLL("libstand_in_cudart.so")
@@ -426,6 +424,10 @@ def test_the_age_of_a_list() -> None:
             there = [x.cuda() for x in (now, r, cell, cells, of)]
             found = mt.needs_rebuild(*there[:2], 0.5, *there[2:4], batch_idx=there[4])
             assert found.is_cuda and found.tolist() == expected
+        axes = torch.tensor([[True] * 3, [True, False, True]])
+        found = mt.needs_rebuild(*there[:2], 0.5, there[3], there[3], pbc=axes.cuda(), batch_idx=there[4])
+        assert mt.needs_rebuild(now, r, 0.5, cells, cells, pbc=axes, batch_idx=of).tolist() == found.tolist()
+        assert found.tolist() == [False, True]
         search, h = mt.NeighborList(0.4, skin=0.2), 3.0 * cells[0].cuda()
         kept = search.allocate(r.cuda(), h)
         assert search.update(kept, (r + 0.05).cuda(), h) is kept

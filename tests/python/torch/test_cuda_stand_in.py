@@ -55,6 +55,62 @@ def test_functions_on_devices() -> None:
     suite(str(HERE / "test_cuda.py"), str(HERE / "test_calls.py"), MADELUNG_TEST_DEVICE="cuda")
 
 
+def test_points_around_queries_on_devices() -> None:
+    suite(str(HERE / "test_cuda_around.py"), MADELUNG_TEST_DEVICE="cuda")
+
+
+def test_memory_is_that_of_a_pool_of_the_users() -> None:
+    """Plugged into PyTorch, as RMM's is: all that searches and aggregations take, forwards and backwards, comes from
+    there, goes back, and is asked for again by the next call."""
+    done = run("""
+import ctypes, torch, stand_in
+path = str(stand_in.folder() / "libpool.so")
+pool = torch.cuda.memory.CUDAPluggableAllocator(path, "pool_take", "pool_give")
+torch.cuda.memory.change_current_allocator(pool)
+import on_host
+torch.cuda.init()
+on_host.install()
+import madelung, madelung.torch as mt
+library, driver = ctypes.CDLL(path), ctypes.CDLL("libcuda.so.1")
+driver.stand_in_calls.restype = ctypes.c_ulonglong
+def counts():
+    torch.cuda.synchronize()
+    found = (ctypes.c_size_t * 4)()
+    library.pool_counts(found)
+    return list(found), sum(driver.stand_in_calls(name) for name in (b"cuMemAlloc_v2", b"cuMemAllocAsync"))
+g = torch.Generator().manual_seed(0)
+q, r, x = (torch.rand(n, 3, generator=g, dtype=torch.float64).cuda() for n in (40, 60, 60))
+sigma = torch.tensor(0.4, dtype=torch.float64).cuda()
+inputs = [t.requires_grad_() for t in (q, r, x, sigma)]
+def gradients(f, *own, **more):
+    out = f(*inputs[:3], *own, inputs[3], **more)
+    return torch.autograd.grad(out, inputs, torch.ones_like(out))
+calls = {
+    "radius_aggregate": lambda: gradients(mt.radius_aggregate, 0.5, max_neighbors=60),
+    "radius_aggregate, waiting": lambda: gradients(mt.radius_aggregate, 0.5),
+    "knn_aggregate": lambda: gradients(mt.knn_aggregate, 7),
+    "knn": lambda: torch.autograd.grad(mt.knn(q, r, 5)[1].sum(), (q, r)),
+    "radius": lambda: torch.autograd.grad(mt.radius(q, r, 0.5)[2].sum(), (q, r)),
+    "spatial_order": lambda: mt.spatial_order(r),
+}
+for name, call in calls.items():
+    # Texts are compiled, and the device's record is made, by a call before.
+    call()
+    (asked, taken, live, _), driven = counts()
+    library.pool_forget()
+    call()
+    (asked_then, taken_then, live_then, most), driven_then = counts()
+    assert taken_then > taken and driven_then - driven == taken_then - taken, name
+    assert live_then == live and most > live and asked_then > asked, name
+    call()
+    (_, taken_last, live_last, most_last), driven_last = counts()
+    assert (taken_last, driven_last, live_last, most_last) == (taken_then, driven_then, live, most), name
+madelung.check_device()
+print("done")
+""")
+    assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr
+
+
 def test_errors_at_the_call() -> None:
     """Where the environment asks for it; otherwise the error waits for somebody who asks."""
     program = """

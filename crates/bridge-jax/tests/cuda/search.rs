@@ -208,7 +208,8 @@ fn the_age_of_a_list_can_be_captured() {
     for (dtype, cells) in [(DType::F32, 1), (DType::F64, 0), (DType::F64, 2)] {
         let q = question(dtype, cells, &[], false);
         let [r, cell, _, of] = &q.operands[..] else { panic!("four operands") };
-        let host = [copy(r), copy(r), copy(cell), copy(cell), copy(of)];
+        let [axes, reference] = [[1, 1, 0], [1, 1, 0]].map(|axes| integers(&[1, 3], &axes));
+        let host = [copy(r), copy(r), copy(cell), copy(cell), copy(of), axes, reference];
         let attributes = [
             ("target", Attribute::Text(target.into())),
             ("batch_idx_systems", Attribute::Int(2)),

@@ -21,7 +21,7 @@ pub struct OpBuilder {
     pub(super) op: Op,
     pub(super) steps: Vec<(Work, Vec<(String, String)>)>,
     pub(super) lattice: Option<[String; 3]>,
-    pub(super) searching: Option<([String; 4], MakeGrid)>,
+    pub(super) searching: Option<([String; 2], MakeGrid)>,
 }
 
 impl OpBuilder {
@@ -90,20 +90,19 @@ impl OpBuilder {
         self.add(name, ArgKind::Grid { rows, columns, points, entries: Some(entries.into()) })
     }
 
-    /// Grid of points that calls make for themselves, the last argument, which callers do not pass: `points` and `cell` are
-    /// the arguments with positions and lattice vectors (zero along open axes), `orders` those (rows,) and (columns,) of
-    /// integers with the place in its system of each row and of each point, in an order in space. Pairs are searched for
-    /// while kernels run, and never kept.
+    /// Grid that calls make for themselves, the last argument, which callers do not pass: `points` is the argument with its
+    /// positions, `orders` are those (rows,) and (columns,) of integers with the place in its system of each row and of each
+    /// point, in an order in space. Pairs are searched for while kernels run, and never kept; on a device calls have a list.
     #[must_use]
     pub fn searched(
         mut self,
         name: &str,
         [rows, columns]: [&str; 2],
-        [points, cell]: [&str; 2],
+        points: &str,
         orders: [&str; 2],
         make: MakeGrid,
     ) -> Self {
-        self.searching = Some(([points, cell, orders[0], orders[1]].map(String::from), make));
+        self.searching = Some((orders.map(String::from), make));
         self.grid(name, rows, columns, points)
     }
 
@@ -298,9 +297,8 @@ impl OpBuilder {
             op.lattice = Some(Lattice { positions, cell, batch });
         }
         if let Some((names, make)) = searching {
-            let orders = [at(&op, &names[2])?, at(&op, &names[3])?];
-            let [points, cell] = [at(&op, &names[0])?, at(&op, &names[1])?];
-            op.searching = Some(Searching { points, cell, orders, make });
+            let orders = [at(&op, &names[0])?, at(&op, &names[1])?];
+            op.searching = Some(Searching { orders, make });
         }
         for (work, names) in steps {
             let mut dims = BTreeMap::new();

@@ -120,6 +120,7 @@ impl Op {
                 let name = match argument.as_str() {
                     "queries" => &self.args[positions].name,
                     "radius" => &self.args[radius].name,
+                    name if self.arg(name).is_some() => name,
                     _ => &spec.name,
                 };
                 Error::argument(name, expected, got)

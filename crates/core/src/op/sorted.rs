@@ -14,15 +14,13 @@ use crate::backend::{Allocator, Context};
 use crate::structure::{Batch, PointGrid};
 use crate::{Error, Result};
 
-/// Grid of points in the order of a call, with lattice vectors (B, 3, 3) that are zero along open axes.
-pub type MakeGrid = fn(&Context<'_>, &View<'_>, &View<'_>, &Batch<'_>) -> Result<Box<dyn PointGrid>>;
+/// Grid of a call's points, from the arguments of the call: on the host points are in their order in space.
+pub type MakeGrid = for<'a> fn(&Context<'_>, &'a [Arg<'a>]) -> Result<Box<dyn PointGrid + 'a>>;
 
 /// Search of an op for its own pairs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Searching {
-    /// Positions of the points, lattice vectors, and the orders of queries and points: the place of each row in its system.
-    pub(super) points: usize,
-    pub(super) cell: usize,
+    /// The orders of queries and points: the place of each row in its system.
     pub(super) orders: [usize; 2],
     pub(super) make: MakeGrid,
 }
@@ -47,8 +45,7 @@ impl Op {
             return Ok(None);
         };
         if context.backend.place() != Place::Host {
-            let text = format!("{}: points are searched for on the CPU", self.full_name());
-            return Err(Error::Unsupported(text));
+            return self.evaluated_with_grid(context, args, request, searching.make).map(Some);
         }
         let Some(ArgKind::Grid { rows, columns, .. }) = self.args.last().map(|arg| &arg.kind) else {
             return Ok(None);
@@ -93,10 +90,7 @@ impl Op {
             .zip(&tangents)
             .map(|(given, moved)| {
                 let each = given.iter().zip(moved);
-                let mut all: Vec<_> =
-                    each.map(|(u, moved)| moved.as_ref().map(Array::view).or_else(|| u.clone())).collect();
-                all.resize(self.args.len(), None);
-                all
+                each.map(|(u, moved)| moved.as_ref().map(Array::view).or_else(|| u.clone())).collect()
             })
             .collect();
         let directions: Vec<&Direction<'_>> = directions.iter().map(Vec::as_slice).collect();
@@ -113,13 +107,6 @@ impl Op {
             }
         }
         let inner_request = Request { directions: &directions, cotangents: &cotangents, ..request.clone() };
-        let batch = self.batch_of(args, columns)?;
-        let (Arg::Array(points), Arg::Array(cell)) = (&inner[searching.points], &inner[searching.cell])
-        else {
-            return Err(Error::argument(&self.args[searching.points].name, "an array", "none"));
-        };
-        let grid = (searching.make)(context, points, cell, batch)?;
-        inner.push(Arg::Grid(&*grid));
         // What is kept for the backward pass stays in this order.
         let kept = request.save.map_or(0, |by| self.kept(by).len());
         let mut results = self.results_of(request);
@@ -127,7 +114,7 @@ impl Op {
         let results: Vec<_> = results.iter().map(|(buffer, _)| of_buffer(*buffer)).collect();
         let inside = Inside { outer: context.allocator, results: &results };
         let within = Context { allocator: &inside, ..*context };
-        let mut evaluated = self.evaluated_here(&within, &inner, &inner_request)?;
+        let mut evaluated = self.evaluated_with_grid(&within, &inner, &inner_request, searching.make)?;
         let made_here = evaluated.values.iter_mut().chain(&mut evaluated.gradients);
         for (n, (array, order)) in made_here.zip(&results).enumerate() {
             put_back(context, n, array, *order)?;
@@ -135,6 +122,22 @@ impl Op {
         let made = arrays.into_iter().chain(tangents.into_iter().flatten()).chain(weights);
         made.flatten().for_each(|array| context.allocator.recycle(array));
         Ok(Some(evaluated))
+    }
+
+    /// A call with the grid of its own points: on a device the list that is found there needs no order of rows.
+    fn evaluated_with_grid(
+        &self,
+        context: &Context<'_>,
+        args: &[Arg<'_>],
+        request: &Request<'_, '_>,
+        make: MakeGrid,
+    ) -> Result<Evaluated> {
+        let grid = make(context, args)?;
+        let mut all = args.to_vec();
+        all.push(Arg::Grid(&*grid));
+        let directions: Vec<_> = request.directions.iter().map(|given| [*given, &[None]].concat()).collect();
+        let directions: Vec<&Direction<'_>> = directions.iter().map(Vec::as_slice).collect();
+        self.evaluated_here(context, &all, &Request { directions: &directions, ..request.clone() })
     }
 
     /// The one batch over a dimension.

@@ -5,10 +5,15 @@
 
 pub mod weight;
 
+use crate::atoms::{Atoms, wrong};
+use crate::device::GridOfCall;
 use crate::grid::sorted_grid;
 use madelung_core::Result;
-use madelung_core::op::{Constraint, Op, OpBuilder};
+use madelung_core::array::Place;
+use madelung_core::backend::Context;
+use madelung_core::op::{Arg, Constraint, Op, OpBuilder};
 use madelung_core::runtime::Kernel;
+use madelung_core::structure::PointGrid;
 use std::sync::Arc;
 
 /// The kernels and the ops of a weight, made from the `#[func]` of a distance and a length that gives its logarithm:
@@ -166,12 +171,16 @@ pub struct Aggregation {
 
 impl Aggregation {
     /// Its ops: `radius_aggregate_…`, which searches for its pairs and gives Σ w f / (Σ w + `eps`), or Σ w f where `normalize`
-    /// is 0, and `list_aggregate_…`, over the pairs of a list, which gives Σ w f / Σ w.
+    /// is 0 (on a device with memory for `max_neighbors` pairs of each query, or below 0 for as many as there are, and the
+    /// host waits), and `list_aggregate_…`, over the pairs of a list, which gives Σ w f / Σ w.
     ///
     /// # Errors
     /// Those of [`OpBuilder::build`], for kernels not made by [`aggregation!`](crate::aggregation).
     pub fn ops(&self, namespace: &str) -> Result<[Arc<Op>; 2]> {
         let around = arguments(Op::new(namespace, &format!("radius_aggregate_{}", self.name), 1))
+            .ints("pbc", &["Axes", "3"])
+            .int_scalar("axes")
+            .int_scalar("max_neighbors")
             .scalar("eps")
             .must_be(Constraint::Finite)
             .scalar("normalize")
@@ -179,11 +188,26 @@ impl Aggregation {
             .must_be(Constraint::Positive)
             .ints("query_order", &["Query"])
             .ints("order", &["Point"])
-            .searched("grid", ["Query", "Point"], ["points", "cell"], ["query_order", "order"], sorted_grid);
+            .searched("grid", ["Query", "Point"], "points", ["query_order", "order"], own_grid);
         let listed = arguments(Op::new(namespace, &format!("list_aggregate_{}", self.name), 1))
             .pairs_between("pairs", "Query", "Point", "Pair");
         Ok([sums(around, self.around, &NORMALISED)?, sums(listed, self.listed, &AVERAGED)?])
     }
+}
+
+/// Grid of a call's points. On the host they lie in an order in space.
+fn own_grid<'a>(context: &Context<'_>, args: &'a [Arg<'a>]) -> Result<Box<dyn PointGrid + 'a>> {
+    let [_, Arg::Array(points), _, _, Arg::Array(cell), _, Arg::Structure(of_points), rest @ ..] = args
+    else {
+        return Err(wrong());
+    };
+    let [Arg::Array(pbc), Arg::Int(axes), Arg::Int(most), ..] = rest else { return Err(wrong()) };
+    let points = Atoms::new(("points", points), cell, pbc, *of_points, *axes)?;
+    if context.backend.place() == Place::Host {
+        return sorted_grid(context, &points);
+    }
+    // Points, cell and `max_neighbors` are the second, the fifth and the tenth argument.
+    Ok(Box::new(GridOfCall { points, most: usize::try_from(*most).ok(), params: [2, 5, 10] }))
 }
 
 fn arguments(op: OpBuilder) -> OpBuilder {

@@ -18,6 +18,63 @@ struct Queries {
   u32 positions, within, grid, room;
 };
 
+// A float in integers that order alike, none of which is 0.
+__device__ inline u32 ordered(float x) {
+  const u32 bits = __float_as_uint(x);
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+__device__ inline float from_ordered(u32 bits) {
+  return __uint_as_float(bits & 0x80000000u ? bits & 0x7fffffffu : ~bits);
+}
+
+// How far the points of each system reach along its open axes.
+FUNCTION extent(Search a, const POSITION* r, const int* of, System* systems) {
+  const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (i >= a.points) return;
+  const int b = of[i];
+  if (b < 0 || b >= a.systems || !systems[b].usable) return;
+  System& s = systems[b];
+  for (int k = 0; k < 3; ++k) {
+    if (s.cells[k] > 0) continue;
+    const float x = float(fraction(s, double(r[3 * i]), double(r[3 * i + 1]), double(r[3 * i + 2]), k));
+    for (int side = 0; side < 2; ++side) {
+      const u32 end = ordered(side == 0 ? x : -x);
+      u32* to = s.ends + 2 * k + side;
+      if (end > *(volatile u32*)to) atomicMax(to, end);
+    }
+  }
+}
+
+// Cells that hold about `share` points, were these spread evenly over a box, an area or a line, and that are no smaller
+// than those that there are; nor so small that coordinates had no room in them.
+FUNCTION share_out(Search a, const int* ptr, double share, System* systems) {
+  const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (b >= a.systems || !systems[b].usable) return;
+  System s = systems[b];
+  const int number = ptr[b + 1] - ptr[b];
+  const double part = share / (number > 1 ? number : 1);
+  double edges[3], least = a.cell_size;
+  for (int k = 0; k < 3; ++k) {
+    edges[k] = s.heights[k];
+    if (s.cells[k] > 0) continue;
+    const double high = s.ends[2 * k] ? from_ordered(s.ends[2 * k]) : 0;
+    const double low = s.ends[2 * k + 1] ? -from_ordered(s.ends[2 * k + 1]) : 0;
+    edges[k] = high - low;
+    least = fmax(least, 1e-12 * fmax(fabs(high), fabs(low)));
+  }
+  double size = least, all = part;
+  for (int n = 1; n <= 3; ++n) {
+    int longest = 0;
+    for (int k = 1; k < 3; ++k) longest = edges[k] > edges[longest] ? k : longest;
+    all *= edges[longest];
+    edges[longest] = -1;
+    size = fmax(size, n == 1 ? all : n == 2 ? sqrt(all) : cbrt(all));
+  }
+  // A NaN or infinity is left to whoever places the points.
+  divide(s, size > 0 && size < 1e300 ? size : 1);
+  systems[b] = s;
+}
+
 FUNCTION seal(Search a, u32* built, int words) {
   if (int(threadIdx.x) < words) built[threadIdx.x] = a.word[threadIdx.x];
 }
@@ -85,7 +142,7 @@ __device__ inline double distance_of(const System& s, const Point& i, const Poin
   int t[3];
   for (int k = 0; k < 3; ++k) t[k] = n[k] + i.wrap[k] - j.wrap[k];
   double d[3];
-  displacement(s, i, j, t, d);
+  displacement(s.rows, i.r, j.r, t, d);
   return __dsqrt_rn(square(d));
 }
 
@@ -210,6 +267,28 @@ FUNCTION finish(Search a, Queries q, i64* ptr) {
   }
 }
 
+// Offsets in 32 bits, and behind the last pair the number of points; a list that was not made has offsets that its users refuse.
+FUNCTION settle(Search a, Queries q, const i64* ptr, int* offsets, int* others, int* shifts) {
+  const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
+  const bool failed = (*a.word & ~(1u << CAPACITY)) != 0;
+  const i64 total = ptr[q.queries];
+  if (at <= q.queries) {
+    const i64 offset = !failed ? ptr[at] : at == 0 ? 0 : a.capacity + 1;
+    offsets[at] = offset < 2147483647 ? int(offset) : 2147483647;
+    if (at == 0 && !failed && total > a.capacity) raise(a.word, CAPACITY, q.room);
+  }
+  if (at < a.capacity && (failed || at >= total || total > a.capacity)) {
+    others[at] = int(a.points);
+    for (int k = 0; k < 3; ++k) shifts[3 * at + k] = 0;
+  }
+}
+
+// Offsets of rows of k entries each, or such that their users refuse.
+FUNCTION strides(Search a, Queries q, i64 k, int* offsets) {
+  const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (at <= q.queries) offsets[at] = int(*a.word == 0 ? at * k : at == 0 ? 0 : q.queries * k + 1);
+}
+
 // The nearest points of a row that were found so far, in the place where they are wanted; images as packed boxes, which for one
 // point are in the order of S.
 struct Nearest {
@@ -254,10 +333,10 @@ struct Nearest {
 };
 
 // A radius within which k points are likely, and many more are not.
-__device__ inline double first_radius(const Search& a, const System& s, i64 number, i64 k) {
+__device__ inline double first_radius(const System& s, i64 number, i64 k) {
   // The number of images of the system that hold k points.
   const double boxes = (double(k) + 1) / double(number);
-  double radius = a.cell_size, volume = 1;
+  double radius = s.cell_size, volume = 1;
   bool closed = true;
   for (int c = 0; c < 3; ++c) {
     closed = closed && s.cells[c] > 0;
@@ -284,7 +363,7 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
   if (some && k > 0) {
     const i64 number = here.end - here.begin;
     const bool finite = s.cells[0] == 0 && s.cells[1] == 0 && s.cells[2] == 0;
-    for (double radius = first_radius(a, s, number, k);; radius *= 2) {
+    for (double radius = first_radius(s, number, k);; radius *= 2) {
       if (!few_images(s, radius)) {
         if (lane == 0) raise(a.word, FAR, q.positions);
         break;

@@ -1,20 +1,20 @@
 //! Grids of points, searched around others.
 #![expect(unsafe_code, reason = "lists that the device has written are not checked")]
 
+use super::counted::{Asked, CountedPairs, Queries};
 use super::passes::{
-    BATCH, Call, Cells, DeviceFrame, KEPT, Launches, Of, WARP, begin, check_capacity, integers, queue, reals,
+    BATCH, Call, Cells, DeviceFrame, Launches, Of, PARAMS, WARP, begin, check_capacity, integers, reals,
     same_place,
 };
 use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
-use madelung_core::backend::Scan;
 use madelung_core::backend::status::Word;
 use madelung_core::runtime::SlotArray;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::{DeviceBatch, DevicePairs, GridSearch, Integers, PointGrid, Structure};
 use madelung_core::{Error, Result};
-use madelung_cuda::memory::{Rooms, address};
-use madelung_cuda::primitives::{self as raw, Integer, Length, Status};
+use madelung_cuda::memory::address;
+use madelung_cuda::primitives::Length;
 use madelung_cuda::validation::{self, arguments};
 use madelung_cuda::{Cuda, Stream};
 
@@ -24,19 +24,6 @@ const BUILD: (&str, [&str; 4]) = ("hash_grid", ["points", "cell", "batch_idx", "
 const QUERY: (&str, [&str; 5]) = ("radius_query", ["queries", "batch_idx", "radius", "grid", "capacity"]);
 const NEAREST: (&str, [&str; 4]) = ("nearest", ["queries", "batch_idx", "k", "grid"]);
 const QUERY_BATCH: usize = 1;
-
-/// The struct Queries of grid.cu.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Queries {
-    radius: f64,
-    queries: i64,
-    r: u64,
-    of: u64,
-    built: u64,
-    /// Numbers of arguments, from 1 on: positions, radius (or number of points), grid, capacity.
-    params: [u32; 4],
-}
 
 /// Memory for the pairs of queries with the points of a [`DeviceGrid`], reused by every search.
 #[derive(Debug)]
@@ -206,18 +193,55 @@ impl DeviceGrid {
         if !(cell_size > 0.0 && cell_size.is_finite()) {
             return Err(Error::argument("cell_size", "a positive number", cell_size.to_string()));
         }
+        let mut grid = Self::room(context, frame, cell_size)?;
+        grid.rebuild(cuda, context, frame)?;
+        Ok(grid)
+    }
+
+    fn room(context: &Context<'_>, frame: &DeviceFrame<'_>, cell_size: f64) -> Result<Self> {
         let (points, systems) = (frame.batch.atoms(), frame.batch.systems());
         let bytes: usize = Cells::bytes(points, systems).into_iter().map(aligned).sum();
-        let mut grid = Self {
+        Ok(Self {
             memory: context.allocator.room(DType::F64, &[bytes.div_ceil(DType::F64.size())])?,
             built: context.allocator.room(DType::I32, &[Word::LEN])?,
             points,
             systems,
             cell_size,
             whole: false,
-        };
-        grid.rebuild(cuda, context, frame)?;
+        })
+    }
+
+    /// The grid of a call's points in cells of `cell_size`, or as large as to hold about `share` points. What is wrong is raised
+    /// in the call's word, under the numbers (from 1 on) of its positions and cell.
+    pub(super) fn of_call(
+        cuda: &Cuda,
+        context: &Context<'_>,
+        frame: &DeviceFrame<'_>,
+        (cell_size, share): (f64, f64),
+        (word, params): (&Array, [u32; 2]),
+    ) -> Result<Self> {
+        frame.check(Place::Cuda(cuda.device().ordinal())).map_err(|error| named(error, "points"))?;
+        let mut grid = Self::room(context, frame, cell_size)?;
+        grid.place(cuda, context, frame, (word, params), Some(share))?;
         Ok(grid)
+    }
+
+    /// Puts the points of a frame, which was checked, into the cells.
+    fn place(
+        &mut self,
+        cuda: &Cuda,
+        context: &Context<'_>,
+        frame: &DeviceFrame<'_>,
+        (word, params): (&Array, [u32; 2]),
+        share: Option<f64>,
+    ) -> Result<()> {
+        let call = frame.call(0.0, self.cell_size, Kind::Directed, address(&word.view())).naming(params);
+        let launches = grids(cuda.stream(), frame.positions);
+        self.cells().fill(cuda, context, &launches, &call, frame, (Length::new(self.points), share))?;
+        let (built, words) = (address(&self.built.view()), Word::LEN as i32);
+        launches.run("seal", 1, &arguments![&call, &built, &words])?;
+        self.whole = true;
+        Ok(())
     }
 
     /// The grid of moved points, in the memory of this one, as a graph can repeat it: as many points and systems.
@@ -241,14 +265,8 @@ impl DeviceGrid {
         }
         self.whole = false;
         let word = begin(cuda.stream(), context, Some(frame.batch), BATCH)?;
-        let call = frame.call(0.0, self.cell_size, Kind::Directed, address(&word.view()));
-        let launches = grids(cuda.stream(), frame.positions);
-        self.cells().fill(cuda, context, &launches, &call, frame, Length::new(self.points))?;
-        let (built, words) = (address(&self.built.view()), Word::LEN as i32);
-        launches.run("seal", 1, &arguments![&call, &built, &words])?;
-        end(cuda.stream(), context, word, BUILD.0, &BUILD.1)?;
-        self.whole = true;
-        Ok(())
+        self.place(cuda, context, frame, (&word, PARAMS), None)?;
+        end(cuda.stream(), context, word, BUILD.0, &BUILD.1)
     }
 
     /// Every image of every point within `radius` of each of `queries` (M, 3), float32 or float64: the list of
@@ -277,9 +295,10 @@ impl DeviceGrid {
         into.points = self.points;
         let word = begin(cuda.stream(), context, batch, QUERY_BATCH)?;
         let asked = self.queries(queries, systems, radius, [1, 3, 4, 5])?;
-        let launches = grids(cuda.stream(), queries);
-        let into = [&into.ptr, &into.others, &into.shifts];
-        self.search(cuda, context, launches, &asked, address(&word.view()), into)?;
+        let mut found = self.count(cuda, context, asked, &word, &into.ptr)?;
+        found.fill([&into.others, &into.shifts])?;
+        found.finish()?;
+        drop(found);
         end(cuda.stream(), context, word, QUERY.0, &QUERY.1)
     }
 
@@ -321,22 +340,35 @@ impl DeviceGrid {
             integers(name, &array.view(), dtype, shape, place)?;
         }
         let word = begin(cuda.stream(), context, batch, QUERY_BATCH)?;
-        let call = self.call(address(&word.view()), 0);
         let asked = self.queries(queries, systems, 0.0, [1, 3, 4, 0])?;
+        let arrays = [&*indices, &*distances, &*shifts, &*counts].map(|array| address(&array.view()));
+        let (call, launches) = self.find_nearest(cuda, asked, &word, (k, fill_value), arrays)?;
+        // Infinity is a result here.
+        let (distances, count) = (arrays[1], (m * k) as i64);
+        launches.run("spoil", m * k, &arguments![&call, &count, &distances])?;
+        end(cuda.stream(), context, word, NEAREST.0, &NEAREST.1)
+    }
+
+    /// The k nearest points of queries that were checked: addresses of their indices, distances, images and numbers.
+    pub(super) fn find_nearest(
+        &self,
+        cuda: &Cuda,
+        asked: Asked,
+        word: &Array,
+        (k, fill_value): (usize, Option<i32>),
+        [index, distance, shift, count]: [u64; 4],
+    ) -> Result<(Call, Launches)> {
+        let call = self.call(address(&word.view()), 0);
         let Cells { systems, points, sorted, bounds } = self.cells();
-        let [index, distance, shift, count] =
-            [&*indices, &*distances, &*shifts, &*counts].map(|array| address(&array.view()));
+        let Asked { queries: asked, positions } = asked;
         let (most, empty, all) = (k as i64, fill_value.unwrap_or(-1), i32::from(fill_value.is_none()));
         let arguments = arguments![
             &call, &asked, &systems, &points, &sorted, &bounds, &most, &empty, &all, &count, &index,
             &distance, &shift
         ];
-        let launches = grids(cuda.stream(), queries);
-        launches.run("nearest", m * WARP, &arguments)?;
-        // Infinity is a result here.
-        let distances = (m * k) as i64;
-        launches.run("spoil", m * k, &arguments![&call, &distances, &distance])?;
-        end(cuda.stream(), context, word, NEAREST.0, &NEAREST.1)
+        let launches = Launches { stream: cuda.stream(), of: Of::Grids, positions };
+        launches.run("nearest", asked.queries as usize * WARP, &arguments)?;
+        Ok((call, launches))
     }
 
     /// Gives the memory back.
@@ -344,7 +376,12 @@ impl DeviceGrid {
         [self.memory, self.built].into_iter().for_each(|array| context.allocator.recycle(array));
     }
 
-    fn check(&self, cuda: &Cuda, queries: &View<'_>, batch: Option<&dyn Structure>) -> Result<Place> {
+    pub(super) fn check(
+        &self,
+        cuda: &Cuda,
+        queries: &View<'_>,
+        batch: Option<&dyn Structure>,
+    ) -> Result<Place> {
         let place = Place::Cuda(cuda.device().ordinal());
         same_place("grid", &self.memory.view(), place)?;
         if !self.whole {
@@ -367,52 +404,40 @@ impl DeviceGrid {
         Ok(place)
     }
 
-    /// Counts, and then writes as many pairs as fit.
-    fn search(
+    /// Counts the pairs of queries that were checked, and writes their offsets, int64 (M + 1,).
+    pub(super) fn count<'c>(
         &self,
         cuda: &Cuda,
-        context: &Context<'_>,
-        launches: Launches,
-        asked: &Queries,
-        word: u64,
-        into: [&Array; 3],
-    ) -> Result<()> {
-        let (m, capacity) = (asked.queries as usize, into[1].shape()[0]);
-        let call = self.call(word, capacity);
-        let Cells { systems, points, sorted, bounds } = &self.cells();
-        let [ptr, others, shifts] = into.map(|array| address(&array.view()));
-        let mut rooms = Rooms::new(context);
-        let [counts, kept] = [rooms.scratch(4 * m)?, rooms.scratch(KEPT * m)?].map(|s| s.address);
-        let arguments = arguments![&call, asked, systems, points, sorted, bounds, &counts, &kept];
-        launches.run("count", m * WARP, &arguments)?;
-        let scratch = rooms.scratch(raw::scan_scratch(m))?;
-        let [from, to] = [(Integer::I32, counts), (Integer::I64, ptr)];
-        raw::scan(&queue(cuda), Scan::Exclusive, from, to, Length::new(m), Status::IGNORED, scratch)?;
-        let arguments =
-            arguments![&call, asked, systems, points, sorted, bounds, &kept, &ptr, &others, &shifts];
-        launches.run("fill", m * WARP, &arguments)?;
-        launches.run("finish", m, &arguments![&call, asked, &ptr])
+        context: &'c Context<'c>,
+        asked: Asked,
+        word: &Array,
+        ptr: &Array,
+    ) -> Result<CountedPairs<'c>> {
+        CountedPairs::new(cuda, context, (self.call(address(&word.view()), 0), self.cells()), asked, ptr)
     }
 
     fn call(&self, word: u64, capacity: usize) -> Call {
         Call::of_grid(self.points, self.systems, self.cell_size, capacity, word)
     }
 
-    fn queries(
+    /// Queries, which were checked, with the numbers of arguments (from 1 on; 0: none): queries, radius or number of points,
+    /// grid, capacity.
+    pub(super) fn queries(
         &self,
         queries: &View<'_>,
         batch: Option<&dyn Structure>,
         radius: f64,
         params: [u32; 4],
-    ) -> Result<Queries> {
-        Ok(Queries {
+    ) -> Result<Asked> {
+        let asked = Queries {
             radius,
             queries: queries.shape()[0] as i64,
             r: address(queries),
             of: batch.map_or(Ok(0), |batch| Ok(address(&systems_of(batch)?)))?,
             built: address(&self.built.view()),
             params,
-        })
+        };
+        Ok(Asked { queries: asked, positions: queries.dtype() })
     }
 
     fn cells(&self) -> Cells {
@@ -442,20 +467,35 @@ fn query(
     check_capacity("capacity", capacity)?;
     reals("points", points, &[&[grid.points, 3]], place)?;
     let param = params.map(|arg| arg as u32 + 1);
-    let word = address(&word.view());
-    let (call, cells) = (grid.call(word, 0), grid.cells());
+    let (call, cells) = (grid.call(address(&word.view()), 0), grid.cells());
     let (r, of) = (address(points), of.map_or(Ok(0), |batch| Ok(address(&systems_of(batch)?)))?);
     let built = address(&grid.built.view());
     let arguments = arguments![&call, &built, &cells.points, &r, &of, &param[2]];
     grids(cuda.stream(), points).run("same", grid.points, &arguments)?;
-    let QueryPairs { ptr, others, shifts, .. } = QueryPairs::room(context, queries.shape()[0], capacity)?;
     let asked = grid.queries(queries, batch, radius, [param[0], param[1], param[2], param[2]])?;
-    grid.search(cuda, context, grids(cuda.stream(), queries), &asked, word, [&ptr, &others, &shifts])?;
+    listed(grid, cuda, context, (asked, word), |_| Ok(capacity))
+}
+
+/// The list of a search that was checked, with room for as many pairs as are said once they are counted.
+pub(super) fn listed(
+    grid: &DeviceGrid,
+    cuda: &Cuda,
+    context: &Context<'_>,
+    (asked, word): (Asked, &Array),
+    capacity: impl FnOnce(&CountedPairs<'_>) -> Result<usize>,
+) -> Result<Box<dyn Structure>> {
+    let (memory, m) = (context.allocator, asked.queries.queries as usize);
+    let ptr = memory.zeros(DType::I64, &[m + 1])?;
+    let mut counted = grid.count(cuda, context, asked, word, &ptr)?;
+    let capacity = capacity(&counted)?;
+    let [others, shifts] = [memory.room(DType::I32, &[capacity])?, memory.room(DType::I32, &[capacity, 3])?];
+    counted.fill([&others, &shifts])?;
+    counted.finish()?;
     // SAFETY: the search has written them, or raised the call's word.
     Ok(Box::new(unsafe { found([ptr, others, shifts].map(Integers::from), grid.points)? }))
 }
 
-fn check_radius(name: &str, radius: f64) -> Result<()> {
+pub(super) fn check_radius(name: &str, radius: f64) -> Result<()> {
     if !(radius >= 0.0 && radius.is_finite()) {
         return Err(Error::argument(name, "a finite number ≥ 0", radius.to_string()));
     }
@@ -488,7 +528,7 @@ fn end(stream: Stream, context: &Context<'_>, word: Array, name: &str, arguments
 }
 
 /// Positions are points here.
-fn named(error: Error, name: &str) -> Error {
+pub(super) fn named(error: Error, name: &str) -> Error {
     match error {
         Error::Argument { argument, expected, got } if argument == "positions" => {
             Error::argument(name, expected, got)

@@ -5,12 +5,20 @@
 //! Lists are the CPU's, bit for bit: pairs are decided by equal rounded numbers, and rows have an equal order.
 #![expect(unsafe_code, reason = "lists are declared checked")]
 
+mod around;
 mod coo;
+mod counted;
 mod grid;
+mod narrow;
+mod order;
 mod passes;
 
+pub use crate::atoms::Periodic;
+pub(crate) use around::{Around, GridOfCall};
 pub use coo::{DeviceCoo, neighbor_coo};
 pub use grid::{DeviceGrid, GridWithCapacity, NearestArrays, QueryPairs};
+pub(crate) use narrow::NarrowedList;
+pub(crate) use order::order;
 pub use passes::DeviceFrame;
 pub use passes::programs;
 
@@ -22,15 +30,6 @@ use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use madelung_cuda::memory::address;
 use passes::{Counted, Entries, ListParameters, integers};
-
-/// The periodic axes.
-#[derive(Clone, Debug)]
-pub enum Periodic<'a> {
-    /// Axes that all systems share.
-    All([bool; 3]),
-    /// The axes of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
-    Each(View<'a>),
-}
 
 /// The kind of a list, and limits of its size.
 #[derive(Clone, Copy, Debug)]
@@ -208,7 +207,7 @@ impl DeviceSearch {
         self.same_as_before(&frame)?;
         let [before, cell_before] =
             [&self.positions, &self.cell].map(|array| array.as_ref().map(Array::view));
-        moved(cuda, context, &frame, [before.as_ref(), cell_before.as_ref()], skin)
+        moved(cuda, context, &frame, [before.as_ref(), cell_before.as_ref()], [None, None], skin)
     }
 
     /// Gives the memory back.
@@ -271,22 +270,28 @@ impl DeviceSearch {
     }
 }
 
-/// For each system whether a point has moved by more than half of `skin` from `before`, or the cell is another one than
-/// before, int32 (B,) on the device.
+/// For each system whether a point has moved by more than half of `skin` from `before`, or the cell or the periodic axes, of
+/// which both sets are given or none, are others than before, int32 (B,) on the device.
 pub(crate) fn moved(
     cuda: &Cuda,
     context: &Context<'_>,
     frame: &DeviceFrame<'_>,
     before: [Option<&View<'_>>; 2],
+    axes: [Option<&View<'_>>; 2],
     skin: f64,
 ) -> Result<Array> {
     let place = Place::Cuda(cuda.device().ordinal());
     frame.check(place)?;
+    for (name, view) in ["pbc", "reference_pbc"].into_iter().zip(axes) {
+        view.map_or(Ok(()), |view| integers(name, view, DType::I32, view.shape(), place))?;
+    }
     for (name, view) in ["reference_positions", "reference_cell"].into_iter().zip(before) {
         view.map_or(Ok(()), |view| passes::same_place(name, view, place))?;
     }
     let flags = context.allocator.zeros(DType::I32, &[frame.batch.systems()])?;
     let before = before.map(|view| view.map_or(0, address));
-    passes::moved(cuda, frame, before, skin / 2.0, address(&flags.view()))?;
+    let axes = axes.map(|view| view.filter(|view| !view.is_empty()));
+    let axes = axes.map(|view| view.map_or((0, 0), |view| (address(view), view.shape()[0] as i64)));
+    passes::moved(cuda, frame, before, axes, skin / 2.0, address(&flags.view()))?;
     Ok(flags)
 }

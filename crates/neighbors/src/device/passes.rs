@@ -22,11 +22,13 @@ pub(super) const WARP: usize = 32;
 /// Bytes that the count keeps per row.
 pub(super) const KEPT: usize = 8 * WARP;
 /// Bytes of a System and of a Point in search.cuh.
-const SYSTEM: usize = 256;
+pub(super) const SYSTEM: usize = 288;
 const POINT: usize = 64;
 /// The names of the status word's parameters, from 0 on: as search.cuh numbers them from 1 on.
 const NAMES: [&str; 5] = ["positions", "cell", "batch_idx", "cutoff", "capacity"];
 pub(super) const BATCH: usize = 2;
+/// The numbers of positions and cell there.
+pub(super) const PARAMS: [u32; 2] = [1, 2];
 /// The call that errors name.
 const CALL: &str = "neighbor_list";
 
@@ -36,10 +38,10 @@ const CALL: &str = "neighbor_list";
 pub(super) struct Call {
     cutoff: f64,
     cell_size: f64,
-    points: i64,
+    pub(super) points: i64,
     systems: i64,
     pub(super) buckets: i64,
-    capacity: i64,
+    pub(super) capacity: i64,
     cell: u64,
     cell_is_wide: i64,
     cells: i64,
@@ -50,16 +52,24 @@ pub(super) struct Call {
     packed: i64,
     wanted: u64,
     word: u64,
+    /// Numbers of arguments in the word, from 1 on: positions and cell.
+    params: [u32; 2],
 }
 
 const LISTS: Text = Text::new("search", &[include_str!("search.cuh"), "\n", include_str!("search.cu")]);
 const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", include_str!("grid.cu")]);
+
+const ORDERS: Text = Text::new("order", &[include_str!("search.cuh"), "\n", include_str!("order.cu")]);
+
+const NARROWED: Text = Text::new("narrow", &[include_str!("search.cuh"), "\n", include_str!("narrow.cu")]);
 
 /// The target of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of {
     Lists,
     Grids,
+    Orders,
+    Narrowed,
 }
 
 fn program(of: Of, positions: DType) -> Compiled {
@@ -78,8 +88,23 @@ fn program(of: Of, positions: DType) -> Compiled {
             "moved",
         ]),
         Of::Grids => GRIDS.of(&types).with(&[
-            "geometry", "place", "gather", "seal", "same", "count", "fill", "finish", "nearest", "spoil",
+            "geometry",
+            "extent",
+            "share_out",
+            "place",
+            "gather",
+            "seal",
+            "same",
+            "count",
+            "fill",
+            "finish",
+            "settle",
+            "strides",
+            "nearest",
+            "spoil",
         ]),
+        Of::Orders => ORDERS.of(&types).with(&["geometry", "surround", "curve", "number"]),
+        Of::Narrowed => NARROWED.of(&types).with(&["count", "fill", "settle"]),
     };
     // Without contraction, so that both passes compute equal numbers.
     Compiled { contracts: false, ..program }
@@ -88,7 +113,7 @@ fn program(of: Of, positions: DType) -> Compiled {
 /// All texts of the searches with all types, for programs that compile them ahead.
 pub fn programs() -> Vec<Compiled> {
     let of = |of: Of| [DType::F32, DType::F64].map(|positions| program(of, positions));
-    [of(Of::Lists), of(Of::Grids)].concat()
+    [Of::Lists, Of::Grids, Of::Orders, Of::Narrowed].map(of).concat()
 }
 
 /// Points, and which of them belong together.
@@ -139,6 +164,11 @@ pub(super) fn integers(
 }
 
 impl Call {
+    /// The call with other numbers of positions and cell.
+    pub(super) fn naming(self, params: [u32; 2]) -> Self {
+        Self { params, ..self }
+    }
+
     /// The parameters of a grid that is built, and of its searches.
     pub(super) fn of_grid(points: usize, systems: usize, cell_size: f64, capacity: usize, word: u64) -> Self {
         Self {
@@ -158,6 +188,7 @@ impl Call {
             packed: 0,
             wanted: 0,
             word,
+            params: PARAMS,
         }
     }
 }
@@ -231,6 +262,7 @@ impl DeviceFrame<'_> {
             packed: 0,
             wanted: 0,
             word,
+            params: PARAMS,
         }
     }
 }
@@ -294,7 +326,7 @@ impl Cells {
         Self { systems, points, sorted, bounds }
     }
 
-    /// Puts `length` points into them; the frame was checked.
+    /// Puts `length` points into them; the frame was checked. `share`: about how many points a cell holds at least.
     pub(super) fn fill(
         &self,
         cuda: &Cuda,
@@ -302,7 +334,7 @@ impl Cells {
         launches: &Launches,
         call: &Call,
         frame: &DeviceFrame<'_>,
-        length: Length,
+        (length, share): (Length, Option<f64>),
     ) -> Result<()> {
         let n = frame.batch.atoms();
         let mut rooms = Rooms::new(context);
@@ -310,6 +342,11 @@ impl Cells {
         let (r, of) = (address(frame.positions), address(&frame.batch.idx()));
         let Self { systems, points, sorted, bounds } = self;
         launches.run("geometry", frame.batch.systems(), &arguments![call, systems])?;
+        if let Some(share) = share {
+            launches.run("extent", n, &arguments![call, &r, &of, systems])?;
+            let ptr = address(&frame.batch.ptr());
+            launches.run("share_out", frame.batch.systems(), &arguments![call, &ptr, &share, systems])?;
+        }
         launches.run("place", n, &arguments![call, &r, &of, systems, points, &keys, &order])?;
         let (queue, buckets) = (queue(cuda), call.buckets as usize);
         let scratch = rooms.scratch(raw::sort_scratch(Key::U32, n))?;
@@ -357,6 +394,14 @@ pub(super) fn begin(
     validation::begin(stream, context, &checks.collect::<Vec<_>>(), &mut [])
 }
 
+/// The status word of a call, for which it waits.
+pub(super) fn word(stream: Stream, word: &Array) -> Result<Word> {
+    let mut words = [0u32; Word::LEN];
+    // SAFETY: the word has this length.
+    unsafe { stream.download(&mut words, address(&word.view()))? };
+    Ok(Word::of(words))
+}
+
 /// A search after its count, with the sorted points still in memory.
 pub(super) struct Counted<'c> {
     launches: Launches,
@@ -400,7 +445,7 @@ impl<'c> Counted<'c> {
             rooms.scratch(sorted)?.address,
             rooms.scratch(bounds)?.address,
         ]);
-        cells.fill(cuda, context, &launches, &call, frame, length)?;
+        cells.fill(cuda, context, &launches, &call, frame, (length, None))?;
         let kept = rooms.scratch(KEPT * n)?.address;
         let ptr = match parameters.ptr {
             Some(ptr) => ptr,
@@ -432,14 +477,12 @@ impl<'c> Counted<'c> {
         unsafe { stream.download(&mut total, self.ptr + 8 * self.call.points as u64)? };
         if total == [0] {
             // A raised word leaves all rows without pairs.
-            let mut word = [0u32; Word::LEN];
-            // SAFETY: the word has this length.
-            unsafe { stream.download(&mut word, self.call.word)? };
+            let word = word(stream, &self.word)?;
             let name = |param: Option<usize>| match param.and_then(|p| NAMES.get(p)) {
                 Some(argument) => format!("{CALL}::{argument}"),
                 None => CALL.to_string(),
             };
-            Word::of(word).error(name).map_or(Ok(()), Err)?;
+            word.error(name).map_or(Ok(()), Err)?;
         }
         match i32::try_from(total[0]) {
             Ok(total) if total < i32::MAX => Ok(total as usize),
@@ -479,17 +522,31 @@ impl<'c> Counted<'c> {
 }
 
 /// Raises the flag of each system in which a point has moved by more than `most` from `before`, or whose cell is not
-/// the one of `before`; the frame and `before` have equal types and shapes.
+/// the one of `before`; the frame and `before` have equal types and shapes. `axes`: the periodic ones now and before, and how
+/// many rows there are of them, 1 or B.
 pub(super) fn moved(
     cuda: &Cuda,
     frame: &DeviceFrame<'_>,
     [before, cell_before]: [u64; 2],
+    [(axes, rows), (axes_before, rows_before)]: [(u64, i64); 2],
     most: f64,
     flags: u64,
 ) -> Result<()> {
     let launches = lists(cuda, frame);
     let call = frame.call(0.0, 0.0, Kind::Full, 0);
     let (r, of) = (address(frame.positions), address(&frame.batch.idx()));
-    let arguments = arguments![&call, &r, &before, &of, &cell_before, &most, &flags];
+    let arguments = arguments![
+        &call,
+        &r,
+        &before,
+        &of,
+        &cell_before,
+        &axes,
+        &rows,
+        &axes_before,
+        &rows_before,
+        &most,
+        &flags
+    ];
     launches.run("moved", frame.batch.systems().max(frame.batch.atoms()), &arguments)
 }

@@ -30,7 +30,7 @@ __device__ inline bool is_pair(const Search& a, const System& s, const Point& i,
     return false;
   }
   double d[3];
-  displacement(s, i, j, t, d);
+  displacement(s.rows, i.r, j.r, t, d);
   return square(d) < __dmul_rn(a.cutoff, a.cutoff);
 }
 
@@ -86,7 +86,7 @@ FUNCTION fill(Search a, const System* systems, const Point* points, const Four* 
       for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];
       continue;
     }
-    if (abs(t[0]) > 511 || abs(t[1]) > 1023 || abs(t[2]) > 1023) raise(a.word, FAR, POSITIONS);
+    if (abs(t[0]) > 511 || abs(t[1]) > 1023 || abs(t[2]) > 1023) raise(a.word, FAR, a.of_positions);
     shifts[e] = pack(t[0], t[1], t[2]);
   }
 }
@@ -120,9 +120,9 @@ FUNCTION coordinates(Search a, const i64* ptr, int* offsets, int* rows, int* oth
   }
 }
 
-// Systems in which a point has moved by more than a distance, or whose cell has changed.
-FUNCTION moved(Search a, const POSITION* r, const POSITION* before, const int* of, const void* cell_before, double most,
-               int* flags) {
+// Systems in which a point has moved by more than a distance, or whose cell or periodic axes have changed.
+FUNCTION moved(Search a, const POSITION* r, const POSITION* before, const int* of, const void* cell_before,
+               const int* axes, i64 rows, const int* axes_before, i64 rows_before, double most, int* flags) {
   const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (i < a.points) {
     double square = 0;
@@ -139,6 +139,13 @@ FUNCTION moved(Search a, const POSITION* r, const POSITION* before, const int* o
     for (i64 n = first; n < first + 9; ++n) {
       same = same && (a.cell_is_wide ? ((const double*)a.cell)[n] == ((const double*)cell_before)[n]
                                      : ((const float*)a.cell)[n] == ((const float*)cell_before)[n]);
+    }
+    if (!same) atomicOr(flags + i, 1);
+  }
+  if (i < a.systems && axes) {
+    bool same = true;
+    for (int k = 0; k < 3; ++k) {
+      same = same && (axes[(rows > 1 ? 3 * i : 0) + k] != 0) == (axes_before[(rows_before > 1 ? 3 * i : 0) + k] != 0);
     }
     if (!same) atomicOr(flags + i, 1);
   }

@@ -16,7 +16,7 @@ constexpr int KEPT = 2 * WARP;
 constexpr int NARROWER = 4;
 // Reasons of backend/status.rs, and the arguments that the host names.
 constexpr int CAPACITY = 2, NOT_FINITE = 3, FLAT = 8, FAR = 16;
-constexpr u32 POSITIONS = 1, CELL = 2, CUTOFF = 4, ROOM_FOR_PAIRS = 5;
+constexpr u32 CUTOFF = 4, ROOM_FOR_PAIRS = 5;
 
 __device__ inline void raise(u32* word, int reason, u32 param) {
   atomicOr(word, 1u << reason);
@@ -27,8 +27,11 @@ struct System {
   double rows[9], inverse[9], heights[3], per[3], margin[3];
   double skew, lengths;
   int cells[3], usable;
+  double cell_size;
   // The largest |coordinate| of its points, rounded up to a float: as bits, which order alike.
-  u32 largest, unused;
+  u32 largest;
+  // Ends of its points along open axes, as `ordered` has floats: the upper ones, and the lower ones with the other sign.
+  u32 ends[6], unused;
 };
 
 // Whole sectors of memory.
@@ -57,6 +60,8 @@ struct Search {
   // Zero where the list is to stay as it is, or null.
   const i64* wanted;
   u32* word;
+  // Numbers of arguments in the word, from 1 on: positions and cell.
+  u32 of_positions, of_cell;
 };
 
 __device__ inline bool idle(const Search& a) { return a.wanted && *a.wanted == 0; }
@@ -99,6 +104,16 @@ __device__ inline bool few_images(const System& s, double cutoff) {
 // The largest distance along an axis between coordinates, none beyond `largest`, of points within a cutoff.
 __device__ inline double reach(const System& s, double largest, double cutoff) {
   return cutoff * (1 + 1e-9) + 0x1p-43 * s.skew * (largest + cutoff + s.lengths);
+}
+
+// Puts cells into the boxes of a system, as many as there is one of already along each periodic axis.
+__device__ inline void divide(System& s, double cell_size) {
+  s.cell_size = cell_size;
+  for (int k = 0; k < 3; ++k) {
+    const double size = k == 2 ? cell_size / NARROWER : cell_size;
+    if (s.cells[k] > 0) s.cells[k] = int(fmin(fmax(floor(s.heights[k] / size), 1.0), 1073741824.0));
+    s.per[k] = s.cells[k] > 0 ? s.cells[k] : 1 / size;
+  }
 }
 
 // Lattice::new, and the number of cells along each axis. Below this |det| unit vectors lie in one plane.
@@ -160,22 +175,20 @@ FUNCTION geometry(Search a, System* systems) {
     s.heights[k] = open[k] ? 1 : 1 / norm(column);
     s.lengths += open[k] ? 0 : lengths[k];
     s.skew = fmax(s.skew, lengths[k] / s.heights[k]);
-    const double cell_size = k == 2 ? a.cell_size / NARROWER : a.cell_size;
-    const double along = open[k] ? 0 : fmin(fmax(floor(s.heights[k] / cell_size), 1.0), 1073741824.0);
-    s.cells[k] = int(along);
-    s.per[k] = open[k] ? 1 / cell_size : along;
+    s.cells[k] = open[k] ? 0 : 1;
     // A point on the border of a cell counts to either side; coordinates are below 1 here.
     s.margin[k] = open[k] ? 0 : 1e-9;
   }
+  divide(s, a.cell_size);
   const bool few = few_images(s, a.cutoff);
   s.usable = finite && spans && few;
-  s.largest = 0;
-  s.unused = 0;
+  s.largest = s.unused = 0;
+  for (int n = 0; n < 6; ++n) s.ends[n] = 0;
   systems[b] = s;
   if (!finite) {
-    raise(a.word, NOT_FINITE, CELL);
+    raise(a.word, NOT_FINITE, a.of_cell);
   } else if (!spans) {
-    raise(a.word, FLAT, CELL);
+    raise(a.word, FLAT, a.of_cell);
   } else if (!few) {
     raise(a.word, FAR, CUTOFF);
   }
@@ -192,12 +205,17 @@ __device__ inline i64 cell_along(double s, double per, int n) {
   return n > 0 ? (c < 0 ? 0 : c < n - 1 ? c : n - 1) : c;
 }
 
-// The fractional coordinates of a point that was moved into its cell.
-__device__ inline void fractions(const System& s, const Point& p, double* u) {
-  double at[3];
+// A point that was moved into its cell.
+__device__ inline void in_cell(const System& s, const Point& p, double* at) {
   for (int c = 0; c < 3; ++c) {
     at[c] = p.r[c] - (p.wrap[0] * s.rows[c] + p.wrap[1] * s.rows[3 + c] + p.wrap[2] * s.rows[6 + c]);
   }
+}
+
+// Its fractional coordinates.
+__device__ inline void fractions(const System& s, const Point& p, double* u) {
+  double at[3];
+  in_cell(s, p, at);
   for (int k = 0; k < 3; ++k) u[k] = fraction(s, at[0], at[1], at[2], k);
 }
 
@@ -241,7 +259,7 @@ FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Poin
   i64 cell[3];
   double largest;
   const int wrong = put(s, r + 3 * i, p, cell, largest);
-  if (wrong) return raise(a.word, wrong, POSITIONS);
+  if (wrong) return raise(a.word, wrong, a.of_positions);
   points[i] = p;
   keys[i] = bucket_of(u64(b), u64(cell[0]), u64(cell[1]), u64(cell[2]), u64(a.buckets));
   // One more than the nearest float is not below, and most points need no atomic operation to find that out.
@@ -285,15 +303,15 @@ __device__ inline void unpack(int packed, int* s) {
 }
 
 // (r_j - r_i) + S . cell.
-__device__ inline void displacement(const System& s, const Point& i, const Point& j, const int* t, double* d) {
+__device__ inline void displacement(const double* rows, const double* from, const double* to, const int* t, double* d) {
   double moved[3] = {0, 0, 0};
   if (t[0] != 0 || t[1] != 0 || t[2] != 0) {
     for (int c = 0; c < 3; ++c) {
-      const double x = __dmul_rn(double(t[0]), s.rows[c]), y = __dmul_rn(double(t[1]), s.rows[3 + c]);
-      moved[c] = __dadd_rn(__dadd_rn(x, y), __dmul_rn(double(t[2]), s.rows[6 + c]));
+      const double x = __dmul_rn(double(t[0]), rows[c]), y = __dmul_rn(double(t[1]), rows[3 + c]);
+      moved[c] = __dadd_rn(__dadd_rn(x, y), __dmul_rn(double(t[2]), rows[6 + c]));
     }
   }
-  for (int c = 0; c < 3; ++c) d[c] = __dadd_rn(__dsub_rn(j.r[c], i.r[c]), moved[c]);
+  for (int c = 0; c < 3; ++c) d[c] = __dadd_rn(__dsub_rn(to[c], from[c]), moved[c]);
 }
 
 __device__ inline double square(const double* d) {

@@ -194,7 +194,7 @@ fn along_curve(part: [u32; 3]) -> u32 {
 /// For each way in which the curve goes through a box, and each octant of it: eight times the way through the octant, and the
 /// octant's place. A way is three times the corner where it begins, and the axis along which it ends (the numbers of C. H.
 /// Hamilton, Compact Hilbert Indices, 2006).
-static CURVE: [[u8; 8]; 24] = {
+pub(crate) static CURVE: [[u8; 8]; 24] = {
     let mut table = [[0; 8]; 24];
     let mut way = 0;
     while way < 24 {
