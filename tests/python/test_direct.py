@@ -132,6 +132,9 @@ def test_bad_input() -> None:
     refused('`neighbors`: expected None with `method="direct"`', neighbors=mn.find_neighbors(r, 3.0, h))
     refused("`neighbor_list`: expected None", neighbor_list=lists[0], neighbor_ptr=lists[1], neighbor_shifts=lists[2])
     refused("`exclusions`: expected None", exclusions=np.array([[0, 1]]))
+    refused("`widths`: expected None", widths=np.ones(len(r)))
+    refused("`exponent`: expected 1 with", exponent=6)
+    refused("`pbc`: expected none, two or three periodic axes with", pbc=[True, False, False])
     refused("`cutoff`: expected at most .* the smallest height", cutoff=12.0)
     refused("`accuracy`", accuracy=2.0)
     r[3] = r[5] + h[0]

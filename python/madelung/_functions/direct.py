@@ -32,18 +32,20 @@ def direct_sum(
     of: tuple[Any, ...],
     given: tuple[Any, Any, Any],
     miller: tuple[Any, Any],
-    refused: tuple[Any, tuple[Any, ...]],
+    refused: tuple[Any, Any, tuple[Any, ...]],
     accuracy: Any,
     edges: Boundaries,
     outputs: tuple[Any, ...],
 ) -> Any:
     """The sum of positions, charges, cell and systems; `given`: alpha, cutoff and k_cutoff; `refused`: what may not
-    be, exclusions and lists."""
-    exclusions, lists = refused
-    names = ("exclusions", *(p.name for p in LISTS.parameters[:-1]))
-    for name, x in zip(names, (exclusions, *lists[:-1])):
+    be, exclusions, widths and lists."""
+    exclusions, widths, lists = refused
+    names = ("exclusions", "widths", *(p.name for p in LISTS.parameters[:-1]))
+    for name, x in zip(names, (exclusions, widths, *lists[:-1])):
         if x is not None:
             check.refuse(name, 'None with `method="direct"`', check.described(x))
+    if edges.wire_axes is not None:
+        check.refuse("pbc", 'none, two or three periodic axes with `method="direct"`', "one")
     positions, charges, cell, batch_idx = of
     period = edges.closed(f, cell, positions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)

@@ -205,7 +205,9 @@ def ewald_summation(
     if method is not None:
         check.word("method", method, ("direct",))
         of, given = (positions, charges, cell, batch_idx), (alpha, cutoff, k_cutoff)
-        return direct_sum(f, of, given, miller, (exclusions, lists), accuracy, edges, outputs)
+        if power_of(exponent) != 1:
+            check.refuse("exponent", '1 with `method="direct"`', exponent)
+        return direct_sum(f, of, given, miller, (exclusions, widths, lists), accuracy, edges, outputs)
     has_list = any([x is not None for x in lists[:-1]])
     cutoff = known_reach(lists, cutoff, alpha, edges)
     period = edges.closed(f, cell, positions)
