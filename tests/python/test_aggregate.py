@@ -253,10 +253,13 @@ WRONG = [
 ]
 
 
+@spaces
 @pytest.mark.parametrize(("name", "change", "error", "text"), WRONG)
-def test_wrong_arguments(name: str, change: dict[str, Any], error: Any, text: str) -> None:
+def test_wrong_arguments(space: str, name: str, change: dict[str, Any], error: Any, text: str) -> None:
+    """The argument is named where the op finds the error, too, which frameworks hand on as errors of their own."""
     g = np.random.default_rng(0)
     size = {"k": 2} if name == "knn_aggregate" else {"radius": 0.5}
     good = {"queries": g.random((3, 3)), "points": g.random((5, 3)), "features": g.random((5, 2)), "sigma": 0.3}
-    with pytest.raises(error, match=text):
-        getattr(mn, name)(**(good | size | change))
+    known = space == "numpy"
+    with pytest.raises(error if known else Exception, match=text if known else text.split(":")[0].rstrip("`")):
+        call(space, name, **(good | size | change))

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 from madelung.numpy import neighbor_list
 
@@ -195,3 +196,49 @@ def test_methods_agree_on_a_larger_system():
     a = neighbor_list(r, 4.0, cell, method="cell_list")
     b = neighbor_list(r, 4.0, cell, method="brute_force")
     assert all(np.array_equal(x, y) for x, y in zip(a, b))
+
+
+def test_one_large_and_a_thousand_small_systems():
+    g = np.random.default_rng(5)
+    sizes = np.concatenate([g.integers(0, 9, 500), [4000], g.integers(0, 9, 500)])
+    sides = np.where(sizes > 100, 30.0, 5.0)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    r, cells = g.random((len(of), 3)) * sides[of, None], sides[:, None, None] * np.eye(3)
+    pairs, ptr, shifts = neighbor_list(r, 2.4, cells, batch_idx=of)
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    for b, (start, end) in enumerate(itertools.pairwise(first)):
+        own = slice(ptr[start], ptr[end])
+        if sizes[b] > 100:
+            near = cKDTree(r[start:end], boxsize=sides[b]).query_pairs(2.4, output_type="ndarray")
+            both = np.concatenate([near, near[:, ::-1]])
+            expected = both[np.lexsort((both[:, 1], both[:, 0]))].T
+        else:
+            expected, images, *_ = brute_force(r[start:end], 2.4, cells[b], (True, True, True))
+            assert np.array_equal(shifts[own], images)
+        assert np.array_equal(pairs[:, own] - start, expected)
+
+
+@pytest.mark.parametrize("method", [None, "cell_list"])
+def test_a_crowd_in_one_corner(method):
+    """Of a box a thousand times as long, and one atom in the corner opposite, next to it by its images."""
+    r = np.concatenate([np.random.default_rng(6).random((3000, 3)), [[999.98, 999.98, 999.98]]])
+    pairs, _, shifts = neighbor_list(r, 0.25, 1000.0 * np.eye(3), method=method)
+    at = np.concatenate([r[:-1], r[-1:] - 1000.0])
+    near = cKDTree(at).query_pairs(0.25, output_type="ndarray")
+    both = np.concatenate([near, near[:, ::-1]])
+    assert np.array_equal(pairs.T, both[np.lexsort((both[:, 1], both[:, 0]))])
+    assert (both == 3000).any()
+    assert np.array_equal(shifts, ((pairs[0] == 3000)[:, None] * 1 - (pairs[1] == 3000)[:, None]) * np.ones(3, int))
+
+
+def test_atoms_a_hundred_thousand_boxes_away():
+    """In numbers that float64 holds exactly, so that not one bit of a distance changes."""
+    g = np.random.default_rng(7)
+    r, cell = g.integers(0, 8 << 10, (300, 3)) / 1024.0, 8.0 * np.eye(3)
+    boxes = g.integers(-100_000, 100_001, r.shape)
+    pairs, ptr, shifts, distances = neighbor_list(r, 2.6, cell, return_distances=True)
+    far = neighbor_list(r + 8.0 * boxes, 2.6, cell, return_distances=True)
+    assert np.array_equal(pairs, far[0])
+    assert np.array_equal(ptr, far[1])
+    assert np.array_equal(shifts + boxes[pairs[0]] - boxes[pairs[1]], far[2])
+    assert np.array_equal(distances, far[3])

@@ -289,16 +289,27 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "text"), WRONG)
-def test_wrong_arguments(name: str, change: dict[str, Any], text: str) -> None:
+def good(name: str) -> dict[str, Any]:
     points = np.random.default_rng(0).random((3, 3))
-    good: dict[str, Any] = {
+    return {
         "radius": {"queries": points, "points": points, "radius": 2.0},
         "spatial_order": {"points": points},
         "neighbor_list": {"positions": points, "cutoff": 2.0},
     }[name]
+
+
+@pytest.mark.parametrize(("name", "change", "text"), WRONG)
+def test_wrong_arguments(name: str, change: dict[str, Any], text: str) -> None:
     with pytest.raises((ValueError, TypeError), match=text):
-        getattr(mn, name)(**(good | change))
+        getattr(mn, name)(**(good(name) | change))
+
+
+@pytest.mark.parametrize("space", ["torch", "jax"])
+@pytest.mark.parametrize(("name", "change", "text"), WRONG)
+def test_wrong_arguments_are_named(space: str, name: str, change: dict[str, Any], text: str) -> None:
+    """The argument is named where the op finds the error, too."""
+    with pytest.raises(Exception, match=text.split(":")[0].rstrip("`")):
+        call(space, name, **(good(name) | change))
 
 
 def test_ops_refuse_arrays_that_do_not_belong_together() -> None:

@@ -95,6 +95,8 @@ def around(
             expected = f"the system of each query, as the points are in {system.systems} systems"
             check.refuse(of_batch, expected, "None")
         of_queries = f.one_system(q.shape[0], system)
+    check.fits(of_query, q, ("M", 3))
+    check.fits(of_point, r, ("N", 3))
     check.fits(of_batch, of_queries, q.shape[:1])
     check.fits(of_points_batch, of_points, r.shape[:1])
     axes = check.periodic(f.value("pbc", pbc))
@@ -121,6 +123,8 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
     """Features of the points, and the length of a weight."""
     x = f.table("features", f.widened(features), ("N", "F"), system)
     check.fits("features", x, (points.shape[0], "F"))
+    if x.shape[1] == 0:
+        check.refuse("features", "a feature width of at least 1", check.described(x))
     return x, f.per_system("sigma", sigma, system)
 
 
@@ -271,7 +275,7 @@ def radius(
 
 def _reach(f: Framework, radius: Any) -> float:
     reach = f.distance("radius", radius)
-    return check.refuse("radius", "a number above zero", "None") if reach is None else reach
+    return check.refuse("radius", "a number above zero", reach) if reach is None or reach <= 0.0 else reach
 
 
 @function(
