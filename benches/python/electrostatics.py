@@ -32,6 +32,9 @@ KILOJOULES, KILOCALORIES = 1389.35458, 332.06371
 # Meshes and list of the peers differ in their splines: this is beyond the error of the worst of them.
 AGREEMENT = 3e-3
 
+# Seconds after which threads of the library before do not wait for more work any longer, with a core each.
+PAUSE = 0.02
+
 # Forces, in e²/Å².
 Call = Callable[[], Any]
 Named = tuple[str, str, str, Call]
@@ -236,6 +239,7 @@ def main() -> None:
         times: dict[tuple[str, str, str], list[float]] = {call[:3]: [] for call in calls}
         for turn in range(options.rounds + 1):
             for *key, call in calls:
+                time.sleep(PAUSE)
                 start = time.perf_counter()
                 call()
                 if turn:  # The first turn warms up.
