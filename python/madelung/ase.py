@@ -29,7 +29,7 @@ from madelung.units import EV_ANGSTROM
 try:
     from ase import Atoms
     from ase.calculators.calculator import Calculator, all_changes
-    from ase.data import atomic_numbers
+    from ase.data import atomic_numbers, chemical_symbols
     from ase.stress import full_3x3_to_voigt_6_stress
 except ImportError:
     raise ImportError("madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'") from None
@@ -378,7 +378,9 @@ def _checked_potentials(potentials: Any) -> Potentials | None:
 
 def _tables(atoms: Atoms, name: str, given: dict[str, dict[str, float]]) -> tuple[Any, list[Floats]]:
     """The type of each atom, and the tables of a potential's parameters."""
-    elements, types = np.unique(np.array(atoms.symbols), return_inverse=True)
+    elements = sorted(_elements(atoms))
+    type_of = np.zeros(len(chemical_symbols), np.int32)
+    type_of[[atomic_numbers[element] for element in elements]] = np.arange(len(elements))
     tables = np.zeros((len(TABLES[name]), len(elements), len(elements)))
     for i, a in enumerate(elements):
         for j, b in enumerate(elements):
@@ -386,7 +388,7 @@ def _tables(atoms: Atoms, name: str, given: dict[str, dict[str, float]]) -> tupl
             if of_pair is None:
                 check.refuse(f"potentials[{name!r}]", "parameters for each pair of elements", f"none for {a}-{b}")
             tables[:, i, j] = [of_pair[parameter] for parameter in TABLES[name]]
-    return types.astype(np.int32), list(tables)
+    return type_of[atoms.numbers], list(tables)
 
 
 def _charges_of(atoms: Atoms, charges: dict[str, float] | Floats | None) -> Floats:
@@ -395,9 +397,16 @@ def _charges_of(atoms: Atoms, charges: dict[str, float] | Floats | None) -> Floa
             check.refuse("charges", "a dict or an array, as the atoms have no initial charges", "None")
         return atoms.get_initial_charges().astype(np.float64)
     if isinstance(charges, dict):
-        missing = sorted(set(atoms.symbols) - set(charges))
+        missing = sorted(set(_elements(atoms)) - set(charges))
         if missing:
             check.refuse("charges", "one for each element of the atoms", f"none for {', '.join(missing)}")
-        return np.array([charges[symbol] for symbol in atoms.symbols], dtype=np.float64)
+        charge_of = np.zeros(len(chemical_symbols))
+        charge_of[[atomic_numbers[element] for element in charges]] = list(charges.values())
+        return charge_of[atoms.numbers]
     check.fits("charges", charges, (len(atoms),))
     return charges.copy()
+
+
+def _elements(atoms: Atoms) -> list[str]:
+    """The symbols of the elements that there are. Symbols of ten thousand atoms would take as long as their list."""
+    return [chemical_symbols[number] for number in np.flatnonzero(np.bincount(atoms.numbers))]

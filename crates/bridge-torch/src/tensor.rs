@@ -6,7 +6,7 @@
 
 use crate::shim::{Handle, current_stream, shim};
 use madelung_core::array::{Array, DType, Data, Place, View, is_left};
-use madelung_core::backend::context::Allocator;
+use madelung_core::backend::context::{Allocator, Heap};
 use madelung_core::{Error, Result};
 use madelung_cuda::{Device, Stream};
 use std::sync::OnceLock;
@@ -20,25 +20,34 @@ unsafe impl Send for Tensor {}
 // SAFETY: as above.
 unsafe impl Sync for Tensor {}
 
-/// torch's CPU allocator: outputs and scratch are tensors.
+/// Memory of a call on the CPU: results are tensors, all else is of the heap, which keeps it for later calls (torch's
+/// allocator would give it back to the system).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TorchMemory;
 
 impl Allocator for TorchMemory {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        let elements: usize = shape.iter().product();
-        if !is_left(elements * dtype.size()) {
-            return Err(Error::memory(elements * dtype.size(), None));
+        Heap.zeros(dtype, shape)
+    }
+
+    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
+        Heap.room(dtype, shape)
+    }
+
+    fn result(&self, _: usize, dtype: DType, shape: &[usize]) -> Result<Option<Array>> {
+        let bytes = shape.iter().product::<usize>() * dtype.size();
+        if !is_left(bytes) {
+            return Err(Error::memory(bytes, None));
         }
         let (tensor, data) = Tensor::empty(dtype, shape, Place::Host)?;
         if data.is_null() {
-            return Ok(Array::zeros(dtype, shape));
+            return Ok(None);
         }
         // SAFETY: the new tensor is contiguous, aligned for its dtype and has as many elements of this size, whose zero
         // is all zero bytes; this handle is its only reference, and keeps the memory in place.
         unsafe {
-            data.write_bytes(0, elements * dtype.size());
-            Ok(Array::lent(dtype, shape, data, Box::new(tensor)))
+            data.write_bytes(0, bytes);
+            Ok(Some(Array::lent(dtype, shape, data, Box::new(tensor))))
         }
     }
 

@@ -405,7 +405,11 @@ fn by_planes(
                     }
                     d.as_mut_ptr().cast()
                 }
-                _ => sum.insert(Buffer::zeros(len.unwrap_or(0))).as_mut_ptr().cast(),
+                _ => {
+                    let len = len.unwrap_or(0);
+                    clear.push((*n, len / planes.max(1)));
+                    sum.insert(Buffer::room(len).0).as_mut_ptr().cast()
+                }
             },
             None => std::ptr::null_mut(),
         };

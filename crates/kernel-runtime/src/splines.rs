@@ -139,8 +139,7 @@ impl<const N: usize> Splines<N> {
     /// The index of a node.
     #[inline(always)]
     pub fn index(&self, node: i64) -> usize {
-        let index = self.first + node as usize;
-        if index < self.size { index } else { index - self.size }
+        turned(self.first + node as usize, self.size)
     }
 
     /// The index of the node behind which `n` nodes lie side by side, or None where the end of the cell is between them.
@@ -221,9 +220,11 @@ unsafe fn line_elements<E: Elem>(
     (stride, component): (usize, usize),
 ) -> Spilled<f64> {
     let mut x = [0.0; WIDEST];
-    for (l, x) in x.iter_mut().enumerate().take(n) {
+    let mut node = turned(first, size);
+    for x in x.iter_mut().take(n) {
         // SAFETY: the caller's promise.
-        *x = unsafe { *p.add((line + (first + l) % size) * stride + component) }.to_f64();
+        *x = unsafe { *p.add((line + node) * stride + component) }.to_f64();
+        node = turned(node + 1, size);
     }
     x
 }
@@ -237,10 +238,18 @@ unsafe fn add_to_line(
     (stride, component): (usize, usize),
     x: &Spilled<f64>,
 ) {
-    for (l, x) in x.iter().enumerate().take(n) {
+    let mut node = turned(first, size);
+    for x in x.iter().take(n) {
         // SAFETY: the caller's promise.
-        unsafe { *p.add((line + (first + l) % size) * stride + component) += x };
+        unsafe { *p.add((line + node) * stride + component) += x };
+        node = turned(node + 1, size);
     }
+}
+
+/// An index at most one turn too far, by comparison: rows at the end of a line have no time for divisions.
+#[inline(always)]
+fn turned(index: usize, size: usize) -> usize {
+    if index < size { index } else { index - size }
 }
 
 /// Whether any of the planes around a coordinate along the first axis is of this call.

@@ -224,8 +224,8 @@ def test_handles_do_not_leak(saving_case: Case, plain_case: Case) -> None:
 
 
 @pytest.mark.host("another profile")
-def test_results_and_scratch_are_memory_of_torch(op_case: Case, tmp_path: Path) -> None:
-    """Torch's allocator gives each result once, and the energies of the atoms that an op sums up."""
+def test_results_are_memory_of_torch(op_case: Case, tmp_path: Path) -> None:
+    """Torch's allocator gives each result once, and nothing besides: what lies between steps is kept for later calls."""
     cpu = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=cpu, profile_memory=True) as profile:
         results = op_case.op.overload("", private=True)(*op_case.args)
@@ -233,9 +233,7 @@ def test_results_and_scratch_are_memory_of_torch(op_case: Case, tmp_path: Path) 
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     given = [event["args"]["Bytes"] for event in events if event["name"] == "[memory]"]
     sizes = [x.nbytes for x in (results if isinstance(results, tuple) else (results,))]
-    assert sum(given) == sum(sizes)
-    assert all(given.count(size) >= sizes.count(size) for size in sizes)
-    assert "_total" not in op_case.name or op_case.positions.shape[0] * 8 in given
+    assert sorted(given) == sorted(sizes)
 
 
 def test_expanded_cotangents(op_case: Case) -> None:
