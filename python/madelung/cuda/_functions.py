@@ -74,7 +74,7 @@ def knn(
     With periodic axes every image counts as a point of its own, so k may exceed the number of points. A query that is
     on a point has it at distance zero, where the distance has a derivative of zero.
 
-    Not on devices yet, but from Rust.
+    Nothing is waited for, but a cell that is to be one for each of several systems.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -154,7 +154,7 @@ def radius(
     With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
     where the distance has a derivative of zero.
 
-    Not on devices yet, but from Rust.
+    Without `capacity` the call waits for the number of pairs.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -165,8 +165,9 @@ def radius(
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
-        max_neighbors: the most points that a query may have. None: as many as there are.
-        capacity: the most pairs that there may be. None: as many as there are.
+        max_neighbors: the most points that a query may have. None: as many as there are. None: offsets are not read.
+        capacity: the most pairs that there may be. None: as many as there are. With one, arrays have that length,
+            filled up with N, and zero in images and lengths.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         return_shifts, return_vectors: whether the images S and the vectors are returned too.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
@@ -231,7 +232,7 @@ def spatial_order(
     Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
     system) make sums over neighbours faster. It follows Hilbert's curve.
 
-    Not on devices yet.
+    Nothing is waited for, but a cell that is to be one for each of several systems.
 
     Args:
         points: (N, 3), float32 or float64 or of half precision, anywhere.
@@ -285,15 +286,18 @@ def radius_aggregate(
     query_batch_idx: Any = None,
     batch_idx: Any = None,
     order: Any = None,
+    max_neighbors: int | None = None,
     stream: Any = None,
 ) -> Array:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
-    Not on devices yet.
+    Derivatives by `call`. With `max_neighbors` nothing is waited for, but a cell that is to be one for each of several
+    systems.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -310,6 +314,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
             the object, and the stream has to live as long as they do.
@@ -358,6 +364,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
 
 
@@ -381,7 +388,7 @@ def knn_aggregate(
     With periodic axes every image counts as a point of its own. A query that is on a point has it at distance zero,
     where the distance has a derivative of zero.
 
-    Not on devices yet.
+    Derivatives by `call`. Nothing is waited for, but a cell that is to be one for each of several systems.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -480,11 +487,13 @@ def slab_correction(
     (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
     not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
     094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
-    along its normal. Zero for systems that are periodic along all axes or none.
+    along its normal. Zero for all other systems.
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
@@ -499,7 +508,9 @@ def slab_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -544,7 +555,7 @@ def coulomb(
     positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
     prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, stream: Any = None,
@@ -554,7 +565,7 @@ def coulomb(
     positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
     prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
@@ -574,6 +585,7 @@ def coulomb(
     neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exponent: int = 1,
     pbc: Any = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
@@ -590,7 +602,9 @@ def coulomb(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
             periodic axis.
@@ -604,6 +618,8 @@ def coulomb(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
@@ -616,7 +632,9 @@ def coulomb(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -665,6 +683,7 @@ def coulomb(
             half_fill,
         ),
         None,
+        exponent,
         pbc,
         batch_idx,
         (
@@ -731,7 +750,9 @@ def dsf(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cutoff: radius r_c of the sum, in L.
         alpha: damping α in 1/L, one for all systems or (B,).
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
@@ -756,7 +777,9 @@ def dsf(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -825,7 +848,7 @@ def ewald_real_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    cutoff: float | None = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
@@ -834,7 +857,7 @@ def ewald_real_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    cutoff: float | None = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
@@ -854,6 +877,7 @@ def ewald_real_space(
     fill_value: int | None = None,
     half_fill: bool = False,
     cutoff: float | None = None,
+    exponent: int = 1,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -866,7 +890,9 @@ def ewald_real_space(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
@@ -881,6 +907,8 @@ def ewald_real_space(
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -892,7 +920,9 @@ def ewald_real_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -943,6 +973,7 @@ def ewald_real_space(
         ),
         cutoff,
         None,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -959,14 +990,14 @@ def ewald_real_space(
 @overload
 def ewald_reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
-    miller_batch_idx: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    miller_batch_idx: Any = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def ewald_reciprocal_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, k_cutoff: Any = None, *, miller_indices: Any = None,
-    miller_batch_idx: Any = None, batch_idx: Any = None, prefactor: float = 1.0,
+    miller_batch_idx: Any = None, exponent: int = 1, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
@@ -980,6 +1011,7 @@ def ewald_reciprocal_space(
     *,
     miller_indices: Any = None,
     miller_batch_idx: Any = None,
+    exponent: int = 1,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -994,7 +1026,9 @@ def ewald_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
@@ -1003,6 +1037,8 @@ def ewald_reciprocal_space(
             for which the call waits.
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1014,7 +1050,9 @@ def ewald_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1055,6 +1093,7 @@ def ewald_reciprocal_space(
             miller_batch_idx,
         ),
         None,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -1073,20 +1112,21 @@ def ewald_summation(
     positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, stream: Any = None,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
+    widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def ewald_summation(
     positions: Any, charges: Any, cell: Any, alpha: Any = None, *, k_cutoff: Any = None, cutoff: Any = None,
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
+    widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1108,9 +1148,12 @@ def ewald_summation(
     neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exponent: int = 1,
+    widths: Any = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
+    method: Literal["direct"] | None = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1121,8 +1164,8 @@ def ewald_summation(
 ) -> Array | tuple[Array, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
-    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
     `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
     taken as they are.
 
@@ -1132,7 +1175,9 @@ def ewald_summation(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
@@ -1151,15 +1196,23 @@ def ewald_summation(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False. An array of NumPy; True
-            everywhere.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False. An array of NumPy; True everywhere.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
+            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
+            where it is chosen. None: pairs of a list, which is given or searched for.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1171,7 +1224,9 @@ def ewald_summation(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1194,6 +1249,7 @@ def ewald_summation(
         neighbor_shifts,
         neighbor_matrix,
         neighbor_matrix_shifts,
+        widths,
         batch_idx,
     ) = opened(
         stream,
@@ -1210,6 +1266,7 @@ def ewald_summation(
         neighbor_shifts=neighbor_shifts,
         neighbor_matrix=neighbor_matrix,
         neighbor_matrix_shifts=neighbor_matrix_shifts,
+        widths=widths,
         batch_idx=batch_idx,
     )
     return ewald.ewald_summation(
@@ -1235,9 +1292,12 @@ def ewald_summation(
             half_fill,
         ),
         None,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
+        method,
         batch_idx,
         (
             prefactor,
@@ -1259,13 +1319,14 @@ def estimate_ewald_parameters(
     *,
     alpha: Any = None,
     k_cutoff: Any = None,
+    exponent: int = 1,
     batch_idx: Any = None,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
 
-    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
-    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result.
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
+    ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
+    the accuracy.
 
     Arrays on a device are read, for which the call waits.
 
@@ -1281,6 +1342,8 @@ def estimate_ewald_parameters(
             and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1320,6 +1383,7 @@ def estimate_ewald_parameters(
         cutoff,
         alpha,
         k_cutoff,
+        exponent,
         batch_idx,
     )
 
@@ -1416,7 +1480,9 @@ def gaussian_correction(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         widths: (N,), the width σ of each charge, in L, above zero.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
@@ -1442,7 +1508,9 @@ def gaussian_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1696,17 +1764,21 @@ def latent_ewald_lists(
 # fmt: off
 @overload
 def pme_reciprocal_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    positions: Any, charges: Any, cell: Any, alpha: Any, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, exponent: int = 1,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def pme_reciprocal_space(
-    positions: Any, charges: Any, cell: Any, alpha: Any, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+    positions: Any, charges: Any, cell: Any, alpha: Any, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, exponent: int = 1,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1715,9 +1787,10 @@ def pme_reciprocal_space(
     cell: Any,
     alpha: Any,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
+    exponent: int = 1,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1734,16 +1807,22 @@ def pme_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1755,7 +1834,9 @@ def pme_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1790,6 +1871,7 @@ def pme_reciprocal_space(
             spline_order,
         ),
         None,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -1805,24 +1887,27 @@ def pme_reciprocal_space(
 # fmt: off
 @overload
 def particle_mesh_ewald(
-    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, cutoff: Any = None,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, widths: Any = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
-    positions: Any, charges: Any, cell: Any, alpha: Any = None, *, mesh_dimensions: tuple[int, int, int] | None = None,
-    mesh_spacing: float | None = None, spline_order: int | None = None, cutoff: Any = None,
+    positions: Any, charges: Any, cell: Any, alpha: Any = None, *,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None, cutoff: Any = None,
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, widths: Any = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1832,9 +1917,9 @@ def particle_mesh_ewald(
     cell: Any,
     alpha: Any = None,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     cutoff: Any = None,
     neighbors: Neighbors | None = None,
     neighbor_list: Any = None,
@@ -1844,6 +1929,8 @@ def particle_mesh_ewald(
     neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None,
     half_fill: bool = False,
+    exponent: int = 1,
+    widths: Any = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
@@ -1858,7 +1945,8 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
 
     With `alpha`, `cutoff`, `mesh_dimensions` and a full list with its offsets and images nothing is waited for.
@@ -1866,16 +1954,20 @@ def particle_mesh_ewald(
 
     Args:
         positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
@@ -1886,13 +1978,18 @@ def particle_mesh_ewald(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
             the host, as is a list without offsets.
         half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False. An array of NumPy; True
-            everywhere.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False. An array of NumPy; True everywhere.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1906,7 +2003,9 @@ def particle_mesh_ewald(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1926,6 +2025,7 @@ def particle_mesh_ewald(
         neighbor_shifts,
         neighbor_matrix,
         neighbor_matrix_shifts,
+        widths,
         batch_idx,
     ) = opened(
         stream,
@@ -1939,6 +2039,7 @@ def particle_mesh_ewald(
         neighbor_shifts=neighbor_shifts,
         neighbor_matrix=neighbor_matrix,
         neighbor_matrix_shifts=neighbor_matrix_shifts,
+        widths=widths,
         batch_idx=batch_idx,
     )
     return mesh.particle_mesh_ewald(
@@ -1964,6 +2065,8 @@ def particle_mesh_ewald(
             half_fill,
         ),
         None,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
@@ -1987,16 +2090,18 @@ def estimate_pme_parameters(
     cutoff: Any = None,
     *,
     alpha: Any = None,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
+    exponent: int = 1,
     batch_idx: Any = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
 
     The real-space error is that of Kolafa and Perram, Mol. Simul. 9, 351 (1992); that of the mesh comes from the
     nearest aliases of each wave, between charges at random places and of a charge with itself. Measured errors were 0.1
-    to 1.4 times the estimate; in crystals they are the smaller ones.
+    to 1.4 times the estimate; in crystals they are the smaller ones. Parameters that are chosen have an estimate of 5/8
+    of the accuracy.
 
     Arrays on a device are read, for which the call waits.
 
@@ -2011,11 +2116,15 @@ def estimate_pme_parameters(
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. The cell is then read,
             for which the call waits.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -2057,6 +2166,7 @@ def estimate_pme_parameters(
             mesh_spacing,
             spline_order,
         ),
+        exponent,
         batch_idx,
     )
 
@@ -2957,13 +3067,15 @@ def needs_rebuild(
     cell: Any = None,
     reference_cell: Any = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: Any = None,
     stream: Any = None,
 ) -> Array:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Nothing is waited for.
 
@@ -2972,6 +3084,8 @@ def needs_rebuild(
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell. Those of the device are int32 (B, 3), or are read.
         batch_idx: (N,), the system of each atom, sorted.
         stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
             (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
@@ -3007,5 +3121,7 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )

@@ -17,6 +17,7 @@ from madelung._functions import (
     mesh,
     neighbors,
     potentials,
+    powers,
     segments,
     verlet,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "born_mayer",
     "buckingham",
     "coulomb",
+    "dispersion_coefficients",
     "dsf",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
@@ -78,7 +80,7 @@ def knn(
     on a point has it at distance zero, where the distance has a derivative of zero.
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are nearest is not. Under
-    `jit` too (with a cell for each system where there are several). On the CPU.
+    `jit` too (with a cell for each system where there are several).
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -136,7 +138,7 @@ def radius(
     where the distance has a derivative of zero.
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are within the radius is
-    not. On the CPU.
+    not.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -228,15 +230,17 @@ def radius_aggregate(
     query_batch_idx: ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
     order: ArrayLike | None = None,
+    max_neighbors: int | None = None,
 ) -> Array:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
     Differentiable twice in queries, points, features and sigma. Under `jit` too (with a cell for each system where
-    there are several). On the CPU.
+    there are several).
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -253,6 +257,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -275,6 +281,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
 
 
@@ -298,7 +305,7 @@ def knn_aggregate(
     where the distance has a derivative of zero.
 
     Differentiable twice in queries, points, features and sigma; which points are nearest is not. Under `jit` too (with
-    a cell for each system where there are several). On the CPU.
+    a cell for each system where there are several).
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -372,11 +379,12 @@ def slab_correction(
     (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
     not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
     094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
-    along its normal. Zero for systems that are periodic along all axes or none.
+    along its normal. Zero for all other systems.
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab. No traced array.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
@@ -391,7 +399,9 @@ def slab_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -424,7 +434,7 @@ def coulomb(
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    exponent: int = 1, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -436,7 +446,7 @@ def coulomb(
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    exponent: int = 1, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
@@ -457,6 +467,7 @@ def coulomb(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1,
     pbc: Any = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -473,7 +484,8 @@ def coulomb(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
             periodic axis. A Python number.
@@ -490,6 +502,8 @@ def coulomb(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
@@ -503,7 +517,9 @@ def coulomb(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -528,6 +544,7 @@ def coulomb(
             half_fill,
         ),
         exclusions,
+        exponent,
         pbc,
         batch_idx,
         (
@@ -596,7 +613,8 @@ def dsf(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cutoff: radius r_c of the sum, in L. A Python number.
         alpha: damping α in 1/L, one for all systems or (B,).
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
@@ -621,7 +639,9 @@ def dsf(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -696,8 +716,10 @@ def qeq(
         accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
             1e-14 to below 1.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False. No traced array.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False. No traced array.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         method: "ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less; over
@@ -748,7 +770,7 @@ def ewald_real_space(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1,
     batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
@@ -759,7 +781,7 @@ def ewald_real_space(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1,
     batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
     hybrid_forces: bool = False,
@@ -781,6 +803,7 @@ def ewald_real_space(
     half_fill: bool = False,
     cutoff: float | None = None,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -793,7 +816,8 @@ def ewald_real_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -811,6 +835,8 @@ def ewald_real_space(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -823,7 +849,9 @@ def ewald_real_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -848,6 +876,7 @@ def ewald_real_space(
         ),
         cutoff,
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -866,18 +895,19 @@ def ewald_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
     k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
     miller_batch_idx: ArrayLike | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    exponent: int = 1, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def ewald_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
     k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
     miller_batch_idx: ArrayLike | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    exponent: int = 1, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def ewald_reciprocal_space(
@@ -890,6 +920,7 @@ def ewald_reciprocal_space(
     miller_indices: ArrayLike | None = None,
     miller_batch_idx: ArrayLike | None = None,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -904,7 +935,8 @@ def ewald_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -915,6 +947,8 @@ def ewald_reciprocal_space(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -927,7 +961,9 @@ def ewald_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -946,6 +982,7 @@ def ewald_reciprocal_space(
             miller_batch_idx,
         ),
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -967,8 +1004,9 @@ def ewald_summation(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, widths: ArrayLike | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -981,8 +1019,9 @@ def ewald_summation(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, widths: ArrayLike | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
@@ -1006,9 +1045,12 @@ def ewald_summation(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    widths: ArrayLike | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
+    method: Literal["direct"] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1019,8 +1061,8 @@ def ewald_summation(
 ) -> Array | tuple[Array, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
-    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
     `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
     taken as they are.
 
@@ -1031,7 +1073,8 @@ def ewald_summation(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -1052,14 +1095,23 @@ def ewald_summation(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False. No traced array.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False. No traced array.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
+            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
+            where it is chosen. None: pairs of a list, which is given or searched for.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1072,7 +1124,9 @@ def ewald_summation(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1102,9 +1156,12 @@ def ewald_summation(
             half_fill,
         ),
         exclusions,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
+        method,
         batch_idx,
         (
             prefactor,
@@ -1126,13 +1183,14 @@ def estimate_ewald_parameters(
     *,
     alpha: float | ArrayLike | None = None,
     k_cutoff: float | ArrayLike | None = None,
+    exponent: int = 1,
     batch_idx: ArrayLike | None = None,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
 
-    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
-    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result.
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
+    ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
+    the accuracy.
 
     Not under `jit`.
 
@@ -1147,6 +1205,8 @@ def estimate_ewald_parameters(
             and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1165,6 +1225,7 @@ def estimate_ewald_parameters(
         cutoff,
         alpha,
         k_cutoff,
+        exponent,
         batch_idx,
     )
 
@@ -1252,7 +1313,8 @@ def gaussian_correction(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         widths: (N,), the width σ of each charge, in L, above zero.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
@@ -1278,7 +1340,9 @@ def gaussian_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1469,20 +1533,21 @@ def latent_ewald_lists(
 @overload
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1491,10 +1556,11 @@ def pme_reciprocal_space(
     cell: ArrayLike,
     alpha: float | ArrayLike,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1511,18 +1577,23 @@ def pme_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1535,7 +1606,9 @@ def pme_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1554,6 +1627,7 @@ def pme_reciprocal_space(
             spline_order,
         ),
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -1570,12 +1644,13 @@ def pme_reciprocal_space(
 @overload
 def particle_mesh_ewald(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
-    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
-    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1, widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
     slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -1584,12 +1659,13 @@ def particle_mesh_ewald(
 @overload
 def particle_mesh_ewald(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
-    neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
-    neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1, widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
     slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
@@ -1601,9 +1677,9 @@ def particle_mesh_ewald(
     cell: ArrayLike,
     alpha: float | ArrayLike | None = None,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     cutoff: float | ArrayLike | None = None,
     neighbors: Neighbors | None = None,
     neighbor_list: ArrayLike | None = None,
@@ -1614,6 +1690,8 @@ def particle_mesh_ewald(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    widths: ArrayLike | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
@@ -1628,7 +1706,8 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
@@ -1637,14 +1716,17 @@ def particle_mesh_ewald(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
             Python numbers.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
@@ -1659,12 +1741,18 @@ def particle_mesh_ewald(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False. No traced array.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False. No traced array.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
@@ -1679,7 +1767,9 @@ def particle_mesh_ewald(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1709,6 +1799,8 @@ def particle_mesh_ewald(
             half_fill,
         ),
         exclusions,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
@@ -1732,16 +1824,18 @@ def estimate_pme_parameters(
     cutoff: float | ArrayLike | None = None,
     *,
     alpha: float | ArrayLike | None = None,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
+    exponent: int = 1,
     batch_idx: ArrayLike | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
 
     The real-space error is that of Kolafa and Perram, Mol. Simul. 9, 351 (1992); that of the mesh comes from the
     nearest aliases of each wave, between charges at random places and of a charge with itself. Measured errors were 0.1
-    to 1.4 times the estimate; in crystals they are the smaller ones.
+    to 1.4 times the estimate; in crystals they are the smaller ones. Parameters that are chosen have an estimate of 5/8
+    of the accuracy.
 
     Not under `jit`.
 
@@ -1755,10 +1849,14 @@ def estimate_pme_parameters(
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Not under `jit`.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1781,6 +1879,7 @@ def estimate_pme_parameters(
             mesh_spacing,
             spline_order,
         ),
+        exponent,
         batch_idx,
     )
 
@@ -2291,6 +2390,34 @@ def lennard_jones(
     )
 
 
+def dispersion_coefficients(
+    sigma: ArrayLike,
+    epsilon: ArrayLike,
+) -> tuple[Array, Array]:
+    """Coefficients of dispersion by the rules of Lorentz and Berthelot, as seven sets of charges of a sum with p = 6.
+
+    C₆ of a pair is 4 √(ε_i ε_j) ((σ_i + σ_j)/2)⁶, a sum of seven products by the binomial theorem (In 't Veld, Ismail
+    and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So the energy
+    −Σ C₆/r⁶ is `ewald_summation(positions, coefficients, cell, exponent=6, prefactor=-1.0) @ signs`, and forces are
+    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough.
+
+    Args:
+        sigma: (N,), the diameter σ of each atom, in L, above zero.
+        epsilon: (N,), the depth ε of the well of each atom, from zero up.
+
+    Returns:
+        the coefficients (N, 7), and the sign of each set, (7,).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return powers.dispersion_coefficients(
+        Jax,
+        sigma,
+        epsilon,
+    )
+
+
 def segment_sum(
     values: ArrayLike,
     segment_idx: ArrayLike,
@@ -2482,12 +2609,14 @@ def needs_rebuild(
     cell: ArrayLike | None = None,
     reference_cell: ArrayLike | None = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: ArrayLike | None = None,
 ) -> Array:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Under `jit` too.
 
@@ -2496,6 +2625,8 @@ def needs_rebuild(
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for. A Python number.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell.
         batch_idx: (N,), the system of each atom, sorted. Under `jit` with a cell for each system.
 
     Returns:
@@ -2511,5 +2642,7 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )

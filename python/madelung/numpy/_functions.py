@@ -16,6 +16,7 @@ from madelung._functions import (
     mesh,
     neighbors,
     potentials,
+    powers,
     segments,
     verlet,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "born_mayer",
     "buckingham",
     "coulomb",
+    "dispersion_coefficients",
     "dsf",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
@@ -219,12 +221,14 @@ def radius_aggregate(
     query_batch_idx: npt.ArrayLike | None = None,
     batch_idx: npt.ArrayLike | None = None,
     order: npt.ArrayLike | None = None,
+    max_neighbors: int | None = None,
 ) -> npt.NDArray:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -241,6 +245,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -263,6 +269,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
 
 
@@ -357,11 +364,12 @@ def slab_correction(
     (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
     not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
     094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
-    along its normal. Zero for systems that are periodic along all axes or none.
+    along its normal. Zero for all other systems.
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -372,7 +380,9 @@ def slab_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -404,7 +414,7 @@ def coulomb(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, pbc: Any = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1, pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -416,7 +426,7 @@ def coulomb(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, pbc: Any = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1, pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
@@ -438,6 +448,7 @@ def coulomb(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
     pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -453,7 +464,8 @@ def coulomb(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
             periodic axis.
@@ -470,6 +482,8 @@ def coulomb(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
@@ -479,7 +493,9 @@ def coulomb(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -503,6 +519,7 @@ def coulomb(
             half_fill,
         ),
         exclusions,
+        exponent,
         pbc,
         batch_idx,
         (
@@ -571,7 +588,8 @@ def dsf(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cutoff: radius r_c of the sum, in L.
         alpha: damping α in 1/L, one for all systems or (B,).
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
@@ -592,7 +610,9 @@ def dsf(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -663,8 +683,10 @@ def qeq(
         accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
             1e-14 to below 1.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         method: "ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less; over
@@ -714,10 +736,10 @@ def ewald_real_space(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
 @overload
 def ewald_real_space(
@@ -726,8 +748,9 @@ def ewald_real_space(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, batch_idx: npt.ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
 # fmt: on
@@ -747,6 +770,7 @@ def ewald_real_space(
     half_fill: bool = False,
     cutoff: float | None = None,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -758,7 +782,8 @@ def ewald_real_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -775,6 +800,8 @@ def ewald_real_space(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -783,7 +810,9 @@ def ewald_real_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -807,6 +836,7 @@ def ewald_real_space(
         ),
         cutoff,
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -825,7 +855,7 @@ def ewald_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
     k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
     miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
@@ -834,7 +864,7 @@ def ewald_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
     k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
     miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
@@ -849,6 +879,7 @@ def ewald_reciprocal_space(
     miller_indices: npt.ArrayLike | None = None,
     miller_batch_idx: npt.ArrayLike | None = None,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -862,7 +893,8 @@ def ewald_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -873,6 +905,8 @@ def ewald_reciprocal_space(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -881,7 +915,9 @@ def ewald_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -899,6 +935,7 @@ def ewald_reciprocal_space(
             miller_batch_idx,
         ),
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -921,8 +958,9 @@ def ewald_summation(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
@@ -935,8 +973,9 @@ def ewald_summation(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
@@ -960,9 +999,12 @@ def ewald_summation(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    widths: npt.ArrayLike | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
+    method: Literal["direct"] | None = None,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -972,14 +1014,15 @@ def ewald_summation(
 ) -> npt.NDArray | tuple[npt.NDArray, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
-    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
     `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
     taken as they are.
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -999,14 +1042,23 @@ def ewald_summation(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
+            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
+            where it is chosen. None: pairs of a list, which is given or searched for.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1015,7 +1067,9 @@ def ewald_summation(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1044,9 +1098,12 @@ def ewald_summation(
             half_fill,
         ),
         exclusions,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
+        method,
         batch_idx,
         (
             prefactor,
@@ -1068,13 +1125,14 @@ def estimate_ewald_parameters(
     *,
     alpha: float | npt.ArrayLike | None = None,
     k_cutoff: float | npt.ArrayLike | None = None,
+    exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
 
-    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
-    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result.
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
+    ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
+    the accuracy.
 
     Args:
         positions: (N, 3), float32 or float64.
@@ -1087,6 +1145,8 @@ def estimate_ewald_parameters(
             and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1104,6 +1164,7 @@ def estimate_ewald_parameters(
         cutoff,
         alpha,
         k_cutoff,
+        exponent,
         batch_idx,
     )
 
@@ -1188,7 +1249,8 @@ def gaussian_correction(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         widths: (N,), the width σ of each charge, in L, above zero.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
@@ -1210,7 +1272,9 @@ def gaussian_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1389,8 +1453,9 @@ def latent_ewald_lists(
 @overload
 def pme_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -1398,8 +1463,9 @@ def pme_reciprocal_space(
 @overload
 def pme_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
@@ -1411,10 +1477,11 @@ def pme_reciprocal_space(
     cell: npt.ArrayLike,
     alpha: float | npt.ArrayLike,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1430,18 +1497,23 @@ def pme_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1450,7 +1522,9 @@ def pme_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1468,6 +1542,7 @@ def pme_reciprocal_space(
             spline_order,
         ),
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -1484,26 +1559,30 @@ def pme_reciprocal_space(
 @overload
 def particle_mesh_ewald(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
-    *, mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | npt.ArrayLike | None = None, neighbors: Neighbors | None = None,
+    *, mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | npt.ArrayLike | None = None, neighbors: Neighbors | None = None,
     neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
     neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
 @overload
 def particle_mesh_ewald(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike | None = None,
-    *, mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | npt.ArrayLike | None = None, neighbors: Neighbors | None = None,
+    *, mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | npt.ArrayLike | None = None, neighbors: Neighbors | None = None,
     neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
     neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
@@ -1514,9 +1593,9 @@ def particle_mesh_ewald(
     cell: npt.ArrayLike,
     alpha: float | npt.ArrayLike | None = None,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     cutoff: float | npt.ArrayLike | None = None,
     neighbors: Neighbors | None = None,
     neighbor_list: npt.ArrayLike | None = None,
@@ -1527,6 +1606,8 @@ def particle_mesh_ewald(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exponent: int = 1,
+    widths: npt.ArrayLike | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
@@ -1540,19 +1621,23 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
@@ -1566,12 +1651,18 @@ def particle_mesh_ewald(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1582,7 +1673,9 @@ def particle_mesh_ewald(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1611,6 +1704,8 @@ def particle_mesh_ewald(
             half_fill,
         ),
         exclusions,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
@@ -1634,16 +1729,18 @@ def estimate_pme_parameters(
     cutoff: float | npt.ArrayLike | None = None,
     *,
     alpha: float | npt.ArrayLike | None = None,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
+    exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
 
     The real-space error is that of Kolafa and Perram, Mol. Simul. 9, 351 (1992); that of the mesh comes from the
     nearest aliases of each wave, between charges at random places and of a charge with itself. Measured errors were 0.1
-    to 1.4 times the estimate; in crystals they are the smaller ones.
+    to 1.4 times the estimate; in crystals they are the smaller ones. Parameters that are chosen have an estimate of 5/8
+    of the accuracy.
 
     Args:
         positions: (N, 3), float32 or float64.
@@ -1655,10 +1752,14 @@ def estimate_pme_parameters(
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1680,6 +1781,7 @@ def estimate_pme_parameters(
             mesh_spacing,
             spline_order,
         ),
+        exponent,
         batch_idx,
     )
 
@@ -2168,6 +2270,34 @@ def lennard_jones(
     )
 
 
+def dispersion_coefficients(
+    sigma: npt.ArrayLike,
+    epsilon: npt.ArrayLike,
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Coefficients of dispersion by the rules of Lorentz and Berthelot, as seven sets of charges of a sum with p = 6.
+
+    C₆ of a pair is 4 √(ε_i ε_j) ((σ_i + σ_j)/2)⁶, a sum of seven products by the binomial theorem (In 't Veld, Ismail
+    and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So the energy
+    −Σ C₆/r⁶ is `ewald_summation(positions, coefficients, cell, exponent=6, prefactor=-1.0) @ signs`, and forces are
+    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough.
+
+    Args:
+        sigma: (N,), the diameter σ of each atom, in L, above zero.
+        epsilon: (N,), the depth ε of the well of each atom, from zero up.
+
+    Returns:
+        the coefficients (N, 7), and the sign of each set, (7,).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    return powers.dispersion_coefficients(
+        Numpy,
+        sigma,
+        epsilon,
+    )
+
+
 def segment_sum(
     values: npt.ArrayLike,
     segment_idx: npt.ArrayLike,
@@ -2344,18 +2474,22 @@ def needs_rebuild(
     cell: npt.ArrayLike | None = None,
     reference_cell: npt.ArrayLike | None = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None,
 ) -> npt.NDArray:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Args:
         positions: (N, 3), float32 or float64, as they are now.
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell.
         batch_idx: (N,), the system of each atom, sorted.
 
     Returns:
@@ -2371,5 +2505,7 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )

@@ -16,6 +16,7 @@ from madelung._functions import (
     mesh,
     neighbors,
     potentials,
+    powers,
     segments,
     verlet,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "born_mayer",
     "buckingham",
     "coulomb",
+    "dispersion_coefficients",
     "dsf",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
@@ -78,7 +80,8 @@ def knn(
     on a point has it at distance zero, where the distance has a derivative of zero.
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are nearest is not.
-    Compiled graphs hold the call (with a cell for each system where there are several). On the CPU.
+    Compiled graphs hold the call (with a cell for each system where there are several). On a device nothing is read or
+    waited for.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -146,7 +149,8 @@ def radius(
 
     Distances and vectors are differentiable twice in queries, points and cell; which points are within the radius is
     not. The number of pairs depends on values: compiled graphs hold the call where they capture such shapes
-    (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On the CPU.
+    (`torch._dynamo.config.capture_dynamic_output_shape_ops`, and `torch.export`). On a device a call without `capacity`
+    waits for that number.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -157,8 +161,10 @@ def radius(
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
-        max_neighbors: the most points that a query may have. None: as many as there are.
-        capacity: the most pairs that there may be. None: as many as there are.
+        max_neighbors: the most points that a query may have. None: as many as there are. None on a device, where
+            offsets are not read.
+        capacity: the most pairs that there may be. None: as many as there are. On a device, with one, arrays have that
+            length, filled up with N, and zero in images and lengths.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
         return_shifts, return_vectors: whether the images S and the vectors are returned too.
 
@@ -209,6 +215,8 @@ def spatial_order(
     Given to searches as `order`, it saves them from finding one. Atoms that are sorted so (`points[order]`, of one
     system) make sums over neighbours faster. It follows Hilbert's curve.
 
+    On a device nothing is read or waited for.
+
     Args:
         points: (N, 3), float32 or float64 or of half precision, anywhere.
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
@@ -254,15 +262,17 @@ def radius_aggregate(
     query_batch_idx: Tensor | None = None,
     batch_idx: Tensor | None = None,
     order: Tensor | None = None,
+    max_neighbors: int | None = None,
 ) -> Tensor:
     """Features of the points within a radius of each query, weighted by distance.
 
     Points are searched for while their features are added up, and no list of pairs is kept: memory grows with points
-    and queries. A query that is on a point has it at distance zero, where the distance has a derivative of zero. Points
-    enter and leave at the radius with the weight that they have there, which is no part of the derivatives.
+    and queries. On a device each pass, forwards and backwards, has a list while it runs. A query that is on a point has
+    it at distance zero, where the distance has a derivative of zero. Points enter and leave at the radius with the
+    weight that they have there, which is no part of the derivatives.
 
     Differentiable twice in queries, points, features and sigma. Compiled graphs hold the call (with a cell for each
-    system where there are several). On the CPU.
+    system where there are several), and captured ones with `max_neighbors`.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -279,6 +289,8 @@ def radius_aggregate(
         query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees the
             points of its own.
         order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
+        max_neighbors: on a device the most points of a query, on average, for which there is memory; None: as many as
+            there are, for whose number every pass waits. The CPU needs none.
 
     Returns:
         (M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query.
@@ -300,6 +312,7 @@ def radius_aggregate(
         query_batch_idx,
         batch_idx,
         order,
+        max_neighbors,
     )
     if is_compiling():
         return around.radius_aggregate(Graph, *given)
@@ -333,7 +346,7 @@ def knn_aggregate(
     where the distance has a derivative of zero.
 
     Differentiable twice in queries, points, features and sigma; which points are nearest is not. Compiled graphs hold
-    the call (with a cell for each system where there are several). On the CPU.
+    the call (with a cell for each system where there are several). On a device nothing is read or waited for.
 
     Args:
         queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results
@@ -416,11 +429,12 @@ def slab_correction(
     (2π/V) [(Σ q z)² − Q Σ q z² − Q² L²/12] with the height z along the normal and the period L, in any cell, charged or
     not (Yeh and Berkowitz, J. Chem. Phys. 111, 3155 (1999); Ballenegger, Arnold and Cerdà, J. Chem. Phys. 131,
     094107 (2009)). To be added to an Ewald sum, as `slab_correction=True` does there. Atoms of a slab are not wrapped
-    along its normal. Zero for systems that are periodic along all axes or none.
+    along its normal. Zero for all other systems.
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -435,7 +449,9 @@ def slab_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -475,8 +491,8 @@ def coulomb(
     neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
     neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, pbc: Any = None, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
@@ -486,9 +502,10 @@ def coulomb(
     neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
     neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, pbc: Any = None, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def coulomb(
@@ -507,6 +524,7 @@ def coulomb(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exponent: int = 1,
     pbc: Any = None,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
@@ -523,7 +541,8 @@ def coulomb(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
             periodic axis.
@@ -540,6 +559,8 @@ def coulomb(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
@@ -553,7 +574,9 @@ def coulomb(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -576,6 +599,7 @@ def coulomb(
             half_fill,
         ),
         exclusions,
+        exponent,
         pbc,
         batch_idx,
         (
@@ -654,7 +678,8 @@ def dsf(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cutoff: radius r_c of the sum, in L.
         alpha: damping α in 1/L, one for all systems or (B,).
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
@@ -679,7 +704,9 @@ def dsf(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -763,8 +790,10 @@ def qeq(
         accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
             1e-14 to below 1.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         method: "ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less; over
@@ -820,9 +849,10 @@ def ewald_real_space(
     neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
     neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
     half_fill: bool = False, cutoff: float | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    exponent: int = 1, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def ewald_real_space(
@@ -830,9 +860,9 @@ def ewald_real_space(
     neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
     neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
     half_fill: bool = False, cutoff: float | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    exponent: int = 1, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def ewald_real_space(
@@ -851,6 +881,7 @@ def ewald_real_space(
     half_fill: bool = False,
     cutoff: float | None = None,
     exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exponent: int = 1,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -863,7 +894,8 @@ def ewald_real_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -880,6 +912,8 @@ def ewald_real_space(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -892,7 +926,9 @@ def ewald_real_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -915,6 +951,7 @@ def ewald_real_space(
         ),
         cutoff,
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -942,17 +979,17 @@ def ewald_real_space(
 def ewald_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
     miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def ewald_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
     miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
@@ -966,6 +1003,7 @@ def ewald_reciprocal_space(
     miller_indices: Tensor | None = None,
     miller_batch_idx: Tensor | None = None,
     exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exponent: int = 1,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -980,7 +1018,8 @@ def ewald_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -991,6 +1030,8 @@ def ewald_reciprocal_space(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1003,7 +1044,9 @@ def ewald_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1020,6 +1063,7 @@ def ewald_reciprocal_space(
             miller_batch_idx,
         ),
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -1050,8 +1094,9 @@ def ewald_summation(
     miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -1063,8 +1108,9 @@ def ewald_summation(
     miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    method: Literal["direct"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -1088,9 +1134,12 @@ def ewald_summation(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exponent: int = 1,
+    widths: Tensor | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
+    method: Literal["direct"] | None = None,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1101,8 +1150,8 @@ def ewald_summation(
 ) -> Tensor | tuple[Tensor, ...]:
     """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
-    Crystals, slabs and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background. Those of
-    `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
+    Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
+    Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
     `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
     taken as they are.
 
@@ -1117,7 +1166,8 @@ def ewald_summation(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
@@ -1137,14 +1187,23 @@ def ewald_summation(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
+        method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
+            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
+            where it is chosen. None: pairs of a list, which is given or searched for.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1157,7 +1216,9 @@ def ewald_summation(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1185,9 +1246,12 @@ def ewald_summation(
             half_fill,
         ),
         exclusions,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
+        method,
         batch_idx,
         (
             prefactor,
@@ -1220,13 +1284,14 @@ def estimate_ewald_parameters(
     *,
     alpha: float | Tensor | None = None,
     k_cutoff: float | Tensor | None = None,
+    exponent: int = 1,
     batch_idx: Tensor | None = None,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
 
-    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. In a crystal
-    the error is often smaller than that, and up to 1.75 times it was measured. The predicted error is that of the
-    result.
+    By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
+    ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
+    the accuracy.
 
     Args:
         positions: (N, 3), float32 or float64.
@@ -1239,6 +1304,8 @@ def estimate_ewald_parameters(
             and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1256,6 +1323,7 @@ def estimate_ewald_parameters(
         cutoff,
         alpha,
         k_cutoff,
+        exponent,
         batch_idx,
     )
     try:
@@ -1359,7 +1427,8 @@ def gaussian_correction(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         widths: (N,), the width σ of each charge, in L, above zero.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of a
@@ -1385,7 +1454,9 @@ def gaussian_correction(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1601,20 +1672,21 @@ def latent_ewald_lists(
 @overload
 def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1623,10 +1695,11 @@ def pme_reciprocal_space(
     cell: Tensor,
     alpha: float | Tensor,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exponent: int = 1,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1643,19 +1716,24 @@ def pme_reciprocal_space(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Where it is given the
             cell is read.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1668,7 +1746,9 @@ def pme_reciprocal_space(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1685,6 +1765,7 @@ def pme_reciprocal_space(
             spline_order,
         ),
         exclusions,
+        exponent,
         batch_idx,
         (
             prefactor,
@@ -1711,26 +1792,28 @@ def pme_reciprocal_space(
 @overload
 def particle_mesh_ewald(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
-    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6,
-    pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def particle_mesh_ewald(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor | None = None, *,
-    mesh_dimensions: tuple[int, int, int] | None = None, mesh_spacing: float | None = None,
-    spline_order: int | None = None, cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None,
-    neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
-    neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, exclusions: Tensor | tuple[Tensor, ...] | None = None, accuracy: float | None = 1e-6,
-    pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+    mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+    cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
+    neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
+    neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
+    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
+    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
@@ -1740,9 +1823,9 @@ def particle_mesh_ewald(
     cell: Tensor,
     alpha: float | Tensor | None = None,
     *,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
     cutoff: float | Tensor | None = None,
     neighbors: Neighbors | None = None,
     neighbor_list: Tensor | None = None,
@@ -1753,6 +1836,8 @@ def particle_mesh_ewald(
     fill_value: int | None = None,
     half_fill: bool = False,
     exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exponent: int = 1,
+    widths: Tensor | None = None,
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
@@ -1767,7 +1852,8 @@ def particle_mesh_ewald(
     """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
     Time goes with N log N, where that of `ewald_summation` goes with N^(3/2). A charged cell gets a uniform background.
-    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`).
+    Those of `alpha`, `cutoff` and the mesh that are None are chosen for `accuracy` (see `estimate_pme_parameters`), for
+    each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
@@ -1775,15 +1861,18 @@ def particle_mesh_ewald(
 
     Args:
         positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
         alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for the
             error that the cutoffs leave.
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Where it is given the
             cell is read.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
         cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.
         neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
             atoms, another cell or a smaller cutoff.
@@ -1797,12 +1886,18 @@ def particle_mesh_ewald(
             their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
             3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
             reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+            `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
         accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
             are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
             they are; one parameter at most is open then, and balances the errors of both sums.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. Two: a
-            slab, with `slab_correction=True`. None for all: True, or without a cell False.
+            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
+            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
+            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
+            or without a cell False.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1817,7 +1912,9 @@ def particle_mesh_ewald(
     Returns:
         The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
         (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
 
     Raises:
         TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
@@ -1845,6 +1942,8 @@ def particle_mesh_ewald(
             half_fill,
         ),
         exclusions,
+        exponent,
+        widths,
         accuracy,
         pbc,
         slab_correction,
@@ -1879,16 +1978,18 @@ def estimate_pme_parameters(
     cutoff: float | Tensor | None = None,
     *,
     alpha: float | Tensor | None = None,
-    mesh_dimensions: tuple[int, int, int] | None = None,
+    mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
-    spline_order: int | None = None,
+    spline_order: int | tuple[int, ...] | None = None,
+    exponent: int = 1,
     batch_idx: Tensor | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
 
     The real-space error is that of Kolafa and Perram, Mol. Simul. 9, 351 (1992); that of the mesh comes from the
     nearest aliases of each wave, between charges at random places and of a charge with itself. Measured errors were 0.1
-    to 1.4 times the estimate; in crystals they are the smaller ones.
+    to 1.4 times the estimate; in crystals they are the smaller ones. Parameters that are chosen have an estimate of 5/8
+    of the accuracy.
 
     Args:
         positions: (N, 3), float32 or float64.
@@ -1900,11 +2001,15 @@ def estimate_pme_parameters(
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
-        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, the same for all systems.
+        mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each (B,
+            3). They are Python integers, so that shapes are known in graphs and under `jit`.
         mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. Where it is given the
             cell is read.
-        spline_order: order p of the splines, 4 to 8: they are polynomials of degree p − 1, over p nodes of each axis.
-            None: 5 with a mesh, else the order at which the sum costs the least for its accuracy.
+        spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
+            over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
+            accuracy.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1926,6 +2031,7 @@ def estimate_pme_parameters(
             mesh_spacing,
             spline_order,
         ),
+        exponent,
         batch_idx,
     )
     try:
@@ -1990,11 +2096,11 @@ def neighbor_list(
         capacity: the most pairs that the list may have, within the largest of several cutoffs. None: as many as it has.
         fill_value: the entry behind the neighbours of a row of a matrix. None: N.
         return_distances, return_vectors: whether |r_ij| and r_ij of each pair are returned, zero in the padding.
-        types: (N,), the type of each atom, from 0 on. On the CPU.
+        types: (N,), the type of each atom, from 0 on.
         centers: (M,), rising indices of the atoms whose neighbours are wanted, which become rows 0 to M − 1 of the
-            list. None: all. On the CPU.
+            list. None: all.
         sources, source_batch_idx: (M, 3), points that are the neighbours of atoms in place of other atoms, and the
-            system of each (M,). One that is on an atom is a neighbour at distance zero. On the CPU.
+            system of each (M,). One that is on an atom is a neighbour at distance zero.
         method: None chooses by the size of the system.
 
     Returns:
@@ -2480,6 +2586,43 @@ def lennard_jones(
         del failure
 
 
+def dispersion_coefficients(
+    sigma: Tensor,
+    epsilon: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Coefficients of dispersion by the rules of Lorentz and Berthelot, as seven sets of charges of a sum with p = 6.
+
+    C₆ of a pair is 4 √(ε_i ε_j) ((σ_i + σ_j)/2)⁶, a sum of seven products by the binomial theorem (In 't Veld, Ismail
+    and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So the energy
+    −Σ C₆/r⁶ is `ewald_summation(positions, coefficients, cell, exponent=6, prefactor=-1.0) @ signs`, and forces are
+    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough.
+
+    Args:
+        sigma: (N,), the diameter σ of each atom, in L, above zero.
+        epsilon: (N,), the depth ε of the well of each atom, from zero up.
+
+    Returns:
+        the coefficients (N, 7), and the sign of each set, (7,).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+    """
+    given = (
+        sigma,
+        epsilon,
+    )
+    if is_compiling():
+        return powers.dispersion_coefficients(Graph, *given)
+    try:
+        return powers.dispersion_coefficients(mode_of(sigma), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained("dispersion_coefficients", failure, given)
+    finally:
+        del failure
+
+
 def segment_sum(
     values: Tensor,
     segment_idx: Tensor,
@@ -2711,12 +2854,14 @@ def needs_rebuild(
     cell: Tensor | None = None,
     reference_cell: Tensor | None = None,
     *,
+    pbc: Any = None,
+    reference_pbc: Any = None,
     batch_idx: Tensor | None = None,
 ) -> Tensor:
     """Whether a neighbour list of each system has to be made again before pairs within the cutoff may be missing.
 
-    That is so once an atom has moved by more than half of the skin from its reference, or the cell is another one. An
-    atom that is nowhere (NaN) has moved.
+    That is so once an atom has moved by more than half of the skin from its reference, or cell or periodic axes
+    are others. An atom that is nowhere (NaN) has moved.
 
     Compiled graphs hold the call. On a device nothing is read or waited for.
 
@@ -2725,6 +2870,8 @@ def needs_rebuild(
         reference_positions: (N, 3), of the same dtype, those that the list was made for.
         skin: by which the radius of the list exceeds the cutoff of what it is used for.
         cell, reference_cell: (3, 3) or (B, 3, 3), as they are now and as the list was made for; or neither.
+        pbc, reference_pbc: (3,) or (B, 3) of bool, as they are now and as the list was made for. None: all axes of a
+            cell.
         batch_idx: (N,), the system of each atom, sorted. In compiled graphs with a cell for each system.
 
     Returns:
@@ -2739,6 +2886,8 @@ def needs_rebuild(
         skin,
         cell,
         reference_cell,
+        pbc,
+        reference_pbc,
         batch_idx,
     )
     if is_compiling():
