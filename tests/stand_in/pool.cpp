@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-extern "C" int cuMemAlloc_v2(unsigned long long* address, size_t bytes);
+extern "C" int cudaMalloc(void** block, size_t bytes);
 
 namespace {
 std::mutex turn;
@@ -25,9 +25,10 @@ extern "C" void* pool_take(ptrdiff_t size, int device, void* stream) {
     kept[bytes].pop_back();
     return block;
   }
-  ++taken;
-  unsigned long long address = 0;
-  return cuMemAlloc_v2(&address, bytes) == 0 ? reinterpret_cast<void*>(address) : nullptr;
+  // Nothing is not asked of the driver.
+  taken += bytes > 0;
+  void* block = nullptr;
+  return cudaMalloc(&block, bytes) == 0 ? block : nullptr;
 }
 
 extern "C" void pool_give(void* block, ptrdiff_t size, int device, void* stream) {
@@ -43,7 +44,7 @@ extern "C" void pool_forget() {
   kept.clear();
 }
 
-// Blocks asked for, those that came from the driver, bytes that are out, and the most that were since the last look.
+// Blocks asked for, those that were new, bytes that are out, and the most that were since the last look.
 extern "C" void pool_counts(size_t* counts) {
   const std::lock_guard<std::mutex> lock(turn);
   counts[0] = asked, counts[1] = taken, counts[2] = live, counts[3] = most;

@@ -116,7 +116,8 @@ def within(f: Framework, call: Around, radius: float, capacity: int | None) -> t
 def _nearest(f: Framework, call: Around, k: int) -> tuple[Any, ...]:
     """Inputs of an op that make up the list of the k nearest points, their indices (M, k) and images (M, k, 3)."""
     ptr, indices, shifts = f.search("nearest", *call.arrays, call.rows, call.order, *call.batches, call.bits, k)
-    return (ptr, indices.reshape(-1), shifts.reshape(-1, 3), DIRECTED + CHECKED), indices, shifts
+    pairs = call.arrays[0].shape[0] * k
+    return (ptr, indices.reshape((pairs,)), shifts.reshape((pairs, 3)), DIRECTED + CHECKED), indices, shifts
 
 
 def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any) -> tuple[Any, Any]:

@@ -56,11 +56,11 @@ pub(super) struct Call {
     params: [u32; 2],
 }
 
-const LISTS: Text = Text::new("search", &[include_str!("search.cuh"), "\n", include_str!("search.cu")]);
-const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", include_str!("grid.cu")]);
-
-const ORDERS: Text = Text::new("order", &[include_str!("search.cuh"), "\n", include_str!("order.cu")]);
-
+const CELLS: &str = include_str!("cells.cuh");
+const LISTS: Text =
+    Text::new("search", &[include_str!("search.cuh"), "\n", CELLS, include_str!("search.cu")]);
+const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", CELLS, include_str!("grid.cu")]);
+const ORDERS: Text = Text::new("order", &[include_str!("search.cuh"), "\n", CELLS, include_str!("order.cu")]);
 const NARROWED: Text = Text::new("narrow", &[include_str!("search.cuh"), "\n", include_str!("narrow.cu")]);
 
 /// The target of a search.
@@ -103,7 +103,7 @@ fn program(of: Of, positions: DType) -> Compiled {
             "nearest",
             "spoil",
         ]),
-        Of::Orders => ORDERS.of(&types).with(&["geometry", "surround", "curve", "number"]),
+        Of::Orders => ORDERS.of(&types).with(&["geometry", "place", "gather", "surround", "curve", "number"]),
         Of::Narrowed => NARROWED.of(&types).with(&["count", "fill", "settle"]),
     };
     // Without contraction, so that both passes compute equal numbers.

@@ -116,84 +116,6 @@ __device__ inline void divide(System& s, double cell_size) {
   }
 }
 
-// Lattice::new, and the number of cells along each axis. Below this |det| unit vectors lie in one plane.
-FUNCTION geometry(Search a, System* systems) {
-  const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (b >= a.systems || idle(a)) return;
-  System s;
-  bool open[3];
-  double frame[9], unit[9];
-  bool finite = true;
-  for (int k = 0; k < 3; ++k) open[k] = a.pbc ? a.pbc[(a.each > 1 ? 3 * b : 0) + k] == 0 : (a.axes >> k & 1) == 0;
-  for (int n = 0; n < 9; ++n) {
-    const i64 at = (a.cells > 1 ? 9 * b : 0) + n;
-    frame[n] = !a.cell ? 0 : a.cell_is_wide ? ((const double*)a.cell)[at] : double(((const float*)a.cell)[at]);
-    finite = finite && fabs(frame[n]) <= 1.7976931348623157e308;
-    s.rows[n] = open[n / 3] ? 0 : frame[n];
-  }
-  const int periodic = 3 - open[0] - open[1] - open[2];
-  if (periodic == 0) {
-    for (int n = 0; n < 9; ++n) frame[n] = n % 4 == 0;
-  } else if (periodic == 1) {
-    const int k = open[0] ? (open[1] ? 2 : 1) : 0;
-    double* second = frame + 3 * ((k + 1) % 3);
-    double along[3] = {s.rows[3 * k], s.rows[3 * k + 1], s.rows[3 * k + 2]};
-    normalise(along);
-    int least = 0;
-    for (int c = 1; c < 3; ++c) least = fabs(along[c]) < fabs(along[least]) ? c : least;
-    const double other[3] = {double(least == 0), double(least == 1), double(least == 2)};
-    cross(along, other, second);
-    normalise(second);
-    cross(along, second, frame + 3 * ((k + 2) % 3));
-  } else if (periodic == 2) {
-    const int k = open[0] ? 0 : open[1] ? 1 : 2;
-    double one[3], two[3];
-    for (int c = 0; c < 3; ++c) {
-      one[c] = s.rows[3 * ((k + 1) % 3) + c];
-      two[c] = s.rows[3 * ((k + 2) % 3) + c];
-    }
-    normalise(one);
-    normalise(two);
-    cross(one, two, frame + 3 * k);
-    normalise(frame + 3 * k);
-  }
-  double lengths[3];
-  for (int k = 0; k < 3; ++k) {
-    lengths[k] = norm(frame + 3 * k);
-    for (int c = 0; c < 3; ++c) unit[3 * k + c] = frame[3 * k + c] / lengths[k];
-  }
-  double normal[9];
-  for (int k = 0; k < 3; ++k) cross(unit + 3 * ((k + 1) % 3), unit + 3 * ((k + 2) % 3), normal + 3 * k);
-  const double volume = unit[0] * normal[0] + unit[1] * normal[1] + unit[2] * normal[2];
-  // NaN where a vector is zero.
-  const bool spans = fabs(volume) > 1e-12;
-  s.skew = 1;
-  s.lengths = 0;
-  for (int k = 0; k < 3; ++k) {
-    double column[3];
-    for (int c = 0; c < 3; ++c) column[c] = s.inverse[3 * c + k] = normal[3 * k + c] / volume / lengths[k];
-    s.heights[k] = open[k] ? 1 : 1 / norm(column);
-    s.lengths += open[k] ? 0 : lengths[k];
-    s.skew = fmax(s.skew, lengths[k] / s.heights[k]);
-    s.cells[k] = open[k] ? 0 : 1;
-    // A point on the border of a cell counts to either side; coordinates are below 1 here.
-    s.margin[k] = open[k] ? 0 : 1e-9;
-  }
-  divide(s, a.cell_size);
-  const bool few = few_images(s, a.cutoff);
-  s.usable = finite && spans && few;
-  s.largest = s.unused = 0;
-  for (int n = 0; n < 6; ++n) s.ends[n] = 0;
-  systems[b] = s;
-  if (!finite) {
-    raise(a.word, NOT_FINITE, a.of_cell);
-  } else if (!spans) {
-    raise(a.word, FLAT, a.of_cell);
-  } else if (!few) {
-    raise(a.word, FAR, CUTOFF);
-  }
-}
-
 __device__ inline u32 bucket_of(u64 b, u64 x, u64 y, u64 z, u64 buckets) {
   u64 h = ((b * 2971215073ull + x) * 6364136223846793005ull + y) * 3935559000370003845ull;
   h ^= u64(i64(h) >> 29);
@@ -242,41 +164,6 @@ __device__ inline int put(const System& s, const POSITION* r, Point& p, i64* cel
     p.cell[k] = int(u32(u64(cell[k])));
   }
   return far ? FAR : 0;
-}
-
-// Every point gets a valid bucket as key, even one that cannot be placed: then the word is raised, and the key unused.
-FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Point* points, u32* keys, u32* order) {
-  const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (i >= a.points || idle(a)) return;
-  keys[i] = 0;
-  order[i] = u32(i);
-  const int b = of[i];
-  if (b < 0 || b >= a.systems || !systems[b].usable) return;
-  System& s = systems[b];
-  Point p;
-  p.system = b;
-  p.self = int(i);
-  i64 cell[3];
-  double largest;
-  const int wrong = put(s, r + 3 * i, p, cell, largest);
-  if (wrong) return raise(a.word, wrong, a.of_positions);
-  points[i] = p;
-  keys[i] = bucket_of(u64(b), u64(cell[0]), u64(cell[1]), u64(cell[2]), u64(a.buckets));
-  // One more than the nearest float is not below, and most points need no atomic operation to find that out.
-  const u32 bits = __float_as_uint(float(largest)) + 1;
-  if (bits > *(volatile u32*)&s.largest) atomicMax(&s.largest, bits);
-}
-
-// Points in the order of their buckets: the cells and systems of all, then their boxes and numbers, then each coordinate, so
-// that lanes which look at points side by side read whole lines of memory.
-FUNCTION gather(Search a, const Point* points, const u32* order, Four* sorted) {
-  const i64 p = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (p >= a.points || *a.word != 0 || idle(a)) return;
-  const Point i = points[order[p]];
-  sorted[p] = {i.cell[0], i.cell[1], i.cell[2], i.system};
-  sorted[a.points + p] = {i.wrap[0], i.wrap[1], i.wrap[2], i.self};
-  double* r = (double*)(sorted + 2 * a.points);
-  for (int c = 0; c < 3; ++c) r[c * a.points + p] = i.r[c];
 }
 
 __device__ inline Point sorted_point(const Search& a, const Four* sorted, i64 p) {
