@@ -225,7 +225,7 @@ def test_handles_do_not_leak(saving_case: Case, plain_case: Case) -> None:
 
 @pytest.mark.host("another profile")
 def test_results_are_memory_of_torch(op_case: Case, tmp_path: Path) -> None:
-    """Torch's allocator gives each result once, and nothing besides: what lies between steps is kept for later calls."""
+    """Torch's allocator gives each result once, and nothing besides: arrays between steps are the library's."""
     cpu = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=cpu, profile_memory=True) as profile:
         results = op_case.op.overload("", private=True)(*op_case.args)
