@@ -78,6 +78,9 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
         elif i.part == "scalar":
             # A taper begins well before the cutoff.
             args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))
+        elif i.part == "int_scalar":
+            # The nearest images alone.
+            args.append(1)
         else:
             raise NotImplementedError(f"{op!r}: the tests have no {i.part} yet")
     return args

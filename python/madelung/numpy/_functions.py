@@ -932,8 +932,8 @@ def ewald_summation(
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap along the open axis, of about the slab's thickness or more.
         method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
-            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and at its default
-            half of it or all. None: pairs of a list, which is given or searched for.
+            atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
+            where it is chosen. None: pairs of a list, which is given or searched for.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
