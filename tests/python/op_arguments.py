@@ -80,8 +80,9 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             # A taper begins well before the cutoff.
             args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))
         elif i.part == "int_scalar":
-            # Bits of periodic axes where there are no rows of them; room for the points of a query.
-            args.append({"axes": 7, "max_neighbors": 300}[i.name])
+            # Bits of periodic axes where there are no rows of them; room for the points of a query; the nearest images
+            # alone.
+            args.append({"axes": 7, "max_neighbors": 300}.get(i.name, 1))
         else:
             raise NotImplementedError(f"{op!r}: the tests have no {i.part} yet")
     return args

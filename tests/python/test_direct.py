@@ -155,13 +155,16 @@ def test_torch() -> None:
     miller, _ = mt.generate_miller_indices(system[2].detach(), 5.0)
     given = {"cutoff": 4.9, "miller_indices": miller, "accuracy": None, "method": "direct"}
 
-    def total(r: Any, q: Any, h: Any, alpha: Any) -> Any:
+    def of_systems(r: Any, q: Any, h: Any, alpha: Any) -> Any:
         return mt.ewald_summation(r, q, h, alpha, **given, energy_reduction="system")
+
+    def of_atoms(r: Any, q: Any, h: Any, alpha: Any) -> Any:
+        return mt.ewald_summation(r, q, h, alpha, **given)
 
     def each(r: Any, q: Any, h: Any, alpha: Any) -> Any:
         return mt.ewald_summation(r, q, h, alpha, **given, compute_forces=True)
 
-    for f in (total, each):
+    for f in (of_systems, of_atoms):
         check_torch(f, [*system, alpha])
     compiled = torch.compile(each, fullgraph=True, backend="aot_eager")
     for x, y in zip(compiled(*system, alpha), each(*system, alpha)):

@@ -9,7 +9,6 @@
 
 use crate::declare::{charged, energies, summed};
 use crate::kernels as k;
-use crate::ops::COULOMB;
 use crate::tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
 use madelung_core::cell::Cell;
 use madelung_core::op::{Arg, Op, OpBuilder};
@@ -282,14 +281,15 @@ const SUMS: [(&str, bool); 6] = [
     ("cos_sin", true),
 ];
 
-/// The ops `ewald_direct`, of energies per atom, and `ewald_direct_total`, per system.
-pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
-    let op = steps(true);
+/// The ops `ewald_direct`, of energies per atom, and `ewald_direct_total`, per system. `own_energy` is that of the self term
+/// and the background.
+pub(crate) fn ops(own_energy: &'static Kernel) -> Result<Vec<Arc<Op>>> {
+    let op = steps(true, own_energy);
     let total = summed(op, true, &["positions", "charges", "cell", "alpha", "strain"])?;
-    Ok(vec![steps(false).rows_of("charges", &total).build()?, total])
+    Ok(vec![steps(false, own_energy).rows_of("charges", &total).build()?, total])
 }
 
-fn steps(per_system: bool) -> OpBuilder {
+fn steps(per_system: bool, own_energy: &'static Kernel) -> OpBuilder {
     let op = charged("ewald_direct", per_system, &["alpha", "cutoff"])
         .int_scalar("images_1")
         .int_scalar("images_2")
@@ -319,7 +319,7 @@ fn steps(per_system: bool) -> OpBuilder {
         .step(&AXIS_PHASES)
         .step(&STRUCTURE_LINES)
         .step(&k::SUM_CHARGES)
-        .step_as(COULOMB.own_energy, &[("energy", into)]);
+        .step_as(own_energy, &[("energy", into)]);
     if per_system { op.step(&LINE_ENERGY) } else { sums(op, "by_").step(&LINE_POTENTIAL).step(&GATHER_LINES) }
 }
 

@@ -32,7 +32,7 @@ pub use mesh::{
     PmeParameters, PmeSettings, PrescribedMesh, estimate_pme_parameters, particle_mesh_ewald,
     pme_reciprocal_space,
 };
-pub use ops::{ChargeSum, kernels as all_kernels, registry};
+pub use ops::{ChargeSum, all_kernels, registry};
 pub use system::System;
 pub use tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
 

@@ -12,11 +12,11 @@ use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
     /// Ewald sums of point charges.
-    pub(crate) static COULOMB: ewald = crate::potential::coulomb[];
+    static COULOMB: ewald = crate::potential::coulomb[];
 }
 
 /// All kernels of this crate, for callers that compile or check their source text.
-pub fn kernels() -> Vec<&'static Kernel> {
+pub fn all_kernels() -> Vec<&'static Kernel> {
     let mut all = vec![
         &k::ENTRY_FACTORS,
         &k::LATTICE,
@@ -42,7 +42,7 @@ pub fn registry() -> &'static Registry {
         Registry::new(
             [
                 COULOMB.ops("madelung")?,
-                direct::ops()?,
+                direct::ops(COULOMB.own_energy)?,
                 latent::ops("madelung")?,
                 boundaries::ops()?,
                 gaussians::ops()?,
