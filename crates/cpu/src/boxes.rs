@@ -62,52 +62,37 @@ fn avx2(low: &Corners, high: &Corners, own: [[f32; 3]; 2], reach: f32) -> u32 {
     near(low, high, own, reach)
 }
 
-/// Numbers moved and then scaled in f64, and rounded to single precision: for each item those that it goes to, those that it
-/// comes from, and by what these are moved.
-pub(crate) fn seen<'t, 'f, const N: usize>(
-    cpu: &Cpu,
-    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
-    scale: f64,
-) {
+/// Numbers of a block, moved and then scaled in f64, and rounded to single precision.
+pub(crate) fn seen<const N: usize>(cpu: &Cpu, to: &mut [f32; N], from: &[f64; N], by: f64, scale: f64) {
     match cpu.isa() {
         // SAFETY: `isa` has found the instructions.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => unsafe { avx512_rounded(each, scale) },
+        Isa::Avx512 => unsafe { avx512_rounded(to, from, by, scale) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => unsafe { avx2_rounded(each, scale) },
-        _ => rounded(each, scale),
+        Isa::Avx2 => unsafe { avx2_rounded(to, from, by, scale) },
+        _ => rounded(to, from, by, scale),
     }
 }
 
+/// In a loop over blocks the compiler would put blocks on lanes, or nothing: a function for each block has its numbers there.
 #[inline(always)]
-fn rounded<'t, 'f, const N: usize>(
-    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
-    scale: f64,
-) {
-    for (to, (from, by)) in each {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = ((from + by) * scale) as f32;
-        }
-    }
+fn rounded<const N: usize>(to: &mut [f32; N], from: &[f64; N], by: f64, scale: f64) {
+    *to = from.map(|x| ((x + by) * scale) as f32);
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
-fn avx512_rounded<'t, 'f, const N: usize>(
-    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
-    scale: f64,
-) {
-    rounded(each, scale);
+fn avx512_rounded<const N: usize>(to: &mut [f32; N], from: &[f64; N], by: f64, scale: f64) {
+    rounded(to, from, by, scale);
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx2,fma")]
-fn avx2_rounded<'t, 'f, const N: usize>(
-    each: impl Iterator<Item = (&'t mut [f32; N], (&'f [f64; N], f64))>,
-    scale: f64,
-) {
-    rounded(each, scale);
+fn avx2_rounded<const N: usize>(to: &mut [f32; N], from: &[f64; N], by: f64, scale: f64) {
+    rounded(to, from, by, scale);
 }
 
 /// Puts the points of the blocks of a list that are closer to `at` than the root of `reach` in `keys`, and returns how many

@@ -61,9 +61,9 @@ impl Points {
     ) {
         self.resize(blocks.len() * N);
         for (k, c) in self.coordinates.iter_mut().enumerate() {
-            let blocks = blocks.clone().map(|(block, by)| (&block[k], by[k]));
-            let each = c.as_chunks_mut().0.iter_mut().zip(blocks);
-            seen(cpu, each, scale);
+            for (to, (block, by)) in c.as_chunks_mut().0.iter_mut().zip(blocks.clone()) {
+                seen(cpu, to, &block[k], by[k], scale);
+            }
         }
     }
 
@@ -535,6 +535,26 @@ mod tests {
                         assert_eq!(is_set(&bits, p), near, "{isa:?}: point {p} of {count}, box");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_moved_and_scaled_before_they_are_rounded() {
+        let mut seed = 7;
+        let blocks: Vec<[[f64; 16]; 3]> = (0..5)
+            .map(|_| std::array::from_fn(|_| std::array::from_fn(|_| f64::from(random(&mut seed)) * 1e3)))
+            .collect();
+        let by: Vec<[f64; 3]> =
+            blocks.iter().map(|_| std::array::from_fn(|_| f64::from(random(&mut seed)) * 1e3)).collect();
+        for &isa in Isa::available() {
+            let mut points = Points::default();
+            points.fill_blocks(&Cpu::at_most(isa), blocks.iter().zip(by.iter().copied()), 0.37);
+            assert_eq!(points.len(), 80);
+            for p in 0..80 {
+                let expected =
+                    std::array::from_fn(|k| ((blocks[p / 16][k][p % 16] + by[p / 16][k]) * 0.37) as f32);
+                assert_eq!(points.at(p), expected, "{isa:?}: point {p}");
             }
         }
     }
