@@ -374,7 +374,9 @@ fn fill(output: &mut OutputArray<'_>, x: f64) {
 fn reduce<'a>(launch: &mut Launch<'_>, r: &Reduction, sums: impl Iterator<Item = &'a f64>) {
     let components = launch.components(r.param);
     let system = |row: usize| match r.batch.and_then(|b| launch.structure(b)) {
-        Some(rows) if let Some(mesh) = rows.as_mesh() => (0..mesh.systems()).find(|b| mesh.waves_of(*b).contains(&row)).expect("a wave"),
+        Some(rows) if let Some(mesh) = rows.as_mesh() => {
+            (0..mesh.systems()).find(|b| mesh.waves_of(*b).contains(&row)).expect("a wave")
+        }
         rows => rows.and_then(|rows| rows.as_batch()).map_or(0, |batch| batch.of(row)),
     };
     let systems: Vec<usize> = (0..launch.rows()).map(system).collect();
