@@ -272,7 +272,7 @@ LISTS = {
 }
 
 
-@pytest.mark.parametrize("capacity", [None, 1200])
+@pytest.mark.parametrize("capacity", [None, 2000])
 @pytest.mark.parametrize("cells", ["open", "periodic", "slab"])
 @pytest.mark.parametrize("which", LISTS)
 def test_lists_of_some_pairs(which: str, cells: str, capacity: int | None) -> None:
