@@ -76,6 +76,8 @@ pub(crate) struct Call {
 /// Splitting parameter and cutoffs at which truncation is below rounding: αr_c = k_c/2α = 6.2.
 pub(crate) const ALPHA: f64 = 0.8;
 const CUTOFF: f64 = 6.2 / ALPHA;
+/// Within the smallest height of every cell.
+const NEAR_CUTOFF: f64 = 3.0;
 /// Meshes are coarse: derivatives are those of the energy that there is. Systems have one after the other.
 const MESHES: [([usize; 3], usize); 3] = [([12, 9, 10], 6), ([10, 12, 9], 6), ([9, 11, 12], 7)];
 
@@ -128,6 +130,12 @@ impl Call {
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         let open_axis = Array::from(axes.as_slice());
+        // Sums of small systems at once: two images along each axis, each wave a line of its own.
+        let reach = Array::filled(DType::F64, &[systems.len()], NEAR_CUTOFF);
+        let beside = Array::from(vec![0i32; miller.shape()[0]].as_slice());
+        // Inverse powers.
+        let exponent: Vec<f64> = (0..systems.len()).map(|b| [6.0, 1.0, 5.0][b % 3]).collect();
+        let exponent = Array::from_f64(DType::F64, &[systems.len()], &exponent).expect("shapes fit");
         let (atoms, waves) = (given.batch(), Batch::from_ptr(ptr).expect("a batch"));
         let arrays: Vec<_> = op
             .args
@@ -141,8 +149,11 @@ impl Call {
                 "factors" => Some(factors.try_clone().unwrap()),
                 "widths" => Some(widths.try_clone().unwrap()),
                 "background" => Some(background.try_clone().unwrap()),
-                "open_axis" => Some(open_axis.try_clone().unwrap()),
-                "miller" => Some(miller.try_clone().unwrap()),
+                "open_axis" | "wire_axis" => Some(open_axis.try_clone().unwrap()),
+                "cutoff" if op.arg("lines").is_some() => Some(reach.try_clone().unwrap()),
+                "beside" => Some(beside.try_clone().unwrap()),
+                "exponent" => Some(exponent.try_clone().unwrap()),
+                "miller" | "lines" => Some(miller.try_clone().unwrap()),
                 _ => None,
             })
             .collect();
@@ -170,7 +181,8 @@ impl Call {
             .map(|(name, array)| match (name, array) {
                 (_, Some(array)) => Arg::Array(array.view()),
                 ("atoms", _) => Arg::Structure(&self.atoms),
-                ("waves", _) => Arg::Structure(&self.waves),
+                ("waves" | "line_systems", _) => Arg::Structure(&self.waves),
+                ("images_1" | "images_2" | "images_3", _) => Arg::Int(2),
                 ("pairs" | "excluded", _) => Arg::Structure(&self.pairs),
                 ("exclusion_of", _) => Arg::Structure(&self.exclusion_of),
                 ("real", _) => Arg::Real(1.0),

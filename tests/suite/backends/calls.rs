@@ -134,6 +134,17 @@ impl Input {
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         arrays.insert("open_axis", Array::from(axes.as_slice()));
+        arrays.insert("wire_axis", Array::from(axes.as_slice()));
+        // Sums of small systems at once: two images along each axis, a cutoff within the smallest height, and each wave a
+        // line of its own.
+        arrays.insert("cutoff", Array::filled(dtype, &[systems.len()], 3.0));
+        arrays.insert("beside", Array::from(vec![0i32; miller.len()].as_slice()));
+        arrays.insert("lines", View::from(miller.as_slice()).to_array().unwrap());
+        let exponents: Vec<f64> = (0..systems.len()).map(|b| [6.0, 1.0, 5.0][b % 3]).collect();
+        arrays.insert(
+            "exponent",
+            Array::from_f64(dtype, &[systems.len()], &exponents).expect("a shape that fits"),
+        );
         let exclusion_of = exclusions_of(&pairs, factors.len());
         for (n, name) in PARAMETERS.into_iter().enumerate() {
             let table = [0.0, 0.1, 0.3, 0.2].map(|x| 1.0 + x + 0.1 * n as f64);
@@ -182,11 +193,12 @@ impl Input {
                     Arg::Array(self.arrays[name].view())
                 }
                 (ArgKind::Batch { .. }, "atoms") => Arg::Structure(&self.atoms),
-                (ArgKind::Batch { .. }, "waves") => Arg::Structure(&self.waves),
+                (ArgKind::Batch { .. }, "waves" | "line_systems") => Arg::Structure(&self.waves),
                 (ArgKind::Map { .. }, "types") => Arg::Structure(&self.types),
                 (ArgKind::Map { .. }, "exclusion_of") => Arg::Structure(&self.exclusion_of),
                 (ArgKind::Pairs { .. }, "pairs" | "excluded") => Arg::Structure(&self.pairs),
                 (ArgKind::Mesh { .. }, _) => Arg::Structure(&self.mesh),
+                (ArgKind::IntScalar, "images_1" | "images_2" | "images_3") => Arg::Int(2),
                 (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
                 (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
                 (ArgKind::Scalar, "real") => Arg::Real(1.0),
