@@ -407,7 +407,7 @@ fn by_planes(
                 }
                 _ => {
                     let len = len.unwrap_or(0);
-                    clear.push((*n, len / planes.max(1)));
+                    clear.push((*n, len / mesh.nodes().max(1)));
                     sum.insert(Buffer::room(len).0).as_mut_ptr().cast()
                 }
             },
