@@ -132,7 +132,7 @@ impl Call {
         let open_axis = Array::from(axes.as_slice());
         // Sums of small systems at once: two images along each axis, each wave a line of its own.
         let reach = Array::filled(DType::F64, &[systems.len()], NEAR_CUTOFF);
-        let beside = Array::from(vec![0i32; miller.shape()[0]].as_slice());
+        let beside = Array::zeros(DType::I32, &[miller.shape()[0]]);
         // Inverse powers.
         let exponent: Vec<f64> = (0..systems.len()).map(|b| [6.0, 1.0, 5.0][b % 3]).collect();
         let exponent = Array::from_f64(DType::F64, &[systems.len()], &exponent).expect("shapes fit");

@@ -138,7 +138,7 @@ impl Input {
         // Sums of small systems at once: two images along each axis, a cutoff within the smallest height, and each wave a
         // line of its own.
         arrays.insert("cutoff", Array::filled(dtype, &[systems.len()], 3.0));
-        arrays.insert("beside", Array::from(vec![0i32; miller.len()].as_slice()));
+        arrays.insert("beside", Array::zeros(DType::I32, &[miller.len()]));
         arrays.insert("lines", View::from(miller.as_slice()).to_array().unwrap());
         let exponents: Vec<f64> = (0..systems.len()).map(|b| [6.0, 1.0, 5.0][b % 3]).collect();
         arrays.insert(
