@@ -48,6 +48,12 @@ fn side() -> Side {
     })
 }
 
+/// Whether an allocation is fenced. Bytes are text: no kernel reads them, and the descriptions of all ops would take more
+/// mappings than a process may have.
+fn is_fenced(layout: Layout, side: Side) -> bool {
+    side != Side::None && (2..=PAGE).contains(&layout.align())
+}
+
 /// Bytes of whole pages that hold an allocation.
 fn room(layout: Layout) -> usize {
     layout.size().next_multiple_of(PAGE)
@@ -97,7 +103,7 @@ fn offset(layout: Layout, side: Side) -> usize {
 unsafe impl GlobalAlloc for Fenced {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let side = side();
-        if side == Side::None || layout.align() > PAGE {
+        if !is_fenced(layout, side) {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc(layout) };
         }
@@ -114,7 +120,7 @@ unsafe impl GlobalAlloc for Fenced {
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         let side = side();
-        if side == Side::None || layout.align() > PAGE {
+        if !is_fenced(layout, side) {
             // SAFETY: the caller's promise.
             return unsafe { System.dealloc(start, layout) };
         }
