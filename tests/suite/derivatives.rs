@@ -212,6 +212,10 @@ fn what_is_not_finite_goes_through() {
                 let (expected, found) = (of(1.0, second_order), of(bad, second_order));
                 for (name, (x, y)) in call.differentiable().iter().zip(expected.iter().zip(&found)) {
                     let name = &call.op.args[*name].name;
+                    // Sums of pairs do not change with where they end, but for jumps.
+                    if name == "cutoff" {
+                        continue;
+                    }
                     // Of atoms, of systems; factors are those of pairs of both systems.
                     let sixteenths = match name.as_str() {
                         "positions" | "charges" | "widths" => ATOMS,

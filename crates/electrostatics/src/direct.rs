@@ -22,7 +22,7 @@ madelung_core::kernels! {
 
     /// Real-space part of the sum over all pairs: Eᵢ = ½ qᵢ Σⱼ qⱼ `short_range`(r), r < cutoff. Infinite where the images
     /// do not reach as far as the cutoff.
-    #[kernel(fast(positions, charges), fast(positions, charges, strain))]
+    #[kernel(fast(positions, charges))]
     pub(crate) fn direct_space(
         i: Atom,
         positions: &[Vec3; Atom],
@@ -67,9 +67,13 @@ madelung_core::kernels! {
                 }
             }
         }
+        // Two images are all that are on the way to the cutoff.
         let reach = min(
-            images_1 as Real / length(row(inverse, 0)),
-            min(images_2 as Real / length(row(inverse, 1)), images_3 as Real / length(row(inverse, 2))),
+            min(images_1 as Real, 2.0) / length(row(inverse, 0)),
+            min(
+                min(images_2 as Real, 2.0) / length(row(inverse, 1)),
+                min(images_3 as Real, 2.0) / length(row(inverse, 2)),
+            ),
         );
         let is_whole = if 2.0 * cutoff[b] > 1.00001 * reach { 0.0 } else { 1.0 };
         energy[i] = 0.5 * prefactor * charges[i] * e / is_whole;
@@ -338,6 +342,9 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
     }
     let images: Vec<i64> =
         args.iter().filter_map(|arg| if let Arg::Int(n) = arg { Some(*n) } else { None }).collect();
+    if let Some(n) = images.iter().position(|images| *images < 1) {
+        return Some(Error::argument(format!("images_{}", n + 1), "1 or 2", images[n].to_string()));
+    }
     let batch = args.iter().filter_map(Arg::structure).find_map(|structure| structure.as_batch())?;
     let (cells, points) = (cells.as_chunks::<9>().0, positions.as_chunks::<3>().0);
     for (b, (rows, cutoff)) in cells.iter().zip(&cutoffs).enumerate() {
@@ -443,5 +450,5 @@ pub fn wave_lines(miller: &[[i32; 3]], systems: &[i32]) -> (Vec<[i32; 3]>, Vec<i
 /// The largest cutoff within which a number of images along each axis has all pairs.
 fn largest_cutoff(cell: &Cell, images: [i64; 3]) -> f64 {
     let heights = cell.heights();
-    (0..3).map(|n| 0.5 * images[n] as f64 * heights[n]).fold(f64::INFINITY, f64::min)
+    (0..3).map(|n| 0.5 * images[n].min(2) as f64 * heights[n]).fold(f64::INFINITY, f64::min)
 }
