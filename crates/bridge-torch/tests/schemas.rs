@@ -113,7 +113,8 @@ fn counts_fit_the_schemas() {
             let (inputs, results) = schema.split_once(" -> ").expect("an arrow");
             assert_eq!(results.matches("Tensor").count(), member.results(counts), "{schema}");
             let flags = usize::from(member.has_mask()) + usize::from(member.has_want());
-            let tensors = described.inputs.iter().filter(|i| i.kind == Type::Tensor).count();
+            let is_tensor = |kind: &Type| matches!(kind, Type::Tensor | Type::Integers);
+            let tensors = described.inputs.iter().filter(|i| is_tensor(&i.kind)).count();
             assert_eq!(inputs.matches("Tensor ").count(), tensors + member.extra_tensors(counts), "{schema}");
             assert_eq!(
                 inputs.matches(',').count() + 1,
