@@ -129,7 +129,7 @@ def test_exclusions(exponent: int) -> None:
 @pytest.mark.parametrize("exponent", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("accuracy", [1e-3, 1e-6])
 def test_the_accuracy_is_kept(exponent: int, accuracy: float) -> None:
-    """The RMS force error of random systems, in units of q²_rms/(V/N)^((p+1)/3), is below the target, as for charges."""
+    """The RMS force error of random systems, in units of q²_rms/(V/N)^((p+1)/3), is below the target."""
     rng = np.random.default_rng(6)
     number, side = 60, 12.0
     r = rng.uniform(0.0, side, (number, 3))

@@ -183,12 +183,6 @@ impl Allocator for Counting<'_> {
     }
 }
 
-/// Gives back what a call has made.
-fn recycled(memory: &Counting<'_>, done: madelung_core::op::Evaluated) {
-    let saved = done.saved.into_iter().flatten();
-    done.values.into_iter().chain(done.gradients).chain(saved).for_each(|array| memory.recycle(array));
-}
-
 /// The gradients of a call, which saves for them, with all that both passes give back to their allocator.
 fn both_ways(
     context: &Context<'_>,
