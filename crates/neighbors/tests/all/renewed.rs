@@ -298,14 +298,17 @@ fn memory_of_an_aggregation_does_not_grow_with_its_pairs() {
         array(&[count, 3], &numbers(3 * count)),
         array(&[count, features], &numbers(features * count)),
         array(&[1], &[0.1]),
-        array(&[1, 3, 3], &[0.0; 9]),
+        array(&[1, 3, 3], &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]),
     ];
+    let none = Array::zeros(DType::I32, &[0, 3]);
     let order = Array::I32((0..count as i32).collect::<Vec<_>>().into());
     let batch = Batch::single(count).unwrap();
     let op = madelung_neighbors::registry().get("radius_aggregate_exponential").unwrap();
     let most = [0.02, 0.2].map(|radius| {
         let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
         args.extend([Arg::Structure(&batch), Arg::Structure(&batch)]);
+        // No periodic axes, and no room for pairs.
+        args.extend([Arg::Array(none.view()), Arg::Int(0), Arg::Int(-1)]);
         args.extend([Arg::Real(0.01), Arg::Real(1.0), Arg::Real(radius)]);
         args.extend([Arg::Array(order.view()), Arg::Array(order.view())]);
         let weights = Array::filled(DType::F64, &[count, features], 0.5);
