@@ -225,6 +225,7 @@ macro_rules! charge_sum {
                 mesh_energy: &MESH_ENERGY,
                 own_energy: &OWN_ENERGY,
                 mesh_potential: &MESH_POTENTIAL,
+                saves_gradients: true,
             }
         };
     };

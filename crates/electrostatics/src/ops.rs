@@ -75,6 +75,9 @@ pub struct ChargeSum {
     pub own_energy: &'static Kernel,
     /// The waves of a mesh's potential.
     pub mesh_potential: &'static Kernel,
+    /// Whether energies of systems keep their gradients for a backward pass. Where one pass for both gives energies of other
+    /// last bits than those alone, they may not.
+    pub saves_gradients: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -174,7 +177,7 @@ impl ChargeSum {
         }
         let by = [&["positions", "charges", "cell", "alpha"][..], self.parameters, &["strain"]].concat();
         // Factors belong to no system.
-        let is_saved = !parts.iter().any(|part| matches!(part, Part::Exclusions));
+        let is_saved = self.saves_gradients && !parts.iter().any(|part| matches!(part, Part::Exclusions));
         summed(op, per_system, if is_saved { &by } else { &[] })
     }
 

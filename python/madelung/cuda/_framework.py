@@ -21,7 +21,7 @@ from madelung._functions.framework import Immediate, made_once, with_unit_cells
 from madelung._neighbors import Neighbors
 from madelung._schema import FULL, VALUE
 from madelung.cuda import _neighbors
-from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given, part
+from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, asarray, is_given, part
 from madelung.cuda._ops import OPS
 from madelung.cuda._stream import Stream
 from madelung.numpy._framework import Numpy
@@ -140,6 +140,7 @@ class Cuda(Stream, Immediate):
 
     def axes(self, name: str, x: Any, system: System) -> Array:
         """See `Framework`; read, but for integers of each system."""
+        x = asarray(x, system.positions.device) if is_given(x) and not isinstance(x, Array) else x
         if isinstance(x, Array) and x.dtype == np.int32 and x.shape == (system.systems, 3):
             return x
         return self.indices(_found.axes_of_systems(name, self.value(name, x), system.systems), system.positions)

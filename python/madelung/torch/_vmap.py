@@ -58,7 +58,11 @@ def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> li
         elif i.part in ("systems", "columns", "into"):
             out.append(args[k] * size)
         elif i.part == "meshes":
-            out.append(args[k] if len(args[k]) == 4 else args[k].repeat(size))
+            each = args[k] if mapped[k] else args[k].expand(size, -1)
+            repeats = dims[arg["systems"]] if each.shape[1] == 4 and mapped[k] else 1
+            out.append(
+                args[k] if each.shape[1] == 4 and not mapped[k] else each.repeat_interleave(repeats, 0).reshape(-1)
+            )
         else:
             out.append(args[k])
     for k in range(n, len(args)):

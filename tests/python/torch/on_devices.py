@@ -38,7 +38,10 @@ def calls() -> dict[str, int]:
 
 
 def moved(case: Case, device: torch.device | str = CUDA) -> Case:
-    return Case(case.op, [x.to(device) if isinstance(x, torch.Tensor) else x for x in case.args])
+    # Meshes are integers of the host.
+    stay = [i.part == "meshes" for i in case.op.inputs]
+    args = zip(case.args, stay)
+    return Case(case.op, [x if at_home or not isinstance(x, torch.Tensor) else x.to(device) for x, at_home in args])
 
 
 def as_tuple(x: torch.Tensor | Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:

@@ -87,7 +87,9 @@ def test_wrong_shapes(op_case: Case) -> None:
         ),
         rf"`{atoms}: batch_idx`: expected a sorted array": replaced(op_case, "batch_idx", lambda x: x.flip(0)),
         rf"`{atoms}: batch_idx`: expected shape \(N,\)": replaced(op_case, "batch_idx", lambda x: x[None]),
-        rf"`{op_case.op.inputs[op_case.reals[-1]].name}`: expected shape": last_real(op_case, lambda x: x[..., None]),
+        rf"`{op_case.op.inputs[op_case.reals[-1]].name}`: expected (rows of )?shape": last_real(
+            op_case, lambda x: x[..., None]
+        ),
     }
     pairs = next((i.name for i in op_case.op.inputs if i.part == "others"), None)
     if pairs is not None:
