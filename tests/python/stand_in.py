@@ -69,4 +69,4 @@ def run(program: str, runtime: bool = False, **environment: str) -> subprocess.C
     loaded = os.pathsep.join(str(made / name) for _, name, _ in libraries)
     settings = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(paths), "LD_PRELOAD": loaded, **environment}
     words = [sys.executable, "-c", program]
-    return subprocess.run(words, env=settings, capture_output=True, text=True, timeout=600)
+    return subprocess.run(words, env=settings, capture_output=True, text=True, timeout=1500)
