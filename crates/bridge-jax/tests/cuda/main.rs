@@ -384,14 +384,7 @@ fn scratch_of_the_size_that_was_measured_is_all_that_a_call_asks_for() {
         xla.exhausted.store(true, Ordering::Relaxed);
         let copies = calls("cuMemcpyDtoDAsync_v2");
         call(bytes).unwrap_or_else(|e| panic!("{target}: {e:?}"));
-        // Energies of atoms that come from the gradient of that of their system are copied.
-        if described.op.name != "ewald_direct" {
-            assert_eq!(
-                calls("cuMemcpyDtoDAsync_v2"),
-                copies,
-                "{target}: results are made where they are wanted"
-            );
-        }
+        assert_eq!(calls("cuMemcpyDtoDAsync_v2"), copies, "{target}: results are made where they are wanted");
         assert_eq!(xla.read(&got), xla.read(&want), "{target}");
         // Scratch is too small if less by more than alignment may take.
         let (code, text) = call(bytes - 512).expect_err(target);
