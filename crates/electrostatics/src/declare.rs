@@ -9,7 +9,7 @@ pub(crate) fn charged(name: &str, per_system: bool, parameters: &[&str]) -> OpBu
     charged_in(name, per_system, parameters, Constraint::Cell)
 }
 
-/// The same in cells that satisfy a condition.
+/// Declaration of charges in cells that satisfy a condition.
 pub(crate) fn charged_in(name: &str, per_system: bool, parameters: &[&str], cells: Constraint) -> OpBuilder {
     let total = if per_system { "_total" } else { "" };
     let op = Op::new("madelung", &format!("{name}{total}"), 1)

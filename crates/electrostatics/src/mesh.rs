@@ -126,7 +126,7 @@ impl PmeSettings {
     }
 }
 
-/// What is given for all systems, or for each.
+/// Prescribed values, one for all systems or one for each.
 fn each<T: Copy>(name: &str, given: Option<&[T]>, systems: usize) -> Result<Option<Vec<T>>> {
     match given {
         None => Ok(None),
@@ -193,7 +193,7 @@ pub const NODE_COST: f64 = 8.0;
 /// Cost of one node around an atom, in that unit: what it gets of the charge, and what it gives of the force.
 pub const AROUND_COST: f64 = 0.8;
 
-/// What choices allow the error of either sum to be over its estimate: images of a small cell and uneven densities add up.
+/// Margin of chosen parameters for errors of either sum above their estimate: images of a small cell and uneven densities add up.
 /// A mesh has no waves that are left out first.
 const MARGIN: f64 = 1.6;
 

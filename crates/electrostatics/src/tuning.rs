@@ -49,7 +49,7 @@ pub const PAIR_COST: f64 = 1.0;
 /// multiply-adds in each of two passes, in the unit of [`PAIR_COST`].
 pub const WAVE_COST: f64 = 1.0;
 
-/// What choices allow the error of the real-space sum to be over its estimate: images of a small cell and uneven densities
+/// Margin of chosen parameters for errors of the real-space sum above their estimate: images of a small cell and uneven densities
 /// add up.
 const REAL_MARGIN: f64 = 1.4;
 
