@@ -193,7 +193,8 @@ pub const NODE_COST: f64 = 8.0;
 /// Cost of one node around an atom, in that unit: what it gets of the charge, and what it gives of the force.
 pub const AROUND_COST: f64 = 0.8;
 
-/// Margin of chosen parameters for errors of either sum above their estimate: images of a small cell and uneven densities add up.
+/// Margin of chosen parameters for errors of either sum above their estimate: images of a small
+/// cell and uneven densities add up.
 /// A mesh has no waves that are left out first.
 const MARGIN: f64 = 1.6;
 

@@ -49,11 +49,11 @@ pub const PAIR_COST: f64 = 1.0;
 /// multiply-adds in each of two passes, in the unit of [`PAIR_COST`].
 pub const WAVE_COST: f64 = 1.0;
 
-/// Margin of chosen parameters for errors of the real-space sum above their estimate: images of a small cell and uneven densities
-/// add up.
+/// Margin of chosen parameters for errors of the real-space sum above their estimate: images of a small cell and uneven
+/// densities add up.
 const REAL_MARGIN: f64 = 1.4;
 
-/// What they allow for the reciprocal sum. The waves left out first are few, and stronger or weaker than those of random
+/// Margin of chosen parameters for errors of the reciprocal sum. The waves left out first are few, and stronger or weaker than those of random
 /// charges: in a crystal of N ions at finite temperature a Bragg peak is up to N times as strong.
 const WAVE_MARGIN: f64 = 4.0;
 
