@@ -4,6 +4,7 @@
     python3 -m venv .venv && .venv/bin/pip install mpmath gmpy2
     .venv/bin/python tools/fit_special_functions.py > crates/kernel-runtime/src/lanes/coefficients.rs
     rustfmt --edition 2024 --config max_width=110,use_small_heuristics=Max crates/kernel-runtime/src/lanes/coefficients.rs
+    .venv/bin/python tools/fit_special_functions.py --powers      the polynomials of crates/powers, as statements
     .venv/bin/python tools/fit_special_functions.py --references > crates/kernel-runtime/src/lanes/tests/mpmath_values.inc
 
 One routine makes them all: a weighted least-squares fit whose weights grow where the error is large (Lawson),
@@ -122,6 +123,42 @@ def atan(degree):
     return error, p
 
 
+def e1_entire(degree):
+    """E₁(y) + ln y + γ in y − 1 for y ≤ 2."""
+    points = chebyshev_points(mp.mpf(-1), mp.mpf(1), 60)
+    values = [mp.e1(z + 1) + mp.log(z + 1) + mp.euler for z in points]
+    return fit(points, values, [mp.mpf(1)] * len(points), degree)[1]
+
+
+def e1_scaled(degree):
+    """y·exp(y)·E₁(y) in (y − 7)/(y + 3) for y ≥ 2."""
+    points = chebyshev_points(mp.mpf(-1), mp.mpf(1), 60)
+    values = [y * mp.exp(y) * mp.e1(y) for y in ((7 + 3 * z) / (1 - z) for z in points)]
+    return fit(points, values, values, degree)[1]
+
+
+def lower_gamma(a, degree):
+    """exp(x) ∫₀¹ t^(a−1) exp(−xt) dt = Σ xⁿ/(a (a + 1) … (a + n)) in x − 3/2 for x ≤ 3."""
+    points = chebyshev_points(mp.mpf("-1.5"), mp.mpf("1.5"), 60)
+    values = [mp.fsum((z + mp.mpf("1.5")) ** n / mp.rf(a, n + 1) for n in range(80)) for z in points]
+    return fit(points, values, values, degree)[1]
+
+
+def powers():
+    """The polynomials of crates/powers, by Horner's rule."""
+    half = mp.mpf(1) / 2
+    for name, coefficients in [
+        ("e1_entire", e1_entire(16)),
+        ("e1_scaled", e1_scaled(22)),
+        ("lower_gamma_odd", lower_gamma(9 * half, 14)),
+        ("lower_gamma_even", lower_gamma(mp.mpf(5), 14)),
+    ]:
+        first, *others = (rounded(c, 53) for c in coefficients[::-1])
+        print(f"{name}\n        let s = {first};")
+        for c in others:
+            print(f"        let s = z * s {'-' if c[0] == '-' else '+'} {c.removeprefix('-')};")
+
+
 def split(value, widths):
     """value as a sum of parts of the given widths in bits: n·part is exact for small n, whether or not fma exists."""
     parts = []
@@ -222,4 +259,5 @@ def references():
 
 
 if __name__ == "__main__":
-    references() if "--references" in sys.argv[1:] else main()
+    asked = sys.argv[1:]
+    powers() if "--powers" in asked else references() if "--references" in asked else main()

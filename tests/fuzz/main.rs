@@ -24,11 +24,17 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// A call of a few atoms that takes as long does not end.
 const HANGS: Duration = Duration::from_secs(120);
+
+/// Writes a line that the test's harness does not hold back, which is lost where the process ends.
+fn say(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
 
 #[test]
 fn only_ok_and_err() {
@@ -37,7 +43,7 @@ fn only_ok_and_err() {
     let config = Config { cases: calls, failure_persistence: None, ..Config::default() };
     let given = std::env::var("MADELUNG_FUZZ_SEED").ok().map(|n| n.parse().expect("a seed"));
     let seed: u64 = given.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
-    eprintln!("{calls} calls, MADELUNG_FUZZ_SEED={seed}");
+    say(&format!("{calls} calls, MADELUNG_FUZZ_SEED={seed}"));
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat());
     let mut runner = TestRunner::new_with_rng(config, rng);
     let (begun, watched) = channel::<Vec<u32>>();
@@ -48,7 +54,7 @@ fn only_ok_and_err() {
                 Ok(choices) => last = choices,
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    eprintln!("a call does not end: {last:?}");
+                    say(&format!("a call does not end: {last:?}"));
                     std::process::abort();
                 }
             }

@@ -11,7 +11,7 @@ use crate::declare::{charged, energies, summed};
 use crate::kernels as k;
 use crate::tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
 use madelung_core::cell::Cell;
-use madelung_core::op::{Arg, Op, OpBuilder};
+use madelung_core::op::{Arg, Constraint, Op, OpBuilder};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
 use std::f64::consts::PI;
@@ -42,6 +42,9 @@ madelung_core::kernels! {
         let b = atoms.of(i);
         let h = cell[b];
         let inverse = dual[b];
+        let n1 = images_1 as Real;
+        let n2 = images_2 as Real;
+        let n3 = images_3 as Real;
         let mut e = 0.0;
         for j in atoms.members(b) {
             let d = positions[j] - positions[i];
@@ -53,27 +56,23 @@ madelung_core::kernels! {
             let x = if w.x > 0.0 { 1.0 } else { -1.0 };
             let y = if w.y > 0.0 { 1.0 } else { -1.0 };
             let z = if w.z > 0.0 { 1.0 } else { -1.0 };
-            for m1 in 0..images_1 {
-                for m2 in 0..images_2 {
-                    for m3 in 0..images_3 {
-                        let image = vec3(m1 as Real * x, m2 as Real * y, m3 as Real * z);
-                        let d = first - image * h;
-                        let d = d + d * strain[b];
-                        let r = length(d);
-                        if r < cutoff[b] && (j != i || m1 + m2 + m3 > 0) {
-                            e += charges[j] * short_range(r, alpha[b]);
-                        }
-                    }
+            // One loop over all images: nested ones would hold sums of their own for every derivative.
+            for m in 0..images_1 * images_2 * images_3 {
+                let rest = floor(m as Real / n3);
+                let m1 = floor(rest / n2);
+                let image = vec3(m1 * x, (rest - n2 * m1) * y, (m as Real - n3 * rest) * z);
+                let d = first - image * h;
+                let d = d + d * strain[b];
+                let r = length(d);
+                if r < cutoff[b] && (j != i || m > 0) {
+                    e += charges[j] * short_range(r, alpha[b]);
                 }
             }
         }
         // Two images are all that are on the way to the cutoff.
         let reach = min(
-            min(images_1 as Real, 2.0) / length(row(inverse, 0)),
-            min(
-                min(images_2 as Real, 2.0) / length(row(inverse, 1)),
-                min(images_3 as Real, 2.0) / length(row(inverse, 2)),
-            ),
+            n1 / length(row(inverse, 0)),
+            min(n2 / length(row(inverse, 1)), n3 / length(row(inverse, 2))),
         );
         let is_whole = if 2.0 * cutoff[b] > 1.00001 * reach { 0.0 } else { 1.0 };
         energy[i] = 0.5 * prefactor * charges[i] * e / is_whole;
@@ -296,8 +295,11 @@ pub(crate) fn ops(own_energy: &'static Kernel) -> Result<Vec<Arc<Op>>> {
 fn steps(per_system: bool, own_energy: &'static Kernel) -> OpBuilder {
     let op = charged("ewald_direct", per_system, &["alpha", "cutoff"])
         .int_scalar("images_1")
+        .must_be(Constraint::Between(1, 2))
         .int_scalar("images_2")
+        .must_be(Constraint::Between(1, 2))
         .int_scalar("images_3")
+        .must_be(Constraint::Between(1, 2))
         .ints("lines", &["Line", "3"])
         .ints("beside", &["Line"])
         .batch("line_systems", "Line", "System")
@@ -342,9 +344,6 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
     }
     let images: Vec<i64> =
         args.iter().filter_map(|arg| if let Arg::Int(n) = arg { Some(*n) } else { None }).collect();
-    if let Some(n) = images.iter().position(|images| *images < 1) {
-        return Some(Error::argument(format!("images_{}", n + 1), "1 or 2", images[n].to_string()));
-    }
     let batch = args.iter().filter_map(Arg::structure).find_map(|structure| structure.as_batch())?;
     let (cells, points) = (cells.as_chunks::<9>().0, positions.as_chunks::<3>().0);
     for (b, (rows, cutoff)) in cells.iter().zip(&cutoffs).enumerate() {
@@ -450,5 +449,5 @@ pub fn wave_lines(miller: &[[i32; 3]], systems: &[i32]) -> (Vec<[i32; 3]>, Vec<i
 /// The largest cutoff within which a number of images along each axis has all pairs.
 fn largest_cutoff(cell: &Cell, images: [i64; 3]) -> f64 {
     let heights = cell.heights();
-    (0..3).map(|n| 0.5 * images[n].min(2) as f64 * heights[n]).fold(f64::INFINITY, f64::min)
+    (0..3).map(|n| 0.5 * images[n] as f64 * heights[n]).fold(f64::INFINITY, f64::min)
 }

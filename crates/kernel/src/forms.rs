@@ -7,6 +7,7 @@ use crate::derivative::tangent;
 use crate::factor::factored;
 use crate::flatten::flatten;
 use crate::ir::{Body, Kernel, Kind, ParamId, Role};
+use crate::merge::merged;
 use crate::mirror::{Part, Partners, has_partners, parts};
 use crate::print::layout::Layout;
 use crate::reverse::adjoint;
@@ -117,7 +118,7 @@ fn form(
     let mut in_clusters = vec![];
     for part in &mut parts {
         let as_written = part.clone();
-        part.body = factored(&arranged(&part.body));
+        part.body = factored(&arranged(&merged(&part.body)));
         let found = match (member, leaves_out) {
             (Member::Value, _) => clusters(kernel, part),
             _ if gradients.is_some() => clusters(kernel, part),

@@ -21,6 +21,7 @@ pub mod forms;
 pub mod imperative;
 pub mod ir;
 pub mod lower;
+mod merge;
 pub mod mirror;
 pub mod print;
 pub mod reverse;

@@ -77,11 +77,11 @@ madelung_core::kernels! {
         power(alpha, exponent) / gamma_of_half(exponent) * lower_gamma(alpha * alpha * r2, a, is_odd(exponent))
     }
 
-    /// ∫₀¹ t^(a−1) exp(−xt) dt for a = ½, 1, … 5, below x = 2 by its series exp(−x) Σ xⁿ/(a (a + 1) … (a + n)), and from
-    /// there by a recurrence upwards from a = ½ or 1. Its derivative is −1 times that of a + 1.
+    /// ∫₀¹ t^(a−1) exp(−xt) dt for a = ½, 1, … 3. By parts it is (exp(−x) + x g)/a with g, that of a + 1, which is also −1
+    /// times its derivative: so one evaluation of the last, for a + 2, serves the integral and its first derivatives.
     #[func]
     fn lower_gamma(x: Real, a: Real, odd: Real) -> Real {
-        if x < 2.0 { lower_gamma_near(x, a) } else { lower_gamma_far(x, a, odd) }
+        (exp(-x) + x * lower_gamma_1(x, a + 1.0, odd)) / a
     }
 
     #[derivative(lower_gamma)]
@@ -91,7 +91,7 @@ madelung_core::kernels! {
 
     #[func]
     fn lower_gamma_1(x: Real, a: Real, odd: Real) -> Real {
-        if x < 2.0 { lower_gamma_near(x, a) } else { lower_gamma_far(x, a, odd) }
+        (exp(-x) + x * lower_gamma_2(x, a + 1.0, odd)) / a
     }
 
     #[derivative(lower_gamma_1)]
@@ -99,50 +99,72 @@ madelung_core::kernels! {
         (-lower_gamma_2(x, a + 1.0, odd), 0.0, 0.0)
     }
 
+    /// The integral for a = 5/2, 3, … 5, from that for 9/2 or 5 downwards.
     #[func]
     fn lower_gamma_2(x: Real, a: Real, odd: Real) -> Real {
-        if x < 2.0 { lower_gamma_near(x, a) } else { lower_gamma_far(x, a, odd) }
-    }
-
-    #[func]
-    fn lower_gamma_near(x: Real, a: Real) -> Real {
-        let s = 1.0 + x / (a + 24.0);
-        let s = 1.0 + x / (a + 23.0) * s;
-        let s = 1.0 + x / (a + 22.0) * s;
-        let s = 1.0 + x / (a + 21.0) * s;
-        let s = 1.0 + x / (a + 20.0) * s;
-        let s = 1.0 + x / (a + 19.0) * s;
-        let s = 1.0 + x / (a + 18.0) * s;
-        let s = 1.0 + x / (a + 17.0) * s;
-        let s = 1.0 + x / (a + 16.0) * s;
-        let s = 1.0 + x / (a + 15.0) * s;
-        let s = 1.0 + x / (a + 14.0) * s;
-        let s = 1.0 + x / (a + 13.0) * s;
-        let s = 1.0 + x / (a + 12.0) * s;
-        let s = 1.0 + x / (a + 11.0) * s;
-        let s = 1.0 + x / (a + 10.0) * s;
-        let s = 1.0 + x / (a + 9.0) * s;
-        let s = 1.0 + x / (a + 8.0) * s;
-        let s = 1.0 + x / (a + 7.0) * s;
-        let s = 1.0 + x / (a + 6.0) * s;
-        let s = 1.0 + x / (a + 5.0) * s;
-        let s = 1.0 + x / (a + 4.0) * s;
-        let s = 1.0 + x / (a + 3.0) * s;
-        let s = 1.0 + x / (a + 2.0) * s;
-        let s = 1.0 + x / (a + 1.0) * s;
-        s / a * exp(-x)
-    }
-
-    #[func]
-    fn lower_gamma_far(x: Real, a: Real, odd: Real) -> Real {
-        let e = exp(-x);
         let b = 1.0 - 0.5 * odd;
+        let e = exp(-x);
+        let g4 = if x < 3.0 { lower_gamma_near(x - 1.5, odd) * e } else { lower_gamma_far(x, b, odd) };
+        let g3 = (e + x * g4) / (b + 3.0);
+        let g2 = (e + x * g3) / (b + 2.0);
+        of_exponent(a - b + 1.0, g2, g2, g2, g3, g4, g4)
+    }
+
+    /// exp(x) times the integral for a = 9/2 or 5 (tools/fit_special_functions.py --powers).
+    #[func]
+    fn lower_gamma_near(z: Real, odd: Real) -> Real {
+        odd * lower_gamma_odd(z) + (1.0 - odd) * lower_gamma_even(z)
+    }
+
+    #[func]
+    fn lower_gamma_odd(z: Real) -> Real {
+        let s = 1.3595243641629386e-15;
+        let s = z * s + 2.499735777388096e-14;
+        let s = z * s + 4.1864103944633373e-13;
+        let s = z * s + 6.753449472844152e-12;
+        let s = z * s + 1.0211174317223402e-10;
+        let s = z * s + 1.4389228854973779e-09;
+        let s = z * s + 1.8798712004214332e-08;
+        let s = z * s + 2.2621123807454692e-07;
+        let s = z * s + 2.4876969520769613e-06;
+        let s = z * s + 2.4764490605560804e-05;
+        let s = z * s + 0.00022050519740421794;
+        let s = z * s + 0.001729270061359044;
+        let s = z * s + 0.011698651552580631;
+        let s = z * s + 0.06627497303902033;
+        let s = z * s + 0.30019584681382316;
+        s
+    }
+
+    #[func]
+    fn lower_gamma_even(z: Real) -> Real {
+        let s = 6.215518780304499e-16;
+        let s = z * s + 1.1707603012073641e-14;
+        let s = z * s + 2.0168041757929176e-13;
+        let s = z * s + 3.3483382923439382e-12;
+        let s = z * s + 5.2194158860951165e-11;
+        let s = z * s + 7.598856599945101e-10;
+        let s = z * s + 1.0281464783855609e-08;
+        let s = z * s + 1.2849527797405468e-07;
+        let s = z * s + 1.4725780093606548e-06;
+        let s = z * s + 1.5338691524132727e-05;
+        let s = z * s + 0.00014363208003483998;
+        let s = z * s + 0.0011922807866868602;
+        let s = z * s + 0.008611617593674223;
+        let s = z * s + 0.052729160305299755;
+        let s = z * s + 0.26311607415487154;
+        s
+    }
+
+    /// The integral for a = 9/2 or 5, from that for ½ or 1 upwards.
+    #[func]
+    fn lower_gamma_far(x: Real, b: Real, odd: Real) -> Real {
+        let e = exp(-x);
         let g0 = odd * (sqrt(PI / x) * erf(sqrt(x))) + (1.0 - odd) * ((1.0 - e) / x);
         let g1 = (b * g0 - e) / x;
         let g2 = ((b + 1.0) * g1 - e) / x;
         let g3 = ((b + 2.0) * g2 - e) / x;
-        let g4 = ((b + 3.0) * g3 - e) / x;
-        of_exponent(a - b + 1.0, g0, g1, g2, g3, g4, g4)
+        ((b + 3.0) * g3 - e) / x
     }
 
     /// π^(3/2) αᵖ⁻³/(V Γ(p/2)) E₍ₚ₋₁₎⸝₂(k²/4α²)
@@ -168,7 +190,7 @@ madelung_core::kernels! {
     }
 
     /// E₁(y), up to 2 as a polynomial less ln y + γ, and from there as exp(−y)/y times one of (y − 7)/(y + 3)
-    /// (tools/fit_special_functions.py). Its derivative is −exp(−y)/y.
+    /// (tools/fit_special_functions.py --powers). Its derivative is −exp(−y)/y.
     #[func]
     fn e1(y: Real) -> Real {
         if y < 2.0 { e1_entire(y - 1.0) - log(y) - 0.5772156649015329 } else { exp(-y) / y * e1_scaled((y - 7.0) / (y + 3.0)) }
@@ -181,17 +203,17 @@ madelung_core::kernels! {
 
     #[func]
     fn e1_entire(z: Real) -> Real {
-        let s = -1.182607500913166e-15;
-        let s = z * s + 2.0275599041646246e-14;
-        let s = z * s - 3.228179474775047e-13;
-        let s = z * s + 4.891653180645899e-12;
-        let s = z * s - 6.930092423551448e-11;
-        let s = z * s + 9.134337560783327e-10;
-        let s = z * s - 1.1142547816765393e-08;
-        let s = z * s + 1.25022510647735e-07;
-        let s = z * s - 1.281149584336136e-06;
-        let s = z * s + 1.1891592755503217e-05;
-        let s = z * s - 9.903080293028101e-05;
+        let s = -1.1834310258740575e-15;
+        let s = z * s + 2.027560202609235e-14;
+        let s = z * s - 3.228146527965191e-13;
+        let s = z * s + 4.891653169500429e-12;
+        let s = z * s - 6.930092959045842e-11;
+        let s = z * s + 9.134337560949701e-10;
+        let s = z * s - 1.1142547812233216e-08;
+        let s = z * s + 1.2502251064772238e-07;
+        let s = z * s - 1.2811495843382609e-06;
+        let s = z * s + 1.1891592755503222e-05;
+        let s = z * s - 9.903080293028047e-05;
         let s = z * s + 0.0007319693654687311;
         let s = z * s - 0.004747039219038452;
         let s = z * s + 0.0267671323571314;
@@ -203,28 +225,28 @@ madelung_core::kernels! {
 
     #[func]
     fn e1_scaled(z: Real) -> Real {
-        let s = -6.26435372337776e-11;
-        let s = z * s + 2.1767564360154282e-10;
-        let s = z * s - 6.954866227188402e-11;
-        let s = z * s + 6.838997659882796e-11;
-        let s = z * s - 1.3502786971389233e-09;
-        let s = z * s + 3.895175979070809e-09;
-        let s = z * s - 7.835702212763055e-09;
-        let s = z * s + 2.1127769538102652e-08;
-        let s = z * s - 5.544414010048657e-08;
-        let s = z * s + 1.5154215957455697e-07;
-        let s = z * s - 3.937172729330982e-07;
-        let s = z * s + 1.0901933354318191e-06;
-        let s = z * s - 2.914015741217968e-06;
-        let s = z * s + 8.262824722868472e-06;
-        let s = z * s - 2.278026526114966e-05;
-        let s = z * s + 6.712646289874403e-05;
-        let s = z * s - 0.0001930553568978963;
-        let s = z * s + 0.0006074517052144057;
-        let s = z * s - 0.0018636252889425295;
-        let s = z * s + 0.0066995889438138485;
-        let s = z * s - 0.02307622224177783;
-        let s = z * s + 0.1312876861306214;
+        let s = -6.833170371747345e-11;
+        let s = z * s + 2.1804877647387914e-10;
+        let s = z * s - 3.8165704173488245e-11;
+        let s = z * s + 6.642213056758104e-11;
+        let s = z * s - 1.4250756259940342e-09;
+        let s = z * s + 3.899621079018259e-09;
+        let s = z * s - 7.734915707997583e-09;
+        let s = z * s + 2.1122154494597588e-08;
+        let s = z * s - 5.552851502710235e-08;
+        let s = z * s + 1.515465037818882e-07;
+        let s = z * s - 3.9367186429896546e-07;
+        let s = z * s + 1.0901912156688754e-06;
+        let s = z * s - 2.9140314512098175e-06;
+        let s = z * s + 8.262825370660798e-06;
+        let s = z * s - 2.2780261867856998e-05;
+        let s = z * s + 6.71264627795641e-05;
+        let s = z * s - 0.00019305535732645234;
+        let s = z * s + 0.0006074517052265943;
+        let s = z * s - 0.0018636252889146284;
+        let s = z * s + 0.006699588943813248;
+        let s = z * s - 0.02307622224177856;
+        let s = z * s + 0.13128768613062142;
         let s = z * s + 0.8864876725364293;
         s
     }

@@ -151,7 +151,7 @@ fn device_check<'r>(view: &View<'r>, zero: bool, constraint: Option<Constraint>)
         _ if zero => Check::Zero(view),
         Some(Constraint::Positive) => Check::Positive(view),
         Some(Constraint::Cell) => Check::Cells(view),
-        Some(Constraint::Finite | Constraint::Full) | None => Check::Finite(view),
+        Some(Constraint::Finite | Constraint::Full | Constraint::Between(..)) | None => Check::Finite(view),
     }
 }
 
@@ -268,6 +268,13 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
             }
         }
         Constraint::Full => {}
+        Constraint::Between(lo, hi) => {
+            if let Arg::Int(n) = arg
+                && !(lo..=hi).contains(n)
+            {
+                return Err(Error::argument(name, format!("an integer from {lo} to {hi}"), n.to_string()));
+            }
+        }
         Constraint::Cell => {
             for b in 0..count / 9 {
                 let row = |r: usize| std::array::from_fn(|k| number(9 * b + 3 * r + k).unwrap_or(f64::NAN));

@@ -133,6 +133,8 @@ pub enum Constraint {
     Cell,
     /// Pair lists: every pair from both sides.
     Full,
+    /// Integer attributes: from the first to the second number.
+    Between(i64, i64),
 }
 
 /// Declaration of an argument.

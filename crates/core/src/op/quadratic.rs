@@ -20,21 +20,40 @@ pub(super) struct Quadratic {
     pub(super) sum: Arc<Op>,
 }
 
-/// An allocator without arrays of the caller for results.
-struct Aside<'a>(&'a dyn Allocator);
+/// The allocator of the sum's call: its first gradients are results of the outer call, which the caller may have arrays for.
+struct Inner<'a> {
+    outer: &'a dyn Allocator,
+    /// The result of the outer call that gradient 0 is, and the number of gradients that are results.
+    first: usize,
+    count: usize,
+}
 
-impl Allocator for Aside<'_> {
+impl Allocator for Inner<'_> {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        self.0.zeros(dtype, shape)
+        self.outer.zeros(dtype, shape)
     }
 
     fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        self.0.room(dtype, shape)
+        self.outer.room(dtype, shape)
+    }
+
+    fn result(&self, n: usize, dtype: DType, shape: &[usize]) -> Result<Option<Array>> {
+        if n < self.count { self.outer.result(self.first + n, dtype, shape) } else { Ok(None) }
     }
 
     fn recycle(&self, array: Array) {
-        self.0.recycle(array);
+        self.outer.recycle(array);
     }
+}
+
+/// Result `n` of a call: rows times weights.
+fn scaled(context: &Context<'_>, n: usize, rows: &Array, weights: &Weights<'_>) -> Result<Array> {
+    let mut result = match context.allocator.result(n, rows.dtype(), rows.shape())? {
+        Some(array) => array,
+        None => context.allocator.room(rows.dtype(), rows.shape())?,
+    };
+    context.backend.scale_rows(context, &rows.view(), weights, &mut result)?;
+    Ok(result)
 }
 
 impl Op {
@@ -63,21 +82,22 @@ impl Op {
         }
         let unit = [Some(Cotangent::Uniform(1.0))];
         let of_sum = Request { cotangents: &unit, gradients: &gradients, ..Request::default() };
-        // Results of the sum are not those of the call, which the caller may have arrays for.
-        let aside = Aside(context.allocator);
-        let mut found = sum.evaluate(&Context { allocator: &aside, ..*context }, args, &of_sum)?.gradients;
+        let (first, number) = (usize::from(wants_rows), request.gradients.len());
+        let count = if weight == 1.0 { number } else { 0 };
+        let inner = Inner { outer: context.allocator, first, count };
+        let mut found = sum.evaluate(&Context { allocator: &inner, ..*context }, args, &of_sum)?.gradients;
         let mut evaluated = Evaluated::default();
         if let (true, Some(at), Arg::Array(values)) =
             (wants_rows, gradients.iter().position(|n| *n == of), &args[of])
         {
             let twice = context.scaled_rows(&found[at].view(), &Weights::Rows(values))?;
-            evaluated.values.push(context.scaled_rows(&twice.view(), &Weights::Uniform(0.5))?);
+            evaluated.values.push(scaled(context, 0, &twice, &Weights::Uniform(0.5))?);
             context.allocator.recycle(twice);
         }
-        found.drain(request.gradients.len()..).for_each(|array| context.allocator.recycle(array));
+        found.drain(number..).for_each(|array| context.allocator.recycle(array));
         if weight != 1.0 {
-            for gradient in &mut found {
-                let scaled = context.scaled_rows(&gradient.view(), &Weights::Uniform(weight))?;
+            for (n, gradient) in found.iter_mut().enumerate() {
+                let scaled = scaled(context, first + n, gradient, &Weights::Uniform(weight))?;
                 context.allocator.recycle(std::mem::replace(gradient, scaled));
             }
         }

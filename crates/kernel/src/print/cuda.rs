@@ -18,6 +18,9 @@ use std::collections::{HashMap, HashSet};
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
+/// Statements of a loop that the compiler is not to repeat.
+const LONG: usize = 40;
+
 /// The function `name` of a part.
 pub fn function(
     kernel: &Kernel,
@@ -265,6 +268,10 @@ impl Printer<'_> {
                     if self.divided.loops.contains(id) {
                         self.divided_loop(*id, body);
                     } else {
+                        // The compiler repeats the body of a loop over constants: a long one would run out of registers.
+                        if walk(body).count() > LONG {
+                            self.line("#pragma unroll 1");
+                        }
                         self.line(&format!(
                             "for (long long k{id} = first{id}; k{id} < last{id}; ++k{id}) {{"
                         ));
