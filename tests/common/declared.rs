@@ -88,10 +88,14 @@ pub(crate) fn dimensions(op: &Op) -> (Vec<String>, Vec<String>) {
     (systems, others)
 }
 
-/// The names of an op's integer attributes.
-pub(crate) fn integer_attributes(op: &Op) -> Vec<String> {
+/// The names of an op's integer attributes, with the smallest value and the number of values that they may have.
+pub(crate) fn integer_attributes(op: &Op) -> Vec<(String, i64, usize)> {
     let ints = op.args.iter().filter(|a| matches!(a.kind, ArgKind::IntScalar));
-    ints.map(|a| a.name.clone()).collect()
+    let of = |a: &ArgSpec| match a.constraint {
+        Some(Constraint::Between(lo, hi)) => (a.name.clone(), lo, (hi - lo + 1) as usize),
+        _ => (a.name.clone(), 0, 5),
+    };
+    ints.map(of).collect()
 }
 
 impl Plan {

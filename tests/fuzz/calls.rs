@@ -134,7 +134,10 @@ fn plan(op: &Op, choices: &mut Choices) -> Plan {
     dims.extend(systems.into_iter().map(|d| (d, choices.of(if no_rows { &[1, 0] } else { &[1, 2, 3] }))));
     Plan {
         dims,
-        attrs: integer_attributes(op).into_iter().map(|name| (name, choices.below(5) as i64)).collect(),
+        attrs: integer_attributes(op)
+            .into_iter()
+            .map(|(name, least, values)| (name, least + choices.below(values) as i64))
+            .collect(),
         dtype: choices.of(&DTYPES[..2]),
         stored: choices.of(&[DType::F64, DType::F32, DType::F16, DType::BF16]),
         integers: choices.of(&[DType::I32, DType::I64]),

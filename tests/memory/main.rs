@@ -134,7 +134,7 @@ fn no_op_touches_what_is_not_its_own() {
                 let number = if n % 3 == 0 { 3 } else { 1 };
                 let plan = Plan {
                     dims: sizes.chain(systems.iter().map(|d| (d.clone(), number))).collect(),
-                    attrs: integer_attributes(op).into_iter().map(|name| (name, 2)).collect(),
+                    attrs: integer_attributes(op).into_iter().map(|(name, ..)| (name, 2)).collect(),
                     dtype,
                     stored: if n % 2 == 0 { DType::F16 } else { DType::BF16 },
                     integers: if n % 2 == 0 { DType::I32 } else { DType::I64 },
