@@ -1,6 +1,6 @@
 """The accuracy that is asked for, and the error that is measured: random systems of seven kinds, both methods.
 
-python benches/python/accuracy.py                 the table of docs/electrostatics.md: 350 systems, half a minute
+python benches/python/accuracy.py         the table of docs/electrostatics/accuracy.md: 350 systems, half a minute
 
 Prints, for each method and target, the share of systems whose RMS force error is below the target, and the median and
 the largest ratio of error to target, of all systems and of each kind. The reference is Ewald's sum at 1e-13.

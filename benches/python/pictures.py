@@ -1,16 +1,24 @@
-"""The pictures of docs/electrostatics.md, measured on this machine.
+"""The pictures of docs/electrostatics, measured on this machine.
 
 python benches/python/pictures.py                       all of them, into docs/pictures
 python benches/python/pictures.py convergence           the error of a mesh against the distance of its nodes
 python benches/python/pictures.py cost                  the error of a sum against the time that it takes
 python benches/python/pictures.py size --most 1000000   time against the number of atoms
+python benches/python/pictures.py splitting             the error of Ewald's sum against α
+python benches/python/pictures.py cut                   the errors of sums with a cutoff
+python benches/python/pictures.py gap                   the energy of a slab against the gap of its cell
+python benches/python/pictures.py dispersion            the errors of a sum of 1/r⁶ with a cutoff
+python benches/python/pictures.py waves                 the energy of latent charges against the shortest wavelength
+python benches/python/pictures.py targets               error over target, of each system of accuracy.py
 
-Times are the least of several calls from NumPy, each with its list and the choice of its parameters.
+Times are the least of several calls from NumPy, each with its list and the choice of its parameters. Pictures of errors
+alone do not depend on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,13 +31,15 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+import accuracy
 import madelung
 import madelung.numpy as mn
 
 Array = npt.NDArray[np.float64]
 System = tuple[Array, Array, Array]
 
-FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+ROOT = Path(__file__).parents[2]
+FOLDER, DATA = ROOT / "docs" / "pictures", ROOT / "tests" / "data"
 SPACING = 2.8
 ERROR = "RMS force error, in q²$_{rms}$/(V/N)$^{2/3}$"
 ORDERS = range(4, 9)
@@ -128,13 +138,13 @@ def cost(_: argparse.Namespace) -> Figure:
 
 def size(options: argparse.Namespace) -> Figure:
     """Times of calls by the number of atoms, as far as a call takes no longer than five seconds."""
-    accuracy = 1e-4
-    given = {"compute_forces": True, "energy_reduction": "system"}
+    given = {"accuracy": 1e-4, "compute_forces": True, "energy_reduction": "system"}
+    plain = {"compute_forces": True, "energy_reduction": "system"}
     methods: dict[str, Callable[[System], Any]] = {
-        "ewald": lambda s: mn.ewald_summation(*s, accuracy=accuracy, **given),
-        "pme": lambda s: mn.particle_mesh_ewald(*s, accuracy=accuracy, **given),
-        "all pairs, open": lambda s: mn.coulomb(*s[:2], **given),
-        "dsf, 12 Å": lambda s: mn.dsf(*s[:2], 12.0, 0.2, s[2], **given),
+        "ewald": lambda s: mn.ewald_summation(*s, **given),
+        "pme": lambda s: mn.particle_mesh_ewald(*s, **given),
+        "all pairs, open": lambda s: mn.coulomb(*s[:2], **plain),
+        "dsf, 12 Å": lambda s: mn.dsf(*s[:2], 12.0, 0.2, s[2], **plain),
     }
     figure, plot = axes(
         f"Energy and forces, accuracy 1e-4, {madelung.get_num_threads()} threads, float64", "atoms", "time, ms"
@@ -154,7 +164,160 @@ def size(options: argparse.Namespace) -> Figure:
     return figure
 
 
-PICTURES = {"convergence": convergence, "cost": cost, "size": size}
+def splitting(_: argparse.Namespace) -> Figure:
+    """Errors of Ewald's sum with both cutoffs given, as measured and as `estimate_ewald_parameters` expects them."""
+    system, cutoff = salt(512), 8.0
+    exact = mn.ewald_summation(*system, accuracy=1e-12, compute_forces=True)[1]
+    figure, plot = axes("Ewald's sum: 512 ions, cutoff 8 Å", "α, 1/Å", ERROR)
+    for n, k_cutoff in enumerate((1.5, 2.5, 4.0)):
+        alphas, measured, expected = np.geomspace(0.15, 0.8, 22), [], []
+        for alpha in alphas:
+            given = {"cutoff": cutoff, "k_cutoff": k_cutoff}
+            forces = mn.ewald_summation(*system, alpha, **given, accuracy=None, compute_forces=True)[1]
+            measured.append(rms(forces - exact) / unit(system))
+            p = mn.estimate_ewald_parameters(*system, None, **given, alpha=alpha)
+            expected.append(p.predicted_force_error)
+        ratios = np.array(measured) / expected
+        print(f"k_c = {k_cutoff}/Å: measured over expected {ratios.min():.2f} to {ratios.max():.2f}", flush=True)
+        plot.plot(alphas, measured, "o", color=f"C{n}", label=f"$k_c$ = {k_cutoff}/Å")
+        plot.plot(alphas, expected, "-", color=f"C{n}", linewidth=0.8)
+    plot.plot([], [], "k-", linewidth=0.8, label="as expected for random charges")
+    plot.legend()
+    return figure
+
+
+def stored(file: str, name: str, length: float) -> System:
+    """A system of the references of the tests, in Å."""
+    cases = json.loads((DATA / f"{file}_references.json").read_text(encoding="utf-8"))
+    case = cases["cases"][name] if "cases" in cases else next(each for each in cases if each["name"] == name)
+    positions, charges, cell = (np.array(case[key]) for key in ("positions", "charges", "cell"))
+    return length * positions, charges, length * cell
+
+
+def cut(_: argparse.Namespace) -> Figure:
+    """Force errors of sums with a cutoff, in liquid water and in an amorphous salt."""
+    systems = {"water": stored("ewald", "water_801", 1.0), "NaCl": stored("openmm", "amorphous_salt", 10.0)}
+    figure, plot = axes("Sums with a cutoff: 801 atoms of water, 894 of amorphous NaCl", "cutoff, Å", ERROR)
+    radii = np.linspace(5.0, 16.0, 23)
+    for name, marker, line in zip(systems, "os", ("-", "--")):
+        system = systems[name]
+        energies, exact = mn.ewald_summation(*system, accuracy=1e-9, compute_forces=True)
+        print(f"{name}: RMS force {rms(exact) / unit(system):.2f} in the unit of errors")
+        for n, alpha in enumerate((None, 0.1, 0.2, 0.3)):
+            title, found = "coulomb" if alpha is None else f"dsf, α = {alpha}/Å", []
+            for r in radii:
+                if alpha is None:
+                    of = mn.coulomb(*system, cutoff=float(r), compute_forces=True)
+                else:
+                    of = mn.dsf(*system[:2], float(r), alpha, system[2], compute_forces=True)
+                found.append((rms(of[1] - exact) / unit(system), abs(of[0].sum() / energies.sum() - 1.0)))
+            for k, what in enumerate(("forces", "energy")):
+                text = (f"{r:g} Å: {pair[k]:.1e}" for r, pair in zip(radii[::2], found[::2]))
+                print(f"{name}, {title}, {what}", *text, sep="  ", flush=True)
+            errors = [pair[0] for pair in found]
+            plot.plot(radii, errors, f"{marker}{line}", color=f"C{n}", linewidth=0.8, label=f"{title}, {name}")
+    plot.set(xscale="linear")
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def gap(_: argparse.Namespace) -> Figure:
+    """Energies of slabs with a dipole against the gap, with the correction and without."""
+    figure, plot = axes("Slabs with a dipole", "gap over the period along the slab", "relative error of the energy")
+    given = {"accuracy": 1e-12, "energy_reduction": "system"}
+    for n, (edge, layers) in enumerate(((6, 6), (12, 3))):
+        rng = np.random.default_rng(edge)
+        places = np.stack(np.meshgrid(*map(np.arange, (edge, edge, layers)), indexing="ij"), -1).reshape(-1, 3)
+        charges, side = np.where(places.sum(1) % 2, -1.0, 1.0), SPACING * edge
+        positions = SPACING * places + rng.normal(scale=0.2, size=places.shape)
+        positions[:, 2] += 0.3 * charges
+        thickness = float(np.ptp(positions[:, 2]))
+
+        def energy(space: float, correct: bool, of: tuple[Any, ...] = (positions, charges, side, thickness)) -> float:
+            r, q, width, thick = of
+            tall = np.diag([width, width, thick + space])
+            boundary = {"pbc": (True, True, not correct), "slab_correction": correct}
+            return float(mn.ewald_summation(r, q, tall, **boundary, **given)[0])
+
+        exact = energy(5.0 * side, True)
+        for correct in (False, True):
+            gaps = side * np.geomspace(0.1, 2.5, 15)
+            errors = [abs(energy(float(x), correct) / exact - 1.0) for x in gaps]
+            name = f"{thickness:.0f} Å thick, {side:.0f} Å wide, " + ("corrected" if correct else "three axes")
+            print(name, *(f"{x / side:.2f}: {e:.1e}" for x, e in zip(gaps, errors)), sep="  ", flush=True)
+            plot.plot(gaps / side, errors, "o-" if correct else "o--", color=f"C{n}", linewidth=0.8, label=name)
+    plot.set(xscale="linear")
+    plot.legend()
+    return figure
+
+
+def dispersion(_: argparse.Namespace) -> Figure:
+    """Errors of a sum of 1/r⁶ that ends at a cutoff, of a liquid and of a layer of it with a surface."""
+    rng = np.random.default_rng(0)
+    places = np.stack(np.meshgrid(*[np.arange(10)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    positions, charges = 3.7 * places + rng.normal(scale=0.3, size=places.shape), np.ones(len(places))
+    figure, plot = axes("Sums of 1/r⁶ with a cutoff: 1,000 atoms", "cutoff, Å", "relative error")
+    radii = np.linspace(7.0, 18.0, 12)
+    for n, (name, height) in enumerate((("liquid", 37.0), ("layer", 111.0))):
+        cell = np.diag([37.0, 37.0, height])
+        given = {"exponent": 6, "prefactor": -1.0, "compute_forces": True, "energy_reduction": "system"}
+        energy, forces = mn.ewald_summation(positions, charges, cell, accuracy=1e-10, **given)
+        errors = []
+        for r in radii:
+            e, f = mn.coulomb(positions, charges, cell, cutoff=float(r), **given)
+            errors.append((abs(e[0] / energy[0] - 1.0), rms(f - forces) / rms(forces)))
+        for k, (what, line) in enumerate((("energy", "-"), ("forces", "--"))):
+            found = [pair[k] for pair in errors]
+            print(name, what, *(f"{r:g} Å: {e:.1e}" for r, e in zip(radii, found)), sep="  ", flush=True)
+            plot.plot(radii, found, f"o{line}", color=f"C{n}", linewidth=0.8, label=f"{what}, {name}")
+    plot.legend()
+    return figure
+
+
+def waves(_: argparse.Namespace) -> Figure:
+    """Energies of latent charges against the shortest wavelength of their sum."""
+    positions, charges, cell = salt(216)
+    figure, plot = axes("Latent charges: 216 ions", "dl, Å", "relative error of the energy")
+    for sigma in (0.7, 1.0, 1.5):
+        lengths, errors = np.geomspace(0.7 * sigma, 4.5, 16), []
+        call = partial(mn.latent_ewald, positions, charges, cell, sigma, energy_reduction="system")
+        exact = float(call(0.6 * sigma)[0])
+        for length in lengths:
+            errors.append(max(abs(float(call(float(length))[0]) / exact - 1.0), 1e-16))
+        print(f"σ = {sigma}", *(f"{x:.2f} Å: {e:.1e}" for x, e in zip(lengths, errors)), sep="  ", flush=True)
+        plot.plot(lengths, errors, "o-", linewidth=0.8, label=f"σ = {sigma} Å")
+    plot.axvline(2.0, color="k", linewidth=0.8, linestyle=":")
+    plot.legend()
+    return figure
+
+
+def targets(_: argparse.Namespace) -> Figure:
+    """Error over target of the systems of `accuracy.py`, as the share of systems that are below it."""
+    figure, plot = axes("350 systems of seven kinds", "RMS force error over target", "share of systems, %")
+    rng, shares = np.random.default_rng(0), np.linspace(0.0, 1.0, 101)
+    found = [accuracy.ratios(accuracy.KINDS[kind](rng)) for kind in list(accuracy.KINDS) * 50]
+    for n, method in enumerate(accuracy.METHODS):
+        for k, target in enumerate(accuracy.TARGETS):
+            ratios = np.quantile([each[method, target] for each in found], shares)
+            label = f"{method}, {accuracy.TARGETS[0]:.0e} to {accuracy.TARGETS[-1]:.0e}" if k == 0 else None
+            plot.plot(np.maximum(ratios, 0.01), 100 * shares, color=f"C{n}", linewidth=0.8, label=label)
+    plot.axvline(1.0, color="k", linewidth=0.8)
+    plot.set(yscale="linear", xlim=(0.05, 2.0))
+    plot.legend(loc="upper left")
+    return figure
+
+
+PICTURES = {
+    "convergence": convergence,
+    "cost": cost,
+    "size": size,
+    "splitting": splitting,
+    "cut": cut,
+    "gap": gap,
+    "dispersion": dispersion,
+    "waves": waves,
+    "targets": targets,
+}
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
@@ -70,6 +70,28 @@ def test_python(page: str) -> None:
     program = "\n".join([GIVEN.get(page, ""), *here, THEN.get(page, "")])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    plain = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", plain, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links(page: str) -> None:
+    """Links between pages, to their headings, to pictures and to files lead somewhere, and paths of tests are there."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    plain = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for target, _, anchor in (x.partition("#") for x in re.findall(r"\]\(([^)\s]+)\)", plain)):
+        if ":" in target:
+            continue
+        file = (ROOT / page).parent / target if target else ROOT / page
+        assert file.exists(), f"{page}: {target}"
+        assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), f"{page}: {target}#{anchor}"
+    for path in re.findall(r"`((?:tests|benches|examples|crates|tools)/[\w./-]+\.\w+)`", plain):
+        assert (ROOT / path).exists(), f"{page}: {path}"
 
 
 def code(rust: str) -> list[str]:
