@@ -115,6 +115,10 @@ def test_widths_are_the_correction() -> None:
             {"neighbors": mn.find_neighbors(sizes()[0], 3.0, CELL)},
             "`cutoff`: expected at least 5.399 with a width of 0.7263",
         ),
+        (
+            {"neighbors": mn.find_neighbors(sizes()[0], 3.0, CELL), "cutoff": np.float32(3.0)},
+            "`cutoff`: expected at least 5.399 with a width of 0.7263",
+        ),
     ],
 )
 def test_bad_widths(given: dict[str, Any], message: str) -> None:

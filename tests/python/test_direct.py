@@ -109,7 +109,28 @@ def test_accuracy_is_kept(accuracy: float) -> None:
         _, exact = mn.ewald_summation(r, q, h, accuracy=1e-13, compute_forces=True)
         _, found = mn.ewald_summation(r, q, h, accuracy=accuracy, compute_forces=True, method="direct")
         unit = (q**2).mean() / (abs(np.linalg.det(h)) / len(q)) ** (2 / 3)
-        assert np.sqrt(((found - exact) ** 2).sum(1).mean()) < 2.0 * accuracy * unit
+        assert np.sqrt(((found - exact) ** 2).sum(1).mean()) < accuracy * unit
+
+
+def test_waves_of_a_batch() -> None:
+    r, q, h, of = batch()
+    given = {"alpha": 0.5, "cutoff": 2.5, "batch_idx": of, **DIRECT}
+    miller, systems = mn.generate_miller_indices(h, 2.5)
+    found = mn.ewald_summation(r, q, h, **given, miller_indices=miller, miller_batch_idx=systems)
+    expected = mn.ewald_summation(r, q, h, **given, k_cutoff=2.5, accuracy=None)
+    for a, b in zip(found, expected):
+        assert_close(a, b, 1e-13, 0.1)
+    wrong = [
+        ("`miller_batch_idx`: expected the system of each index", {"miller_indices": miller}),
+        ("`miller_batch_idx`: expected it with `miller_indices`", {"miller_batch_idx": systems}),
+        ("`miller_batch_idx`: expected numbers of", {"miller_indices": miller, "miller_batch_idx": systems[::-1]}),
+        ("`miller_batch_idx`: expected numbers of", {"miller_indices": miller, "miller_batch_idx": systems + 1}),
+        ("`miller_indices`: expected wave .* in row 2", {"miller_indices": [*miller[:2], [0, 0, 0], *miller[3:]]}),
+    ]
+    for match, waves in wrong:
+        waves = {"miller_batch_idx": systems, **waves} if "wave " in match else waves
+        with pytest.raises((ValueError, TypeError), match=match):
+            mn.ewald_summation(r, q, h, **given, **{k: np.array(x) for k, x in waves.items()})
 
 
 def test_single_precision() -> None:
@@ -166,6 +187,17 @@ def test_torch() -> None:
 
     for f in (of_systems, of_atoms):
         check_torch(f, [*system, alpha])
+    # Molecules beside crystals, where no value is read.
+    miller, idx = mt.generate_miller_indices(arrays[2], 2.5)
+    mixed = {"alpha": 0.5, "cutoff": 2.5, "miller_indices": miller, "miller_batch_idx": idx, "method": "direct"}
+    mixed |= {"pbc": [[True] * 3, [False] * 3, [True] * 3], "batch_idx": torch.tensor(of), "compute_forces": True}
+
+    def with_molecules(r: Any, q: Any, h: Any) -> Any:
+        return mt.ewald_summation(r, q, h, **mixed)
+
+    graph = torch.compile(with_molecules, fullgraph=True, backend="aot_eager")
+    for x, y in zip(graph(*arrays), with_molecules(*arrays)):
+        assert_close(x.numpy(), y.numpy(), 1e-13, 0.1)
     compiled = torch.compile(each, fullgraph=True, backend="aot_eager")
     for x, y in zip(compiled(*system, alpha), each(*system, alpha)):
         assert_close(x.detach().numpy(), y.detach().numpy(), 1e-14, 0.1)
@@ -181,6 +213,12 @@ def test_jax() -> None:
         arrays = [jax.numpy.asarray(x) for x in (r, q, h, of)]
         for x, y in zip(mj.ewald_summation(*arrays[:3], batch_idx=arrays[3], **options), expected):
             assert np.array_equal(x, y)
+        miller, idx = mj.generate_miller_indices(arrays[2], 2.5)
+        mixed = {"cutoff": 2.5, "miller_indices": miller, "miller_batch_idx": idx, "batch_idx": arrays[3], **DIRECT}
+        mixed["pbc"] = np.array([[True] * 3, [False] * 3, [True] * 3])
+        of_batch = lambda *system: mj.ewald_summation(*system, 0.5, **mixed)  # noqa: E731
+        for x, y in zip(jax.jit(of_batch)(*arrays[:3]), of_batch(*arrays[:3])):
+            assert_close(np.asarray(x), np.asarray(y), 1e-13, 0.1)
         r, q, h = map(jax.numpy.asarray, salt(8))
         miller, _ = mj.generate_miller_indices(h, 2.5)
         given = {"cutoff": 6.0, "miller_indices": miller, "accuracy": None, **DIRECT}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import madelung.numpy as mn
+from conftest import assert_close
 from test_pme import EVERYTHING, TRICLINIC, salt
 
 
@@ -172,6 +173,11 @@ def as_module(function: Any) -> Any:
         ({"mesh_dimensions": [(8, 8, 8.5)] * 3}, "`mesh_dimensions`: expected an integer"),
         ({"mesh_dimensions": (8, 8, 8), "spline_order": (5, 6)}, "`spline_order`: expected one for all, or one for"),
         ({"mesh_dimensions": (8, 8, 8), "spline_order": (5, 9, 6)}, "`spline_order`: expected 4 to 8"),
+        (
+            {"mesh_dimensions": (5, 5, 5), "spline_order": (4, 6, 5)},
+            "`mesh_dimensions`: expected three integers from 6",
+        ),
+        ({"mesh_dimensions": (8, 8, 8), "spline_order": []}, "`spline_order`: expected 4 to 8, got no number"),
         ({"mesh_dimensions": (8, 8, 8), "spline_order": 5.5}, "`spline_order`: expected an integer"),
         ({"mesh_dimensions": [(8, 8, 8), (6, 8, 8), (8, 8, 8)], "spline_order": (5, 7, 6)}, "from 7, the order"),
     ],
@@ -181,3 +187,15 @@ def test_bad_input(wrong: dict[str, Any], message: str) -> None:
     for sums in (mn.pme_reciprocal_space, mn.particle_mesh_ewald):
         with pytest.raises((TypeError, ValueError), match=message):
             sums(r, q, h, 0.5, **wrong, batch_idx=idx)
+
+
+def test_orders_without_meshes_and_spacings_without_cells() -> None:
+    r, q, h, idx = together(different(3))
+    with pytest.raises(ValueError, match="`spline_order`: expected one for all, or one for each of 3 systems"):
+        mn.particle_mesh_ewald(r, q, h, spline_order=(4, 5), batch_idx=idx)
+    open_sum = mn.particle_mesh_ewald(r, q, None, pbc=False, batch_idx=idx)
+    assert np.array_equal(mn.particle_mesh_ewald(r, q, None, pbc=False, mesh_spacing=1.0, batch_idx=idx), open_sum)
+    h[1] = 0.0
+    axes = [[True] * 3, [False] * 3, [True] * 3]
+    mixed = mn.particle_mesh_ewald(r, q, h, 0.5, mesh_spacing=1.0, cutoff=3.0, pbc=axes, batch_idx=idx)
+    assert_close(mixed[idx == 1], open_sum[idx == 1], 1e-12, 0.1)

@@ -148,6 +148,18 @@ def test_the_accuracy_is_kept(exponent: int, accuracy: float) -> None:
         assert error < 1.0
 
 
+def test_given_parameters_are_judged_by_their_own_power() -> None:
+    """Cutoffs at which a sum of 1/r has an error above the target, and one of 1/r⁶ has not."""
+    r, q = atoms(12, 6)
+    given = {"alpha": 0.1, "cutoff": 20.0, "k_cutoff": 2.0}
+    error = mn.estimate_ewald_parameters(r, q, CELL, None, exponent=6, **given).predicted_force_error
+    assert error < 1e-4 < mn.estimate_ewald_parameters(r, q, CELL, None, **given).predicted_force_error
+    exact, found = (
+        mn.ewald_summation(r, q, CELL, exponent=6, **x) for x in ({"accuracy": 1e-12}, given | {"accuracy": 1e-4})
+    )
+    assert np.abs(found - exact).max() < 1e-4 * np.abs(exact).max()
+
+
 def test_coefficients_of_lorentz_and_berthelot() -> None:
     rng = np.random.default_rng(7)
     r, _ = atoms(8, 6)
@@ -181,6 +193,7 @@ def test_coefficients_of_lorentz_and_berthelot() -> None:
         ({"exponent": 6, "pbc": [True, True, False], "slab_correction": True}, "`exponent`: expected 1 with slabs"),
         ({"exponent": 6, "pbc": [True, False, False]}, "`exponent`: expected 1 with slabs and wires"),
         ({"exponent": 6, "alpha": 1.0, "cutoff": 2.0}, "`cutoff`: expected at least .* with the exponent 6"),
+        ({"exponent": 6, "alpha": 9.0, "accuracy": 1e-14}, "`accuracy`: expected at least .* with the exponent 6"),
     ],
 )
 def test_bad_input(given: dict[str, Any], message: str) -> None:

@@ -69,7 +69,7 @@ madelung_core::kernels! {
                 }
             }
         }
-        // Two images are all that are on the way to the cutoff.
+        // The distance that images reach along each axis, twice; a sum that ends beyond it is infinite.
         let reach = min(
             n1 / length(row(inverse, 0)),
             min(n2 / length(row(inverse, 1)), n3 / length(row(inverse, 2))),
@@ -145,8 +145,8 @@ madelung_core::kernels! {
         if counted > 0.0 { 2.0 * long_range_k2(dot(wave, wave), volume, alpha) } else { 0.0 }
     }
 
-    /// Energy of the waves: ½ Σ_k `green`(k) |S(k)|². Of the waves beside the middle of a line, half, rounded down, are
-    /// below.
+    /// Energy of the waves: ½ Σ_k `green`(k) |S(k)|². A line of an even number of waves has one more above its middle wave
+    /// than below.
     #[kernel(fast(real, imaginary, cos_cos, sin_sin, sin_cos, cos_sin))]
     pub(crate) fn line_energy(
         w: Line,
@@ -433,7 +433,7 @@ pub fn wave_lines(miller: &[[i32; 3]], systems: &[i32]) -> (Vec<[i32; 3]>, Vec<i
     for end in 1..=miller.len() {
         let follows = miller.get(end).is_some_and(|[h, k, l]| {
             let [a, b, c] = miller[end - 1];
-            (*h, *k, *l) == (a, b, c + 1) && systems[end] == systems[end - 1]
+            (*h, *k, Some(*l)) == (a, b, c.checked_add(1)) && systems[end] == systems[end - 1]
         });
         if follows && end - first < WAVES_OF_LINE {
             continue;

@@ -128,7 +128,7 @@ impl EwaldSettings {
             // An empty system has nothing to sum, whatever the parameters.
             let atoms = system.batch.members(b).len().max(1);
             let estimate = |accuracy| estimate_ewald_parameters(atoms, &cells[b], accuracy, given);
-            of_power(exponent, spacing_of(atoms, &cells[b])?, self.accuracy, estimate, |p| {
+            of_power(exponent, spacing_of(atoms, &cells[b])?, self.accuracy, given.alpha, estimate, |p| {
                 (p.alpha, &mut p.predicted_force_error)
             })
         };

@@ -118,7 +118,7 @@ impl PmeSettings {
             let natoms = system.batch.members(b).len().max(1);
             let estimate = |accuracy| estimate_pme_parameters(natoms, &cells[b], accuracy, given);
             let spacing = spacing_of(natoms, &cells[b])?;
-            of_power(exponent, spacing, self.accuracy, estimate, |p: &mut PmeParameters| {
+            of_power(exponent, spacing, self.accuracy, alpha, estimate, |p: &mut PmeParameters| {
                 (p.alpha, &mut p.predicted_force_error)
             })
         };

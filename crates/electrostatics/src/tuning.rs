@@ -53,8 +53,8 @@ pub const WAVE_COST: f64 = 1.0;
 /// densities add up.
 const REAL_MARGIN: f64 = 1.4;
 
-/// Margin of chosen parameters for errors of the reciprocal sum. The waves left out first are few, and stronger or weaker than those of random
-/// charges: in a crystal of N ions at finite temperature a Bragg peak is up to N times as strong.
+/// Margin of chosen parameters for errors of the reciprocal sum. The waves left out first are few, and stronger or
+/// weaker than those of random charges: in a crystal of N ions at finite temperature a Bragg peak is up to N times as strong.
 const WAVE_MARGIN: f64 = 4.0;
 
 /// The smallest accuracy: below it the rounding of f64 sums exceeds the truncation error.
@@ -99,7 +99,7 @@ pub struct Prescribed {
     pub k_cutoff: Option<f64>,
 }
 
-/// Parameters of an Ewald sum whose RMS force error is below `accuracy`, shared by both sums.
+/// Parameters of an Ewald sum whose predicted RMS force error is about half of `accuracy`, shared by both sums.
 ///
 /// - `natoms`: number of atoms N in the cell.
 /// - `cell`: rows are the lattice vectors (L), of either handedness.
@@ -165,11 +165,12 @@ fn error_of_power(exponent: u32, alpha_spacing: f64) -> f64 {
 }
 
 /// The parameters of a sum of 1/rᵖ, from the estimate for one of 1/r, whose error is another and depends on α;
-/// `parts`: α and the predicted error.
+/// `given`: α, where it is; `parts`: α and the predicted error.
 pub(crate) fn of_power<P>(
     exponent: u32,
     spacing: f64,
     accuracy: Option<f64>,
+    given: Option<f64>,
     estimate: impl Fn(Option<f64>) -> Result<P>,
     parts: impl Fn(&mut P) -> (f64, &mut f64),
 ) -> Result<P> {
@@ -194,13 +195,22 @@ pub(crate) fn of_power<P>(
             other => other,
         })
     };
-    let mut found = scaled(1.0)?;
+    // Parameters that are given may be good enough for this power alone: α tells.
+    let mut found = match given {
+        Some(alpha) => scaled(error_of_power(exponent, alpha * spacing)),
+        None => scaled(1.0).or_else(|_| estimate(None)),
+    }?;
     // α goes with the root of the logarithm of the accuracy, so few rounds settle it.
     for _ in 0..12 {
         found = scaled(error_of_power(exponent, parts(&mut found).0 * spacing))?;
     }
     let (alpha, error) = parts(&mut found);
-    *error *= error_of_power(exponent, alpha * spacing);
+    let ratio = error_of_power(exponent, alpha * spacing);
+    if target < SMALLEST_ACCURACY * ratio {
+        let expected = format!("at least {:.1e} with the exponent {exponent}", SMALLEST_ACCURACY * ratio);
+        return Err(Error::argument("accuracy", expected, target.to_string()));
+    }
+    *error *= ratio;
     Ok(found)
 }
 

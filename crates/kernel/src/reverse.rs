@@ -419,17 +419,15 @@ impl<'a> Reverse<'a> {
                 self.add(Key::Value(y), ay);
             }
             op => {
-                let args = {
-                    let mut args = vec![];
-                    match op {
-                        Op::Own { args: own, .. } => args.extend(own),
-                        op => op.for_each_arg(|x| args.push(x)),
-                    }
-                    args
-                };
+                let mut args = vec![];
+                match op {
+                    Op::Own { args: own, .. } => args.extend(own),
+                    op => op.for_each_arg(|x| args.push(x)),
+                }
                 let (mapped, value) = (self.mapped_op(map, v), self.value(map, v));
-                let partials = partials(&mut self.b, &mapped, value);
-                for (x, (_, partial)) in args.into_iter().zip(partials) {
+                for (by, partial) in partials(&mut self.b, &mapped, value) {
+                    let at = args.iter().position(|x| self.value(map, *x) == by);
+                    let x = args.remove(at.expect("a partial derivative is by an argument"));
                     let term = self.b.real_op(Op::Mul(a, partial));
                     self.add(Key::Value(x), term);
                 }

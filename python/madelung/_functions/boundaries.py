@@ -39,7 +39,8 @@ SLAB_CORRECTION = Parameter(
     "flag",
     text(
         "whether systems that are periodic along two axes get the correction for slabs: see `slab_correction`. Their "
-        "cell has a gap along the open axis, of about the slab's thickness or more."
+        "cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the longer period L along the "
+        "slab: below 1e-6 of the energy for g = L."
     ),
     False,
 )

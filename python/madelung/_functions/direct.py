@@ -13,6 +13,7 @@ from madelung._functions.declare import Parameter, text
 from madelung._functions.exclusions import total
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import LISTS
+from madelung._functions.waves import waves_of
 
 METHOD = Parameter(
     "method",
@@ -25,6 +26,10 @@ METHOD = Parameter(
     None,
     words=("direct",),
 )
+
+
+# The cutoff of open systems, in periods: of all their pairs, the nearest image counts alone.
+_REACH = 0.25
 
 
 def direct_sum(
@@ -52,9 +57,12 @@ def direct_sum(
     edges.check(system.systems)
     (alpha, cutoff, _), (indices, idx) = given, miller
     is_whole = alpha is not None and cutoff is not None and indices is not None
+    waves = waves_of(f, system, period, None, miller) if indices is not None or idx is not None else None
     if is_whole and not f.is_readable(period, indices):
         # Two images reach as far as any cutoff that there may be; a wave is a line of its own.
-        images, lines = (2, 2, 2), _alone(f, system, indices, idx)
+        images, lines = (2, 2, 2), [waves[0], f.one_system(waves[0].shape[0], system), waves[1]]
+        if edges.any_open:
+            reach = f.where(edges.is_open, _REACH * period_of(positions), f.per_system("cutoff", cutoff, system))
     else:
         accuracy = None if is_whole else accuracy
         atoms = (positions, period, batch_idx)
@@ -74,19 +82,19 @@ def direct_sum(
     )
 
 
-def _alone(f: Framework, system: Any, indices: Any, idx: Any) -> list[Any]:
-    """Lines of one wave each."""
-    waves = f.integers("miller_indices", indices, ("K", 3), system)
-    nothing = f.one_system(waves.shape[0], system)
-    return [waves, nothing, nothing if idx is None else f.integers("miller_batch_idx", idx, ("K",), system)]
-
-
 def _grouped(f: Framework, system: Any, indices: Any, idx: Any) -> list[Any]:
     """Lines of waves whose indices can be read."""
     waves = check.integers("miller_indices", f.value("miller_indices", indices), ("K", 3))
     of = np.zeros(len(waves), np.int32)
     if idx is not None:
         of = check.integers("miller_batch_idx", f.value("miller_batch_idx", idx), (len(waves),))
+    systems = system.systems
+    if not ((of >= 0) & (of < systems)).all() or (np.diff(of) < 0).any():
+        check.refuse(
+            "miller_batch_idx", f"numbers of systems, 0 to {systems - 1}, in ascending order", check.described(idx)
+        )
+    for row in np.flatnonzero((waves == 0).all(axis=1))[:1]:
+        check.refuse("miller_indices", "wave vectors other than (0, 0, 0)", f"it in row {row}")
     like, _, _ = f.atoms(system)
     return [f.indices(x, like) for x in _native.wave_lines(*(np.require(x, np.int32, ["C", "A"]) for x in (waves, of)))]
 
@@ -129,7 +137,7 @@ def _inputs(
     settings = check.Settings(chosen(alpha), chosen(cutoff), chosen(k_cutoff), accuracy)
     rows, images = _native.direct_parameters([n for n, there in zip(atoms, closed) if there], h[closed], settings)
     # Of open systems there are no waves, and all pairs.
-    each = np.array([0.0, 0.0, 0.0, 0.0] if period is None else [1.0 / period, 0.25 * period, 0.0, 0.0])
+    each = np.array([0.0, 0.0, 0.0, 0.0] if period is None else [1.0 / period, _REACH * period, 0.0, 0.0])
     each = np.tile(each, (len(h), 1))
     each[closed] = np.array(rows).reshape(-1, 4)
     miller, of = check.miller_indices(h.copy(), each[:, 2].tolist(), len(h))

@@ -13,7 +13,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION, Boundaries, boundaries, slab_term
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import check_accuracy, parameters_of, waves_of
+from madelung._functions.ewald import check_accuracy, parameters_of
 from madelung._functions.exclusions import total
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS, gaussian_inputs, reach_of_widths
@@ -21,6 +21,7 @@ from madelung._functions.lists import pairs_of
 from madelung._functions.mesh import mesh_parameters
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
 from madelung._functions.segments import segment_sum
+from madelung._functions.waves import waves_of
 
 # Residual of the charges over that of the start; below it rounding is all that changes.
 _TOLERANCES = {"float64": 1e-12, "float32": 1e-6}

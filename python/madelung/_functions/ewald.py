@@ -41,6 +41,7 @@ from madelung._functions.parameters import (
 )
 from madelung._functions.powers import EXPONENT, check_neutral, law_of, power_of
 from madelung._functions.results import EwaldParameters
+from madelung._functions.waves import check_waves, waves_of
 
 SYSTEM, SYSTEM_OF_CHANNELS = (POSITIONS, CHARGES, CELL), (POSITIONS, CHANNELS, CELL)
 DERIVATIVES = (
@@ -201,7 +202,7 @@ def ewald_summation(
     edges = boundaries(f, pbc, cell, slab_correction)
     if accuracy is not None:
         check_accuracy(f, accuracy)
-    _check_waves(k_cutoff, miller)
+    check_waves(k_cutoff, miller)
     if method is not None:
         check.word("method", method, ("direct",))
         of, given = (positions, charges, cell, batch_idx), (alpha, cutoff, k_cutoff)
@@ -346,31 +347,6 @@ def cutoffs_of(f: Framework, lists: tuple[Any, ...], cutoff: Any, systems: int) 
     if isinstance(cutoff, list) and any(x is not None for x in lists[:-1]):
         check.refuse("cutoff", "one number with a neighbour list", f"{len(cutoff)} numbers")
     return cutoff, check.UNBOUNDED if isinstance(cutoff, list) else f.distance("cutoff", cutoff)
-
-
-def waves_of(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Miller indices and the system of each."""
-    indices, of = miller
-    if indices is None:
-        if of is not None:
-            check.refuse("miller_batch_idx", "it with `miller_indices`", "it without")
-        if k_cutoff is None:
-            check.refuse("k_cutoff", "the radius of the sum, as no `miller_indices` are given", "None")
-        each = check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), system.systems)
-        return f.waves(cell, each, system.systems)
-    _check_waves(k_cutoff, miller)
-    indices = f.integers("miller_indices", indices, ("K", 3), system)
-    rows = indices.shape[0]
-    if of is not None:
-        return indices, f.integers("miller_batch_idx", of, (rows,), system)
-    if system.systems != 1:
-        check.refuse("miller_batch_idx", f"the system of each index, as there are {system.systems} systems", "None")
-    return indices, f.one_system(rows, system)
-
-
-def _check_waves(k_cutoff: Any, miller: tuple[Any, Any]) -> None:
-    if k_cutoff is not None and miller[0] is not None:
-        check.refuse("k_cutoff", "it or `miller_indices`", "both")
 
 
 def parameters_of(

@@ -104,11 +104,13 @@ def widths_term(
         return None
     spreads = f.table("widths", widths, ("N",), system)
     has_list, (cutoff, accuracy) = any([x is not None for x in lists[:-1]]), limits
-    if has_list and accuracy is not None and isinstance(cutoff, (int, float)) and f.is_readable(spreads):
+    if has_list and accuracy is not None and cutoff is not None and f.is_readable(spreads, cutoff):
+        largest = max(check.per_system("cutoff", f.value("cutoff", cutoff), system.systems))
         widest = f.untraced(reach_of_widths, f, spreads) / _REACH
         needed = 2.0 * widest * math.sqrt(-math.log(accuracy))
-        if cutoff < needed:
-            check.refuse("cutoff", f"at least {needed:.4} with a width of {widest:.4}, in a list that is given", cutoff)
+        if largest < needed:
+            expected = f"at least {needed:.4} with a width of {widest:.4}, in a list that is given"
+            check.refuse("cutoff", expected, largest)
     reach = None if has_list else f.untraced(reach_of_widths, f, spreads)
     pairs = pairs_of(f, *listed, lists, reach)
     _, cell, pbc, _ = listed[1]

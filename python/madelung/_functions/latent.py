@@ -9,7 +9,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import DERIVATIVES, waves_of
+from madelung._functions.ewald import DERIVATIVES
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import (
     BATCH_IDX,
@@ -25,6 +25,7 @@ from madelung._functions.parameters import (
     POSITIONS,
     STREAM,
 )
+from madelung._functions.waves import waves_of
 from madelung._neighbors import Neighbors
 
 _CELL = CELL.but(

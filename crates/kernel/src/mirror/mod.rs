@@ -162,8 +162,8 @@ fn depends_on_sums(b: &Body, v: Val) -> bool {
     b.op(v).of_acc().is_some() || b.op(v).any_arg(|a| depends_on_sums(b, a))
 }
 
-/// Whether a loop's contributions to the columns of its pairs, or to its members, depend on a sum from outside, or on the pair's place in
-/// its list.
+/// Whether a loop's contributions to the columns of its pairs, or to its members, depend on a sum from outside, or on
+/// the pair's place in its list.
 fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
     let mut inner = HashSet::new();
     let mut values = vec![];
