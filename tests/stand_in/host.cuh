@@ -65,25 +65,43 @@ struct Order {
   unsigned long long seed = 0;
 };
 
-// A stack that threads run on, one at a time.
-struct Fiber {
-  static constexpr size_t bytes = 256 << 10, guard = 4096;
-  ucontext_t start;
-  jmp_buf at;
-  void* memory;
-  bool begun = false;
+// Stacks side by side: one mapping and a page that nobody may touch, as a process may have 65,530 mappings and blocks of
+// every library in every thread have stacks.
+struct Stacks {
+  static constexpr size_t number = 32, bytes = 256 << 10, guard = 4096;
+  char* memory;
 
-  Fiber() {
+  Stacks() {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
-    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    // A stack overflow faults.
-    if (memory == MAP_FAILED || mprotect(memory, guard, PROT_NONE)) {
-      std::perror("a fiber's stack");
+    void* const all = mmap(nullptr, number * bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (all == MAP_FAILED || mprotect(all, guard, PROT_NONE)) {
+      std::perror("fibers' stacks");
       std::abort();
     }
+    memory = static_cast<char*>(all);
   }
+  Stacks(const Stacks&) = delete;
+  ~Stacks() { munmap(memory, number * bytes); }
+};
+
+// A stack that threads run on, one at a time.
+struct Fiber {
+  static constexpr unsigned long long mark = 0x5354414E44494E21;
+  ucontext_t start;
+  jmp_buf at;
+  char* memory;
+  bool begun = false;
+
+  explicit Fiber(char* memory) : memory(memory) {}
   Fiber(const Fiber&) = delete;
-  ~Fiber() { munmap(memory, bytes); }
+  // The last number of the stack, behind the page that nobody may touch.
+  unsigned long long& end() { return *reinterpret_cast<unsigned long long*>(memory + Stacks::guard); }
+  // A stack that has overflowed has overwritten it.
+  void check() {
+    if (end() == mark) return;
+    std::fprintf(stderr, "the stack of a thread of a kernel has overflowed\n");
+    std::abort();
+  }
 };
 
 struct Thread {
@@ -126,20 +144,19 @@ class Block {
   unsigned long long barrier(const char* what, int line, bool given) {
     wait(Thread::in_block, what, line, ~0u, 0, given);
     ++threads[current].barriers;
-    size_t here = 0, sum = 0;
-    for (const Thread& t : threads) {
-      if (t.state == Thread::left) fail("%s in line %d: a thread has left the kernel before it", what, line);
-      if (t.state != Thread::in_block) continue;
-      if (t.line != line || std::strcmp(t.what, what))
-        fail("%s in line %d meets %s in line %d: a barrier must be the same for a whole block", what, line, t.what, t.line);
-      ++here;
-      sum += t.given;
-    }
-    if (here == threads.size())
+    if (gone) fail("%s in line %d: a thread has left the kernel before it", what, line);
+    if (met && (met_line != line || !same(met_what, what)))
+      fail("%s in line %d meets %s in line %d: a barrier must be the same for a whole block", what, line, met_what, met_line);
+    met_what = what;
+    met_line = line;
+    sum += given;
+    if (++met == threads.size()) {
       for (Thread& t : threads) {
         t.state = Thread::ready;
         t.got = sum;
       }
+      met = sum = 0;
+    }
     // The last thread waits as well, or it would always be the first to go on.
     pause(threads[current].fiber);
     return threads[current].got;
@@ -163,7 +180,7 @@ class Block {
       if (t.state == Thread::left)
         fail("%s in line %d: lane %d of the mask %08x has left the kernel before it", what, line, lane, mask);
       if (t.state != Thread::in_warp) continue;
-      if (t.mask != mask || std::strcmp(t.what, what))
+      if (t.mask != mask || !same(t.what, what))
         fail("%s of lanes %08x in line %d meets %s of lanes %08x in line %d", what, mask, line, t.what, t.mask, t.line);
       here |= 1u << lane;
       votes |= unsigned(t.given != 0) << lane;
@@ -201,10 +218,18 @@ class Block {
   std::vector<Thread> threads;
   std::vector<unsigned> turns;
   size_t turn = 0, current = 0;
+  // Threads that have left the kernel, those that wait at a barrier, what they gave, and which barrier it is.
+  size_t gone = 0, met = 0, sum = 0;
+  const char* met_what = nullptr;
+  int met_line = 0;
+  std::vector<std::unique_ptr<Stacks>> stacks;
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Fiber*> idle;
   jmp_buf scheduler;
   char message[512];
+
+  // Names of operations, which are one text where they stand in one line.
+  static bool same(const char* a, const char* b) { return a == b || !std::strcmp(a, b); }
 
   void arrange(std::vector<unsigned>& all) {
     std::iota(all.begin(), all.end(), 0u);
@@ -221,6 +246,7 @@ class Block {
 
   void run() {
     for (Thread& t : threads) t = Thread();
+    gone = met = sum = 0;
     turns.resize(threads.size());
     for (bool moved = true, all_left = false; !all_left;) {
       moved = false;
@@ -238,11 +264,12 @@ class Block {
     }
   }
 
-  // A stack is two mappings, of which a process may have 65,530: blocks of every library in every thread have some.
+  // Keeps as many stacks as most blocks have threads.
   void trim() {
-    constexpr size_t kept = 32;
-    if (fibers.size() <= kept) return;
-    fibers.resize(kept);
+    constexpr size_t kept = 4;
+    if (stacks.size() <= kept) return;
+    fibers.resize(kept * Stacks::number);
+    stacks.resize(kept);
     idle.clear();
     for (auto& fiber : fibers) idle.push_back(fiber.get());
   }
@@ -283,8 +310,11 @@ class Block {
     Thread& thread = threads[n];
     if (!thread.fiber) {
       if (idle.empty()) {
-        fibers.push_back(std::make_unique<Fiber>());
-        idle.push_back(fibers.back().get());
+        stacks.push_back(std::make_unique<Stacks>());
+        for (size_t k = 0; k < Stacks::number; ++k) {
+          fibers.push_back(std::make_unique<Fiber>(stacks.back()->memory + k * Stacks::bytes));
+          idle.push_back(fibers.back().get());
+        }
       }
       thread.fiber = idle.back();
       idle.pop_back();
@@ -293,9 +323,10 @@ class Block {
     if (_setjmp(scheduler)) return;
     if (fiber->begun) _longjmp(fiber->at, 1);
     fiber->begun = true;
+    fiber->end() = Fiber::mark;
     getcontext(&fiber->start);
     fiber->start.uc_stack.ss_sp = fiber->memory;
-    fiber->start.uc_stack.ss_size = Fiber::bytes;
+    fiber->start.uc_stack.ss_size = Stacks::bytes;
     fiber->start.uc_link = nullptr;
     const auto self = reinterpret_cast<unsigned long long>(this);
     makecontext(&fiber->start, reinterpret_cast<void (*)()>(&Block::begin), 2, unsigned(self), unsigned(self >> 32));
@@ -313,7 +344,9 @@ class Block {
       Thread& done = threads[current];
       Fiber* const fiber = done.fiber;
       done.state = Thread::left;
+      ++gone;
       done.fiber = nullptr;
+      fiber->check();
       if (turn + 1 < turns.size() && threads[turns[turn + 1]].state == Thread::fresh) {
         ++turn;
         threads[turns[turn]].fiber = fiber;
