@@ -103,7 +103,7 @@ fn program(of: Of, positions: DType) -> Compiled {
             "nearest",
             "spoil",
         ]),
-        Of::Orders => ORDERS.of(&types).with(&["geometry", "surround", "curve", "number"]),
+        Of::Orders => ORDERS.of(&types).with(&["geometry", "place", "gather", "surround", "curve", "number"]),
         Of::Narrowed => NARROWED.of(&types).with(&["count", "fill", "settle"]),
     };
     // Without contraction, so that both passes compute equal numbers.
