@@ -65,10 +65,10 @@ test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n 2 --ignore tests/python/test_memory.py
 	$(BIN)/python -m pytest tests/python/test_memory.py
 
-# The development profile, as fast to build as can be. Between closed pages too, and with arrays that are NaN until they are
-# written.
+# The development profile, at the level at which building and running take least. Between closed pages too, and with arrays
+# that are NaN until they are written.
 test-checked:
-	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(CARGO) test --locked -p madelung --test fuzz --test memory
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(CARGO) test --locked -p madelung --test fuzz --test memory
 
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
 # libraries are for newer ones.
