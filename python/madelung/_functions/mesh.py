@@ -319,9 +319,11 @@ def _meshes(nodes: list[tuple[int, ...]], order: list[int], systems: Any) -> lis
 def _orders(order: Any) -> list[int]:
     """Orders of splines, of all systems or of each."""
     found = check.integer_list("spline_order", order if _is_list(order) else [order])
-    for p in found or [None]:
-        if p is None or not 4 <= p <= 8:
-            check.refuse("spline_order", "4 to 8", "no number" if p is None else p)
+    if not found:
+        check.refuse("spline_order", "4 to 8", "no number")
+    for p in found:
+        if not 4 <= p <= 8:
+            check.refuse("spline_order", "4 to 8", p)
     return list(found)
 
 
