@@ -6,9 +6,7 @@
 [−1, 1]³ and within a radius, or 100,000 normally distributed ones and the 7 nearest. Each call builds all that it
 needs. Beside it the k nearest points by SciPy's `cKDTree`, with weights and sums in PyTorch, and, where Warp can be
 imported, a kernel around its hash grid, which takes one thread; all give equal sums before they are timed. The
-libraries take turns, so that what else the machine does falls on all of them alike; times are medians. PyTorch's
-threads spin for a while after its own operations, on the cores that the next call wants: with OMP_WAIT_POLICY=passive
-they sleep instead.
+libraries take turns, so that what else the machine does falls on all of them alike; times are medians.
 """
 
 from __future__ import annotations

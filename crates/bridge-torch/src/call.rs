@@ -2,6 +2,7 @@
 
 use crate::shim::shim;
 use crate::tensor::{InputTensor, Tensor, TorchCudaMemory, TorchMemory, stream};
+use crate::threads::TorchThreads;
 use madelung_bridge::{Flat, Member};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, Place};
@@ -55,9 +56,11 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     }
     let evaluated = match place {
         Place::Host => {
-            let threads = shim().threads().unwrap_or(usize::MAX);
-            let context =
-                Context { allocator: &TorchMemory, ..madelung_cpu::context().with_max_threads(threads) };
+            let known = shim().threads();
+            let torch = known.and_then(TorchThreads::new);
+            let context = madelung_cpu::context().with_max_threads(known.unwrap_or(usize::MAX));
+            let context = Context { allocator: &TorchMemory, ..context };
+            let context = torch.as_ref().map_or(context, |torch| context.with_pool(torch));
             entry.of.evaluate(&context, &views, numbers, &extra_views, want)?
         }
         Place::Cuda(ordinal) => {

@@ -13,6 +13,7 @@ mod kernel;
 mod schema;
 mod shim;
 mod tensor;
+mod threads;
 
 use call::Entry;
 use madelung_bridge::layout::Input;

@@ -14,6 +14,8 @@ use std::sync::OnceLock;
 pub(crate) type Handle = *mut c_void;
 /// A boxed kernel: the results replace the arguments in the array.
 pub(crate) type Boxed = unsafe extern "C-unwind" fn(*mut u64, u64, u64);
+/// A part of a parallel loop: from, to, and the loop's data.
+pub(crate) type Loop = unsafe extern "C" fn(i64, i64, *mut c_void);
 /// The shim's status: 0 for success.
 type Code = i32;
 
@@ -26,6 +28,8 @@ macro_rules! shim {
             $(pub(crate) $name: unsafe extern "C-unwind" fn($($arg),*) $(-> $result)?,)*
             $(pub(crate) $new: Option<unsafe extern "C-unwind" fn($($new_arg),*) $(-> $new_result)?>,)*
             at_get_num_threads: Option<unsafe extern "C-unwind" fn() -> c_int>,
+            /// The process that has found the functions.
+            pub(crate) process: u32,
         }
 
         impl Shim {
@@ -41,6 +45,7 @@ macro_rules! shim {
                             .map_err(|_| missing(stringify!($name)))?,)*
                         $($new: library.get(concat!(stringify!($new), "\0").as_bytes()).ok().map(|f| *f),)*
                         at_get_num_threads: library.get(b"_ZN2at15get_num_threadsEv\0").ok().map(|f| *f),
+                        process: std::process::id(),
                     })
                 }
             }
@@ -77,6 +82,7 @@ shim! {
     }
     newer {
         torch_get_num_threads: fn(*mut u32) -> Code;
+        torch_parallel_for: fn(i64, i64, i64, Loop, *mut c_void) -> Code;
         torch_exception_get_what_without_backtrace: fn() -> *const c_char;
     }
 }

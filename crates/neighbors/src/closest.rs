@@ -109,7 +109,7 @@ fn ordered(name: &str, always: bool, context: &Context<'_>, args: &[Arg<'_>]) ->
     }
     let OnHost { cells, axes, batch, .. } = atoms.on_host()?;
     let lattices = of_each(lattices(cells.as_deref(), Some(&axes), batch.systems())?, batch.systems());
-    let rows = coordinates(name, points, batch.atoms())?;
+    let rows = coordinates(context, name, points, batch.atoms())?;
     let order = order(context, (name, &rows), batch, &lattices)?;
     let mut result = room(context, 0, &[order.len()])?;
     if let Array::I32(places) = &mut result {

@@ -8,7 +8,7 @@
 
 use crate::atoms::{Atoms, wrong};
 use crate::lattice::{Lattice, lattices};
-use crate::near::{Cloud, Finder, Hit, MOST_IMAGES, Nearby, Vicinity, coordinates, order};
+use crate::near::{Cloud, Finder, Hit, MOST_IMAGES, Nearby, Vicinity, coordinates, in_order_of, order};
 use madelung_core::array::{Buffer, Place, View, collected, filled};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{map_tasks, split_tasks};
@@ -105,8 +105,8 @@ impl HashGrid {
         }
         let lattices = of_each(lattices(cell, pbc, batch.systems())?, batch.systems());
         let order = batch.rows_in_order("order", &order.to_i32("order")?)?;
-        let given = coordinates("points", points, batch.atoms())?;
-        let sorted: Buffer<[f64; 3]> = collected(order.iter().map(|row| given[*row as usize])).into();
+        let given = coordinates(context, "points", points, batch.atoms())?;
+        let sorted = in_order_of(context, &given, &order);
         let points = Arc::new(Cloud::new(context, ("points", sorted), batch.clone(), &lattices)?);
         Ok(Self { lattices, batch, order, points, whole: true })
     }
@@ -336,7 +336,7 @@ pub(crate) fn sorted_grid(context: &Context<'_>, atoms: &Atoms<'_>) -> Result<Bo
     let batch = atoms.batch.as_batch().ok_or_else(wrong)?;
     let (cells, pbc) = atoms.lattices()?;
     let lattices = of_each(lattices(cells.as_deref(), Some(&pbc), batch.systems())?, batch.systems());
-    let given = coordinates("points", atoms.positions, batch.atoms())?;
+    let given = coordinates(context, "points", atoms.positions, batch.atoms())?;
     let points = Cloud::new(context, ("points", given), batch.clone().into_owned(), &lattices)?;
     Ok(Box::new(SortedGrid { lattices, points: Arc::new(points) }))
 }
@@ -360,7 +360,7 @@ impl PointGrid for SortedGrid {
         };
         check_radius(search.radius, &self.points.batch, &self.lattices)?;
         let (points, lattices) = (Arc::clone(&self.points), Arc::clone(&self.lattices));
-        let given = coordinates("queries", search.queries, batch.atoms())?;
+        let given = coordinates(context, "queries", search.queries, batch.atoms())?;
         let queries = Cloud::new(context, ("queries", given), batch.clone().into_owned(), &lattices)?;
         let queries = Arc::new(queries);
         let vicinity = Vicinity { queries, points, lattices, radius: search.radius, cpu: cpu(context) };
@@ -546,9 +546,9 @@ fn sorted(
     batch: &Batch<'_>,
     lattices: &[Lattice],
 ) -> Result<(Vec<i32>, Arc<Cloud>)> {
-    let given = coordinates(name, view, batch.atoms())?;
+    let given = coordinates(context, name, view, batch.atoms())?;
     let order = order(context, (name, &given), batch, lattices)?;
-    let sorted: Buffer<[f64; 3]> = collected(order.iter().map(|row| given[*row as usize])).into();
+    let sorted = in_order_of(context, &given, &order);
     let cloud = Cloud::new(context, (name, sorted), batch.clone().into_owned(), lattices)?;
     Ok((order, Arc::new(cloud)))
 }

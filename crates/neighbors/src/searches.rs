@@ -124,7 +124,6 @@ fn find_neighbors(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
         args.iter().skip(4).find_map(|arg| if let Arg::Array(view) = arg { Some(view) } else { None });
     let cutoffs = cutoffs.map(View::to_f64).transpose()?.unwrap_or_default();
     let cutoff = if cutoffs.is_empty() { Cutoff::All(atoms.cutoff) } else { Cutoff::Each(&cutoffs) };
-    let found = crate::find_neighbors(r, cutoff, h, pbc, batch, &options, &context.threads())?;
     let arrays = match rooms.map(usize::try_from) {
         [Ok(frame), Ok(entries), Ok(runs)] if form == 1 => {
             let [index, columns, images] = [
@@ -133,10 +132,10 @@ fn find_neighbors(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
                 room(context, 2, &[runs, 3])?,
             ];
             let mut arrays = ListArrays { index, columns, images };
-            arrays.write(&found)?;
+            arrays.write(&crate::find_neighbors(r, cutoff, h, pbc, batch, &options, &context.threads())?)?;
             arrays
         }
-        _ => ListArrays::of(&found, context)?,
+        _ => NeighborSearch::new().arrays(r, cutoff, h, pbc, batch, &options, context)?,
     };
     Ok(vec![arrays.index, arrays.columns, arrays.images])
 }

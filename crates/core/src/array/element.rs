@@ -82,8 +82,9 @@ impl View<'_> {
     /// The common value of all elements of a real array; None if elements differ, and on a device.
     pub fn uniform(&self) -> Option<f64> {
         fn common<T: Element>(d: &[T]) -> Option<f64> {
-            let (first, rest) = d.split_first()?;
-            rest.iter().all(|x| x == first).then(|| first.to_f64())
+            let first = d.first()?;
+            let is_common = |chunk: &[T]| chunk.iter().fold(true, |all, x| all & (x == first));
+            d.chunks(CHECKED).all(is_common).then(|| first.to_f64())
         }
         match self.data {
             Data::F16(d) => common(d),

@@ -284,6 +284,17 @@ impl<'a> View<'a> {
         each!(Data: self.data, d => collected(d.as_chunks().0.iter().map(|row: &[_; N]| row.map(|x| x.to_f64()))))
     }
 
+    /// Writes the rows of `N` elements from number `first` on, as many as there is room for.
+    ///
+    /// # Errors
+    /// As [`View::to_f64`].
+    pub fn write_rows<const N: usize>(&self, first: usize, into: &mut [[f64; N]]) -> Result<()> {
+        each!(Data: self.data, d => {
+            let rows = d.as_chunks().0.iter().skip(first);
+            into.iter_mut().zip(rows).for_each(|(to, row): (_, &[_; N])| *to = row.map(|x| x.to_f64()));
+        })
+    }
+
     /// The elements of an integer array as i32, the type of indices in kernels.
     ///
     /// # Errors

@@ -115,27 +115,28 @@ struct Started {
     workers: Option<rayon::ThreadPool>,
 }
 
-/// A call of [`Pool::run`].
-struct Call {
-    task: *const (dyn Fn(usize) + Sync),
-    tasks: usize,
+/// The tasks of a call of [`Pool::run`], for threads that take the next one that is left.
+pub struct Tasks<'t> {
+    task: &'t (dyn Fn(usize) + Sync),
+    count: usize,
     /// The first task that has not begun.
     next: AtomicUsize,
-    /// The number of workers inside the call; None after the caller has left.
-    workers: Mutex<Option<usize>>,
-    /// Signals that a worker has left the call.
-    idle: Condvar,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     /// Whether a task has panicked, which others look at on the way ([`crate::stop`]).
     stopped: Arc<AtomicBool>,
 }
 
-// SAFETY: `task` points to a closure that is `Sync`. Only the calling thread calls it, and workers that counted
-// themselves in `workers` before the caller left; `Call::finish` admits no further worker and waits for that count to
-// be 0 before the borrow of the closure ends.
-unsafe impl Send for Call {}
-// SAFETY: as above.
-unsafe impl Sync for Call {}
+/// A call of [`Threads::run`].
+struct Call {
+    /// Borrowed from the caller, for as long as it has not left. Only the calling thread takes tasks, and workers that counted
+    /// themselves in `workers` before the caller left; `Call::finish` admits no further worker and waits for that count
+    /// to be 0 before the borrow of the closure ends.
+    tasks: Tasks<'static>,
+    /// The number of workers inside the call; None after the caller has left.
+    workers: Mutex<Option<usize>>,
+    /// Signals that a worker has left the call.
+    idle: Condvar,
+}
 
 /// Locks a mutex and ignores poisoning: the pool holds no lock of its own while a task runs, and data of a task that
 /// has panicked is not read again.
@@ -143,43 +144,67 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Call {
-    fn has_tasks(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.tasks
+impl<'t> Tasks<'t> {
+    /// `count` tasks, none of which has begun.
+    pub fn new(count: usize, task: &'t (dyn Fn(usize) + Sync)) -> Self {
+        let (next, panic) = (AtomicUsize::new(0), Mutex::new(None));
+        Self { task, count, next, panic, stopped: Arc::default() }
+    }
+
+    /// Runs tasks on the thread that made the call until none is left; one that panics is the last.
+    pub fn take(&self) {
+        while self.run_one(if_asked) {}
+    }
+
+    /// [`Tasks::take`] on another thread.
+    pub fn help(&self) {
+        until(&self.stopped, || while self.run_one(|| ()) {});
+    }
+
+    /// Continues the panic of a task: behind the last task, on the thread that made the call.
+    pub fn finish(&self) {
+        let panic = lock(&self.panic).take();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    fn is_left(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.count
     }
 
     /// Runs the next task behind `first`; false if there is none.
     fn run_one(&self, first: impl FnOnce()) -> bool {
         let t = self.next.fetch_add(1, Ordering::Relaxed);
-        if t >= self.tasks {
+        if t >= self.count {
             return false;
         }
-        // SAFETY: the closure lives until `finish` returns: see `Send` above.
-        let task = unsafe { &*self.task };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
             first();
-            task(t);
+            (self.task)(t);
         })) {
-            self.next.store(self.tasks, Ordering::Relaxed);
+            self.next.store(self.count, Ordering::Relaxed);
             lock(&self.panic).get_or_insert(panic);
             self.stopped.store(true, Ordering::Relaxed);
         }
         true
     }
+}
 
+impl Call {
     /// Runs one task on a worker, then queues behind other calls.
     fn help(self: Arc<Self>) {
         match &mut *lock(&self.workers) {
             Some(workers) => *workers += 1,
             None => return,
         }
-        until(&self.stopped, || self.run_one(|| ()));
+        until(&self.tasks.stopped, || self.tasks.run_one(|| ()));
         // The lock makes the task's writes visible to the caller.
         if let Some(workers) = &mut *lock(&self.workers) {
             *workers -= 1;
         }
         self.idle.notify_all();
-        if self.has_tasks() {
+        if self.tasks.is_left() {
             rayon::spawn_fifo(move || self.help());
         }
     }
@@ -308,31 +333,21 @@ impl Pool for Threads {
             return Serial.run(tasks, task);
         }
         let Some(workers) = self.workers() else { return Serial.run(tasks, task) };
-        // SAFETY: only the lifetime is erased; see `Send` of `Call`.
+        // SAFETY: only the lifetime is erased; see `Call::tasks`.
         let task = unsafe {
-            std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
+            std::mem::transmute::<&(dyn Fn(usize) + Sync + '_), &'static (dyn Fn(usize) + Sync + 'static)>(
                 task,
             )
         };
-        let call = Arc::new(Call {
-            task,
-            tasks,
-            next: AtomicUsize::new(0),
-            workers: Mutex::new(Some(0)),
-            idle: Condvar::new(),
-            panic: Mutex::new(None),
-            stopped: Arc::default(),
-        });
-        for _ in 1..self.threads().min(tasks) {
+        let tasks = Tasks::new(tasks, task);
+        let call = Arc::new(Call { tasks, workers: Mutex::new(Some(0)), idle: Condvar::new() });
+        for _ in 1..self.threads().min(call.tasks.count) {
             let call = call.clone();
             workers.spawn_fifo(move || call.help());
         }
-        while call.run_one(if_asked) {}
+        call.tasks.take();
         call.finish();
-        let panic = lock(&call.panic).take();
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
+        call.tasks.finish();
     }
 }
 

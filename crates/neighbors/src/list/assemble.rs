@@ -1,6 +1,6 @@
 //! Assembly of the list from the rows that tasks found, in any order.
 
-use madelung_core::array::{Array, Buffer, Plain, Rows};
+use madelung_core::array::{Array, Buffer, DType, Plain, Rows};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::Pool;
 use madelung_core::runtime::lanes::packed;
@@ -8,8 +8,10 @@ use madelung_core::structure::pairs::{Buffers, Kind, PairList, Shifts};
 use madelung_core::{Error, Result};
 use madelung_cpu::points::{WORD, pick};
 
+use super::arrays::ListArrays;
 use super::candidates::{Found, Search, System};
-use super::search::{MOST_PAIRS, Options};
+use super::options::Options;
+use super::search::MOST_PAIRS;
 use crate::CooArrays;
 
 /// The list of all rows, in CSR, in the memory of another one.
@@ -24,23 +26,76 @@ pub(crate) fn assemble(
     let Buffers { neighbor_ptr, others, packed: codes, triples } = memory;
     let ptr = offsets(found, search.placed.len(), options, neighbor_ptr)?;
     let (mut others, _) = room(others, ptr[ptr.len() - 1] as usize);
+    let rows = FoundRows { found, search, systems, ptr: &ptr };
     let shifts = if are_packed(search, systems) {
         let (mut codes, zero) = room(codes, others.len());
-        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut codes, &ptr));
+        rows.write_packed(pool, &mut others, &mut codes, zero);
+        Shifts::Packed(codes.into())
+    } else {
+        let (mut triples, _) = room(triples, others.len());
+        rows.write_triples(pool, &mut others, &mut triples);
+        Shifts::Triples(triples.into())
+    };
+    PairList::from_search(ptr, others, shifts, search.placed.len(), options.kind)
+}
+
+/// The list of all rows as arrays of a context, each element written once.
+pub(crate) fn assemble_rows(
+    found: &[Found],
+    search: &Search<'_>,
+    systems: &[System<'_>],
+    options: &Options,
+    context: &Context<'_>,
+) -> Result<ListArrays> {
+    let ptr = offsets(found, search.placed.len(), options, Buffer::default())?;
+    let (rows, pool) = (FoundRows { found, search, systems, ptr: &ptr }, context.threads());
+    let pairs = addressed(&ptr)?;
+    let packed = are_packed(search, systems);
+    let shape: &[usize] = if packed { &[pairs] } else { &[pairs, 3] };
+    let room = |shape: &[usize]| context.allocator.room(DType::I32, shape);
+    let mut arrays =
+        ListArrays { index: room(&[ptr.len()])?, columns: room(&[pairs])?, images: room(shape)? };
+    let ListArrays { index: Array::I32(index), columns: Array::I32(columns), images: Array::I32(images) } =
+        &mut arrays
+    else {
+        return Err(context.backend.place().elsewhere("positions"));
+    };
+    index.iter_mut().zip(&*ptr).for_each(|(narrow, wide)| *narrow = *wide as i32);
+    if packed {
+        rows.write_packed(&pool, columns, images, false);
+    } else {
+        rows.write_triples(&pool, columns, images.as_chunks_mut().0);
+    }
+    Ok(arrays)
+}
+
+/// Rows that tasks found, and their offsets.
+struct FoundRows<'a> {
+    found: &'a [Found],
+    search: &'a Search<'a>,
+    systems: &'a [System<'a>],
+    ptr: &'a [i64],
+}
+
+impl FoundRows<'_> {
+    /// Writes columns and packed images; `zero`: where images are zeros already.
+    fn write_packed(&self, pool: &dyn Pool, columns: &mut [i32], codes: &mut [i32], zero: bool) {
+        let Self { found, search, systems, ptr } = *self;
+        let (columns, images) = (Rows::new(columns, ptr), Rows::new(codes, ptr));
         pool.run(found.len(), &|task| {
             let into = Packed { rows: &images, zero };
             write(&found[task], search, systems, &columns, &mut PackedRows::new(search, into));
         });
-        Shifts::Packed(codes.into())
-    } else {
-        let (mut triples, _) = room(triples, others.len());
-        let (columns, images) = (Rows::new(&mut others, &ptr), Rows::new(&mut triples, &ptr));
+    }
+
+    /// Writes columns and images.
+    fn write_triples(&self, pool: &dyn Pool, columns: &mut [i32], images: &mut [[i32; 3]]) {
+        let Self { found, search, systems, ptr } = *self;
+        let (columns, images) = (Rows::new(columns, ptr), Rows::new(images, ptr));
         pool.run(found.len(), &|task| {
             write(&found[task], search, systems, &columns, &mut TripleRows::new(search, &images));
         });
-        Shifts::Triples(triples.into())
-    };
-    PairList::from_search(ptr, others, shifts, search.placed.len(), options.kind)
+    }
 }
 
 /// The list of all rows in coordinate form, each element written once.
@@ -52,19 +107,13 @@ pub(crate) fn assemble_coo(
     context: &Context<'_>,
 ) -> Result<CooArrays> {
     let wide = offsets(found, search.placed.len(), options, Buffer::default())?;
-    let pairs = wide[wide.len() - 1];
-    if i32::try_from(pairs).is_err() {
-        let most = i32::MAX;
-        let expected =
-            format!("at most {most} pairs, which is what the int32 offsets of the result can address");
-        return Err(Error::argument("cutoff", expected, format!("{pairs} pairs")));
-    }
-    let mut arrays = CooArrays::room(context, search.placed.len(), pairs as usize)?;
+    let pairs = addressed(&wide)?;
+    let mut arrays = CooArrays::room(context, search.placed.len(), pairs)?;
     let CooArrays { list: Array::I32(list), ptr: Array::I32(ptr), shifts: Array::I32(shifts) } = &mut arrays
     else {
         return Err(context.backend.place().elsewhere("positions"));
     };
-    let ((rows, columns), (images, _)) = (list.split_at_mut(pairs as usize), shifts.as_chunks_mut());
+    let ((rows, columns), (images, _)) = (list.split_at_mut(pairs), shifts.as_chunks_mut());
     ptr.iter_mut().zip(&*wide).for_each(|(narrow, wide)| *narrow = *wide as i32);
     let (rows, columns, images) =
         (Rows::new(rows, &wide), Rows::new(columns, &wide), Rows::new(images, &wide));
@@ -95,6 +144,18 @@ fn offsets(found: &[Found], atoms: usize, options: &Options, mut ptr: Buffer<i64
         ptr[i + 1] += ptr[i];
     }
     Ok(ptr)
+}
+
+/// The number of pairs, where int32 offsets can address them.
+fn addressed(ptr: &[i64]) -> Result<usize> {
+    let pairs = ptr[ptr.len() - 1];
+    if i32::try_from(pairs).is_err() {
+        let most = i32::MAX;
+        let expected =
+            format!("at most {most} pairs, which is what the int32 offsets of the result can address");
+        return Err(Error::argument("cutoff", expected, format!("{pairs} pairs")));
+    }
+    Ok(pairs as usize)
 }
 
 fn are_packed(search: &Search<'_>, systems: &[System<'_>]) -> bool {

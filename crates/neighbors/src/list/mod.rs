@@ -9,6 +9,7 @@ mod clusters;
 mod coordinate;
 mod distances;
 mod grid;
+mod options;
 mod search;
 mod stencil;
 
@@ -16,4 +17,5 @@ pub use arrays::ListArrays;
 pub use coordinate::Coordinate;
 pub(crate) use distances::coincident_pair;
 pub use distances::distances;
-pub use search::{Cutoff, Form, Method, NeighborSearch, Options, find_neighbors, neighbor_list};
+pub use options::{Cutoff, Form, Method, Options};
+pub use search::{NeighborSearch, find_neighbors, neighbor_list};

@@ -12,152 +12,25 @@ use madelung_core::stop::caught;
 use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Buffers, Kind, Neighbors, PairList};
 use madelung_core::{Error, Result};
-use madelung_cpu::Cpu;
 
 use super::all_pairs;
-use super::assemble::{assemble, assemble_coo, too_many};
+use super::arrays::ListArrays;
+use super::assemble::{assemble, assemble_coo, assemble_rows, too_many};
 use super::candidates::{Candidates, Found, Images, Search, System, WrappedAtom};
 use super::clusters;
 use super::coordinate::Coordinate;
 use super::grid::{Grid, Scratch};
+use super::options::{Cutoff, Form, Method, Options};
 use crate::lattice::{Lattice, lattices};
 
-/// The method of a search. The list does not depend on it, bit for bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// Atoms sorted into the cells of a grid: time grows with the number of pairs.
-    CellList,
-    /// Every atom with every image near the system: best for some hundred atoms, and quadratic beyond.
-    BruteForce,
-}
-
-/// The form of a list: see [`find_neighbors`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// Rows.
-    Rows,
-    /// Clusters of atoms that are neighbours in space.
-    Clusters,
-    /// A list in clusters that says of each system in which form it is faster.
-    Mixed,
-}
-
-/// Cutoff of a search, above zero.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cutoff<'a> {
-    /// One for all systems.
-    All(f64),
-    /// One for each.
-    Each(&'a [f64]),
-}
-
-impl From<f64> for Cutoff<'_> {
-    fn from(cutoff: f64) -> Self {
-        Self::All(cutoff)
-    }
-}
-
-impl<'a> From<&'a [f64]> for Cutoff<'a> {
-    fn from(cutoffs: &'a [f64]) -> Self {
-        Self::Each(cutoffs)
-    }
-}
-
-impl Cutoff<'_> {
-    /// Cutoff of system `b`.
-    fn of(&self, b: usize) -> f64 {
-        match self {
-            Self::All(cutoff) => *cutoff,
-            Self::Each(cutoffs) => cutoffs[b],
-        }
-    }
-
-    fn check(&self, systems: usize) -> Result<()> {
-        let cutoffs = match self {
-            Self::All(cutoff) => std::slice::from_ref(cutoff),
-            Self::Each(cutoffs) if cutoffs.len() == systems => cutoffs,
-            Self::Each(cutoffs) => {
-                let expected = format!("one for each of {systems} systems");
-                return Err(Error::argument("cutoff", expected, cutoffs.len().to_string()));
-            }
-        };
-        match cutoffs.iter().find(|cutoff| !(**cutoff > 0.0 && cutoff.is_finite())) {
-            Some(bad) => Err(Error::argument("cutoff", "a positive number", bad.to_string())),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The kind of a list, the method of its search, and limits of its size.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// Full or half.
-    pub kind: Kind,
-    /// The method; None chooses one for each system of a batch by its size.
-    pub method: Option<Method>,
-    /// The form of [`find_neighbors`]; None: clusters where a system is faster so.
-    pub form: Option<Form>,
-    /// The most pairs the caller has room for.
-    pub capacity: Option<usize>,
-    /// The most pairs per atom the caller has room for.
-    pub max_neighbors: Option<usize>,
-    /// The processor's instructions; the list does not depend on them, bit for bit.
-    pub cpu: Cpu,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            kind: Kind::Full,
-            method: None,
-            form: None,
-            capacity: None,
-            max_neighbors: None,
-            cpu: Cpu::new(),
-        }
-    }
-}
-
-impl Options {
-    /// A full list by whichever method, without limits.
-    pub fn full() -> Self {
-        Self::default()
-    }
-
-    /// A half list by whichever method, without limits.
-    pub fn half() -> Self {
-        Self { kind: Kind::Half, ..Self::default() }
-    }
-
-    /// These options with a method prescribed.
-    pub fn with_method(self, method: Method) -> Self {
-        Self { method: Some(method), ..self }
-    }
-
-    /// These options with a form prescribed.
-    pub fn with_form(self, form: Form) -> Self {
-        Self { form: Some(form), ..self }
-    }
-
-    /// These options with the instructions of `cpu`.
-    pub fn with_cpu(self, cpu: Cpu) -> Self {
-        Self { cpu, ..self }
-    }
-
-    /// These options with a capacity in pairs.
-    pub fn with_capacity(self, capacity: usize) -> Self {
-        Self { capacity: Some(capacity), ..self }
-    }
-
-    /// These options with a capacity in pairs per atom.
-    pub fn with_max_neighbors(self, max_neighbors: usize) -> Self {
-        Self { max_neighbors: Some(max_neighbors), ..self }
-    }
-}
-
-/// Atoms per task when preparing, and about as many when searching.
+/// Atoms per task when preparing.
 pub(crate) const ATOMS_PER_TASK: usize = 1024;
+
+/// Atoms of a system with a grid that a task searches for, about: fewer where there are enough of them for tasks to be shared
+/// out more evenly, and not so few that waking a thread takes longer.
+fn atoms_per_part(atoms: usize) -> usize {
+    if atoms < 4 * ATOMS_PER_TASK { ATOMS_PER_TASK } else { ATOMS_PER_TASK / 4 }
+}
 
 /// A list of more pairs is taken for a mistake, which would fill the memory of most machines.
 pub(crate) const MOST_PAIRS: usize = 1 << 36;
@@ -317,25 +190,38 @@ impl NeighborSearch {
     ) -> Result<Neighbors<'static>> {
         let list = std::mem::take(&mut self.list);
         self.prepared(positions, cutoff, cell, pbc, batch, options, pool, |search, systems, memory| {
-            let worth = match options.form {
-                Some(Form::Clusters | Form::Mixed) if options.kind == Kind::Half => {
-                    return Err(Error::argument("form", "rows for a half list", "clusters"));
-                }
-                Some(Form::Clusters | Form::Mixed) if !clusters::has_room(search, systems) => {
-                    return Err(Error::argument("form", "rows, as images are too far", "clusters"));
-                }
-                Some(Form::Clusters) => Some(vec![true; systems.len()]),
-                Some(Form::Mixed) => Some(clusters::are_dense(search, systems)),
-                None if options.kind == Kind::Full => clusters::in_clusters(search, systems),
-                _ => None,
-            };
-            if let Some(in_clusters) = worth {
+            if let Some(in_clusters) = in_clusters(search, systems, options)? {
                 let found = clusters::clusters(search, systems, &in_clusters, batch, pool)?;
                 return Ok(Neighbors::Clusters(found.into()));
             }
-            let Memory { grids, found, workers } = memory;
-            let tasks = find(search, systems, options, pool, grids, found, workers)?;
-            Ok(Neighbors::Rows(assemble(&found[..tasks], search, systems, options, pool, list)?))
+            let found = memory.find(search, systems, options, pool)?;
+            Ok(Neighbors::Rows(assemble(found, search, systems, options, pool, list)?))
+        })
+    }
+
+    /// The list of [`find_neighbors`] in arrays of the context's allocator.
+    ///
+    /// # Errors
+    /// As [`find_neighbors`]; `cutoff` too where there are more pairs than an int32 can count.
+    #[expect(clippy::too_many_arguments, reason = "those of `neighbor_list`")]
+    pub fn arrays<'c, T: Coordinate>(
+        &mut self,
+        positions: &[[T; 3]],
+        cutoff: impl Into<Cutoff<'c>>,
+        cell: Option<&[[[f64; 3]; 3]]>,
+        pbc: Option<&[[bool; 3]]>,
+        batch: &Batch<'_>,
+        options: &Options,
+        context: &Context<'_>,
+    ) -> Result<ListArrays> {
+        let pool = &context.threads();
+        self.prepared(positions, cutoff, cell, pbc, batch, options, pool, |search, systems, memory| {
+            if let Some(in_clusters) = in_clusters(search, systems, options)? {
+                let found = clusters::clusters(search, systems, &in_clusters, batch, pool)?;
+                return ListArrays::of(&Neighbors::Clusters(found.into()), context);
+            }
+            let found = memory.find(search, systems, options, pool)?;
+            assemble_rows(found, search, systems, options, context)
         })
     }
 
@@ -353,9 +239,7 @@ impl NeighborSearch {
         list: impl FnOnce(&[Found], &Search<'_>, &[System<'_>]) -> Result<R>,
     ) -> Result<R> {
         self.prepared(positions, cutoff, cell, pbc, batch, options, pool, |search, systems, memory| {
-            let Memory { grids, found, workers } = memory;
-            let tasks = find(search, systems, options, pool, grids, found, workers)?;
-            list(&found[..tasks], search, systems)
+            list(memory.find(search, systems, options, pool)?, search, systems)
         })
     }
 
@@ -410,6 +294,22 @@ impl NeighborSearch {
                 then(&search, &systems, &mut self.memory)
             },
         )
+    }
+}
+
+/// Which systems of a list are in clusters; None for a list in rows.
+fn in_clusters(search: &Search<'_>, systems: &[System<'_>], options: &Options) -> Result<Option<Vec<bool>>> {
+    match options.form {
+        Some(Form::Clusters | Form::Mixed) if options.kind == Kind::Half => {
+            Err(Error::argument("form", "rows for a half list", "clusters"))
+        }
+        Some(Form::Clusters | Form::Mixed) if !clusters::has_room(search, systems) => {
+            Err(Error::argument("form", "rows, as images are too far", "clusters"))
+        }
+        Some(Form::Clusters) => Ok(Some(vec![true; systems.len()])),
+        Some(Form::Mixed) => Ok(Some(clusters::are_dense(search, systems))),
+        None if options.kind == Kind::Full => Ok(clusters::in_clusters(search, systems)),
+        _ => Ok(None),
     }
 }
 
@@ -490,80 +390,84 @@ enum Work {
     Blocks { grid: usize, part: Range<usize> },
 }
 
-/// Finds the rows of all atoms and says for how many tasks there is something in `found`.
-fn find(
-    search: &Search<'_>,
-    systems: &[System<'_>],
-    options: &Options,
-    pool: &dyn Pool,
-    grids: &mut Vec<Grid>,
-    found: &mut Vec<Found>,
-    workers: &Mutex<Vec<Worker>>,
-) -> Result<usize> {
-    let gridded: Vec<usize> = (0..systems.len()).filter(|&b| wants_grid(&systems[b], options)).collect();
-    grids.resize_with(gridded.len(), Grid::default);
-    if let ([grid], [system]) = (&mut grids[..], &gridded[..]) {
-        grid.sort(search, &systems[*system], pool);
-    } else {
-        let ends: Vec<usize> = (1..=gridded.len()).collect();
-        split_tasks(pool, grids, &ends, |g, grid| grid[0].sort(search, &systems[gridded[g]], &Serial));
-    }
-    let mut work = Vec::new();
-    let (mut first, mut atoms, mut grid) = (0, 0, 0);
-    for (b, system) in systems.iter().enumerate() {
-        if gridded.get(grid) == Some(&b) {
-            work.push(Work::Small(first..b));
-            work.extend(
-                grids[grid].parts(ATOMS_PER_TASK).into_iter().map(|part| Work::Blocks { grid, part }),
-            );
-            (first, atoms, grid) = (b + 1, 0, grid + 1);
-            continue;
+impl Memory {
+    /// Finds the rows of all atoms, task by task.
+    fn find(
+        &mut self,
+        search: &Search<'_>,
+        systems: &[System<'_>],
+        options: &Options,
+        pool: &dyn Pool,
+    ) -> Result<&[Found]> {
+        let Self { grids, found, workers } = self;
+        let gridded: Vec<usize> = (0..systems.len()).filter(|&b| wants_grid(&systems[b], options)).collect();
+        grids.resize_with(gridded.len(), Grid::default);
+        if let ([grid], [system]) = (&mut grids[..], &gridded[..]) {
+            grid.sort(search, &systems[*system], pool);
+        } else {
+            let ends: Vec<usize> = (1..=gridded.len()).collect();
+            split_tasks(pool, grids, &ends, |g, grid| grid[0].sort(search, &systems[gridded[g]], &Serial));
         }
-        atoms += system.atoms.len();
-        if atoms >= ATOMS_PER_TASK {
-            work.push(Work::Small(first..b + 1));
-            (first, atoms) = (b + 1, 0);
+        let mut work = Vec::new();
+        let (mut first, mut atoms, mut grid) = (0, 0, 0);
+        for (b, system) in systems.iter().enumerate() {
+            if gridded.get(grid) == Some(&b) {
+                work.push(Work::Small(first..b));
+                work.extend(
+                    grids[grid]
+                        .parts(atoms_per_part(system.atoms.len()))
+                        .into_iter()
+                        .map(|part| Work::Blocks { grid, part }),
+                );
+                (first, atoms, grid) = (b + 1, 0, grid + 1);
+                continue;
+            }
+            atoms += system.atoms.len();
+            if atoms >= ATOMS_PER_TASK {
+                work.push(Work::Small(first..b + 1));
+                (first, atoms) = (b + 1, 0);
+            }
         }
-    }
-    work.push(Work::Small(first..systems.len()));
-    work.retain(|work| !matches!(work, Work::Small(range) if range.is_empty()));
+        work.push(Work::Small(first..systems.len()));
+        work.retain(|work| !matches!(work, Work::Small(range) if range.is_empty()));
 
-    if found.len() < work.len() {
-        found.resize_with(work.len(), Found::default);
-    }
-    // A list that memory cannot hold is given up before it fills it.
-    let total = AtomicUsize::new(0);
-    let pairs = |rows: &[[u32; 2]]| rows.iter().map(|&[_, count]| count as usize).sum::<usize>();
-    let full = || total.load(Ordering::Relaxed) > MOST_PAIRS;
-    let ends: Vec<usize> = (1..=work.len()).collect();
-    split_tasks(pool, found, &ends, |task, found| {
-        let [found] = found else { return };
-        let lock = || workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = lock().pop();
-        let mut worker = free.unwrap_or_default();
-        let Worker { near, own, candidates, scratch } = &mut worker;
-        found.clear();
-        match &work[task] {
-            Work::Small(range) => {
-                for system in systems[range.clone()].iter().take_while(|_| !full()) {
-                    let before = found.rows.len();
-                    all_pairs::search(search, system, near, own, candidates, found);
-                    total.fetch_add(pairs(&found.rows[before..]), Ordering::Relaxed);
-                }
-            }
-            Work::Blocks { grid, part } if !full() => {
-                let system = &systems[gridded[*grid]];
-                grids[*grid].search(part.clone(), search, system, candidates, scratch, found);
-                total.fetch_add(pairs(&found.rows), Ordering::Relaxed);
-            }
-            Work::Blocks { .. } => {}
+        if found.len() < work.len() {
+            found.resize_with(work.len(), Found::default);
         }
-        lock().push(worker);
-    });
-    if full() {
-        return Err(too_many(options.kind, &format!("more than {MOST_PAIRS}")));
+        // A list that memory cannot hold is given up before it fills it.
+        let total = AtomicUsize::new(0);
+        let pairs = |rows: &[[u32; 2]]| rows.iter().map(|&[_, count]| count as usize).sum::<usize>();
+        let full = || total.load(Ordering::Relaxed) > MOST_PAIRS;
+        let ends: Vec<usize> = (1..=work.len()).collect();
+        split_tasks(pool, found, &ends, |task, found| {
+            let [found] = found else { return };
+            let lock = || workers.lock().unwrap_or_else(PoisonError::into_inner);
+            let free = lock().pop();
+            let mut worker = free.unwrap_or_default();
+            let Worker { near, own, candidates, scratch } = &mut worker;
+            found.clear();
+            match &work[task] {
+                Work::Small(range) => {
+                    for system in systems[range.clone()].iter().take_while(|_| !full()) {
+                        let before = found.rows.len();
+                        all_pairs::search(search, system, near, own, candidates, found);
+                        total.fetch_add(pairs(&found.rows[before..]), Ordering::Relaxed);
+                    }
+                }
+                Work::Blocks { grid, part } if !full() => {
+                    let system = &systems[gridded[*grid]];
+                    grids[*grid].search(part.clone(), search, system, candidates, scratch, found);
+                    total.fetch_add(pairs(&found.rows), Ordering::Relaxed);
+                }
+                Work::Blocks { .. } => {}
+            }
+            lock().push(worker);
+        });
+        if full() {
+            return Err(too_many(options.kind, &format!("more than {MOST_PAIRS}")));
+        }
+        Ok(&found[..work.len()])
     }
-    Ok(work.len())
 }
 
 /// Whether a system is large enough for a grid, or the options prescribe one.

@@ -2,7 +2,7 @@
 
 use crate::boxes::{Extent, Tree};
 use crate::lattice::Lattice;
-use madelung_core::array::{Buffer, Plain, View, collected, filled, reserve};
+use madelung_core::array::{Buffer, Place, Plain, View, collected, filled, reserve};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::split_tasks;
 use madelung_core::structure::Batch;
@@ -10,6 +10,7 @@ use madelung_core::structure::pairs::order::arrange;
 use madelung_core::{Error, Result};
 use madelung_cpu::Key;
 use madelung_cpu::boxes::Corners;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Points of a block, all of one system.
 pub(crate) const BLOCK: usize = 16;
@@ -38,8 +39,8 @@ pub(crate) struct Cloud {
     pub(crate) batch: Batch<'static>,
     /// As they were given.
     pub(crate) given: Buffer<[f64; 3]>,
-    /// In their cells: given − wrap · cell.
-    pub(crate) at: Buffer<[f64; 3]>,
+    /// In their cells: given − wrap · cell; empty where all are there.
+    moved: Buffer<[f64; 3]>,
     /// Lattice vectors between the two; empty where all are zero.
     pub(crate) wraps: Buffer<[i32; 3]>,
     /// Largest coordinate given in each system.
@@ -60,19 +61,46 @@ pub(crate) struct Cloud {
 ///
 /// # Errors
 /// The argument `name`, where it has another shape, is not of real numbers, or not finite.
-pub(crate) fn coordinates(name: &str, view: &View<'_>, rows: usize) -> Result<Buffer<[f64; 3]>> {
+pub(crate) fn coordinates(
+    context: &Context<'_>,
+    name: &str,
+    view: &View<'_>,
+    rows: usize,
+) -> Result<Buffer<[f64; 3]>> {
     if view.shape() != [rows, 3] || !view.dtype().is_real() {
         let expected = format!("real numbers [{rows}, 3], as the batch says");
         return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
     }
-    let points = view.to_rows()?;
-    match points.iter().position(|r: &[f64; 3]| !r.iter().all(|x| x.abs() < LARGEST)) {
-        Some(i) => {
-            let expected = "finite coordinates, below 1e30";
-            Err(Error::argument(name, expected, format!("{:?} in row {i}", points[i])))
-        }
-        None => Ok(points.into()),
+    if view.place() != Place::Host {
+        return Err(view.place().elsewhere(name));
     }
+    let (mut points, _) = Buffer::<[f64; 3]>::room(rows);
+    let is_good = AtomicBool::new(true);
+    split_tasks(&context.threads_for(rows * 2), &mut points, &ends(rows), |t, part| {
+        let written = view.write_rows(t * ROWS, part).is_ok();
+        if !written || !part.as_flattened().iter().fold(true, |good, x| good & (x.abs() < LARGEST)) {
+            is_good.store(false, Ordering::Relaxed);
+        }
+    });
+    if is_good.into_inner() {
+        return Ok(points);
+    }
+    let bad = points.iter().position(|r| !r.iter().all(|x| x.abs() < LARGEST)).unwrap_or_default();
+    Err(Error::argument(name, "finite coordinates, below 1e30", format!("{:?} in row {bad}", points[bad])))
+}
+
+/// Ends of the tasks for some rows.
+fn ends(rows: usize) -> Vec<usize> {
+    (1..=rows.div_ceil(ROWS)).map(|t| rows.min(t * ROWS)).collect()
+}
+
+/// Points in an order of their rows.
+pub(crate) fn in_order_of(context: &Context<'_>, points: &[[f64; 3]], order: &[i32]) -> Buffer<[f64; 3]> {
+    let (mut sorted, _) = Buffer::<[f64; 3]>::room(order.len());
+    split_tasks(&context.threads_for(order.len() * 4), &mut sorted, &ends(order.len()), |t, part| {
+        part.iter_mut().zip(&order[t * ROWS..]).for_each(|(to, row)| *to = points[*row as usize]);
+    });
+    sorted
 }
 
 /// The lattice vectors by which points lie outside their cells; empty where all are zero.
@@ -107,14 +135,18 @@ fn wraps(
     Ok(wraps)
 }
 
+/// Points in their cells; none where all are there.
 fn in_cells(
     points: &[[f64; 3]],
     wraps: &[[i32; 3]],
     batch: &Batch<'_>,
     lattices: &[Lattice],
 ) -> Buffer<[f64; 3]> {
+    if wraps.is_empty() {
+        return Buffer::default();
+    }
     let mut at: Buffer<[f64; 3]> = collected(points.iter().copied()).into();
-    for (b, lattice) in lattices.iter().enumerate().filter(|_| !wraps.is_empty()) {
+    for (b, lattice) in lattices.iter().enumerate() {
         for i in batch.members(b) {
             let t = lattice.translation(wraps[i]);
             at[i] = std::array::from_fn(|c| at[i][c] - t[c]);
@@ -135,7 +167,8 @@ pub(crate) fn order(
     lattices: &[Lattice],
 ) -> Result<Vec<i32>> {
     let wraps = wraps(name, points, batch, lattices)?;
-    let at = in_cells(points, &wraps, batch, lattices);
+    let moved = in_cells(points, &wraps, batch, lattices);
+    let at = if moved.is_empty() { points } else { &moved };
     let frame = |b: usize| {
         let Extent { low, high } = extent(&at[batch.members(b)]);
         let edge = (0..3).map(|k| high[k] - low[k]).fold(0.0, f64::max);
@@ -149,8 +182,8 @@ pub(crate) fn order(
     };
     // A system's number stands above the place in it, and costs nothing where there is one.
     match batch.systems() {
-        1 => in_order::<u32>(context, &at, code),
-        _ => in_order::<u64>(context, &at, |i| (batch.of(i) as u64) << (3 * BITS) | u64::from(code(i))),
+        1 => in_order::<u32>(context, at, code),
+        _ => in_order::<u64>(context, at, |i| (batch.of(i) as u64) << (3 * BITS) | u64::from(code(i))),
     }
 }
 
@@ -162,7 +195,7 @@ fn in_order<K: Key + Plain>(
 ) -> Result<Vec<i32>> {
     let n = at.len();
     let pool = &context.threads_for(n * 10);
-    let ends: Vec<usize> = (1..=n.div_ceil(ROWS)).map(|t| n.min(t * ROWS)).collect();
+    let ends = ends(n);
     let (mut keys, mut rows) = (Buffer::<K>::zeros(n), Buffer::<u32>::zeros(n));
     split_tasks(pool, &mut keys, &ends, |t, part| {
         part.iter_mut().zip(t * ROWS..).for_each(|(own, i)| *own = key(i));
@@ -180,16 +213,30 @@ fn in_order<K: Key + Plain>(
     Ok(order)
 }
 
-/// The place of a part of the box along Hilbert's curve, level by level.
+/// The place of a part of the box along Hilbert's curve, two levels at a time.
 fn along_curve(part: [u32; 3]) -> u32 {
     let octants = spread(part[0]) << 2 | spread(part[1]) << 1 | spread(part[2]);
-    let (mut state, mut place) = (0, 0);
-    for level in (0..BITS).rev() {
-        let next = CURVE[state as usize][(octants >> (3 * level) & 7) as usize];
-        (state, place) = (next >> 3, place << 3 | u32::from(next & 7));
+    let (mut way, mut place) = (0, 0);
+    for level in (0..BITS / 2).rev() {
+        let next = TWO_LEVELS[way as usize][(octants >> (6 * level) & 63) as usize];
+        (way, place) = (next >> 6, place << 6 | u32::from(next & 63));
     }
     place
 }
+
+/// [`CURVE`], twice: for each way and each octant of an octant 64 times the way through it, and its place.
+static TWO_LEVELS: [[u16; 64]; 24] = {
+    let mut table = [[0; 64]; 24];
+    let mut n = 0;
+    while n < 24 * 64 {
+        let (way, octants) = (n / 64, n % 64);
+        let first = CURVE[way][octants >> 3] as u16;
+        let second = CURVE[first as usize >> 3][octants & 7] as u16;
+        table[way][octants] = second >> 3 << 6 | (first & 7) << 3 | second & 7;
+        n += 1;
+    }
+    table
+};
 
 /// For each way in which the curve goes through a box, and each octant of it: eight times the way through the octant, and the
 /// octant's place. A way is three times the corner where it begins, and the axis along which it ends (the numbers of C. H.
@@ -249,7 +296,8 @@ impl Cloud {
         lattices: &[Lattice],
     ) -> Result<Self> {
         let wraps = wraps(name, &given, &batch, lattices)?;
-        let at = in_cells(&given, &wraps, &batch, lattices);
+        let moved = in_cells(&given, &wraps, &batch, lattices);
+        let at: &[[f64; 3]] = if moved.is_empty() { &given } else { &moved };
         let mut first = vec![0];
         reserve(&mut first, batch.systems());
         for b in 0..batch.systems() {
@@ -301,7 +349,12 @@ impl Cloud {
         let extents = extents.collect();
         let magnitude = |rows: &[[f64; 3]]| rows.as_flattened().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
         let largest = (0..batch.systems()).map(|b| magnitude(&given[batch.members(b)])).collect();
-        Ok(Self { batch, given, at, wraps, largest, extents, trees, blocks, near, first })
+        Ok(Self { batch, given, moved, wraps, largest, extents, trees, blocks, near, first })
+    }
+
+    /// Points in their cells: given − wrap · cell.
+    pub(crate) fn at(&self) -> &[[f64; 3]] {
+        if self.moved.is_empty() { &self.given } else { &self.moved }
     }
 
     /// Lattice vectors by which a point lies outside its cell.

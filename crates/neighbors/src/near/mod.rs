@@ -4,6 +4,6 @@ mod cloud;
 mod nearest;
 mod pairs;
 
-pub(crate) use cloud::{CURVE, Cloud, coordinates, order};
+pub(crate) use cloud::{CURVE, Cloud, coordinates, in_order_of, order};
 pub(crate) use nearest::{Hit, MOST_IMAGES, Nearby};
 pub(crate) use pairs::{Finder, Vicinity};

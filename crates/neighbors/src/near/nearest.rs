@@ -78,7 +78,7 @@ impl Nearby<'_> {
             let likely = likely.unwrap_or_else(|| self.first_radius(system));
             let rows = self.together(first..end, likely);
             first = rows.end;
-            let gaps = self.queries.at[rows.clone()].iter().map(|r| self.gap(system, *r));
+            let gaps = self.queries.at()[rows.clone()].iter().map(|r| self.gap(system, *r));
             let radius = gaps.fold(0.0, f64::max).hypot(likely);
             let is_whole = self.gather(system, rows.clone(), radius, &mut near);
             let mut farthest = 0.0f64;
@@ -90,7 +90,7 @@ impl Nearby<'_> {
                 *count = found as i32;
                 // The way along the open axes to all points is another one for the next queries.
                 let beyond = |hit: &Hit| {
-                    (hit.distance.powi(2) - self.gap(system, self.queries.at[i]).powi(2)).max(0.0).sqrt()
+                    (hit.distance.powi(2) - self.gap(system, self.queries.at()[i]).powi(2)).max(0.0).sqrt()
                 };
                 farthest = hits[..found].last().map_or(farthest, |hit| farthest.max(beyond(hit)));
             }
@@ -107,7 +107,7 @@ impl Nearby<'_> {
     fn together(&self, rows: Range<usize>, radius: f64) -> Range<usize> {
         let most = rows.start..rows.end.min(rows.start + TOGETHER);
         let mut all = Extent::NONE;
-        for (i, r) in most.clone().zip(&self.queries.at[most.clone()]) {
+        for (i, r) in most.clone().zip(&self.queries.at()[most.clone()]) {
             all = all.with(Extent { low: *r, high: *r });
             if (0..3).any(|k| all.high[k] - all.low[k] > 2.0 * radius) {
                 return most.start..i;
@@ -119,7 +119,7 @@ impl Nearby<'_> {
     /// Gathers all blocks within a radius of queries; false where there are more images than can be looked at.
     fn gather(&self, system: usize, rows: Range<usize>, radius: f64, near: &mut Gathered) -> bool {
         let (points, lattice) = (self.points, &self.lattices[system]);
-        let rows = &self.queries.at[rows];
+        let rows = &self.queries.at()[rows];
         let slack = lattice.slack(self.queries.largest[system].max(points.largest[system]), radius);
         let reach = (radius + slack) * (1.0 + 1e-9) + f64::MIN_POSITIVE;
         (near.radius, near.reach) = (radius, reach);
@@ -158,7 +158,7 @@ impl Nearby<'_> {
         let (mut count, mut first) = (0, 0);
         for (image, end) in &near.images {
             let t = lattice.translation(*image);
-            let seen = tree.seen(std::array::from_fn(|k| self.queries.at[i][k] - t[k]));
+            let seen = tree.seen(std::array::from_fn(|k| self.queries.at()[i][k] - t[k]));
             let (blocks, keys) = (&near.blocks[first..*end], &mut near.keys[count..]);
             let limit = tree.squared_reach(reach, reach);
             let more = near_points(&self.cpu, &points.near, blocks, seen, limit, keys);
@@ -197,7 +197,7 @@ impl Nearby<'_> {
 
     /// The nearest points of a query that has fewer than `k` within a radius.
     fn farther(&self, i: usize, system: usize, radius: f64, near: &mut Gathered, hits: &mut [Hit]) -> usize {
-        let (at, is_open) = (self.queries.at[i], self.lattices[system].periodic == [false; 3]);
+        let (at, is_open) = (self.queries.at()[i], self.lattices[system].periodic == [false; 3]);
         if self.points.batch.members(system).is_empty() {
             return 0;
         }

@@ -100,11 +100,11 @@ impl<'v> Finder<'v> {
         let lattice = &lattices[system];
         let slack = lattice.slack(own.largest[system].max(other.largest[system]), self.vicinity.radius);
         let around = Around { own, other, by_points, system, slack };
-        let Frame { centre, scale, certain, possible } = self.gather(&around, &own.at[rows.clone()]);
+        let Frame { centre, scale, certain, possible } = self.gather(&around, &own.at()[rows.clone()]);
         let cpu = &self.vicinity.cpu;
         self.bits.resize(self.of_box.points.words(), 0);
         for i in rows {
-            let at = seen(own.at[i], centre, scale);
+            let at = seen(own.at()[i], centre, scale);
             if self.of_box.points.near(cpu, 0, at, certain, possible, &mut self.bits) {
                 self.settle(&around, i, at, certain);
             }
