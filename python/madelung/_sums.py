@@ -21,7 +21,7 @@ from madelung.numpy import (
 Method = Literal["ewald", "pme", "direct"]
 METHODS = ("ewald", "pme", "direct")
 Parameters = EwaldParameters | PmeParameters | None
-"""Those of Ewald's sum; None for a sum over all pairs."""
+"""Those of Ewald's sum; None for a sum over all pairs, with all images along a single periodic axis."""
 
 # Beyond it the errors of meshes are those of their rounding.
 _FINEST = 1e-10
@@ -38,17 +38,15 @@ def chosen(
 ) -> Parameters:
     """The parameters of a sum: positions, charges, cell and its periodic axes; without a method those of the one that
     costs less."""
-    if not np.any(pbc):
+    if np.sum(pbc) < 2:
         for name, given in (("alpha", alpha), ("cutoff", cutoff), ("k_cutoff", k_cutoff)):
             if given is not None:
-                check.refuse(name, "None without a periodic axis, where all pairs are summed", given)
+                check.refuse(name, "None with at most one periodic axis, where all pairs are summed", given)
         if method not in (None, "direct"):
-            check.refuse("method", "'direct' without a periodic axis", repr(method))
+            check.refuse("method", "'direct' with at most one periodic axis", repr(method))
         return None
     if method == "direct":
-        check.refuse("method", "'ewald' or 'pme' with periodic axes", repr(method))
-    if np.sum(pbc) == 1:
-        check.refuse("pbc", "none, two or three periodic axes", list(map(bool, pbc)))
+        check.refuse("method", "'ewald' or 'pme' with two or three periodic axes", repr(method))
     if method == "pme" and k_cutoff is not None:
         check.refuse("k_cutoff", "None on a mesh", k_cutoff)
     on_mesh = method == "pme" or (method is None and k_cutoff is None and accuracy is not None and accuracy >= _FINEST)
@@ -70,7 +68,7 @@ def chosen(
 def summed(system: tuple[Any, Any, Any], pbc: Any, parameters: Parameters, **options: Any) -> Any:
     """The results of a sum with these parameters, taken as they are; slabs are corrected."""
     if parameters is None:
-        return coulomb(*system[:2], **options)
+        return ewald_summation(*system, pbc=pbc, **options) if np.any(pbc) else coulomb(*system[:2], **options)
     if not np.all(pbc):
         options = {"pbc": pbc, "slab_correction": True, **options}
     given = {"cutoff": parameters.cutoff, "accuracy": None, **options}

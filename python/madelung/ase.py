@@ -141,8 +141,9 @@ class Madelung(Calculator):
     cell has a uniform background.
 
     The cell may have any shape. Atoms that are periodic along two axes are a slab, whose cell has a gap along the
-    third, and get the correction for slabs; those without a periodic axis are summed over all pairs, exactly, and have
-    no stress. One periodic axis is an error.
+    third, and get the correction for slabs. Those with one axis, or none, are summed over all pairs, exactly, with all
+    images along the axis, where the cell needs no other vector. There is no stress without a periodic axis, or without
+    a volume of the cell.
 
     Parameters (also of `set`, which discards the results):
         charges: a dict with the charge of each element, {"Na": 1, "Cl": -1}, or an array (N,). None: the atoms'
@@ -155,13 +156,13 @@ class Madelung(Calculator):
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
         k_cutoff: radius of the reciprocal sum, in rad/Å; with it the sum goes over waves.
         method: "ewald", the sum over waves, or "pme", the one on a mesh, both to the accuracy; "direct", over all
-            pairs, for atoms without a periodic axis. None: the one that costs less, which is the mesh from about a
-            thousand atoms on.
+            pairs, for atoms with at most one periodic axis. None: the one that costs less, which is the mesh from about
+            a thousand atoms on.
         potentials: pair potentials beside the charges, by their names in `madelung.numpy`, with the parameters of each
             pair of elements, in eV and Å: {"lennard_jones": {"Na-Cl": {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair
             of the atoms' elements is given once, in either order.
         potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. None: the cutoff of
-            the real-space sum; atoms without a periodic axis need one.
+            the real-space sum; atoms with at most one periodic axis need one.
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2, or the number
             of atoms or the cell has changed; pairs beyond the cutoff do not count, so results depend on it by rounding
             alone. At 0 they are found anew for each calculation.
@@ -243,9 +244,13 @@ class Madelung(Calculator):
         """All properties at once: forces and stress come with the energy for little more."""
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms
-        pbc, is_open = atoms.pbc, not atoms.pbc.any()
+        pbc, is_open, is_wire = atoms.pbc, not atoms.pbc.any(), atoms.pbc.sum() == 1
         positions, cell = atoms.positions, None if is_open else atoms.cell.array
-        if cell is not None and atoms.cell.rank != 3:
+        if is_wire:
+            if not cell[pbc].any():
+                check.refuse("atoms.cell", "a lattice vector along the periodic axis", cell.tolist())
+            cell = atoms.cell.complete().array
+        elif cell is not None and atoms.cell.rank != 3:
             check.refuse("atoms.cell", "three lattice vectors that span a volume", cell.tolist())
         charges = _charges_of(atoms, self.parameters["charges"])
         system = (positions, charges, cell)
@@ -256,15 +261,17 @@ class Madelung(Calculator):
             self._pairs = self._skin_list(self._split.parameters)
         split = self._split.parameters
         # Images of a slab are neighbours, too.
-        neighbors = None if self._pairs is None else self._pairs.of(positions, cell)
+        axes = pbc if is_wire else None
+        neighbors = None if self._pairs is None else self._pairs.of(positions, cell, axes)
         # Chosen for the accuracy before, perhaps in a cell that was a little smaller.
         wanted: dict[str, Any] = {"compute_forces": True, "compute_virial": True}
-        of_charges = {"prefactor": EV_ANGSTROM, **wanted, "neighbors": None if is_open else neighbors}
+        of_charges = {"prefactor": EV_ANGSTROM, **wanted, "neighbors": None if split is None else neighbors}
         energies, forces, virial = summed(system, pbc, split, **of_charges)
         for name, given in (self.parameters["potentials"] or {}).items():
             types, tables = _tables(atoms, name, given)
             reach = self.parameters["potential_cutoff"] or split.cutoff
-            more = getattr(_numpy, name)(positions, types, *tables, reach, cell, **wanted, neighbors=neighbors)
+            of_pairs = {**wanted, "neighbors": neighbors, "pbc": axes}
+            more = getattr(_numpy, name)(positions, types, *tables, reach, cell, **of_pairs)
             energies, forces, virial = (x + y for x, y in zip((energies, forces, virial), more))
         energy = float(energies.sum())
         self.results = {
@@ -274,7 +281,7 @@ class Madelung(Calculator):
             "forces": forces,
             "charges": charges,
         }
-        if not is_open:
+        if not is_open and atoms.cell.rank == 3:
             self.results["stress"] = full_3x3_to_voigt_6_stress(-virial / atoms.get_volume())
 
     def _skin_list(self, split: Parameters) -> _SkinList | None:
@@ -282,7 +289,7 @@ class Madelung(Calculator):
         reach, potential = None if split is None else split.cutoff, self.parameters["potential_cutoff"]
         if self.parameters["potentials"]:
             if reach is None and potential is None:
-                check.refuse("potential_cutoff", "a radius, for atoms without a periodic axis", "None")
+                check.refuse("potential_cutoff", "a radius, for atoms with at most one periodic axis", "None")
             reach = max(x for x in (reach, potential) if x is not None)
         return None if reach is None else _SkinList(reach, self.parameters["skin"])
 
@@ -292,7 +299,7 @@ class _Split:
 
     def __init__(self, parameters: Parameters, cell: Floats | None, pbc: Floats, atoms: int) -> None:
         self.parameters = parameters
-        self._inverse = None if cell is None else np.linalg.inv(cell)
+        self._inverse = None if cell is None or parameters is None else np.linalg.inv(cell)
         self._of = atoms, tuple(pbc)
 
     def suits(self, cell: Floats | None, pbc: Floats, atoms: int) -> bool:
@@ -312,13 +319,13 @@ class _SkinList:
         self._search = NeighborList(cutoff, skin)
         self._neighbors: Neighbors | None = None
 
-    def of(self, positions: Floats, cell: Floats | None) -> Neighbors:
-        """The neighbours of these positions."""
+    def of(self, positions: Floats, cell: Floats | None, pbc: Any) -> Neighbors:
+        """The neighbours of these positions; of a cell without axes all of them are periodic."""
         known = self._neighbors
         if known is None:
-            self._neighbors = self._search.allocate(positions, cell)
+            self._neighbors = self._search.allocate(positions, cell, pbc)
         else:
-            self._neighbors = self._search.update(known, positions, cell)
+            self._neighbors = self._search.update(known, positions, cell, pbc)
         self.builds += self._neighbors is not known
         return self._neighbors
 

@@ -300,7 +300,7 @@ def _as_json(
         "frame": number,
         "formula": atoms.get_chemical_formula(),
         "atoms": len(atoms),
-        "volume": atoms.get_volume() if atoms.pbc.any() else None,
+        "volume": atoms.get_volume() if _has_volume(atoms) else None,
         "total_charge": float(charges.sum()),
         **_described(parameters),
         "units": {"energy": name, "length": "angstrom"},
@@ -330,8 +330,13 @@ def _compute(atoms: Any, charges: npt.NDArray, file: str, times: bool, options: 
         )
     except (ValueError, NotImplementedError, MemoryError) as error:
         raise Refusal(f"{file}: {error}") from None
-    stress = -virial.astype(np.float64) / atoms.get_volume() if atoms.pbc.any() else None
+    stress = -virial.astype(np.float64) / atoms.get_volume() if _has_volume(atoms) else None
     return Outcome(float(energy[0]), forces.astype(np.float64), stress, parameters, seconds, repeats)
+
+
+def _has_volume(atoms: Any) -> bool:
+    """Whether there are a volume and a stress: with periodic axes, in a cell of three lattice vectors."""
+    return bool(atoms.pbc.any()) and atoms.cell.rank == 3
 
 
 def _timed(call: Callable[[], Any], most: int) -> tuple[Any, float, int]:
@@ -372,7 +377,8 @@ def _report(
     total = _rounded(float(charges.sum()), 6)
     if parameters is None:
         _line("total charge", f"{total:+.6f} e")
-        _line("sum", f"over all pairs   {options.dtype}")
+        images = " and images along the periodic axis" if atoms.pbc.any() else ""
+        _line("sum", f"over all pairs{images}   {options.dtype}")
     else:
         volume = atoms.get_volume()
         is_slab = not atoms.pbc.all()

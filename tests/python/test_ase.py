@@ -373,9 +373,9 @@ def test_molecules_and_slabs_by_finite_differences():
     assert abs(atoms.get_potential_energy() / EV_ANGSTROM - 0.5 * (q[:, None] * q / d).sum()) < 1e-12
     with pytest.raises(PropertyNotImplementedError):
         atoms.get_stress()
-    for pbc in ((False, False, False), (True, False, True)):
+    for pbc in ((False, False, False), (True, False, False), (True, False, True)):
         atoms.pbc = pbc
-        if any(pbc):
+        if sum(pbc) == 2:
             atoms.cell[1] = [0.4, 22.0, -0.7]
         forces, step = atoms.get_forces(), 1e-4
         energies = []
@@ -388,6 +388,41 @@ def test_molecules_and_slabs_by_finite_differences():
     assert atoms.get_stress().shape == (6,)
 
 
+def test_a_wire():
+    """A chain of ions, whose cell has one vector: Madelung's constant 2 ln 2, and no stress; beside a pair potential,
+    whose list follows the axis alone."""
+    a = 2.82
+    atoms = Atoms("NaCl", [[0.0, 0.0, 0.0], [0.0, 0.0, a]], cell=[0.0, 0.0, 2 * a], pbc=(False, False, True))
+    atoms.calc = Madelung(SALT)
+    charged = -2.0 * np.log(2.0) / a * EV_ANGSTROM
+    assert abs(atoms.get_potential_energy() - charged) < 1e-13 * abs(charged)
+    assert np.abs(atoms.get_forces()).max() < 1e-12
+    with pytest.raises(PropertyNotImplementedError):
+        atoms.get_stress()
+    pairs = {pair: {"epsilon": 0.01, "sigma": 2.5} for pair in ("Na-Na", "Na-Cl", "Cl-Cl")}
+    atoms.calc = Madelung(SALT, potentials={"lennard_jones": pairs}, potential_cutoff=6.0)
+    # Two neighbours at a, two at 2a within the taper, which begins at 5.4.
+    lj = [4 * 0.01 * ((2.5 / r) ** 12 - (2.5 / r) ** 6) for r in (a, 2 * a)]
+    tapered = (atoms.get_potential_energy() - charged - 2 * lj[0]) / (2 * lj[1])
+    assert 0.0 < tapered < 1.0
+    atoms.positions[1, 2] += 0.2
+    forces, step, energies = atoms.get_forces(), 1e-4, []
+    for sign in (1, -1):
+        atoms.positions[1, 2] += sign * step
+        energies.append(atoms.get_potential_energy())
+        atoms.positions[1, 2] -= sign * step
+    assert abs((energies[0] - energies[1]) / (2 * step) + forces[1, 2]) < 1e-6 * np.abs(forces).max()
+    # Of a cell with a volume the stress is −∂E/∂ε over it.
+    atoms.cell = [20.0, 20.0, 2 * a]
+    stress, energies = atoms.get_stress()[2], []
+    for sign in (1, -1):
+        strained = atoms.copy()
+        strained.set_cell([20.0, 20.0, 2 * a * (1 + sign * step)], scale_atoms=True)
+        strained.calc = atoms.calc
+        energies.append(strained.get_potential_energy())
+    assert abs((energies[0] - energies[1]) / (2 * step) / atoms.get_volume() - stress) < 1e-6 * abs(stress)
+
+
 def changed(**attributes) -> Atoms:
     atoms = salt()
     for name, value in attributes.items():
@@ -398,8 +433,9 @@ def changed(**attributes) -> Atoms:
 @pytest.mark.parametrize(
     ("atoms", "settings", "message"),
     [
-        (changed(pbc=(True, False, False)), {}, "`pbc`: expected none, two or three periodic axes"),
-        (changed(pbc=False), {"alpha": 0.4}, "`alpha`: expected None without a periodic axis"),
+        (changed(pbc=(True, False, False), cell=(0.0, 5.6, 5.6)), {}, "`atoms.cell`: expected a lattice vector along"),
+        (changed(pbc=(True, False, False)), {"method": "pme"}, "`method`: expected 'direct'"),
+        (changed(pbc=False), {"alpha": 0.4}, "`alpha`: expected None with at most one periodic axis"),
         (changed(pbc=False), {"method": "ewald"}, "`method`: expected 'direct'"),
         (changed(), {"method": "direct"}, "`method`: expected 'ewald' or 'pme'"),
         (changed(cell=(5.6, 5.6, 0.0)), {}, "`atoms.cell`: expected three lattice vectors that span a volume"),

@@ -152,25 +152,26 @@ def test_a_file_that_fails_does_not_lose_the_others(tmp_path, bare):
 def test_a_frame_that_fails_does_not_lose_the_others(tmp_path):
     file, out = tmp_path / "run.xyz", tmp_path / "out.xyz"
     frames = [ase.build.bulk("NaCl", "rocksalt", a=a, cubic=True) for a in (5.5, 5.6, 5.7)]
-    frames[1].pbc = (True, False, False)
+    frames[1].positions[1] = frames[1].positions[0]
     ase.io.write(file, frames)
     options = ("--frames", ":", "--charges", "Na=1,Cl=-1", "--json", "--output", out)
     error = run("energy", file, *options, status=2)
-    assert "run.xyz: frame 1: `pbc`: expected none, two or three periodic axes" in error
+    assert "run.xyz: frame 1: `positions`: expected no two atoms on one point" in error
     volumes = [atoms.get_volume() for atoms in ase.io.read(out, index=":")]
     np.testing.assert_allclose(volumes, [5.5**3, 5.7**3])
 
 
-def test_molecules_and_slabs(tmp_path):
-    molecule, slab = (
+def test_molecules_wires_and_slabs(tmp_path):
+    molecule, slab, wire = (
         ase.build.molecule("H2O"),
         ase.Atoms("NaCl", [[0, 0, 5], [2, 2, 7]], cell=[4, 4, 20], pbc=(1, 1, 0)),
+        ase.Atoms("NaCl", [[0, 0, 0], [2, 0, 0]], cell=[4, 0, 0], pbc=(1, 0, 0)),
     )
-    files = [tmp_path / "molecule.xyz", tmp_path / "slab.xyz"]
-    for file, atoms in zip(files, (molecule, slab)):
+    files = [tmp_path / "molecule.xyz", tmp_path / "slab.xyz", tmp_path / "wire.xyz"]
+    for file, atoms in zip(files, (molecule, slab, wire)):
         ase.io.write(file, atoms)
     options = ("--charges", "H=1,O=-2,Na=1,Cl=-1", "--json", "--accuracy", 1e-9)
-    first, second = map(json.loads, run("energy", *files, *options).splitlines())
+    first, second, third = map(json.loads, run("energy", *files, *options).splitlines())
     d = molecule.get_all_distances()
     q = np.array([-2.0 if symbol == "O" else 1.0 for symbol in molecule.symbols])
     pairs = sum(q[i] * q[j] / d[i, j] for i, j in ((0, 1), (0, 2), (1, 2)))
@@ -179,8 +180,12 @@ def test_molecules_and_slabs(tmp_path):
         slab.positions, [1.0, -1.0], slab.cell.array, pbc=slab.pbc, slab_correction=True, accuracy=1e-9
     )
     assert abs(second["energy"] / EV_ANGSTROM - corrected.sum()) < 1e-12 and len(second["stress"]) == 6
+    # Madelung's constant of a chain.
+    assert abs(third["energy"] / EV_ANGSTROM + np.log(2.0)) < 1e-13
+    assert third["stress"] is third["alpha"] is third["volume"] is None
     text = run("energy", *files, "--charges", "H=1,O=-2,Na=1,Cl=-1")
-    assert "over all pairs" in text and "(slab, corrected)" in text
+    assert "over all pairs " in text and "over all pairs and images along the periodic axis" in text
+    assert "(slab, corrected)" in text
 
 
 def test_help_names_every_field_of_the_json(bare):
@@ -244,7 +249,7 @@ def test_known_values_from_another_file(tmp_path):
 
 def test_refusals_are_one_clear_line(tmp_path, bare):
     wire = tmp_path / "wire.xyz"
-    ase.io.write(wire, ase.Atoms("NaCl", [[0, 0, 0], [2, 0, 0]], cell=[4, 9, 9], pbc=(True, False, False)))
+    ase.io.write(wire, ase.Atoms("NaCl", [[0, 0, 0], [2, 0, 0]], cell=[0, 9, 9], pbc=(True, False, False)))
     molecule = tmp_path / "molecule.xyz"
     ase.io.write(molecule, ase.build.molecule("H2O"))
     junk = tmp_path / "junk.xyz"
@@ -256,8 +261,8 @@ def test_refusals_are_one_clear_line(tmp_path, bare):
         ((tmp_path / "absent.xyz",), "no such file"),
         ((bare,), "no charges"),
         ((bare, "--charges", "Na=1"), "has none for Cl"),
-        ((wire, "--charges", "Na=1,Cl=-1"), "none, two or three periodic axes"),
-        ((molecule, "--charges", "H=1,O=-2", "--alpha", 0.3), "`alpha`: expected None without a periodic axis"),
+        ((wire, "--charges", "Na=1,Cl=-1"), "`cell`: expected a lattice vector along the periodic axis"),
+        ((molecule, "--charges", "H=1,O=-2", "--alpha", 0.3), "`alpha`: expected None with at most one periodic axis"),
         ((molecule, "--charges", "H=1,O=-2", "--method", "pme"), "`method`: expected 'direct'"),
         ((salt, "--method", "direct"), "`method`: expected 'ewald' or 'pme'"),
         ((junk,), "ASE cannot read it"),

@@ -15,6 +15,7 @@ import torch
 import madelung.jax as mj
 import madelung.numpy as mn
 import madelung.torch as mt
+from wires import gaussians, potentials
 
 ATOMS = 8
 EVERYTHING: dict[str, Any] = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
@@ -166,10 +167,10 @@ def test_forces_and_virials_are_those_of_the_minimum() -> None:
 
 @pytest.mark.parametrize(("method", "error"), [("ewald", 1e-12), ("pme", 1e-9)])
 def test_a_mixed_batch_has_the_charges_of_its_systems(method: str, error: float) -> None:
-    each, axes = [atoms(seed) for seed in range(3)], [[True] * 3, [False] * 3, [True, True, False]]
+    each, axes = [atoms(seed) for seed in range(4)], [[True] * 3, [False] * 3, [True, True, False], ALONG]
     r, _, widths, chi, eta = (np.concatenate([x[n] for x in each]) for n in range(5))
-    tall = np.stack([CELL, CELL, np.diag([7.0, 7.0, 25.0])])
-    idx, totals = np.repeat(np.arange(3, dtype=np.int32), ATOMS), np.array([0.0, 1.0, -0.5])
+    tall = np.stack([CELL, CELL, np.diag([7.0, 7.0, 25.0]), WIRE])
+    idx, totals = np.repeat(np.arange(4, dtype=np.int32), ATOMS), np.array([0.0, 1.0, -0.5, 0.4])
     given: dict[str, Any] = {"accuracy": error, "energy_reduction": "system", "method": method}
     q, energies = mn.qeq(r, chi, eta, widths, tall, totals, pbc=axes, slab_correction=True, batch_idx=idx, **given)
     np.testing.assert_allclose(np.bincount(idx, q), totals, rtol=0, atol=1e-14)
@@ -180,13 +181,46 @@ def test_a_mixed_batch_has_the_charges_of_its_systems(method: str, error: float)
         np.testing.assert_allclose(energies[b], energy[0], rtol=0, atol=10.0 * error)
 
 
-@pytest.mark.parametrize("cell", [None, CELL, "mesh"], ids=["molecule", "crystal", "on a mesh"])
+AXIS = np.array([2.0, -4.0, 3.1])
+"""Of a wire, whose cell has nothing else."""
+WIRE = np.stack([np.zeros(3), AXIS, np.zeros(3)])
+ALONG = [False, True, False]
+
+
+def test_equilibrated_charges_of_wires() -> None:
+    """Against a dense solution of potentials by direct sums; forces and virial against differences of the minimum."""
+    r, _, widths, chi, eta = atoms(10)
+    matrix = np.diag(eta) + potentials(r, AXIS, gaussians(widths))
+    one = np.ones((ATOMS, 1))
+    both = np.block([[matrix, one], [one.T, np.zeros((1, 1))]])
+    want = np.linalg.solve(both, np.append(-chi, 0.6))[:ATOMS]
+    given: dict[str, Any] = {"pbc": ALONG, "energy_reduction": "system"}
+    q, energy, forces, virial = mn.qeq(
+        r, chi, eta, widths, WIRE, 0.6, compute_forces=True, compute_virial=True, **given
+    )
+    np.testing.assert_allclose(q, want, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(energy, chi @ want + 0.5 * want @ matrix @ want, rtol=0, atol=1e-11)
+    rng, h = np.random.default_rng(0), 1e-3
+    moves, strain = rng.normal(size=r.shape), rng.normal(size=(3, 3))
+
+    def along(t: float, u: float) -> float:
+        by = np.eye(3) + u * strain
+        return float(mn.qeq((r + t * moves) @ by, chi, eta, widths, WIRE @ by, 0.6, **given)[1].sum())
+
+    for moved, analytic in ((lambda t: along(t, 0.0), forces * moves), (lambda t: along(0.0, t), virial * strain)):
+        slope = (8.0 * (moved(h) - moved(-h)) - (moved(2.0 * h) - moved(-2.0 * h))) / (12.0 * h)
+        np.testing.assert_allclose(-slope, analytic.sum(), rtol=0, atol=1e-8 * np.abs(analytic).sum())
+
+
+@pytest.mark.parametrize("cell", [None, CELL, "mesh", WIRE], ids=["molecule", "crystal", "on a mesh", "wire"])
 def test_charges_have_two_derivatives(cell: Any) -> None:
     r, _, widths, chi, eta = atoms(5)
     # The mesh is chosen for the cell, so differences by the cell would be those of several meshes.
     fixed, given = cell, {"accuracy": 1e-13}
     if isinstance(cell, str):
         fixed, given = CELL, {"accuracy": 1e-8, "method": "pme"}
+    if cell is WIRE:
+        given["pbc"] = ALONG
     varies = fixed is not None and fixed is cell
     arrays = [r[:5], chi[:5], eta[:5], widths[:5], *([fixed] if varies else []), np.array([0.3])]
     inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
@@ -243,7 +277,7 @@ def test_bad_arguments_say_what_is_wrong() -> None:
         ({"total_charge": np.zeros(2)}, r"`total_charge`: expected a number or shape \(1,\), got \(2,\)"),
         ({"accuracy": 2.0}, "`accuracy`: expected a relative force error"),
         ({"method": "direct"}, "`method`: expected 'ewald' or 'pme', got 'direct'"),
-        ({"pbc": [True, False, False]}, "`pbc`: expected none, two or three periodic axes"),
+        ({"pbc": [True, False, False], "method": "direct"}, "`method`: expected 'ewald' or 'pme', got 'direct'"),
     ):
         arguments = {"electronegativity": chi, "hardness": eta, "widths": widths, "cell": CELL, **given}
         with pytest.raises(ValueError, match=said):

@@ -85,6 +85,40 @@ def test_images() -> None:
     assert abs(whole - rest - q[3] ** 2 / 9.0 - q[8] * q[6] / far) < 1e-11
 
 
+@pytest.mark.parametrize("sums", [mn.coulomb, mn.ewald_summation, mn.particle_mesh_ewald])
+@pytest.mark.parametrize("cell", [None, CELL])
+def test_open_systems(sums: Any, cell: Any) -> None:
+    """Of molecules no pair has an image, whatever their cells are."""
+    r, q, _ = charges(3)
+    given = {"cell": cell, "pbc": False, "exclusions": (PAIRS, FACTORS)}
+    found = sums(r, q, **given)
+    scale = np.ones((len(r), len(r))) - np.eye(len(r))
+    for (i, j), f in zip(PAIRS, FACTORS):
+        scale[i, j] = scale[j, i] = f
+    d = np.linalg.norm(r[None] - r[:, None], axis=-1) + np.eye(len(r))
+    expected = 0.5 * q * ((scale / d) @ q)
+    assert np.abs(found - expected).max() < 1e-13 * np.abs(expected).max()
+    shifts = np.zeros((len(PAIRS), 3), np.int32)
+    assert np.array_equal(sums(r, q, **given | {"exclusions": (PAIRS, FACTORS, shifts)}), found)
+    shifts[1, 0] = 1
+    with pytest.raises(ValueError, match="images along periodic axes"):
+        sums(r, q, **given | {"exclusions": (PAIRS, FACTORS, shifts)})
+
+
+def test_pairs_of_partly_periodic_systems() -> None:
+    """Nearest images are those along periodic axes."""
+    r, q, h = charges(4)
+    pbc = [True, False, True]
+    given: dict[str, Any] = {"cutoff": 14.0, "pbc": pbc}
+    whole, rest = (mn.coulomb(r, q, h, **given, exclusions=x).sum() for x in (None, (PAIRS, FACTORS)))
+    images = np.stack(np.meshgrid(*[np.arange(-3, 4) if axis else [0] for axis in pbc]), -1).reshape(-1, 3) @ h
+    taken = sum(
+        (1.0 - f) * q[i] * q[j] / np.linalg.norm(r[j] - r[i] + images, axis=1).min()
+        for (i, j), f in zip(PAIRS, FACTORS)
+    )
+    assert abs(whole - rest - taken) < 1e-12 * abs(taken)
+
+
 @pytest.mark.parametrize("skew", [0.0, 0.4, 3.0, 20.0])
 def test_nearest_images_by_brute_force(skew: float) -> None:
     rng = np.random.default_rng(9)

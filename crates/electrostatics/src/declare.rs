@@ -27,6 +27,19 @@ pub(crate) fn charged_in(name: &str, per_system: bool, parameters: &[&str], cell
         .must_be(Constraint::Finite)
 }
 
+/// Arguments of pairs that are left out, or scaled, and their factors for each entry of the list.
+pub(crate) fn exclusions(op: OpBuilder) -> OpBuilder {
+    op.pairs_between("excluded", "Atom", "Atom", "Excluded")
+        .must_be(Constraint::Full)
+        .map("exclusion_of", "Excluded", "Exclusion")
+        .real("factors", &["Exclusion"])
+        .scalar("cutoff")
+        .must_be(Constraint::Positive)
+        .scalar("real")
+        .scalar("reciprocal")
+        .scratch("entry_factors", &["Excluded"])
+}
+
 /// An op's energies, and the array that its kernels add those of atoms to.
 pub(crate) fn energies(op: OpBuilder, per_system: bool) -> (OpBuilder, &'static str) {
     if per_system {

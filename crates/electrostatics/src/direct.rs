@@ -145,6 +145,22 @@ madelung_core::kernels! {
         if counted > 0.0 { 2.0 * long_range_k2(dot(wave, wave), volume, alpha) } else { 0.0 }
     }
 
+    /// Green functions of the waves n = 1 to 3 times `axis` away from the middle wave of a line; those with 2n < `counted` count.
+    #[func]
+    fn greens(middle: Vec3, axis: Vec3, counted: Real, volume: Real, alpha: Real) -> Vec3 {
+        vec3(
+            green(middle + axis, counted - 2.0, volume, alpha),
+            green(middle + axis * 2.0, counted - 4.0, volume, alpha),
+            green(middle + axis * 3.0, counted - 6.0, volume, alpha),
+        )
+    }
+
+    /// Products of components.
+    #[func]
+    fn times(a: Vec3, b: Vec3) -> Vec3 {
+        vec3(a.x * b.x, a.y * b.y, a.z * b.z)
+    }
+
     /// Energy of the waves: ½ Σ_k `green`(k) |S(k)|². A line of an even number of waves has one more above its middle wave
     /// than below.
     #[kernel(fast(real, imaginary, cos_cos, sin_sin, sin_cos, cos_sin))]
@@ -169,20 +185,16 @@ madelung_core::kernels! {
         let middle = lines[w] * wave_basis[b];
         let axis = row(wave_basis[b], 2);
         let n = beside[w];
-        let cc = [cos_cos[w].x, cos_cos[w].y, cos_cos[w].z];
-        let ss = [sin_sin[w].x, sin_sin[w].y, sin_sin[w].z];
-        let sc = [sin_cos[w].x, sin_cos[w].y, sin_cos[w].z];
-        let cs = [cos_sin[w].x, cos_sin[w].y, cos_sin[w].z];
+        let above = greens(middle, axis, n + 1.5, volume[b], alpha[b]);
+        let below = greens(middle, -axis, n + 0.5, volume[b], alpha[b]);
+        let cosine = cos_cos[w] - sin_sin[w];
+        let sine = sin_cos[w] + cos_sin[w];
+        let upper = times(cosine, cosine) + times(sine, sine);
+        let cosine = cos_cos[w] + sin_sin[w];
+        let sine = sin_cos[w] - cos_sin[w];
+        let lower = times(cosine, cosine) + times(sine, sine);
         let own = real[w] * real[w] + imaginary[w] * imaginary[w];
-        let mut sum = green(middle, 1.0, volume[b], alpha[b]) * own;
-        for m in 0..3 {
-            let step = m as Real + 1.0;
-            let above = green(middle + axis * step, n - 2.0 * step + 1.5, volume[b], alpha[b]);
-            let below = green(middle - axis * step, n - 2.0 * step + 0.5, volume[b], alpha[b]);
-            let upper = (cc[m] - ss[m]) * (cc[m] - ss[m]) + (sc[m] + cs[m]) * (sc[m] + cs[m]);
-            let lower = (cc[m] + ss[m]) * (cc[m] + ss[m]) + (sc[m] - cs[m]) * (sc[m] - cs[m]);
-            sum += above * upper + below * lower;
-        }
+        let sum = green(middle, 1.0, volume[b], alpha[b]) * own + dot(above, upper) + dot(below, lower);
         energy[b] += 0.5 * prefactor * sum;
     }
 
@@ -213,30 +225,19 @@ madelung_core::kernels! {
         let middle = lines[w] * wave_basis[b];
         let axis = row(wave_basis[b], 2);
         let n = beside[w];
-        let cc = [cos_cos[w].x, cos_cos[w].y, cos_cos[w].z];
-        let ss = [sin_sin[w].x, sin_sin[w].y, sin_sin[w].z];
-        let sc = [sin_cos[w].x, sin_cos[w].y, sin_cos[w].z];
-        let cs = [cos_sin[w].x, cos_sin[w].y, cos_sin[w].z];
-        let mut by_cc = [0.0; 3];
-        let mut by_ss = [0.0; 3];
-        let mut by_sc = [0.0; 3];
-        let mut by_cs = [0.0; 3];
-        for m in 0..3 {
-            let step = m as Real + 1.0;
-            let above = green(middle + axis * step, n - 2.0 * step + 1.5, volume[b], alpha[b]);
-            let below = green(middle - axis * step, n - 2.0 * step + 0.5, volume[b], alpha[b]);
-            by_cc[m] += above * (cc[m] - ss[m]) + below * (cc[m] + ss[m]);
-            by_ss[m] += below * (cc[m] + ss[m]) - above * (cc[m] - ss[m]);
-            by_sc[m] += above * (sc[m] + cs[m]) + below * (sc[m] - cs[m]);
-            by_cs[m] += above * (sc[m] + cs[m]) - below * (sc[m] - cs[m]);
-        }
+        let above = greens(middle, axis, n + 1.5, volume[b], alpha[b]);
+        let below = greens(middle, -axis, n + 0.5, volume[b], alpha[b]);
+        let upper_cosine = times(above, cos_cos[w] - sin_sin[w]);
+        let lower_cosine = times(below, cos_cos[w] + sin_sin[w]);
+        let upper_sine = times(above, sin_cos[w] + cos_sin[w]);
+        let lower_sine = times(below, sin_cos[w] - cos_sin[w]);
         let own = green(middle, 1.0, volume[b], alpha[b]);
         by_real[w] = own * real[w];
         by_imaginary[w] = own * imaginary[w];
-        by_cos_cos[w] = vec3(by_cc[0], by_cc[1], by_cc[2]);
-        by_sin_sin[w] = vec3(by_ss[0], by_ss[1], by_ss[2]);
-        by_sin_cos[w] = vec3(by_sc[0], by_sc[1], by_sc[2]);
-        by_cos_sin[w] = vec3(by_cs[0], by_cs[1], by_cs[2]);
+        by_cos_cos[w] = upper_cosine + lower_cosine;
+        by_sin_sin[w] = lower_cosine - upper_cosine;
+        by_sin_cos[w] = upper_sine + lower_sine;
+        by_cos_sin[w] = upper_sine - lower_sine;
     }
 
     /// Half the potential of the waves at the atoms, times their charges.

@@ -129,7 +129,7 @@ impl EwaldSettings {
             let atoms = system.batch.members(b).len().max(1);
             let estimate = |accuracy| estimate_ewald_parameters(atoms, &cells[b], accuracy, given);
             of_power(exponent, spacing_of(atoms, &cells[b])?, self.accuracy, given.alpha, estimate, |p| {
-                (p.alpha, &mut p.predicted_force_error)
+                (p.alpha, p.cutoff, &mut p.predicted_force_error)
             })
         };
         (0..systems).map(of).collect()

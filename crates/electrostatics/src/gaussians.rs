@@ -1,9 +1,10 @@
 //! Gaussian charges, each of its own width.
 
-use crate::declare::{charged, energies, summed};
-use madelung_core::Result;
-use madelung_core::op::{Constraint, Op};
+use crate::declare::{charged_in, energies, summed};
+use madelung_core::cell::Cell;
+use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
+use madelung_core::{Error, Result};
 use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
@@ -21,7 +22,10 @@ madelung_core::kernels! {
     ) {
         let h = cell[b];
         let g = h + h * strain[b];
-        background_scale[b] = 2.0 * PI * background[b] / abs(dot(row(g, 0), cross(row(g, 1), row(g, 2))));
+        let volume = abs(dot(row(g, 0), cross(row(g, 1), row(g, 2))));
+        // Cells without a background may span none.
+        let is_needed = volume > 0.0 || abs(background[b]) > 0.0;
+        background_scale[b] = if is_needed { 2.0 * PI * background[b] / volume } else { 0.0 };
     }
 
     /// Σ q and Σ q σ².
@@ -81,8 +85,8 @@ pub(crate) const KERNELS: [&Kernel; 3] = [&GAUSSIAN_BACKGROUNDS, &GAUSSIAN_MOMEN
 /// The ops `gaussian_correction`, with energies per atom, and `gaussian_correction_total`, per system.
 pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     let op = |per_system| {
-        let op = charged("gaussian_correction", per_system, &[])
-            .explain(coincident_atoms)
+        let op = charged_in("gaussian_correction", per_system, &[], Constraint::Finite)
+            .explain(|args| no_volume(args).or_else(|| coincident_atoms(args)))
             .lattice("positions", "cell", "atoms")
             .real("widths", &["Atom"])
             .must_be(Constraint::Positive)
@@ -103,4 +107,17 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
         summed(op, per_system, &["positions", "charges", "cell", "strain", "widths"])
     };
     [false, true].into_iter().map(op).collect()
+}
+
+/// A background of a cell that spans no volume.
+fn no_volume(args: &[Arg<'_>]) -> Option<Error> {
+    let [_, _, Arg::Array(cell), _, _, _, _, Arg::Array(background), ..] = args else { return None };
+    let (h, background) = (cell.to_f64().ok()?, background.to_f64().ok()?);
+    let cells = h.as_chunks::<3>().0.as_chunks::<3>().0.iter().zip(background).enumerate();
+    cells.filter(|(_, (_, scale))| *scale != 0.0).find_map(|(b, (rows, _))| match Cell::from_rows(*rows) {
+        Err(Error::Argument { expected, got, .. }) => {
+            Some(Error::argument("cell", expected, format!("{got} (system {b})")))
+        }
+        _ => None,
+    })
 }

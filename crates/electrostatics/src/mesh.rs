@@ -119,7 +119,7 @@ impl PmeSettings {
             let estimate = |accuracy| estimate_pme_parameters(natoms, &cells[b], accuracy, given);
             let spacing = spacing_of(natoms, &cells[b])?;
             of_power(exponent, spacing, self.accuracy, alpha, estimate, |p: &mut PmeParameters| {
-                (p.alpha, &mut p.predicted_force_error)
+                (p.alpha, p.cutoff, &mut p.predicted_force_error)
             })
         };
         (0..systems).map(of_system).collect()

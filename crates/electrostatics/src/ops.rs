@@ -1,6 +1,6 @@
 //! The declarations of the ops.
 
-use crate::declare::{energies, summed};
+use crate::declare::{energies, exclusions, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
 use crate::{boundaries, direct, gaussians, wires};
@@ -46,7 +46,7 @@ pub fn registry() -> &'static Registry {
                 latent::ops("madelung")?,
                 boundaries::ops()?,
                 gaussians::ops()?,
-                wires::ops()?,
+                wires::ops(COULOMB.real_space, COULOMB.exclusions)?,
             ]
             .concat(),
         )
@@ -218,18 +218,6 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
 
 fn real(op: OpBuilder) -> OpBuilder {
     op.pairs("pairs", "Atom").must_be(Constraint::Full).scalar("cutoff").must_be(Constraint::Positive)
-}
-
-fn exclusions(op: OpBuilder) -> OpBuilder {
-    op.pairs_between("excluded", "Atom", "Atom", "Excluded")
-        .must_be(Constraint::Full)
-        .map("exclusion_of", "Excluded", "Exclusion")
-        .real("factors", &["Exclusion"])
-        .scalar("cutoff")
-        .must_be(Constraint::Positive)
-        .scalar("real")
-        .scalar("reciprocal")
-        .scratch("entry_factors", &["Excluded"])
 }
 
 fn reciprocal(op: OpBuilder) -> OpBuilder {

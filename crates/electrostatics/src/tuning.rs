@@ -156,32 +156,57 @@ pub(crate) fn spacing_of(natoms: usize, cell: &[[f64; 3]; 3]) -> Result<f64> {
     Ok((Cell::from_rows(*cell)?.volume() / natoms as f64).cbrt())
 }
 
-/// Error of a sum of 1/rᵖ over that of a sum of 1/r with the same parameters, each in units of its own forces,
-/// q²_rms/(V/N)^{(p+1)/3}: √π (αd)ᵖ⁻¹/Γ(p/2) at the spacing d, as the terms that either part leaves out first are that many
-/// times those of 1/r.
-fn error_of_power(exponent: u32, alpha_spacing: f64) -> f64 {
+/// Error of the sum over waves of 1/rᵖ over that of a sum of 1/r with the same parameters, each in units of its own forces,
+/// q²_rms/(V/N)^{(p+1)/3}: at most √π (αd)ᵖ⁻¹/Γ(p/2) at the spacing d, as y E₍ₚ₋₁₎⸝₂(y) ≤ exp(−y), which it is for p = 1.
+fn waves_of_power(exponent: u32, alpha_spacing: f64) -> f64 {
     let gamma = [PI.sqrt(), 1.0, PI.sqrt() / 2.0, 1.0, 0.75 * PI.sqrt(), 2.0][exponent as usize - 1];
     PI.sqrt() * alpha_spacing.powi(exponent as i32 - 1) / gamma
 }
 
+/// The same of pairs beyond x = αr_c over that of waves, at most: 1 + p/2 · Γ(p/2, x²) exp(x²)/xᵖ, the derivative of
+/// Γ(p/2, x²)/rᵖ over its part that is left for large x, which is what is counted for p = 1.
+fn pairs_of_power(exponent: u32, x: f64) -> f64 {
+    let (square, s) = (x * x, f64::from(exponent) / 2.0);
+    if exponent == 1 {
+        return 1.0;
+    }
+    // Γ(s, u) = (s − 1) Γ(s − 1, u) + uˢ⁻¹ exp(−u), from Γ(1, u) = exp(−u) or Γ(½, u) < exp(−u)/√u.
+    let first = if exponent.is_multiple_of(2) { 1.0 } else { 0.5 };
+    let terms = (s - first) as usize;
+    let gamma = (0..terms).fold(1.0 / square, |gamma, n| ((first + n as f64) * gamma + 1.0) / square);
+    1.0 + s * gamma
+}
+
+/// Error of a sum of 1/rᵖ over that of a sum of 1/r with parameters α, r_c and this error, at most.
+fn error_of_power(exponent: u32, spacing: f64, (alpha, cutoff, error): (f64, f64, f64)) -> f64 {
+    let real = real_space_force_error(spacing, alpha, cutoff).min(error);
+    let pairs = if error > 0.0 { (real / error).powi(2) } else { 1.0 };
+    let beyond = pairs_of_power(exponent, alpha * cutoff);
+    waves_of_power(exponent, alpha * spacing) * (1.0 + pairs * (beyond * beyond - 1.0)).sqrt()
+}
+
 /// The parameters of a sum of 1/rᵖ, from the estimate for one of 1/r, whose error is another and depends on α;
-/// `given`: α, where it is; `parts`: α and the predicted error.
+/// `given`: α, where it is; `parts`: α, cutoff and the predicted error.
 pub(crate) fn of_power<P>(
     exponent: u32,
     spacing: f64,
     accuracy: Option<f64>,
     given: Option<f64>,
     estimate: impl Fn(Option<f64>) -> Result<P>,
-    parts: impl Fn(&mut P) -> (f64, &mut f64),
+    parts: impl Fn(&mut P) -> (f64, f64, &mut f64),
 ) -> Result<P> {
     if !(1..=6).contains(&exponent) {
         return Err(Error::argument("exponent", "1 to 6", exponent.to_string()));
     }
+    let ratio_of = |found: &mut P| {
+        let (alpha, cutoff, error) = parts(found);
+        error_of_power(exponent, spacing, (alpha, cutoff, *error))
+    };
     // Out of range, it is refused as for 1/r.
     let Some(target) = accuracy.filter(|x| exponent > 1 && (SMALLEST_ACCURACY..1.0).contains(x)) else {
         let mut found = estimate(accuracy)?;
-        let (alpha, error) = parts(&mut found);
-        *error *= error_of_power(exponent, alpha * spacing);
+        let ratio = ratio_of(&mut found);
+        *parts(&mut found).2 *= ratio;
         return Ok(found);
     };
     let scaled = |ratio: f64| {
@@ -197,20 +222,19 @@ pub(crate) fn of_power<P>(
     };
     // Parameters that are given may be good enough for this power alone: α tells.
     let mut found = match given {
-        Some(alpha) => scaled(error_of_power(exponent, alpha * spacing)),
+        Some(alpha) => scaled(waves_of_power(exponent, alpha * spacing)),
         None => scaled(1.0).or_else(|_| estimate(None)),
     }?;
     // α goes with the root of the logarithm of the accuracy, so few rounds settle it.
     for _ in 0..12 {
-        found = scaled(error_of_power(exponent, parts(&mut found).0 * spacing))?;
+        found = scaled(ratio_of(&mut found))?;
     }
-    let (alpha, error) = parts(&mut found);
-    let ratio = error_of_power(exponent, alpha * spacing);
+    let ratio = ratio_of(&mut found);
     if target < SMALLEST_ACCURACY * ratio {
         let expected = format!("at least {:.1e} with the exponent {exponent}", SMALLEST_ACCURACY * ratio);
         return Err(Error::argument("accuracy", expected, target.to_string()));
     }
-    *error *= ratio;
+    *parts(&mut found).2 *= ratio;
     Ok(found)
 }
 

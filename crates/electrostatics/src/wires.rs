@@ -7,15 +7,22 @@
 //!
 //! Σ 1/r grows as 2 ln n/L with the number n of images, so potentials of a charged wire are those of Σ_{|m|≤n} 1/r − 2 ln(2n)/L:
 //! far from a charge and its images −(2/L) ln(ρ/L), at the distance ρ from their axis. Neutral wires do not depend on that.
+//!
+//! Pairs that are left out may lie on one point, where subtracting their 1/r would lose all digits. So nearest images are split
+//! there as in Ewald's sum: erfc(αr)/r of a list that lacks these pairs, and erf(αr)/r of all.
 
-use crate::declare::{charged_in, energies, summed};
+use crate::declare::{charged_in, energies, exclusions, summed};
+use crate::kernels::ENTRY_FACTORS;
 use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
+use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
 madelung_core::kernels! {
+    use crate::potential::coulomb::long_range;
+
     /// Images beyond a distance of x along the axis, all lengths in periods: Σₙ 1/√(w + (x + ½ + n)²) over n ≥ 0, less ln 2n.
     /// With Pₘ the Legendre polynomials and R² = w + x², −ln(x + R) − Σ_k (1 − 2^(1−2k)) B₂ₖ/2k · P₂ₖ₋₁(x/R)/R²ᵏ for k up to 6.
     #[func]
@@ -34,14 +41,40 @@ madelung_core::kernels! {
         -log(x + 1.0 / root) - x * q * root * s
     }
 
+    /// No splitting: the pairs of wires are summed whole.
+    #[kernel(small, prefix(wire))]
+    fn unsplit(b: System, alpha: &mut [Real; System]) {
+        alpha[b] = 0.0;
+    }
+
+    /// Splitting parameters of wires whose nearest images are in a list: what erfc(αr) leaves at half a period, or at the
+    /// cutoff of the list, is 4·10⁻²⁰. Systems without an axis have any.
+    #[kernel(small, prefix(wire))]
+    fn splitting(
+        b: System,
+        cell: &[Mat3; System],
+        strain: &[Zero<Mat3>; System],
+        wire_axis: &[IVec3; System],
+        cutoff: Real,
+        alpha: &mut [Real; System],
+    ) {
+        let direction = wire_axis[b];
+        let a = direction * cell[b];
+        let a = a + a * strain[b];
+        let is_wire = dot(direction, direction) > 0.0;
+        alpha[b] = if is_wire { max(13.0 / length(a), 6.5 / cutoff) } else { 1.0 };
+    }
+
     /// Energies of wires: Eᵢ = ½ qᵢ Σⱼ qⱼ φ over all charges of the system, with all images along its axis (1 there, 0 along
-    /// the others). Systems without one have no energy. Two charges on one point make it infinite.
+    /// the others). Systems without one have no energy. Of nearest images a list has the part erfc(αr)/r, where α is not 0;
+    /// where it is, two charges on one point make the energy infinite.
     #[kernel(small, prefix(wire), fast(positions, strain))]
     fn energy_of_images(
         i: Atom,
         positions: &[Vec3; Atom],
         charges: &[Real; Atom],
         cell: &[Mat3; System],
+        alpha: &[Real; System],
         strain: &[Zero<Mat3>; System],
         wire_axis: &[IVec3; System],
         prefactor: Real,
@@ -54,8 +87,8 @@ madelung_core::kernels! {
         let a = a + a * strain[b];
         let is_wire = dot(direction, direction) > 0.0;
         let period2 = if is_wire { dot(a, a) } else { 1.0 };
+        let split = alpha[b] * sqrt(period2);
         let mut potential = 0.0;
-        let mut here = 0.0;
         for j in atoms.members(b) {
             let d = positions[j] - positions[i];
             let d = d + d * strain[b];
@@ -63,61 +96,93 @@ madelung_core::kernels! {
             let across = d - a * along;
             let w = dot(across, across) / period2;
             let s = along - nearest(along);
-            let mut near = 0.0;
-            let mut same = 0.0;
-            for n in 0..21 {
-                let x = s + ((n - 10) as Real);
-                let r2 = w + x * x;
-                if r2 > 0.0 {
-                    near += 1.0 / sqrt(r2);
-                } else {
-                    same += 1.0;
-                }
+            let r2 = w + s * s;
+            let first = if j == i {
+                0.0
+            } else if split > 0.0 {
+                long_range(r2, split)
+            } else {
+                1.0 / sqrt(r2)
+            };
+            let mut others = 0.0;
+            for n in 0..10 {
+                let x = (n + 1) as Real;
+                others += 1.0 / sqrt(w + (s + x) * (s + x)) + 1.0 / sqrt(w + (s - x) * (s - x));
             }
             for side in 0..2 {
-                near += images_beyond(10.5 + s * (2.0 * (side as Real) - 1.0), w);
+                others += images_beyond(10.5 + s * (2.0 * (side as Real) - 1.0), w);
             }
-            potential += charges[j] * near;
-            here += same;
+            potential += charges[j] * (first + others);
         }
-        let alone = 1.0 / (2.0 - min(here, 2.0));
-        energy[i] = if is_wire { 0.5 * prefactor * alone / sqrt(period2) * charges[i] * potential } else { 0.0 };
+        energy[i] = if is_wire { 0.5 * prefactor / sqrt(period2) * charges[i] * potential } else { 0.0 };
     }
 }
 
 /// The kernels of this module.
-pub(crate) const KERNELS: [&Kernel; 1] = [&ENERGY_OF_IMAGES];
+pub(crate) const KERNELS: [&Kernel; 3] = [&UNSPLIT, &SPLITTING, &ENERGY_OF_IMAGES];
 
-/// The ops `wire_summation`, with energies per atom, and `wire_summation_total`, per system.
-pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
-    let op = |per_system| {
-        // Vectors along open axes may be zero.
-        let op = charged_in("wire_summation", per_system, &[], Constraint::Finite)
-            .explain(explain)
-            .ints("wire_axis", &["System", "3"]);
-        let (op, into) = energies(op, per_system);
-        let op = op.step_as(&ENERGY_OF_IMAGES, &[("energy", into)]);
+/// The ops `wire_summation`, and `wire_summation_without` with pairs that are left out, or scaled, and are not in its list;
+/// with energies per atom, and, as `…_total`, per system. The kernels are those of listed and of excluded pairs.
+pub(crate) fn ops(real_space: &'static Kernel, excluded: &'static Kernel) -> Result<Vec<Arc<Op>>> {
+    // Vectors along open axes may be zero.
+    let declared = |name, per_system| charged_in(name, per_system, &[], Constraint::Finite);
+    let whole = |per_system| {
+        let op = declared("wire_summation", per_system).explain(explain).ints("wire_axis", &["System", "3"]);
+        let (op, into) = energies(op.scratch("alpha", &["System"]), per_system);
+        let op = op.step(&UNSPLIT).step_as(&ENERGY_OF_IMAGES, &[("energy", into)]);
         summed(op, per_system, &["positions", "charges", "cell", "strain"])
     };
-    [false, true].into_iter().map(op).collect()
+    let without = |per_system| {
+        let op = declared("wire_summation_without", per_system)
+            .explain(|args| no_vector(args).or_else(|| coincident_atoms(args)))
+            .ints("wire_axis", &["System", "3"])
+            .pairs("pairs", "Atom")
+            .must_be(Constraint::Full);
+        let (op, into) = energies(exclusions(op).scratch("alpha", &["System"]), per_system);
+        let op = op
+            .step(&SPLITTING)
+            .step_as(&ENERGY_OF_IMAGES, &[("energy", into)])
+            .step_as(real_space, &[("energy", into)])
+            .step(&ENTRY_FACTORS)
+            .step_as(excluded, &[("energy", into)]);
+        summed(op, per_system, &[])
+    };
+    Ok(vec![whole(false)?, whole(true)?, without(false)?, without(true)?])
 }
 
-/// Why a sum is infinite: an axis without a lattice vector, or two atoms on one point.
-fn explain(args: &[Arg<'_>]) -> Option<Error> {
+/// The axis of each system with its lattice vector, and the positions.
+type Wires = (Vec<f64>, Vec<(usize, [f64; 3])>);
+
+fn wires(args: &[Arg<'_>]) -> Option<Wires> {
     let [Arg::Array(positions), _, Arg::Array(cell), ..] = args else { return None };
-    let batch = args.iter().filter_map(Arg::structure).find_map(Structure::as_batch)?;
     let axis = args.iter().find_map(|arg| match arg {
         Arg::Array(view) => view.to_i32("wire_axis").ok(),
         _ => None,
     })?;
     let (r, h) = (positions.to_f64().ok()?, cell.to_f64().ok()?);
-    for (b, axis) in axis.as_chunks::<3>().0.iter().enumerate().filter(|(_, axis)| **axis != [0; 3]) {
-        let a: [f64; 3] =
-            std::array::from_fn(|c| (0..3).map(|k| f64::from(axis[k]) * h[9 * b + 3 * k + c]).sum());
+    let vector = |b: usize, axis: &[i32; 3]| {
+        std::array::from_fn(|c| (0..3).map(|k| f64::from(axis[k]) * h[9 * b + 3 * k + c]).sum())
+    };
+    let axes = axis.as_chunks::<3>().0.iter().enumerate().filter(|(_, axis)| **axis != [0; 3]);
+    Some((r, axes.map(|(b, axis)| (b, vector(b, axis))).collect()))
+}
+
+/// An axis without a lattice vector.
+fn no_vector(args: &[Arg<'_>]) -> Option<Error> {
+    let (_, wires) = wires(args)?;
+    let zero = wires.iter().any(|(_, a)| *a == [0.0; 3]);
+    zero.then(|| Error::argument("cell", "a lattice vector along the periodic axis", "zero"))
+}
+
+/// Why a sum is infinite: an axis without a lattice vector, or two atoms on one point.
+fn explain(args: &[Arg<'_>]) -> Option<Error> {
+    if let Some(error) = no_vector(args) {
+        return Some(error);
+    }
+    let batch = args.iter().filter_map(Arg::structure).find_map(Structure::as_batch)?;
+    let (r, wires) = wires(args)?;
+    for (b, a) in wires {
         let square = a.iter().map(|x| x * x).sum::<f64>();
-        if square == 0.0 {
-            return Some(Error::argument("cell", "a lattice vector along the periodic axis", "zero"));
-        }
         let members: Vec<usize> = batch.members(b).collect();
         for (n, i) in members.iter().enumerate() {
             for j in &members[n + 1..] {

@@ -40,11 +40,15 @@ pub enum Reason {
     Far = 16,
     /// There are fewer points than are asked for.
     Few = 17,
+    /// A pair is there twice.
+    Twice = 18,
+    /// An image lies along an axis that is not periodic.
+    Open = 19,
 }
 
 impl Reason {
     /// All of them, in the order of their bits.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Index,
         Self::Coincident,
         Self::Capacity,
@@ -63,6 +67,8 @@ impl Reason {
         Self::Stale,
         Self::Far,
         Self::Few,
+        Self::Twice,
+        Self::Open,
     ];
 
     /// Its bit of the word.
@@ -102,6 +108,8 @@ impl Reason {
                  first axis and 1000 along the others",
                 "some beyond",
             ),
+            Self::Twice => ("each pair once, in one order of its atoms", "one twice"),
+            Self::Open => ("images along periodic axes", "some along an open one"),
             Self::Few => ("no more than there are points (or a fill value)", "more"),
         }
     }

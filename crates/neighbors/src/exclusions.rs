@@ -3,6 +3,7 @@
 
 use crate::atoms::{Atoms, OnHost, wrong};
 use crate::coo::room;
+use crate::device;
 use crate::lattice::{Lattice, displacement, lattices, squared};
 use crate::list::ListArrays;
 use madelung_core::array::{Array, DType, Place};
@@ -10,10 +11,11 @@ use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op};
 use madelung_core::structure::Neighbors;
 use madelung_core::{Error, Result};
+use madelung_cuda::Cuda;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// `exclusion_list`, on the host: the list of pairs (P, 2), each from both sides, as offsets of each atom's entries (N + 1,),
+/// `exclusion_list`: the list of pairs (P, 2), each from both sides, as offsets of each atom's entries (N + 1,),
 /// columns (2P,), images (2P, 3) and the pair of each entry (2P,), sorted by i, j, S. Images are those of `shifts` (P, 3), or
 /// without a row of these the nearest.
 pub(crate) fn declare_list() -> Result<Arc<Op>> {
@@ -33,7 +35,7 @@ pub(crate) fn declare_list() -> Result<Arc<Op>> {
         .build()
 }
 
-/// `rows_without`, on the host: a list in rows without the pairs of another one; with a `capacity` as `radius_search`.
+/// `rows_without`: a list in rows without the pairs of another one; with a `capacity` as `radius_search`.
 pub(crate) fn declare_rows() -> Result<Arc<Op>> {
     Op::new("madelung", "rows_without", 1)
         .pairs("exclusions", "Atom")
@@ -65,22 +67,24 @@ pub(crate) fn declare_clusters() -> Result<Arc<Op>> {
 type Entry = (i32, i32, [i32; 3], i32);
 
 fn exclusion_list(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
-    host(context)?;
     let [Arg::Array(positions), Arg::Array(cell), Arg::Array(pbc), Arg::Array(pairs), rest @ ..] = args
     else {
         return Err(wrong());
     };
     let [Arg::Array(shifts), Arg::Structure(batch), Arg::Int(axes)] = rest else { return Err(wrong()) };
     let atoms = Atoms::new(("positions", positions), cell, pbc, *batch, *axes)?;
+    if !shifts.is_empty() && shifts.shape()[0] != pairs.shape()[0] {
+        let expected = format!("shifts of {} pairs", pairs.shape()[0]);
+        return Err(Error::argument("exclusions", expected, shifts.shape()[0].to_string()));
+    }
+    if let Some(cuda) = context.backend.as_any().downcast_ref::<Cuda>() {
+        return device::exclusions(cuda, context, &atoms, [pairs, shifts]);
+    }
     let OnHost { positions: r, cells, axes, batch } = atoms.on_host()?;
     let (r, n) = (r.as_chunks::<3>().0, positions.shape()[0]);
     let lattices = lattices(cells.as_deref(), Some(&axes), batch.systems())?;
     let (pairs, shifts) = (pairs.to_i32("exclusions")?, shifts.to_i32("exclusions")?);
     let (pairs, shifts) = (pairs.as_chunks::<2>().0, shifts.as_chunks::<3>().0);
-    if !shifts.is_empty() && shifts.len() != pairs.len() {
-        let expected = format!("shifts of {} pairs", pairs.len());
-        return Err(Error::argument("exclusions", expected, shifts.len().to_string()));
-    }
     let mut entries: Vec<Entry> = Vec::with_capacity(2 * pairs.len());
     for (p, &[i, j]) in pairs.iter().enumerate() {
         let refused = |expected: &str, got: String| {
@@ -151,13 +155,17 @@ fn nearest_image(lattice: &Lattice, i: [f64; 3], j: [f64; 3]) -> [i32; 3] {
 }
 
 fn without(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
-    host(context)?;
     let [Arg::Structure(left_out), Arg::Structure(pairs), rooms @ ..] = args else { return Err(wrong()) };
+    if let (Some(cuda), [Arg::Int(capacity)]) = (context.backend.as_any().downcast_ref::<Cuda>(), rooms) {
+        let found = device::without(cuda, context, [*left_out, *pairs], usize::try_from(*capacity).ok())?;
+        return Ok(vec![found.index, found.columns, found.images]);
+    }
+    host(context)?;
     let left_out = left_out.as_pairs().ok_or_else(wrong)?;
-    let list = match (pairs.as_clusters(), pairs.as_pairs()) {
-        (Some(clusters), _) if rooms.len() == 3 => Neighbors::Clusters(Box::new(clusters.without(left_out))),
-        (_, Some(rows)) => Neighbors::Rows(rows.without(left_out)?),
-        _ => return Err(wrong()),
+    // Clusters asked for pairs would make rows of all of them.
+    let list = match pairs.as_clusters() {
+        Some(clusters) if rooms.len() == 3 => Neighbors::Clusters(Box::new(clusters.without(left_out))),
+        _ => Neighbors::Rows(pairs.as_pairs().ok_or_else(wrong)?.without(left_out)?),
     };
     let rooms: Vec<Option<usize>> =
         rooms.iter().map(|x| if let Arg::Int(n) = x { usize::try_from(*n).ok() } else { None }).collect();
@@ -183,5 +191,5 @@ fn host(context: &Context<'_>) -> Result<()> {
     if context.backend.place() == Place::Host {
         return Ok(());
     }
-    Err(Error::Unsupported("pairs are left out of lists on the CPU".into()))
+    Err(Error::Unsupported("lists in clusters are those of the CPU".into()))
 }

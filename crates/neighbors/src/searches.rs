@@ -27,8 +27,8 @@ use std::sync::OnceLock;
 /// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
 ///
 /// `nearest`, `spatial_order`, `point_order` and `query_order`: see [`closest`]. `radius_search` and `narrowed_pairs`: see
-/// [`within`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`]. `exclusion_list`, `rows_without` and
-/// `clusters_without`, on the host: see [`exclusions`].
+/// [`within`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`]. `exclusion_list`, `rows_without` and,
+/// on the host, `clusters_without`: see [`exclusions`].
 ///
 /// The searches take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
 /// bits of `axes` for all), and the system of each atom.

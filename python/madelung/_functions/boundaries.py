@@ -11,7 +11,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
-from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
+from madelung._functions.exclusions import EXCLUSIONS, Excluded, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import (
@@ -48,9 +48,9 @@ BOUNDARIES = PBC.but(
     text=text(
         "(3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all "
         "pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a wire, "
-        "over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts, and its "
-        "pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True, or "
-        "without a cell False.",
+        "over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts, and of a "
+        "list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None for all: "
+        "True, or without a cell False.",
         jax="No traced array.",
         cuda="An array of NumPy; True everywhere.",
     )
@@ -60,64 +60,73 @@ BOUNDARIES = PBC.but(
 class Boundaries(NamedTuple):
     """The boundary conditions of a call, in Python's own types: compiled graphs hold them as constants."""
 
-    is_open: tuple[bool, ...]
-    """Whether each system, or all of them, is no lattice: without a periodic axis, or with one."""
+    no_lattice: tuple[bool, ...]
+    """Whether each system, or all of them, is summed over all pairs: without a periodic axis, or with one."""
     slab_axes: tuple[tuple[int, ...], ...] | None
     """1 along the axis along which a slab is open, of each system or all; None where no slab is corrected."""
     wire_axes: tuple[tuple[int, ...], ...] | None
     """1 along the periodic axis of a wire, of each system or all; None where there is no wire."""
     axes: Any
     """The periodic axes of lists."""
+    wire_reaches: tuple[float, ...] = ()
+    """How far lists have the pairs of the wires of each system or of all: half a period. Empty where none count."""
 
     @property
-    def any_open(self) -> bool:
-        """Whether there is an open system."""
-        return True in self.is_open
+    def is_lattice(self) -> bool:
+        """Whether all systems are summed over a lattice."""
+        return True not in self.no_lattice
 
     def check(self, systems: Any) -> None:
         """Refuses rows of other systems than those of a call."""
-        if len(self.is_open) not in (1, systems):
-            check.refuse("pbc", f"one row, or one for each of {systems} systems", f"{len(self.is_open)} rows")
+        if len(self.no_lattice) not in (1, systems):
+            check.refuse("pbc", f"one row, or one for each of {systems} systems", f"{len(self.no_lattice)} rows")
 
     def closed(self, f: Framework, cell: Any, positions: Any) -> Any:
-        """The cells of a call: those of open systems with a period of which no image is seen."""
-        if not self.any_open:
+        """The cells of a call: those of systems that are no lattice with a period of which no image is seen."""
+        if self.is_lattice:
             return cell
-        if cell is None or (False not in self.is_open and len(cell.shape) == 2):
+        if cell is None or (False not in self.no_lattice and len(cell.shape) == 2):
             return f.no_cell(positions) * period_of(positions)
         wide = [[period_of(positions) * (k == n) for k in range(3)] for n in range(3)]
-        return f.where(self.is_open, wide, cell)
+        return f.where(self.no_lattice, wide, cell)
 
     def splits(self, f: Framework, alpha: Any) -> Any:
-        """Splitting parameters (B,): those of open systems leave no reciprocal part."""
-        return f.where(self.is_open, 1.0 / period_of(alpha), alpha) if self.any_open else alpha
+        """Splitting parameters (B,): those of systems that are no lattice leave no reciprocal part."""
+        return alpha if self.is_lattice else f.where(self.no_lattice, 1.0 / period_of(alpha), alpha)
 
     def parameters(
         self, f: Framework, of: tuple[Any, ...], charges: check.Charges, settings: Any, estimate: Callable[..., Any]
     ) -> list[Any]:
-        """(alpha, cutoff, …) of each system: those of an open one reach all pairs. `estimate` gives those of others."""
-        if not self.any_open:
+        """(alpha, cutoff, …) of each system: those of open ones reach all pairs. `estimate` gives those of lattices."""
+        if self.is_lattice:
             return estimate(charges, settings)
-        is_open = np.broadcast_to(self.is_open, (charges.systems,))
+        no_lattice = np.broadcast_to(self.no_lattice, (charges.systems,))
         some = {}
         for name in ("alpha", "cutoff", "k_cutoff", "mesh_dimensions", "spline_order"):
             given = getattr(settings, name, None)
             if given is not None and len(given) > 1:
-                some[name] = [x for x, skip in zip(given, is_open) if not skip]
+                some[name] = [x for x, skip in zip(given, no_lattice) if not skip]
         found: Any = ()
-        if not is_open.all():
-            found = estimate(_of_systems(charges, ~is_open), replace(settings, **some))
+        if not no_lattice.all():
+            found = estimate(_of_systems(charges, ~no_lattice), replace(settings, **some))
         others, reaches = iter(found), extents(f, of[0], of[3], charges.systems)
+        of_wires = np.broadcast_to(self.wire_reaches or (0.0,), (charges.systems,))
         for b, axis in enumerate(np.broadcast_to(self.wire_axes or (0,), (charges.systems, 3))):
-            # Lists have no pairs of wires.
-            reaches[b] = 1e-9 * reaches[b] if axis.any() else reaches[b]
+            if axis.any():
+                reaches[b] = max(float(of_wires[b]), 1e-9 * reaches[b])
         alpha = 1.0 / period_of(of[0])
-        return [(alpha, reaches[b], 0.1 * alpha) if is_open[b] else next(others) for b in range(charges.systems)]
+        return [(alpha, reaches[b], 0.1 * alpha) if no_lattice[b] else next(others) for b in range(charges.systems)]
+
+    def with_pairs(self, f: Framework, cell: Any, excluded: Any, lists: tuple[Any, ...]) -> Boundaries:
+        """The same with the pairs of wires in the lists that a call searches for, as exclusions need them."""
+        if self.wire_axes is None or excluded is None or any([x is not None for x in lists[:-1]]):
+            return self
+        return self._replace(wire_reaches=f.untraced(_half_periods, f, self.wire_axes, cell))
 
     def listed(self, f: Framework, system: Any, of: tuple[Any, ...], cell: Any) -> tuple[Any, tuple[Any, ...]]:
         """The atoms of a list, in the cells that were given for it."""
         positions, charges, _, batch_idx = of
-        if self.any_open:
+        if not self.is_lattice:
             system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
         return system, (positions, cell, self.axes, batch_idx)
 
@@ -126,22 +135,55 @@ class Boundaries(NamedTuple):
         """Whether no system takes part in a sum over the lattice."""
         return self.wire_axes is not None and all([1 in axis for axis in self.wire_axes])
 
-    def wires(self, f: Framework, of: tuple[Any, ...], cell: Any, excluded: Any = None) -> tuple[Any, ...] | None:
-        """The op of the wires of a call, its inputs, and its atoms, in the cells that were given for it."""
+    def wires(
+        self, f: Framework, of: tuple[Any, ...], cell: Any, pairs: Any, reach: Any, excluded: Excluded | None
+    ) -> tuple[Any, ...] | None:
+        """The op of the wires of a call, its inputs, and its atoms, in the cells that were given.
+
+        With exclusions it takes a list without these, of pairs as far as `reach`.
+        """
         if self.wire_axes is None:
             return None
-        if excluded is not None:
-            check.refuse("exclusions", "None with a system that is periodic along one axis", check.described(excluded))
         positions, charges, _, batch_idx = of
         system = f.system(positions, charges, cell, batch_idx)
-        return "wire_summation", (), (_of_each(f, self.wire_axes, system),), system
+        axes = _of_each(f, self.wire_axes, system)
+        if excluded is None:
+            return "wire_summation", (), (axes,), system
+        left_out = excluded.inputs(check.UNBOUNDED if reach is None else reach, (1.0, 1.0))
+        return (
+            "wire_summation_without",
+            (),
+            (axes, *pairs, *left_out),
+            self._charged(f, (*of[:2], cell, batch_idx), wires=True),
+        )
+
+    def wires_alone(
+        self,
+        f: Framework,
+        of: tuple[Any, ...],
+        cell: Any,
+        listed: tuple[Any, tuple[Any, ...]],
+        lists: tuple[Any, ...],
+        cutoff: Any,
+        excluded: Excluded | None,
+    ) -> tuple[Any, ...] | None:
+        """The same of a call that has nothing else, with the list that exclusions need."""
+        has_list = any([x is not None for x in lists[:-1]])
+        if excluded is None:
+            if has_list:
+                f.listed(listed[0], lists, None)
+            return self.wires(f, of, cell, (), None, None)
+        search = cutoff if has_list else np.broadcast_to(self.wire_reaches, listed[0].systems).tolist()
+        reach = cutoff if has_list else None
+        pairs = without(f, pairs_of(f, *listed, lists, search), excluded)
+        return self.wires(f, of, cell, pairs, reach, excluded)
 
     def check_law(self, f: Framework, of: tuple[Any, ...], exponent: Any) -> None:
         """Refuses an inverse power that these systems have no sum of."""
         p = power_of(exponent)
         if p > 1 and (self.slab_axes is not None or self.wire_axes is not None):
             check.refuse("exponent", "1 with slabs and wires", p)
-        check_neutral(f, of, p, self.is_open)
+        check_neutral(f, of, p, self.no_lattice)
 
     def check_widths(self, widths: Any, exclusions: Any, exponent: Any) -> None:
         """Refuses what Gaussian charges of their own widths do not go with."""
@@ -151,20 +193,29 @@ class Boundaries(NamedTuple):
             check.refuse("exclusions", "None with `widths`", check.described(exclusions))
         if power_of(exponent) != 1:
             check.refuse("exponent", "1 with `widths`", exponent)
-        if self.wire_axes is not None:
-            check.refuse("widths", "None with a system that is periodic along one axis", check.described(widths))
 
     def lattices(self, f: Framework, system: Any, of: tuple[Any, ...]) -> Any:
         """The atoms of a sum over the lattice, in which those of wires have no charge: they may be in its list."""
-        if self.wire_axes is None:
-            return system
-        positions, charges, period, batch_idx = of
+        return system if self.wire_axes is None else self._charged(f, of, wires=False)
+
+    def _charged(self, f: Framework, of: tuple[Any, ...], wires: bool) -> Any:
+        """The atoms of a call, in which those of wires alone have charges, or those of other systems."""
+        positions, charges, cell, batch_idx = of
+        system = f.system(positions, charges, cell, batch_idx)
         r, _, idx = f.atoms(system)
-        counts = f.numbers(np.array([float(1 not in axis) for axis in self.wire_axes]), r)
-        return f.system(positions, charges * f.taken(counts, idx), period, batch_idx)
+        each = [float((1 in axis) == wires) for axis in self.wire_axes or ()]
+        counts = f.numbers(np.array(each * (system.systems if len(each) == 1 else 1)), r)
+        return f.system(positions, charges * f.taken(counts, idx), cell, batch_idx)
 
 
 PERIODIC = Boundaries((False,), None, None, None)
+
+
+def _half_periods(f: Framework, axes: tuple[tuple[int, ...], ...], cell: Any) -> tuple[float, ...]:
+    """Half the period of the wire of each system, or of all."""
+    h = np.asarray(f.value("cell", cell), np.float64).reshape(-1, 3, 3)
+    along = (np.array(axes)[:, :, None] * h).sum(axis=1)
+    return tuple((0.5 * np.linalg.norm(along, axis=1)).tolist())
 
 
 def _of_systems(charges: check.Charges, chosen: Any) -> check.Charges:
@@ -224,10 +275,10 @@ def boundaries(f: Framework, pbc: Any, cell: Any, correct: Any) -> Boundaries:
         tuple([tuple([int(not x and n == 2) for x in row]) for row, n in zip(axes, counts)]) if is_corrected else None
     )
     wires = tuple([tuple([int(x and n == 1) for x in row]) for row, n in zip(axes, counts)]) if 1 in counts else None
-    is_open = tuple([n < 2 for n in counts])
+    no_lattice = tuple([n < 2 for n in counts])
     # Images of a slab are neighbours, too: the correction is one of the sum over the lattice.
-    lists = tuple([(not x,) * 3 for x in is_open]) if True in is_open and cell is not None else None
-    return Boundaries(is_open, slabs, wires, lists)
+    lists = tuple([row if n < 2 else (True,) * 3 for row, n in zip(axes, counts)])
+    return Boundaries(no_lattice, slabs, wires, lists if True in no_lattice and cell is not None else None)
 
 
 def slab_term(f: Framework, system: Any, slabs: Any) -> tuple[Any, ...] | None:
@@ -334,8 +385,9 @@ def coulomb(
         if axes.any() if axes is not None else cell is not None:
             check.refuse("cutoff", "the radius of the sum, as there are periodic axes", "None")
         search = f.untraced(extents, f, positions, batch_idx, system.systems)
-    excluded = excluded_pairs(f, system, exclusions)
-    pairs = without(f, pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, search), excluded)
+    atoms = (positions, cell, pbc, batch_idx)
+    excluded = excluded_pairs(f, system, atoms, exclusions)
+    pairs = without(f, pairs_of(f, system, atoms, lists, search), excluded)
     reach = check.UNBOUNDED if reach is None else reach
     split = f.per_system("alpha", damping or 1.0 / period_of(positions), system)
     law = law_of(f, system, split, exponent)

@@ -49,20 +49,21 @@ def direct_sum(
     for name, x in zip(names, (exclusions, widths, *lists[:-1])):
         if x is not None:
             check.refuse(name, 'None with `method="direct"`', check.described(x))
-    if edges.wire_axes is not None:
-        check.refuse("pbc", 'none, two or three periodic axes with `method="direct"`', "one")
     positions, charges, cell, batch_idx = of
     period = edges.closed(f, cell, positions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
     edges.check(system.systems)
+    wires = edges.wires(f, of, cell, (), None, None)
+    if edges.only_wires:
+        return total(f, system, wanted, wires)
     (alpha, cutoff, _), (indices, idx) = given, miller
     is_whole = alpha is not None and cutoff is not None and indices is not None
     waves = waves_of(f, system, period, None, miller) if indices is not None or idx is not None else None
     if is_whole and not f.is_readable(period, indices):
         # Two images reach as far as any cutoff that there may be; a wave is a line of its own.
         images, lines = (2, 2, 2), [waves[0], f.one_system(waves[0].shape[0], system), waves[1]]
-        if edges.any_open:
-            reach = f.where(edges.is_open, _REACH * period_of(positions), f.per_system("cutoff", cutoff, system))
+        if not edges.is_lattice:
+            reach = f.where(edges.no_lattice, _REACH * period_of(positions), f.per_system("cutoff", cutoff, system))
     else:
         accuracy = None if is_whole else accuracy
         atoms = (positions, period, batch_idx)
@@ -71,14 +72,15 @@ def direct_sum(
             lines = f.untraced(_grouped, f, system, indices, idx)
     if alpha is not None:
         split = edges.splits(f, f.per_system("alpha", alpha, system))
-    if cutoff is not None and not edges.any_open:
+    if cutoff is not None and edges.is_lattice:
         reach = f.per_system("cutoff", cutoff, system)
     return total(
         f,
-        system,
+        edges.lattices(f, system, (positions, charges, period, batch_idx)),
         wanted,
         ("ewald_direct", (split, reach), (*images, *lines)),
         slab_term(f, system, edges.slab_axes),
+        wires,
     )
 
 
@@ -113,8 +115,8 @@ def _kept(f: Framework, of: tuple[Any, Any, Any], given: Any, accuracy: Any, edg
         None if x is None else tuple(check.per_system(name, f.value(name, x), systems))
         for name, x in zip(("alpha", "cutoff", "k_cutoff"), given)
     ]
-    period = period_of(positions) if edges.any_open else None
-    return f.kept(_inputs, (cells.tobytes(), atoms, *numbers, accuracy, edges.is_open, period), positions)
+    period = None if edges.is_lattice else period_of(positions)
+    return f.kept(_inputs, (cells.tobytes(), atoms, *numbers, accuracy, edges.no_lattice, period), positions)
 
 
 def _inputs(
@@ -124,12 +126,12 @@ def _inputs(
     cutoff: Any,
     k_cutoff: Any,
     accuracy: float | None,
-    is_open: tuple[bool, ...],
+    no_lattice: tuple[bool, ...],
     period: float | None,
 ) -> tuple[Any, ...]:
     """Splitting parameter and cutoff of each system, images along each axis, and lines of waves."""
     h = np.frombuffer(cells).reshape(-1, 3, 3)
-    closed = ~np.broadcast_to(is_open, (len(h),))
+    closed = ~np.broadcast_to(no_lattice, (len(h),))
 
     def chosen(x: Any) -> Any:
         return x if x is None or len(x) == 1 else [each for each, there in zip(x, closed) if there]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,9 +118,11 @@ def qeq(
     wanted = f.outputs((unit, reduction, forces, False, virial, False))
     each = f.outputs((unit, "atom", False, True, False, False))
     edges = boundaries(f, pbc, cell, slab_correction)
-    period = edges.closed(f, cell, positions)
+    if method is not None:
+        check.word("method", method, ("ewald", "pme"))
+    lattice = f.no_cell(positions) if cell is None else cell
     ones = f.numbers(np.ones(positions.shape[0]), positions)
-    system = f.system(positions, ones, period, batch_idx)
+    system = f.system(positions, ones, lattice, batch_idx)
     edges.check(system.systems)
     like, _, idx = f.atoms(system)
     sites, each_system = ((positions.shape[0],),), ((), (system.systems,))
@@ -135,11 +137,11 @@ def qeq(
         check.refuse(
             "total_charge", f"0 of system {int(lost.argmax())}, which has no atoms", _values(f, charge).tolist()
         )
-    sums = _Sums.found(f, (positions, ones, period, batch_idx), cell, pbc, edges, accuracy, sigma, method)
+    sums = _Sums.found(f, (positions, ones, lattice, batch_idx), cell, pbc, edges, accuracy, sigma, method)
 
     def energy(q: Any, r: Any, h: Any, width: Any, two: Any) -> Any:
         """The part of the energy of second degree, and its gradient by charges."""
-        found, potentials = sums.of(f, f.system(r, q, h, batch_idx), width, each)
+        found, potentials = sums.of(f, (r, q, h, batch_idx), width, each)
         return found.sum() + (0.5 * two * q * q).sum(), potentials + two * q
 
     def both(u: Any, v: Any, *of: Any) -> Any:
@@ -147,7 +149,7 @@ def qeq(
         return energy(u + v, *of)[0] - energy(u, *of)[0] - energy(v, *of)[0]
 
     # The same numbers, which nothing is differentiated by.
-    arrays = (positions, period, sigma, eta)
+    arrays = (positions, lattice, sigma, eta)
     plain = [f.numbers(f.untraced(_values, f, x), like) for x in arrays]
     own = _values(f, plain[3]) + unit / (math.sqrt(math.pi) * _values(f, plain[2]))
     tolerance = next(x for name, x in _TOLERANCES.items() if name in str(like.dtype))
@@ -155,7 +157,7 @@ def qeq(
     share = f.numbers(1.0 / count[of], like)
     spread = charge * share if not charge.shape else f.taken(charge, f.indices(of.astype(np.int32), like)) * share
     q = f.minimum(minimum, both, chi, spread, arrays)
-    energies = sums.of(f, f.system(positions, q, period, batch_idx), sigma, wanted)
+    energies = sums.of(f, (positions, q, lattice, batch_idx), sigma, wanted)
     energies, *others = energies if isinstance(energies, tuple) else (energies,)
     sites = q * (chi + 0.5 * eta * q)
     if reduction == "system":
@@ -191,14 +193,15 @@ def _values(f: Framework, x: Any) -> np.ndarray:
 class _Sums:
     """The Coulomb sum of Gaussian charges, with what it is over."""
 
-    op: str
-    split: Any
-    rest: tuple[Any, ...]
-    slabs: Any
+    edges: Boundaries
     boundary: tuple[Any, Any]
     pairs: tuple[Any, ...]
     """Those closer than widths reach."""
     reach: float
+    op: str | None = None
+    """That of the sum over the lattice; None of wires alone."""
+    split: Any = None
+    rest: tuple[Any, ...] = ()
 
     @classmethod
     def found(
@@ -214,34 +217,39 @@ class _Sums:
     ) -> _Sums:
         """The lists, waves or mesh, and parameters for these atoms."""
         check_accuracy(f, accuracy)
-        positions, charges, period, batch_idx = of
-        system = f.system(positions, charges, period, batch_idx)
-        if edges.wire_axes is not None:
-            check.refuse("pbc", "none, two or three periodic axes", "one")
+        positions, charges, lattice, batch_idx = of
+        of = (positions, charges, edges.closed(f, lattice, positions), batch_idx)
+        system, reach = f.system(*of), f.untraced(reach_of_widths, f, widths)
+        listed = edges.listed(f, system, of, cell)
+        widest = pairs_of(f, *listed, _NO_LISTS, reach)
+        sums = cls(edges, (cell, pbc), widest, reach)
+        if edges.only_wires:
+            return sums
         mesh, rows = f.untraced(_chosen, f, of, accuracy, edges, method)
         alpha, cutoff = ([row[n] for row in rows] for n in range(2))
-        reach = f.untraced(reach_of_widths, f, widths)
-        listed = edges.listed(f, system, of, cell)
         near = pairs_of(f, *listed, _NO_LISTS, cutoff if len(cutoff) > 1 else cutoff[0])
         if mesh:
             waves: tuple[Any, ...] = (f.integer_list(mesh),)
         else:
-            waves = waves_of(f, system, period, [row[2] for row in rows], (None, None))
+            waves = waves_of(f, system, of[2], [row[2] for row in rows], (None, None))
         split = edges.splits(f, f.per_system("alpha", alpha if len(alpha) > 1 else alpha[0], system))
-        widest = pairs_of(f, *listed, _NO_LISTS, reach)
         op = "ewald_mesh_summation" if mesh else "ewald_summation"
-        return cls(op, split, (*near, check.UNBOUNDED, *waves), edges.slab_axes, (cell, pbc), widest, reach)
+        return replace(sums, op=op, split=split, rest=(*near, check.UNBOUNDED, *waves))
 
-    def of(self, f: Framework, system: Any, widths: Any, wanted: Any) -> Any:
-        """The energies, and what else is wanted."""
-        gaussian = gaussian_inputs(f, system, widths, self.boundary, self.pairs, self.reach)
+    def of(self, f: Framework, atoms: tuple[Any, ...], widths: Any, wanted: Any) -> Any:
+        """The energies, and what else is wanted, of positions, charges, cells and systems."""
+        positions, charges, lattice, batch_idx = atoms
+        of = (positions, charges, self.edges.closed(f, lattice, positions), batch_idx)
+        system, own = f.system(*of), f.system(*atoms)
+        gaussian = gaussian_inputs(f, own, widths, self.boundary, self.pairs, self.reach)
         return total(
             f,
-            system,
+            self.edges.lattices(f, system, of),
             wanted,
-            (self.op, (self.split,), self.rest),
-            slab_term(f, system, self.slabs),
-            ("gaussian_correction", (), gaussian),
+            None if self.op is None else (self.op, (self.split,), self.rest),
+            slab_term(f, system, self.edges.slab_axes),
+            self.edges.wires(f, of, lattice, (), None, None),
+            ("gaussian_correction", (), gaussian, own),
         )
 
 
@@ -249,11 +257,10 @@ def _chosen(
     f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries, method: Any
 ) -> tuple[list[int] | None, list[Any]]:
     """The meshes of the systems if there are any, and the parameters of each system, alpha and cutoff first."""
-    name = method if method is None else check.word("method", method, ("ewald", "pme"))
     on_mesh, over_waves = None, None
-    if name != "pme":
+    if method != "pme":
         charges, over_waves = parameters_of(f, of, None, None, None, accuracy, edges)
-    if name == "pme" or (name is None and accuracy >= _FINEST_MESH):
+    if method == "pme" or (method is None and accuracy >= _FINEST_MESH):
         try:
             charges, on_mesh, meshes = mesh_parameters(f, of, None, None, (None, None), accuracy, edges)
         except ValueError:

@@ -81,8 +81,9 @@ def ewald_real_space(
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", reach_of(lists, cutoff))
-    excluded = excluded_pairs(f, system, exclusions)
-    pairs = without(f, pairs_of(f, system, (positions, cell, None, batch_idx), lists, reach), excluded)
+    atoms = (positions, cell, None, batch_idx)
+    excluded = excluded_pairs(f, system, atoms, exclusions)
+    pairs = without(f, pairs_of(f, system, atoms, lists, reach), excluded)
     reach = check.UNBOUNDED if reach is None else reach
     law = law_of(f, system, split, exponent)
     left_out = excluded and excluded.term(law, reach, (1.0, 0.0))
@@ -123,8 +124,8 @@ def ewald_reciprocal_space(
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, waves = f.per_system("alpha", alpha, system), waves_of(f, system, cell, k_cutoff, miller)
-    excluded = excluded_pairs(f, system, exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.is_open)
+    excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
+    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.no_lattice)
     law = law_of(f, system, split, exponent)
     left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
     return total(f, system, wanted, (f"{law.prefix}_reciprocal_space", law.reals, waves), left_out)
@@ -218,30 +219,33 @@ def ewald_summation(
     of, has_waves = (positions, charges, period, batch_idx), miller[0] is not None
     edges.check_law(f, of, exponent)
     edges.check_widths(widths, exclusions, exponent)
-    wires = edges.wires(f, of, cell, exclusions)
+    listed = edges.listed(f, system, of, cell)
+    excluded = excluded_pairs(f, *listed, exclusions)
+    edges = edges.with_pairs(f, cell, excluded, lists)
+    spread = widths_term(f, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
     if edges.only_wires:
-        return total(f, system, wanted, wires)
+        check_unused(f, system, alpha=alpha, k_cutoff=k_cutoff)
+        if has_waves:
+            waves_of(f, system, period, None, miller)
+        return total(f, listed[0], wanted, edges.wires_alone(f, of, cell, listed, lists, cutoff, excluded), spread)
     is_left = alpha is None or (cutoff is None and not has_list) or (k_cutoff is None and not has_waves)
-    is_left = is_left or (edges.any_open and not (has_list and has_waves))
+    is_left = is_left or (not (edges.is_lattice or (has_list and has_waves)))
     if is_left or (accuracy is not None and not has_waves and f.is_readable(*of, alpha)):
         _, rows = f.untraced(parameters_of, f, of, alpha, cutoff, k_cutoff, accuracy, edges, exponent)
-        if not has_list and (cutoff is None or edges.any_open):
+        if not has_list and (cutoff is None or not edges.is_lattice):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
         if alpha is None:
             alpha = [row[0] for row in rows]
         if not has_waves:
             k_cutoff = [row[2] for row in rows]
-    reach = check.UNBOUNDED if edges.any_open else reach
-    excluded = excluded_pairs(f, system, exclusions)
-    listed = edges.listed(f, system, of, cell)
+    listed_reach, reach = reach, reach if edges.is_lattice else check.UNBOUNDED
     pairs = without(f, pairs_of(f, *listed, lists, cutoff), excluded)
     waves = waves_of(f, system, period, k_cutoff, miller)
     law = law_of(f, system, edges.splits(f, f.per_system("alpha", alpha, system)), exponent)
     sums = f"{law.prefix}_summation", law.reals, (*pairs, reach, *waves)
     left_out = excluded and excluded.term(law, reach, (1.0, 1.0))
-    slabs = slab_term(f, system, edges.slab_axes)
-    spread = widths_term(f, system, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
+    slabs, wires = slab_term(f, system, edges.slab_axes), edges.wires(f, of, cell, pairs, listed_reach, excluded)
     return total(f, edges.lattices(f, system, of), wanted, sums, slabs, wires, left_out, spread)
 
 
@@ -329,11 +333,18 @@ def check_accuracy(f: Framework, accuracy: Any) -> None:
         check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
 
 
+def check_unused(f: Framework, system: Any, **given: Any) -> None:
+    """Refuses parameters that no call takes, where a call does not use them."""
+    for name, x in given.items():
+        if x is not None and f.is_readable(x):
+            check.per_system(name, f.value(name, x), system.systems)
+
+
 def known_reach(lists: tuple[Any, ...], cutoff: Any, alpha: Any, edges: Boundaries) -> Any:
     """The cutoff of a call that chooses one where no list is given: that of the list, where this knows it."""
     cutoff = reach_of(lists, cutoff)
     # All pairs of a list count where there are open systems.
-    counts_all = edges.any_open and (alpha is not None or False not in edges.is_open)
+    counts_all = not edges.is_lattice and (alpha is not None or False not in edges.no_lattice)
     if cutoff is None and (lists[1] is not None or lists[4] is not None) and not counts_all:
         check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
     return cutoff

@@ -25,7 +25,7 @@ EXCLUSIONS = Parameter(
     without=("cuda",),
 )
 
-ALL_AXES = 7
+NO_AXIS, ALL_AXES = 0, 7
 
 
 class Excluded(NamedTuple):
@@ -39,12 +39,15 @@ class Excluded(NamedTuple):
 
     def term(self, law: Law, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
         """The op of the pairs in a sum, and its inputs; `parts`: whether the real and the reciprocal part count."""
-        of_pairs = (*self.pairs, self.exclusion_of, self.factors, reach, *parts)
-        return f"{law.prefix}_exclusions", law.reals, of_pairs
+        return f"{law.prefix}_exclusions", law.reals, self.inputs(reach, parts)
+
+    def inputs(self, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
+        """The inputs of ops that take such pairs."""
+        return *self.pairs, self.exclusion_of, self.factors, reach, *parts
 
 
-def excluded_pairs(f: Framework, system: Any, exclusions: Any) -> Excluded | None:
-    """The pairs that a call excludes, if any."""
+def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions: Any) -> Excluded | None:
+    """The pairs that a call excludes, if any; `atoms`: positions, cell, periodic axes and systems, as of its list."""
     if exclusions is None:
         return None
     given = exclusions if isinstance(exclusions, tuple) else (exclusions,)
@@ -62,8 +65,10 @@ def excluded_pairs(f: Framework, system: Any, exclusions: Any) -> Excluded | Non
     images = f.indices(np.empty((0, 3), np.int32), r) if images is None else integers(images, 3)
     factors = f.numbers(np.zeros(count), r) if factors is None else f.table("exclusions", factors, ("P",), system)
     check.fits("exclusions", factors, (count,))
-    axes = f.indices(np.empty((0, 3), np.int32), r)
-    *found, exclusion_of = f.search("exclusion_list", r, h, axes, pairs, images, idx, ALL_AXES)
+    _, cell, pbc, _ = atoms
+    axes = f.indices(np.empty((0, 3), np.int32), r) if pbc is None else f.axes("pbc", pbc, system)
+    along = NO_AXIS if cell is None else ALL_AXES
+    *found, exclusion_of = f.search("exclusion_list", r, h, axes, pairs, images, idx, along)
     return Excluded((*found, FULL + CHECKED), exclusion_of, factors)
 
 

@@ -96,12 +96,13 @@ def gaussian_correction(
 
 
 def widths_term(
-    f: Framework, system: Any, widths: Any, listed: tuple[Any, Any], lists: tuple[Any, ...], limits: tuple[Any, ...]
+    f: Framework, widths: Any, listed: tuple[Any, Any], lists: tuple[Any, ...], limits: tuple[Any, ...]
 ) -> tuple[Any, ...] | None:
-    """The op that makes point charges of a sum Gaussian ones, and its inputs; `listed`: atoms of lists, with their
-    periodic axes; `limits`: the cutoff of a list that is given, and the accuracy that it is for."""
+    """The op that makes point charges of a sum Gaussian ones, its inputs, and its atoms; `listed`: atoms of lists, with
+    their periodic axes; `limits`: the cutoff of a list that is given, and the accuracy that it is for."""
     if widths is None:
         return None
+    system = listed[0]
     spreads = f.table("widths", widths, ("N",), system)
     has_list, (cutoff, accuracy) = any([x is not None for x in lists[:-1]]), limits
     if has_list and accuracy is not None and cutoff is not None and f.is_readable(spreads, cutoff):
@@ -115,7 +116,7 @@ def widths_term(
     pairs = pairs_of(f, *listed, lists, reach)
     _, cell, pbc, _ = listed[1]
     reach = check.UNBOUNDED if reach is None else reach
-    return "gaussian_correction", (), gaussian_inputs(f, system, spreads, (cell, pbc), pairs, reach)
+    return "gaussian_correction", (), gaussian_inputs(f, system, spreads, (cell, pbc), pairs, reach), system
 
 
 def reach_of_widths(f: Framework, widths: Any) -> float:

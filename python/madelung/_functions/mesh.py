@@ -18,7 +18,15 @@ from madelung._functions.boundaries import (
 )
 from madelung._functions.channels import ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import DERIVATIVES, SYSTEM, SYSTEM_OF_CHANNELS, cutoffs_of, known_reach
+from madelung._functions.ewald import (
+    DERIVATIVES,
+    SYSTEM,
+    SYSTEM_OF_CHANNELS,
+    check_accuracy,
+    check_unused,
+    cutoffs_of,
+    known_reach,
+)
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS, widths_term
@@ -119,8 +127,8 @@ def pme_reciprocal_space(
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
     meshes = f.integer_list(_meshes(nodes, order, system.systems))
     split = f.per_system("alpha", alpha, system)
-    excluded = excluded_pairs(f, system, exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.is_open)
+    excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
+    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.no_lattice)
     law = law_of(f, system, split, exponent)
     left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
     return total(f, system, wanted, (f"{law.prefix}_mesh_reciprocal_space", law.reals, (meshes,)), left_out)
@@ -185,32 +193,37 @@ def particle_mesh_ewald(
     wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
     edges.check(system.systems)
     cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
-    (nodes, order), of = _given(f, cell, mesh, edges.is_open), (positions, charges, period, batch_idx)
+    (nodes, order), of = _given(f, cell, mesh, edges.no_lattice), (positions, charges, period, batch_idx)
     edges.check_law(f, of, exponent)
     edges.check_widths(widths, exclusions, exponent)
-    wires = edges.wires(f, of, cell, exclusions)
+    listed = edges.listed(f, system, of, cell)
+    excluded = excluded_pairs(f, *listed, exclusions)
+    edges = edges.with_pairs(f, cell, excluded, lists)
+    spread = widths_term(f, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
     if edges.only_wires:
-        return total(f, system, wanted, wires)
-    is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or edges.any_open))
+        check_unused(f, system, alpha=alpha)
+        if accuracy is not None:
+            check_accuracy(f, accuracy)
+        if nodes is not None:
+            _meshes(nodes, order, system.systems)
+        return total(f, listed[0], wanted, edges.wires_alone(f, of, cell, listed, lists, cutoff, excluded), spread)
+    is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or not edges.is_lattice))
     if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
         given = (nodes, order)
         _, rows, meshes = f.untraced(mesh_parameters, f, of, alpha, cutoff, given, accuracy, edges, exponent)
-        if not has_list and (cutoff is None or edges.any_open):
+        if not has_list and (cutoff is None or not edges.is_lattice):
             # The search keeps to the cutoff of each system.
             cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
         if alpha is None:
             alpha = [row[0] for row in rows]
     else:
         meshes = _meshes(nodes, order, system.systems)
-    reach = check.UNBOUNDED if edges.any_open else reach
-    excluded = excluded_pairs(f, system, exclusions)
-    listed = edges.listed(f, system, of, cell)
+    listed_reach, reach = reach, reach if edges.is_lattice else check.UNBOUNDED
     pairs = without(f, pairs_of(f, *listed, lists, cutoff), excluded)
     law = law_of(f, system, edges.splits(f, f.per_system("alpha", alpha, system)), exponent)
     sums = f"{law.prefix}_mesh_summation", law.reals, (*pairs, reach, f.integer_list(meshes))
     left_out = excluded and excluded.term(law, reach, (1.0, 1.0))
-    slabs = slab_term(f, system, edges.slab_axes)
-    spread = widths_term(f, system, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
+    slabs, wires = slab_term(f, system, edges.slab_axes), edges.wires(f, of, cell, pairs, listed_reach, excluded)
     return total(f, edges.lattices(f, system, of), wanted, sums, slabs, wires, left_out, spread)
 
 
@@ -274,7 +287,7 @@ def estimate_pme_parameters(
 _Given = tuple[list[tuple[int, ...]] | None, list[int] | None]
 
 
-def _given(f: Framework, cell: Any, mesh: tuple[Any, ...], is_open: tuple[bool, ...] = (False,)) -> _Given:
+def _given(f: Framework, cell: Any, mesh: tuple[Any, ...], no_lattice: tuple[bool, ...] = (False,)) -> _Given:
     """The meshes that are given, by nodes or by how far apart these are, with the order of splines on them; or None."""
     dimensions, spacing, order = mesh
     order = None if order is None else _orders(order)
@@ -283,11 +296,11 @@ def _given(f: Framework, cell: Any, mesh: tuple[Any, ...], is_open: tuple[bool, 
         if nodes is not None:
             check.refuse("mesh_spacing", "it or `mesh_dimensions`", "both")
         apart, orders = check.positive("mesh_spacing", spacing), order or [_ORDER]
-        if False not in is_open:
+        if False not in no_lattice:
             return None, order
         # Cells of open systems are not looked at.
         cells = check.cells(f.value("cell", cell)).reshape(-1, 3, 3)
-        is_none = np.broadcast_to(is_open, (max(len(cells), len(is_open)),))
+        is_none = np.broadcast_to(no_lattice, (max(len(cells), len(no_lattice)),))
         cells = check.lattice(np.where(is_none[:, None, None], np.eye(3, dtype=cells.dtype), cells))
         nodes = []
         for b in range(max(len(cells), len(orders))):

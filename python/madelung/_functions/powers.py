@@ -49,15 +49,15 @@ def law_of(f: Framework, system: Any, split: Any, exponent: Any) -> Law:
     return Law("inverse_power", (split, f.per_system("exponent", float(p), system)))
 
 
-def check_neutral(f: Framework, of: tuple[Any, ...], exponent: Any, is_open: tuple[bool, ...]) -> None:
+def check_neutral(f: Framework, of: tuple[Any, ...], exponent: Any, no_lattice: tuple[bool, ...]) -> None:
     """Refuses charges, where they can be read, whose sum over the lattice depends on the order of its terms."""
     _, charges, _, batch_idx = of
-    if power_of(exponent) != 3 or False not in is_open or not f.is_readable(charges, batch_idx):
+    if power_of(exponent) != 3 or False not in no_lattice or not f.is_readable(charges, batch_idx):
         return
     q = np.asarray(f.value("charges", charges), np.float64)
     idx = np.zeros(len(q), np.int64) if batch_idx is None else np.asarray(f.value("batch_idx", batch_idx))
     total, size = np.bincount(idx, q), np.bincount(idx, np.abs(q))
-    bad = (np.abs(total) > _NEUTRAL * size) & ~np.broadcast_to(is_open, total.shape)
+    bad = (np.abs(total) > _NEUTRAL * size) & ~np.broadcast_to(no_lattice, total.shape)
     if bad.any():
         b = int(bad.argmax())
         check.refuse("charges", "a sum of zero with `exponent=3`", f"{total[b]} (system {b})")
@@ -77,7 +77,8 @@ def dispersion_coefficients(f: Framework, sigma: Any, epsilon: Any) -> tuple[Any
     C₆ of a pair is 4 √(ε_i ε_j) ((σ_i + σ_j)/2)⁶, a sum of seven products by the binomial theorem (In 't Veld, Ismail
     and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So the energy
     −Σ C₆/r⁶ is `ewald_summation(positions, coefficients, cell, exponent=6, prefactor=-1.0) @ signs`, and forces are
-    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough.
+    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough. As C₆ goes
+    with √ε_i, its derivative by a depth of zero is infinite.
     """
     for name, x, least in (("sigma", sigma, "above zero"), ("epsilon", epsilon, "from zero up")):
         if "float" not in str(getattr(x, "dtype", "")) or len(x.shape) != 1 or not x.shape[0]:

@@ -1206,8 +1206,8 @@ def ewald_summation(
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
             pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
             wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
-            or without a cell False. An array of NumPy; True everywhere.
+            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
+            for all: True, or without a cell False. An array of NumPy; True everywhere.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
             longer period L along the slab: below 1e-6 of the energy for g = L.
@@ -1989,8 +1989,8 @@ def particle_mesh_ewald(
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
             pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
             wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
-            or without a cell False. An array of NumPy; True everywhere.
+            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
+            for all: True, or without a cell False. An array of NumPy; True everywhere.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
             longer period L along the slab: below 1e-6 of the energy for g = L.

@@ -718,8 +718,8 @@ def qeq(
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
             pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
             wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
-            or without a cell False. No traced array.
+            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
+            for all: True, or without a cell False. No traced array.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
             longer period L along the slab: below 1e-6 of the energy for g = L.
@@ -1106,8 +1106,8 @@ def ewald_summation(
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
             pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
             wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
-            or without a cell False. No traced array.
+            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
+            for all: True, or without a cell False. No traced array.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
             longer period L along the slab: below 1e-6 of the energy for g = L.
@@ -1753,8 +1753,8 @@ def particle_mesh_ewald(
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
             pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
             wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and its pairs in a list that is given do not. Two: a slab, with `slab_correction=True`. None for all: True,
-            or without a cell False. No traced array.
+            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
+            for all: True, or without a cell False. No traced array.
         slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
             `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
             longer period L along the slab: below 1e-6 of the energy for g = L.
@@ -2402,7 +2402,8 @@ def dispersion_coefficients(
     C₆ of a pair is 4 √(ε_i ε_j) ((σ_i + σ_j)/2)⁶, a sum of seven products by the binomial theorem (In 't Veld, Ismail
     and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So the energy
     −Σ C₆/r⁶ is `ewald_summation(positions, coefficients, cell, exponent=6, prefactor=-1.0) @ signs`, and forces are
-    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough.
+    those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is enough. As C₆ goes
+    with √ε_i, its derivative by a depth of zero is infinite.
 
     Args:
         sigma: (N,), the diameter σ of each atom, in L, above zero.

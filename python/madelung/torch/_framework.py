@@ -125,7 +125,7 @@ class _Mode(Calls):
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> torch.Tensor:
         """See `Framework`; the op checks it."""
-        return x if isinstance(x, torch.Tensor) else system.positions.new_tensor(x)
+        return x if isinstance(x, torch.Tensor) else given.tensor_of(name, x, system.positions)
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:

@@ -30,6 +30,14 @@ KEPT = 1 << 16
 _READ = 1 << 20
 
 
+def tensor_of(name: str, x: Any, like: torch.Tensor) -> torch.Tensor:
+    """Numbers as a tensor beside another one."""
+    try:
+        return like.new_tensor(x)
+    except (TypeError, ValueError, RuntimeError):
+        check.refuse(name, "a tensor of real numbers", check.described(x), TypeError)
+
+
 def view(name: str, x: Any, positions: Any = None) -> Any:
     """A tensor as a NumPy array, for checks and for the native search; `None` stays `None`.
 

@@ -20,7 +20,9 @@ def batched(
     mapped = [d is not None for d in in_dims]
     # Calls with lists in clusters are large.
     lists = (x.dim() - m for i, x, m in zip(op.inputs, args, mapped) if i.part == "others")
-    if size and op.stackable and all(axes == 1 for axes in lists):
+    # Sizes of meshes are numbers of the host, the same for all calls.
+    has_sizes = any(m for i, m in zip(op.inputs, mapped) if i.part == "meshes")
+    if size and op.stackable and not has_sizes and all(axes == 1 for axes in lists):
         stacked = _stack(op, size, mapped, args)
         if stacked is not None:
             results = call(*stacked)
@@ -58,11 +60,8 @@ def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> li
         elif i.part in ("systems", "columns", "into"):
             out.append(args[k] * size)
         elif i.part == "meshes":
-            each = args[k] if mapped[k] else args[k].expand(size, -1)
-            repeats = dims[arg["systems"]] if each.shape[1] == 4 and mapped[k] else 1
-            out.append(
-                args[k] if each.shape[1] == 4 and not mapped[k] else each.repeat_interleave(repeats, 0).reshape(-1)
-            )
+            # The numbers of one mesh serve the systems of all calls; those of a mesh for each system are repeated.
+            out.append(args[k] if args[k].shape[0] == 4 else args[k].repeat(size))
         else:
             out.append(args[k])
     for k in range(n, len(args)):

@@ -59,6 +59,11 @@ def test_points_around_queries_on_devices() -> None:
     suite(str(HERE / "test_cuda_around.py"), MADELUNG_TEST_DEVICE="cuda")
 
 
+def test_exclusions_on_devices() -> None:
+    """But for what needs PyTorch's own kernels in captured graphs."""
+    suite(str(HERE / "test_cuda_exclusions.py"), MADELUNG_TEST_DEVICE="cuda")
+
+
 def test_memory_is_that_of_a_pool_of_the_users() -> None:
     """Plugged into PyTorch, as RMM's is: all memory of searches and aggregations, forwards and backwards, comes from
     there, and none from the driver beside it."""

@@ -101,11 +101,11 @@ fn moved(x: &View<'_>, cell: &View<'_>, batch: &Batch<'_>) -> Result<Option<(Arr
     });
     let (mut w, mut n) = (vec![], vec![]);
     for b in far_systems {
-        // A cell that spans no volume is an error of the call.
+        // A cell that spans no volume is that of a wire, or an error of the call.
         let Ok(cell) =
             Cell::from_rows(std::array::from_fn(|a| [0, 1, 2].map(|k| f64::from(rows[b][3 * a + k]))))
         else {
-            return Ok(None);
+            continue;
         };
         if n.is_empty() {
             (w, n) = (collected(x.iter().copied()), filled(x.len(), [0; 3]));

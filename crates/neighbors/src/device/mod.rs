@@ -8,6 +8,7 @@
 mod around;
 mod coo;
 mod counted;
+mod exclude;
 mod grid;
 mod narrow;
 mod order;
@@ -16,6 +17,7 @@ mod passes;
 pub use crate::atoms::Periodic;
 pub(crate) use around::{Around, GridOfCall};
 pub use coo::{DeviceCoo, neighbor_coo};
+pub(crate) use exclude::{exclusions, without};
 pub use grid::{DeviceGrid, GridWithCapacity, NearestArrays, QueryPairs};
 pub(crate) use narrow::NarrowedList;
 pub(crate) use order::order;

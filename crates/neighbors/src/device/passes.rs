@@ -61,6 +61,8 @@ const LISTS: Text =
     Text::new("search", &[include_str!("search.cuh"), "\n", CELLS, include_str!("search.cu")]);
 const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", CELLS, include_str!("grid.cu")]);
 const ORDERS: Text = Text::new("order", &[include_str!("search.cuh"), "\n", CELLS, include_str!("order.cu")]);
+const EXCLUDED: Text =
+    Text::new("exclude", &[include_str!("search.cuh"), "\n", CELLS, include_str!("exclude.cu")]);
 const NARROWED: Text = Text::new("narrow", &[include_str!("search.cuh"), "\n", include_str!("narrow.cu")]);
 
 /// The target of a search.
@@ -70,6 +72,7 @@ pub(super) enum Of {
     Grids,
     Orders,
     Narrowed,
+    Excluded,
 }
 
 fn program(of: Of, positions: DType) -> Compiled {
@@ -104,6 +107,9 @@ fn program(of: Of, positions: DType) -> Compiled {
             "spoil",
         ]),
         Of::Orders => ORDERS.of(&types).with(&["geometry", "place", "gather", "surround", "curve", "number"]),
+        Of::Excluded => {
+            EXCLUDED.of(&types).with(&["geometry", "images", "by_atoms", "enlist", "count", "fill", "settle"])
+        }
         Of::Narrowed => NARROWED.of(&types).with(&["count", "fill", "settle"]),
     };
     // Without contraction, so that both passes compute equal numbers.
@@ -113,7 +119,7 @@ fn program(of: Of, positions: DType) -> Compiled {
 /// All texts of the searches with all types, for programs that compile them ahead.
 pub fn programs() -> Vec<Compiled> {
     let of = |of: Of| [DType::F32, DType::F64].map(|positions| program(of, positions));
-    [Of::Lists, Of::Grids, Of::Orders, Of::Narrowed].map(of).concat()
+    [Of::Lists, Of::Grids, Of::Orders, Of::Narrowed, Of::Excluded].map(of).concat()
 }
 
 /// Points, and which of them belong together.
