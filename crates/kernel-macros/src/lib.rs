@@ -5,7 +5,8 @@ mod emit;
 mod functions;
 mod unused;
 
-use functions::{Expanded, Import};
+use functions::Expanded;
+use madelung_kernel::lower::imports::{self, Import};
 use madelung_kernel::lower::{lower_block, lower_functions};
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -28,7 +29,7 @@ impl Parse for Input {
         } else {
             Expanded { imports: vec![], file: input.parse()? }
         };
-        imports.extend(functions::imports(&mut file)?);
+        imports.extend(imports::imports(&mut file)?);
         Ok(Self { runtime, imports, file })
     }
 }
@@ -42,10 +43,12 @@ pub fn kernels(input: TokenStream) -> TokenStream {
         return functions::expand(&runtime, imports, &file).into();
     }
     let items = || {
-        let mut items = functions::exports(&lower_functions(&file)?);
+        let functions = lower_functions(&file)?;
+        let mut items = functions::exports(&functions);
         items.extend(unused::parameters(&file));
         for source in lower_block(&file)? {
-            items.extend(emit::kernel(&source, &runtime)?);
+            let text = functions::kernel_source(&file, &functions, &source.ident);
+            items.extend(emit::kernel(&source, &text, &runtime)?);
         }
         Ok(items)
     };
