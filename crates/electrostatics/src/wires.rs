@@ -150,7 +150,7 @@ pub(crate) fn ops(real_space: &'static Kernel, excluded: &'static Kernel) -> Res
     Ok(vec![whole(false)?, whole(true)?, without(false)?, without(true)?])
 }
 
-/// The axis of each system with its lattice vector, and the positions.
+/// Positions, and the system and lattice vector of each wire.
 type Wires = (Vec<f64>, Vec<(usize, [f64; 3])>);
 
 fn wires(args: &[Arg<'_>]) -> Option<Wires> {

@@ -1,7 +1,7 @@
 // Pairs that sums leave out: their images and their list, and lists without them.
 
 // Reasons of backend/status.rs, and the argument that has the pairs.
-constexpr int INDEX = 0, ITSELF = 11, CROSSING = 12, TWICE = 18, OPEN = 19;
+constexpr int ITSELF = 11, CROSSING = 12, TWICE = 18, OPEN = 19;
 // Images from -REACH up to below REACH are sorted.
 constexpr int REACH = 1 << 20;
 
@@ -117,6 +117,12 @@ FUNCTION enlist(Search a, Pairs pairs, const int* images, const u64* keys, const
   if (k == 0 || keys[k] != keys[k - 1] || *a.word != 0) return;
   entry_of(pairs, images, order[k - 1], &i, &j, before);
   if (s[0] == before[0] && s[1] == before[1] && s[2] == before[2]) raise(a.word, TWICE, pairs.param);
+}
+
+// Offsets that calls refuse, where something is wrong.
+FUNCTION refuse(Search a, int* ptr) {
+  const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (at <= a.points && *a.word != 0) ptr[at] = at == 0 ? 0 : 2147483647;
 }
 
 struct List {

@@ -90,6 +90,7 @@ pub(crate) fn exclusions(
     launches.run("enlist", entries, &launched)?;
     let offsets = (Integer::I32, address(&ptr.view()));
     raw::segment_bounds(&queue(cuda), Key::U32, rows, Length::new(entries), offsets, n, Status::IGNORED)?;
+    launches.run("refuse", n + 1, &arguments![&call, &offsets.1])?;
     drop(rooms);
     narrow.into_iter().for_each(|array| context.allocator.recycle(array));
     let names = || NAMES.map(str::to_string).to_vec();

@@ -5,6 +5,7 @@
 
 mod calls;
 mod coo;
+mod exclusions;
 mod renewed;
 mod support;
 
