@@ -10,7 +10,7 @@ use madelung_core::Result;
 use madelung_core::array::{Buffer, DType, DataMut};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Context, Launch, OutputArray};
-use madelung_core::runtime::{Elem, Isa, LaunchAbi, ParamKind, Role, Run, SlotArray, StructureKind};
+use madelung_core::runtime::{Elem, Entry, Isa, LaunchAbi, ParamKind, Role, SlotArray, StructureKind};
 use madelung_core::stop::if_asked;
 use madelung_core::structure::pairs::{ROWS_AT_ONCE, SearchTask, SearchedPairs};
 use madelung_core::structure::{Batch, Mesh, PairList, Structure};
@@ -144,10 +144,8 @@ impl<'l> Finder<'l> {
 /// A list of pairs that has to be there as a whole, and cannot be.
 pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) -> Result<()> {
     let part = launch.part;
-    let entry = match launch.dtype {
-        DType::F32 => part.run.f32[isa as usize],
-        _ => part.run.f64[isa as usize],
-    };
+    let single = launch.dtype == DType::F32;
+    let entry = part.run.entry(single, isa);
     let pool = &context.threads_for(cost(launch));
     let in_clusters = cluster_loop::systems(context.pair_loops, launch);
     let lists = searched(launch)?;
@@ -166,7 +164,7 @@ pub(crate) fn run(context: &Context<'_>, launch: &mut Launch<'_>, isa: Isa) -> R
         let clusters = cluster_loop::sums(context.pair_loops, in_clusters, pool, launch, &shared, isa);
         let mut rows = entry;
         if let (Some(clusters), Some(form)) = (&clusters, &part.clusters) {
-            rows = if launch.dtype == DType::F32 { form.rows.f32 } else { form.rows.f64 }[isa as usize];
+            rows = form.rows.entry(single, isa);
             shared.0.pointers[part.slots.len()] = clusters.sums.as_ptr().cast_mut().cast();
         }
         let of =
@@ -229,7 +227,7 @@ fn chunked(
     pool: &dyn Pool,
     shared: &Shared,
     scratch: &Scratch,
-    entry: &(dyn Fn(usize) -> Run + Sync),
+    entry: &(dyn Fn(usize) -> Entry + Sync),
     chunks: &[Chunk],
     lists: &[(usize, Searched<'_>)],
     sums: usize,
@@ -252,7 +250,7 @@ fn chunked(
                 finders.iter_mut().for_each(|finder| finder.find(rows.clone(), &mut launch));
                 // SAFETY: the launch was checked; these rows belong to this chunk alone, `at` has room for its sums, and
                 // lists that were searched for have pairs of these rows with partners that are there.
-                unsafe { entry(*system)(&launch, rows.start, rows.end, at) };
+                unsafe { entry(*system).run(&launch, rows.start, rows.end, at) };
             }
         }
         partials
@@ -384,7 +382,7 @@ fn by_planes(
     launch: &mut Launch<'_>,
     shared: &Shared,
     scratch: &Scratch,
-    entry: Run,
+    entry: Entry,
     mesh_slot: usize,
     mesh: &Mesh,
 ) {
@@ -430,7 +428,7 @@ fn by_planes(
         }
         mine.pointers[mesh_slot] = shapes.as_mut_ptr().cast();
         // SAFETY: the launch was checked; this call adds to nodes in planes that no other task has, and has no sums.
-        unsafe { entry(&mine, 0, rows, std::ptr::null_mut()) };
+        unsafe { entry.run(&mine, 0, rows, std::ptr::null_mut()) };
     });
     for (sum, slot) in sums.iter().zip(part.scattered) {
         if let Some(sum) = sum {
@@ -460,7 +458,7 @@ fn scattered(
     launch: &mut Launch<'_>,
     shared: &Shared,
     scratch: &Scratch,
-    entry: Run,
+    entry: Entry,
     segments: &[(usize, std::ops::Range<usize>)],
 ) {
     let part = launch.part;
@@ -482,7 +480,7 @@ fn scattered(
             if_asked();
             let at = partials[n * sums..].as_mut_ptr();
             // SAFETY: as in `chunked`; scattered sums go to this piece's own buffers.
-            unsafe { entry(&mine, *lo, *hi, at) };
+            unsafe { entry.run(&mine, *lo, *hi, at) };
         }
         (buffers, chunks, partials)
     });

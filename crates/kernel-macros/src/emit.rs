@@ -113,7 +113,7 @@ fn imperative_items(kernel: &Kernel, body: &imperative::Body) -> (String, String
     let listed = format!(
         "rt::Form {{ member: rt::Member::Value, lists: rt::Lists::Any, uniform: false, gradients: None, parts: &[rt::Part \
          {{ index: {}, batch: None, slots: &[{slots}], reductions: &[], scattered: &[], added: &[], written: &{written:?}, planes: None, places: false, clusters: None, loops: \
-         {loops}, uniform: false, run: rt::EntryPoints {{ f32: [value_0::<f32>; 3], f64: [value_0::<f64>; 3] }}, cuda: \
+         {loops}, uniform: false, run: rt::EntryPoints::Compiled {{ f32: [value_0::<f32>; 3], f64: [value_0::<f64>; 3] }}, cuda: \
          rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Division::None, records: None }} }}] }},",
         kernel.index
     );

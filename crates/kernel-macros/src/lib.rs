@@ -5,7 +5,8 @@ mod emit;
 mod functions;
 mod unused;
 
-use functions::{Expanded, Import};
+use functions::Expanded;
+use madelung_kernel::lower::imports::{self, Import};
 use madelung_kernel::lower::{lower_block, lower_functions};
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -28,7 +29,7 @@ impl Parse for Input {
         } else {
             Expanded { imports: vec![], file: input.parse()? }
         };
-        imports.extend(functions::imports(&mut file)?);
+        imports.extend(imports::imports(&mut file)?);
         Ok(Self { runtime, imports, file })
     }
 }

@@ -140,6 +140,6 @@ macro_rules! cluster_entry_points {
         RUN
     }};
     ($f:ident, rows) => {
-        rt::EntryPoints { f32: [$f::<f32> as rt::Run; 3], f64: [$f::<f64> as rt::Run; 3] }
+        rt::EntryPoints::Compiled { f32: [$f::<f32> as rt::Run; 3], f64: [$f::<f64> as rt::Run; 3] }
     };
 }

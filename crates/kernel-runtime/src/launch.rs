@@ -1,5 +1,6 @@
 //! Layout of a launch, and the functions of a part for every instruction set.
 
+use crate::Isa;
 use madelung_kernel_abi::MAX_POINTERS;
 
 /// Pointers and attributes of a launch, in the layout that the generated code and the CUDA text share.
@@ -47,13 +48,38 @@ impl LaunchAbi {
 /// The launch's pointers are valid for the part's slots, as the backend checks before it calls.
 pub type Run = unsafe fn(&LaunchAbi, usize, usize, *mut f64);
 
-/// The CPU code of a part, by [`Isa`](crate::Isa).
+/// Code of a part that is made at run time.
+#[expect(unsafe_code, reason = "generated code promises what backends rely on")]
+pub trait Code: std::fmt::Debug + Sync {
+    /// A [`Run`] for f32 arrays (`single`) or f64 arrays, on lanes of an instruction set.
+    ///
+    /// # Safety
+    /// As for a [`Run`]; the processor has the instruction set.
+    unsafe fn run(&self, single: bool, isa: Isa, a: &LaunchAbi, lo: usize, hi: usize, partials: *mut f64);
+}
+
+/// The CPU code of a part.
 #[derive(Clone, Copy)]
-pub struct EntryPoints {
-    /// For f32 arrays.
-    pub f32: [Run; 3],
-    /// For f64 arrays.
-    pub f64: [Run; 3],
+pub enum EntryPoints {
+    /// Compiled with the program, by [`Isa`].
+    Compiled {
+        /// For f32 arrays.
+        f32: [Run; 3],
+        /// For f64 arrays.
+        f64: [Run; 3],
+    },
+    /// Made at run time.
+    Made(&'static dyn Code),
+}
+
+impl EntryPoints {
+    /// The code for f32 arrays (`single`) or f64 arrays on lanes of an instruction set.
+    pub fn entry(&self, single: bool, isa: Isa) -> Entry {
+        match *self {
+            Self::Compiled { f32, f64 } => Entry::Compiled(if single { f32 } else { f64 }[isa as usize]),
+            Self::Made(code) => Entry::Made(code, single, isa),
+        }
+    }
 }
 
 impl std::fmt::Debug for EntryPoints {
@@ -62,7 +88,34 @@ impl std::fmt::Debug for EntryPoints {
     }
 }
 
-/// A generated function as a `$Run` for every [`Isa`](crate::Isa), given the lane types of the three, each behind the
+/// The code of a part for one type of arrays and one instruction set.
+#[derive(Clone, Copy)]
+pub enum Entry {
+    /// Compiled with the program.
+    Compiled(Run),
+    /// Made at run time, with the arguments of [`Code::run`].
+    Made(&'static dyn Code, bool, Isa),
+}
+
+impl Entry {
+    /// Runs rows `lo..hi` of the part and adds the sums over them to `partials`.
+    ///
+    /// # Safety
+    /// As for a [`Run`]; the processor has the instruction set.
+    #[inline]
+    #[expect(unsafe_code, reason = "generated code is called")]
+    pub unsafe fn run(self, a: &LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Compiled(run) => run(a, lo, hi, partials),
+                Self::Made(code, single, isa) => code.run(single, isa, a, lo, hi, partials),
+            }
+        }
+    }
+}
+
+/// A generated function as a `$Run` for every [`Isa`], given the lane types of the three, each behind the
 /// features it needs.
 #[doc(hidden)]
 #[macro_export]
@@ -97,7 +150,7 @@ macro_rules! by_isa {
 #[macro_export]
 macro_rules! entry_points {
     ($f:ident) => {
-        $crate::EntryPoints {
+        $crate::EntryPoints::Compiled {
             f32: $crate::by_isa!($f on Portable32 Avx2F32 Avx512F32),
             f64: $crate::by_isa!($f on Portable64 Avx2F64 Avx512F64),
         }
@@ -114,6 +167,6 @@ macro_rules! small_entry_points {
         let [portable, avx2, _] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64);
             [portable, avx2, avx2]
         };
-        $crate::EntryPoints { f32: [$f::<$crate::lanes::Portable32>; 3], f64: F64 }
+        $crate::EntryPoints::Compiled { f32: [$f::<$crate::lanes::Portable32>; 3], f64: F64 }
     }};
 }

@@ -17,7 +17,7 @@ pub use clusters::{
 pub use generated_code::*;
 pub use kernel::{Cuda, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Records, SCATTERED_BYTES};
 pub use lanes::{Elem, Isa, Lane, scalar};
-pub use launch::{EntryPoints, LaunchAbi, Run};
+pub use launch::{Code, Entry, EntryPoints, LaunchAbi, Run};
 pub use madelung_kernel_abi::*;
 pub use rows::*;
 pub use splines::{

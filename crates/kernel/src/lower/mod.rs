@@ -4,6 +4,7 @@ mod arrays;
 mod expr;
 mod grid;
 mod imperative;
+pub mod imports;
 mod loops;
 mod mesh;
 mod parameters;

@@ -1,7 +1,7 @@
 //! The first phase of a cluster form as Rust: runs of one row against clusters of columns at one image.
 
 use super::layout::Layout;
-use super::rust::{Lanes, Printer, pointers};
+use super::rust::{Lanes, Printer, outside_values, pointers};
 use crate::cluster::Clusters;
 use crate::ir::{Acc, Body, Kernel, Op, ParamId, Role, Stmt, Val};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -43,7 +43,7 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
         rows_loaded: HashSet::new(),
     });
     let joined = joined(&p, &inner);
-    for v in p.outside_values(&inner) {
+    for v in outside_values(p.b, &inner) {
         p.line(&format!("let u{v} = L::splat(v{v});"));
     }
     for (v, j) in &joined {

@@ -43,7 +43,7 @@ pub struct Layout {
 
 /// Two functions of one value that share most of their work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Pair {
+pub enum Pair {
     /// erfc(x) and exp(−x²).
     ErfcExpNegSq,
     /// Sine and cosine.

@@ -3,7 +3,7 @@
 use crate::by_chance::ByChance;
 use crate::by_chance::geometry::{ATOMS, List, POINTS, WAVES, rows};
 use crate::by_chance::interpreter::World;
-use madelung_core::array::{Array, DType, Data, View};
+use madelung_core::array::{Array, DType};
 use madelung_core::op::{Arg, ArgKind, Op};
 use madelung_core::runtime::{Kernel, ParamKind};
 use madelung_core::structure::Batch;
@@ -192,10 +192,15 @@ impl<'w> Given<'w> {
         sizes.iter().map(|s| s.evaluate(&dims, &[]).expect("a size")).collect()
     }
 
-    pub(crate) fn args<'a>(&'a self, values: &'a Arrays) -> Vec<Arg<'a>> {
+    /// An array of the shape of an argument, or of an output behind them.
+    pub(crate) fn shaped(&self, dtype: DType, buffer: usize, data: &[f64]) -> Array {
+        Array::from_f64(dtype, &self.shape(buffer), data).expect("its own shape")
+    }
+
+    pub(crate) fn args<'a>(&'a self, values: &'a BTreeMap<usize, Array>) -> Vec<Arg<'a>> {
         let of = |(n, p): (usize, &usize)| {
-            if let Some(data) = values.get(&n) {
-                return Arg::Array(View::new(Data::F64(data), &self.shape(n)).expect("its own shape"));
+            if let Some(array) = values.get(&n) {
+                return Arg::Array(array.view());
             }
             match self.op.args[n].kind {
                 ArgKind::IntScalar => return Arg::Int(self.world.integers[p]),

@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod by_chance;
 mod given;
+mod made;
 #[path = "../../../suite/cuda_text/host.rs"]
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod host;
@@ -66,11 +67,17 @@ fn interpreted(of: &ByChance, world: &World) -> Results {
 }
 
 /// Some members, as an op evaluates them.
-fn evaluated(given: &Given<'_>, context: &Context<'_>, weights: &[Vec<f64>], members: &[Member]) -> Results {
-    let shaped =
-        |n: usize, data: &[f64]| Array::from_f64(DType::F64, &given.shape(n), data).expect("its own shape");
+fn evaluated(
+    given: &Given<'_>,
+    context: &Context<'_>,
+    dtype: DType,
+    weights: &[Vec<f64>],
+    members: &[Member],
+) -> Results {
+    let shaped = |n: usize, data: &[f64]| given.shaped(dtype, n, data);
     let count = given.op.args.len();
-    let values = given.arrays(Role::VALUE);
+    let values: BTreeMap<usize, Array> =
+        given.arrays(Role::VALUE).into_iter().map(|(n, data)| (n, shaped(n, &data))).collect();
     let args = given.args(&values);
     let by: Vec<usize> = values.keys().copied().collect();
     let directions = [Role::FIRST, Role::SECOND].map(|role| {
@@ -205,7 +212,7 @@ fn check_with(seed: u64, text: &str, kernel: &'static Kernel, worst: &mut Worst)
     let mut compared = 0;
     let mut agree = |what: &'static str, given: &Given<'_>, context: &Context<'_>, members: &[Member]| {
         let bound = if what == "CUDA text" { sequential } else { 1e-14 };
-        let got = evaluated(given, context, &cotangents, members);
+        let got = evaluated(given, context, DType::F64, &cotangents, members);
         for (member, got) in members.iter().zip(&got) {
             let n = MEMBERS.iter().position(|m| m == member).expect("one of all");
             let sharp = worst.close(what, bound, got, &exact[n], floors[n]);

@@ -1,12 +1,12 @@
 //! Code around loops over a mesh: tables of splines, nodes, and the planes that a call adds to.
 
-use super::{Lanes, Printer};
+use super::{Lanes, Printer, outside_values};
 use crate::ir::{Body, LoopId, OfWave, Op, ParamId, Range, Stmt, Val, accumulators, declared, fed, walk};
-use crate::print::layout::{Array, Table};
+use crate::print::layout::{Array, Layout, Table};
 use std::collections::{BTreeSet, HashSet};
 
 /// Whether the rows of a part loop over nodes of a mesh, and not over data.
-pub(super) fn is_alone(b: &Body) -> bool {
+pub(crate) fn is_alone(b: &Body) -> bool {
     let is_data = |s: &Stmt| matches!(s, Stmt::For { range, .. } if range.is_data());
     b.ops().any(|op| matches!(op, Op::MeshNode { .. })) && !b.walk().any(is_data)
 }
@@ -14,6 +14,84 @@ pub(super) fn is_alone(b: &Body) -> bool {
 /// The name of the mesh of a system in printed code.
 fn mesh_of(mesh: ParamId, system: Val) -> String {
     format!("g{mesh}_{system}")
+}
+
+/// Whether a row does nothing but add to nodes around the point of which these are the splines along the first axis: a
+/// row that reaches no plane of this call is then left before them.
+pub(crate) fn is_only_point(b: &Body, layout: &Layout, t: Table) -> bool {
+    let mut points = b.ops().filter_map(|op| match op {
+        Op::MeshNode { mesh, system, at, .. } => Some((*mesh, *system, at[0])),
+        _ => None,
+    });
+    let is_known = [t.system, t.at].iter().all(|v| b.depth_of(*v) == 0);
+    let is_first = layout.planes == Some(t.mesh) && t.axis == 0 && b.constant(t.at).is_none();
+    is_first && is_known && points.all(|p| p == (t.mesh, t.system, t.at))
+}
+
+/// The loop along the third axis in a loop over the nodes around a point, where its nodes can be on lanes: for these
+/// all sums of the loops stay on lanes until the last node.
+pub(crate) fn along(b: &Body, s: &Stmt) -> Option<LoopId> {
+    let Stmt::For { id, range: Range::Ints(_, hi), body } = s else { return None };
+    if !matches!(b.op(*hi), Op::SplineOrder { .. }) {
+        return None;
+    }
+    let mut loops = body.iter().filter(|s| matches!(s, Stmt::For { .. }));
+    let Some(within) = loops.next() else {
+        return body.iter().all(|s| is_of_nodes(b, s, *id)).then_some(*id);
+    };
+    let is_simple =
+        |s: &Stmt| matches!(s, Stmt::Let(_) | Stmt::Declare(..) | Stmt::Accumulate(..) | Stmt::For { .. });
+    if loops.next().is_some() || !body.iter().all(is_simple) { None } else { along(b, within) }
+}
+
+/// Whether nodes that lie side by side can do this at once.
+fn is_of_nodes(b: &Body, s: &Stmt, along: LoopId) -> bool {
+    let varies = |v: Val| *b.op(v) == Op::LoopVar(along);
+    let is_node = |v: Val| matches!(b.op(v), Op::MeshNode { .. });
+    match s {
+        Stmt::Let(v) => match b.op(*v) {
+            Op::MeshNode { node: [x, y, z], .. } => varies(*z) && !varies(*x) && !varies(*y),
+            Op::Load { row: Some(row), channel, .. } => {
+                channel.is_none() && (is_node(*row) || b.depth_of(*row) == 0)
+            }
+            op => !matches!(op, Op::LoadInt { .. } | Op::IndexOf { .. } | Op::FromInt(_)),
+        },
+        Stmt::Declare(..) | Stmt::Accumulate(..) => true,
+        Stmt::Contribute { row: Some(row), channel: None, .. } => is_node(*row),
+        _ => false,
+    }
+}
+
+/// The plane of a node, where calls add to planes of their own: its mesh and system, and the coordinate and the node along
+/// the first axis.
+pub(crate) type Plane = (ParamId, Val, Val, Val);
+
+/// The plane of a node, where calls have planes of their own.
+pub(crate) fn plane(b: &Body, layout: &Layout, row: Val) -> Option<Plane> {
+    let Op::MeshNode { mesh, system, at, node } = b.op(row) else { return None };
+    layout.planes.map(|_| (*mesh, *system, at[0], node[0]))
+}
+
+/// For a loop over the planes around a point that does nothing but add to nodes: the plane whose call runs a turn of it, and
+/// the value that is the loop's variable.
+pub(crate) fn owned_planes(b: &Body, layout: &Layout, id: LoopId, body: &[Stmt]) -> Option<(Plane, Val)> {
+    let mut planes = BTreeSet::new();
+    let mut carries = !accumulators(body).is_subset(&declared(body));
+    for s in walk(body) {
+        let Stmt::Contribute { row: Some(row), .. } = s else { continue };
+        match b.op(*row) {
+            Op::MeshNode { node, .. } if *b.op(node[0]) == Op::LoopVar(id) => {
+                planes.insert(plane(b, layout, *row));
+            }
+            _ => carries = true,
+        }
+    }
+    let owned = planes.pop_first().flatten().filter(|_| planes.is_empty() && !carries)?;
+    let variable = body.iter().find_map(|s| match s {
+        Stmt::Let(v) if *b.op(*v) == Op::LoopVar(id) => Some(*v),
+        _ => None,
+    });
+    Some((owned, variable?))
 }
 
 impl<'a> Printer<'a> {
@@ -73,7 +151,7 @@ impl<'a> Printer<'a> {
     fn table(&mut self, t: Table) {
         let (name, mesh) = (Table::name(t.mesh, t.system, t.axis, t.at), mesh_of(t.mesh, t.system));
         let at = self.scalar(t.at);
-        if self.is_only_point(t) {
+        if is_only_point(self.b, self.layout, t) {
             self.line(&format!("if !rt::reaches(&{mesh}, {at}) {{ continue; }}"));
         }
         self.line(&format!(
@@ -82,59 +160,14 @@ impl<'a> Printer<'a> {
         ));
     }
 
-    /// Whether a row does nothing but add to nodes around the point of which these are the splines along the first axis: a
-    /// row that reaches no plane of this call is then left before them.
-    fn is_only_point(&self, t: Table) -> bool {
-        let mut points = self.b.ops().filter_map(|op| match op {
-            Op::MeshNode { mesh, system, at, .. } => Some((*mesh, *system, at[0])),
-            _ => None,
-        });
-        let is_known = [t.system, t.at].iter().all(|v| self.b.depth_of(*v) == 0);
-        let is_first = self.layout.planes == Some(t.mesh) && t.axis == 0 && self.b.constant(t.at).is_none();
-        is_first && is_known && points.all(|p| p == (t.mesh, t.system, t.at))
-    }
-
-    /// The loop along the third axis in a loop over the nodes around a point, where its nodes can be on lanes: for these
-    /// all sums of the loops stay on lanes until the last node.
-    fn along(&self, s: &Stmt) -> Option<LoopId> {
-        let Stmt::For { id, range: Range::Ints(_, hi), body } = s else { return None };
-        if !matches!(self.b.op(*hi), Op::SplineOrder { .. }) {
-            return None;
-        }
-        let mut loops = body.iter().filter(|s| matches!(s, Stmt::For { .. }));
-        let Some(within) = loops.next() else {
-            return body.iter().all(|s| self.is_of_nodes(s, *id)).then_some(*id);
-        };
-        let is_simple = |s: &Stmt| {
-            matches!(s, Stmt::Let(_) | Stmt::Declare(..) | Stmt::Accumulate(..) | Stmt::For { .. })
-        };
-        if loops.next().is_some() || !body.iter().all(is_simple) { None } else { self.along(within) }
-    }
-
-    /// Whether nodes that lie side by side can do this at once.
-    fn is_of_nodes(&self, s: &Stmt, along: LoopId) -> bool {
-        let varies = |v: Val| *self.b.op(v) == Op::LoopVar(along);
-        let is_node = |v: Val| matches!(self.b.op(v), Op::MeshNode { .. });
-        match s {
-            Stmt::Let(v) => match self.b.op(*v) {
-                Op::MeshNode { node: [x, y, z], .. } => varies(*z) && !varies(*x) && !varies(*y),
-                Op::Load { row: Some(row), channel, .. } => {
-                    channel.is_none() && (is_node(*row) || self.b.depth_of(*row) == 0)
-                }
-                op => !matches!(op, Op::LoadInt { .. } | Op::IndexOf { .. } | Op::FromInt(_)),
-            },
-            Stmt::Declare(..) | Stmt::Accumulate(..) => true,
-            Stmt::Contribute { row: Some(row), channel: None, .. } => is_node(*row),
-            _ => false,
-        }
-    }
-
     /// A loop over the nodes around a point, with those along the third axis on lanes.
     pub(super) fn nodes(&mut self, s: &'a Stmt) -> bool {
-        let Some(along) = self.along(s).filter(|_| self.wide && self.lanes.is_none()) else { return false };
+        let Some(along) = along(self.b, s).filter(|_| self.wide && self.lanes.is_none()) else {
+            return false;
+        };
         let nest = std::slice::from_ref(s);
         self.line("{");
-        for v in self.outside_values(nest) {
+        for v in outside_values(self.b, nest) {
             self.line(&format!("let u{v} = L::splat(v{v});"));
         }
         let (sums, _) = fed(nest);
@@ -228,37 +261,18 @@ impl<'a> Printer<'a> {
 
     /// Whether this call adds to a node, where calls have planes of their own.
     pub(super) fn owned(&self, row: Val) -> Option<String> {
-        let Op::MeshNode { mesh, system, at, node } = self.b.op(row) else { return None };
-        _ = self.layout.planes?;
-        let (table, shape) = (Table::name(*mesh, *system, 0, at[0]), mesh_of(*mesh, *system));
-        Some(format!("rt::in_planes(&{shape}, {table}.index({}))", self.scalar(node[0])))
+        plane(self.b, self.layout, row).map(|plane| self.in_planes(plane))
     }
 
-    /// For a loop over the planes around a point that does nothing but add to nodes: whether this call adds to those of
-    /// a plane.
-    fn owned_planes(&self, id: LoopId, body: &[Stmt]) -> Option<String> {
-        let mut conditions = BTreeSet::new();
-        let mut carries = !accumulators(body).is_subset(&declared(body));
-        for s in walk(body) {
-            let Stmt::Contribute { row: Some(row), .. } = s else { continue };
-            match self.b.op(*row) {
-                Op::MeshNode { node, .. } if *self.b.op(node[0]) == Op::LoopVar(id) => {
-                    conditions.insert(self.owned(*row));
-                }
-                _ => carries = true,
-            }
-        }
-        conditions.pop_first().flatten().filter(|_| conditions.is_empty() && !carries)
+    fn in_planes(&self, (mesh, system, at, node): Plane) -> String {
+        let (table, shape) = (Table::name(mesh, system, 0, at), mesh_of(mesh, system));
+        format!("rt::in_planes(&{shape}, {table}.index({}))", self.scalar(node))
     }
 
     /// The head of a loop's body that skips planes of other calls.
     pub(super) fn skip_planes(&mut self, id: LoopId, body: &[Stmt]) {
-        let Some(owned) = self.owned_planes(id, body) else { return };
-        let plane = body.iter().find_map(|s| match s {
-            Stmt::Let(v) if *self.b.op(*v) == Op::LoopVar(id) => Some(*v),
-            _ => None,
-        });
-        if let Some(v) = plane {
+        if let Some((plane, v)) = owned_planes(self.b, self.layout, id, body) {
+            let owned = self.in_planes(plane);
             self.line(&format!("let v{v} = k{id};\nif !{owned} {{ continue; }}"));
         }
     }

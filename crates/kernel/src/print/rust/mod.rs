@@ -4,9 +4,9 @@
 mod bests;
 mod channels;
 mod lanes;
-mod mesh;
-mod rows;
-mod strips;
+pub(crate) mod mesh;
+pub(crate) mod rows;
+pub(crate) mod strips;
 mod tables;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
@@ -63,6 +63,32 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
         "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) \
          {{\n{SAFETY}unsafe {{\n{head}{body}{tail}}}\n}}\n"
     )
+}
+
+/// Reals from outside that the body of a lane loop uses.
+pub(crate) fn outside_values(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
+    let mut defined = HashSet::new();
+    let mut used = BTreeSet::new();
+    for s in walk(body) {
+        match s {
+            Stmt::Let(v) => {
+                defined.insert(*v);
+                match b.op(*v) {
+                    // Rows and pairs are addresses; the row of a load is used as such.
+                    Op::Load { .. } | Op::LoadInt { .. } | Op::IndexOf { .. } => {}
+                    op => op.for_each_arg(|a| {
+                        used.insert(a);
+                    }),
+                }
+            }
+            s => s.for_each_arg(|v| {
+                used.insert(v);
+            }),
+        }
+    }
+    used.into_iter()
+        .filter(|v| !defined.contains(v) && b.ty(*v) == Type::Real && b.constant(*v).is_none())
+        .collect()
 }
 
 /// The launch's pointers, with their types, and the widths of channels and tables. `element`: the type of reals in memory.
@@ -407,7 +433,7 @@ impl<'a> Printer<'a> {
         }
         let (sums, bests) = fed(body);
         self.line("{");
-        for v in self.outside_values(body) {
+        for v in outside_values(self.b, body) {
             self.line(&format!("let u{v} = L::splat(v{v});"));
         }
         self.line(&format!("let (first{id}, end) = ({lo}, {hi});\nlet mut k{id} = first{id};"));
@@ -451,32 +477,6 @@ impl<'a> Printer<'a> {
         self.block(body);
         self.paired = outside;
         self.lanes = None;
-    }
-
-    /// Reals from outside that the body of a lane loop uses.
-    pub(super) fn outside_values(&self, body: &[Stmt]) -> BTreeSet<Val> {
-        let mut defined = HashSet::new();
-        let mut used = BTreeSet::new();
-        for s in walk(body) {
-            match s {
-                Stmt::Let(v) => {
-                    defined.insert(*v);
-                    match self.b.op(*v) {
-                        // Rows and pairs are addresses; the row of a load is used as such.
-                        Op::Load { .. } | Op::LoadInt { .. } | Op::IndexOf { .. } => {}
-                        op => op.for_each_arg(|a| {
-                            used.insert(a);
-                        }),
-                    }
-                }
-                s => s.for_each_arg(|v| {
-                    used.insert(v);
-                }),
-            }
-        }
-        used.into_iter()
-            .filter(|v| !defined.contains(v) && self.b.ty(*v) == Type::Real && self.b.constant(*v).is_none())
-            .collect()
     }
 
     /// The two forms of a list's shifts.

@@ -2,12 +2,12 @@
 //! pairs as there are lanes. The loops over channels then take these pairs one after the other, for one register of channels
 //! at a time, whose sums stay in registers.
 
-use super::{Lanes, Printer};
+use super::{Lanes, Printer, outside_values};
 use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Type, Val, declared, fed, walk};
 use std::collections::{BTreeSet, HashSet};
 
 /// Whether the body of a loop holds loops over channels, and is straight else.
-pub(super) fn in_strips(body: &[Stmt]) -> bool {
+pub(crate) fn in_strips(body: &[Stmt]) -> bool {
     let is_loop = |s: &Stmt| matches!(s, Stmt::For { .. });
     let bars = |s: &Stmt| is_loop(s) || matches!(s, Stmt::Raise { .. });
     let fits = |s: &Stmt| match s {
@@ -19,13 +19,13 @@ pub(super) fn in_strips(body: &[Stmt]) -> bool {
 }
 
 /// What loops over channels take from the pair that they belong to.
-struct Taken {
+pub(crate) struct Taken {
     /// Rows and entries, in the order of their definitions.
-    indices: Vec<Val>,
+    pub(crate) indices: Vec<Val>,
     /// Reals and conditions that differ between pairs.
-    values: BTreeSet<Val>,
+    pub(crate) values: BTreeSet<Val>,
     /// Sums of the pair that they feed.
-    sums: BTreeSet<Acc>,
+    pub(crate) sums: BTreeSet<Acc>,
 }
 
 impl<'a> Printer<'a> {
@@ -38,7 +38,7 @@ impl<'a> Printer<'a> {
         let (sums, bests) = fed(&straight);
         let (sums, bests) = (of_lanes(sums), of_lanes(bests));
         self.line("{");
-        for v in self.outside_values(body) {
+        for v in outside_values(self.b, body) {
             self.line(&format!("let u{v} = L::splat(v{v});"));
         }
         self.line(&format!("let (first{id}, end) = ({lo}, {hi});\nlet mut k{id} = first{id};"));
@@ -126,7 +126,7 @@ impl<'a> Printer<'a> {
         let (sums, _) = fed(body);
         let held = self.held(body);
         self.line(&format!("{{\nlet mut k{k} = {lo};"));
-        let outside: Vec<Val> = self.outside_values(body).into_iter().collect();
+        let outside: Vec<Val> = outside_values(self.b, body).into_iter().collect();
         let (of_pair, of_row): (Vec<Val>, Vec<Val>) = outside.iter().partition(|v| taken.values.contains(v));
         for v in of_row {
             self.line(&format!("let u{v} = L::splat(v{v});"));
@@ -195,7 +195,7 @@ impl<'a> Printer<'a> {
 }
 
 /// What loops over the channels of a pair take from it.
-fn taken(b: &Body, loops: &[Stmt], varying: &HashSet<Val>, own: &BTreeSet<Acc>) -> Taken {
+pub(crate) fn taken(b: &Body, loops: &[Stmt], varying: &HashSet<Val>, own: &BTreeSet<Acc>) -> Taken {
     let mut taken = Taken { indices: vec![], values: BTreeSet::new(), sums: BTreeSet::new() };
     let (mut open, mut seen) = (vec![], HashSet::new());
     for s in walk(loops) {

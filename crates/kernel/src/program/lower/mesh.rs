@@ -1,0 +1,210 @@
+//! Meshes: tables of splines, nodes, and the planes that a call adds to.
+
+use super::super::{Combine, Field, Instruction as I, MAX_ORDERS, Shape, Table};
+use super::order::needs_order;
+use super::{Lanes, Lowering, OnLanes, Single};
+use crate::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
+use crate::print::layout::{Array, Table as Splines};
+use crate::print::rust::mesh::{Plane, along, is_only_point, owned_planes, plane};
+use std::collections::HashMap;
+
+impl<'a> Lowering<'a> {
+    /// A value of a mesh, its nodes and its waves, outside of lanes.
+    pub(super) fn mesh_op(&mut self, v: Val) -> Single {
+        let of_shape = |l: &mut Self, mesh, system, n| {
+            let (shape, to) = (l.shapes[&(mesh, system)], l.new_integer());
+            l.emit(I::ShapeNumber { shape, n, to });
+            Single::Int(to)
+        };
+        match *self.b.op(v) {
+            Op::SplineOrder { mesh, system } => of_shape(self, mesh, system, 3),
+            Op::MeshSize { mesh, system, axis } => of_shape(self, mesh, system, axis),
+            Op::Spline { mesh, system, axis, at, node, derivative } => {
+                let table = self.tables[&(mesh, system, axis, at)];
+                let (node, to) = (self.int(node), self.new_scalar());
+                self.emit(I::Weight { table, derivative, node, to });
+                Single::Real(to)
+            }
+            Op::MeshNode { mesh, system, at, node } => {
+                let shape = self.shapes[&(mesh, system)];
+                let tables = [0, 1, 2]
+                    .map(|axis| Some((self.tables[&(mesh, system, axis, at[axis])], self.int(node[axis]))));
+                let to = self.new_integer();
+                self.emit(I::Node { shape, tables, to });
+                Single::Int(to)
+            }
+            Op::Wave { of: OfWave::Index(axis), .. } if self.rows.is_some() => {
+                let to = self.new_scalar();
+                self.emit(I::LineIndex { axis, to });
+                Single::Real(to)
+            }
+            Op::Wave { mesh, system, row, of } => {
+                let (shape, wave) = (self.looked_up(mesh, system), self.int(row));
+                let field = match of {
+                    OfWave::Index(axis) => Field::Index(axis),
+                    OfWave::Count => Field::Count,
+                    OfWave::Modulus => Field::Modulus(self.slot(mesh, Array::MeshModuli)),
+                };
+                let to = self.new_scalar();
+                self.emit(I::Wave { field, shape, wave, to });
+                Single::Real(to)
+            }
+            ref op => unreachable!("no value of a mesh: {op:?}"),
+        }
+    }
+
+    /// The mesh of a system.
+    fn looked_up(&mut self, mesh: ParamId, system: Val) -> Shape {
+        let (slot, system) = (self.slot(mesh, Array::MeshShape), self.int(system));
+        self.mesh_of(slot, system)
+    }
+
+    pub(super) fn mesh_of(&mut self, slot: usize, system: super::Integer) -> Shape {
+        let to = Shape(self.register(super::Class::Shape));
+        self.emit(I::Mesh { slot, system, to });
+        to
+    }
+
+    /// The mesh of a system and the splines at coordinates, where a value is known.
+    pub(super) fn meshes(&mut self, v: Val) {
+        let layout = self.layout;
+        for (mesh, system) in layout.meshes.iter().filter(|(_, system)| *system == v) {
+            let found = self.looked_up(*mesh, *system);
+            self.shapes.insert((*mesh, *system), found);
+        }
+        for table in layout.tables.iter().filter(|t| t.known(self.b) == v) {
+            self.table(*table);
+        }
+    }
+
+    /// The splines at a coordinate. The rest of a row is under a condition where it does nothing but add to nodes around it.
+    fn table(&mut self, t: Splines) {
+        let (shape, at) = (self.shapes[&(t.mesh, t.system)], self.scalar(t.at));
+        if is_only_point(self.b, self.layout, t) {
+            let (reaches, leaves) = (self.new_condition(), self.new_condition());
+            self.emit(I::Reaches { shape, at, to: reaches });
+            self.emit(I::Not { x: reaches, to: leaves });
+            self.emit(I::If { condition: leaves, then: vec![I::NextRow], otherwise: vec![] });
+        }
+        assert!(t.orders <= MAX_ORDERS, "splines are differentiated twice at the most");
+        let to = Table(self.register(super::Class::Table));
+        self.emit(I::Splines { shape, axis: t.axis, orders: t.orders, at, to });
+        self.tables.insert((t.mesh, t.system, t.axis, t.at), to);
+    }
+
+    /// A loop over the nodes around a point, with those along the third axis on lanes.
+    pub(super) fn nodes_on_lanes(&mut self, s: &'a Stmt) -> bool {
+        let Some(along) = along(self.b, s).filter(|_| self.nodes && self.lanes.is_none()) else {
+            return false;
+        };
+        let nest = std::slice::from_ref(s);
+        self.splat_outside(nest);
+        let (sums, _) = fed(nest);
+        let sums = self.clear_sums(&sums);
+        let mut lanes = Lanes::new(along, declared(nest));
+        (lanes.within, lanes.sums) = (false, sums.clone());
+        self.lanes = Some(lanes);
+        let outside = std::mem::replace(&mut self.paired, vec![HashMap::new()]);
+        self.stmt(s);
+        self.paired = outside;
+        self.lanes = None;
+        for (m, x) in sums {
+            let (to, sum) = (self.new_scalar(), self.sums[&m]);
+            self.emit(I::Total { x, to });
+            self.emit(I::Combine { op: Combine::Add, x: sum, y: to, to: sum });
+        }
+        true
+    }
+
+    /// The loop along the third axis, on lanes.
+    pub(super) fn along_axis(&mut self, id: LoopId, order: Val, body: &'a [Stmt]) {
+        let (from, to, variable) = (self.integer(0), self.int(order), self.new_integer());
+        self.variables.insert(id, variable);
+        self.set_within(true);
+        self.begin();
+        self.block(body);
+        let body = self.end();
+        self.set_within(false);
+        let single = needs_order(&body, &self.program.integers);
+        self.emit(I::Lanes { variable, from, to, single, body });
+    }
+
+    fn set_within(&mut self, within: bool) {
+        self.lanes.as_mut().expect("inside a loop over nodes").within = within;
+    }
+
+    /// What nodes that lie side by side have; `None` for ops that are those of other lanes.
+    pub(super) fn node_value(&mut self, op: &Op) -> Option<OnLanes> {
+        Some(match *op {
+            Op::Spline { mesh, system, axis, at, derivative, .. } => {
+                let table = self.tables[&(mesh, system, axis, at)];
+                let to = self.new_vector();
+                self.emit(I::Weights { table, derivative, to });
+                OnLanes::Real(to)
+            }
+            Op::MeshNode { mesh, system, at, node } => {
+                let shape = self.shapes[&(mesh, system)];
+                let [x, y] = [0, 1]
+                    .map(|axis| Some((self.tables[&(mesh, system, axis, at[axis])], self.int(node[axis]))));
+                let to = self.new_integer();
+                self.emit(I::Node { shape, tables: [x, y, None], to });
+                OnLanes::Line(to)
+            }
+            Op::Load { param, role, row: Some(row), component, .. } => {
+                let (slot, stride) = self.array(param, role);
+                let (line, along) = self.nodes_of(row)?;
+                let to = self.new_vector();
+                self.emit(I::NodeLoad { slot, line, along, stride, component, to });
+                OnLanes::Real(to)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Nodes that lie side by side: the first node of their line, and the splines along it.
+    fn nodes_of(&self, row: Val) -> Option<(super::Integer, Table)> {
+        let Op::MeshNode { mesh, system, at, .. } = *self.b.op(row) else { return None };
+        match self.on_lanes.get(&row) {
+            Some(OnLanes::Line(line)) => Some((*line, self.tables[&(mesh, system, 2, at[2])])),
+            _ => None,
+        }
+    }
+
+    /// Adds to nodes that lie side by side, where this call does.
+    pub(super) fn add_to_nodes(
+        &mut self,
+        row: Val,
+        (slot, stride): (usize, usize),
+        component: usize,
+        value: Val,
+    ) {
+        let Some((line, along)) = self.nodes_of(row) else { return };
+        let x = self.real(value);
+        self.where_owned(row, I::NodeAdd { slot, line, along, stride, component, x });
+    }
+
+    /// An addition to a node, where it is this call's to make.
+    pub(super) fn where_owned(&mut self, row: Val, add: I) {
+        match plane(self.b, self.layout, row) {
+            None => self.emit(add),
+            Some(plane) => {
+                let condition = self.in_planes(plane);
+                self.emit(I::If { condition, then: vec![add], otherwise: vec![] });
+            }
+        }
+    }
+
+    fn in_planes(&mut self, (mesh, system, at, node): Plane) -> super::Condition {
+        let (shape, table) = (self.shapes[&(mesh, system)], self.tables[&(mesh, system, 0, at)]);
+        let (node, to) = (self.int(node), self.new_condition());
+        self.emit(I::InPlanes { shape, table, node, to });
+        to
+    }
+
+    /// For a loop that skips planes of other calls: whether this call has the turn's.
+    pub(super) fn own_planes(&mut self, id: LoopId, body: &[Stmt]) -> Option<super::Condition> {
+        let (plane, v) = owned_planes(self.b, self.layout, id, body)?;
+        self.values.insert(v, Single::Int(self.variables[&id]));
+        Some(self.in_planes(plane))
+    }
+}

@@ -1,0 +1,76 @@
+//! The code of parts: a program, which the interpreter runs until machine code is there.
+#![expect(unsafe_code, reason = "machine code that others made is called")]
+
+use crate::interpret::{self, Line};
+use madelung_core::runtime::{Code, Isa, LaunchAbi};
+use madelung_kernel::program::Program;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Machine code of a part: a [`madelung_core::runtime::Run`] with the calling convention of C.
+pub type Machine = unsafe extern "C" fn(*const LaunchAbi, usize, usize, *mut f64);
+
+/// The code of one part of a form.
+#[derive(Debug)]
+pub struct PartCode {
+    /// The name of the part among those of its kernel.
+    pub name: String,
+    /// The form, by its place among the kernel's.
+    pub form: usize,
+    /// The part, by its place among the form's.
+    pub part: usize,
+    /// The program.
+    pub program: Program,
+    /// Whether the kernel asks for small code: lanes of one for f32, four at most for f64, as `kernels!` gives it.
+    small: bool,
+    line: OnceLock<Line>,
+    /// Machine code, null where there is none: for f32 and f64 arrays, by instruction set.
+    machine: [[AtomicPtr<()>; 3]; 2],
+}
+
+impl PartCode {
+    pub(crate) fn new(name: String, (form, part): (usize, usize), program: Program, small: bool) -> Self {
+        Self { name, form, part, program, small, line: OnceLock::new(), machine: Default::default() }
+    }
+
+    /// The instruction set whose lanes the part runs on where an [`Isa`] is asked for.
+    pub fn isa(&self, single: bool, isa: Isa) -> Isa {
+        match (self.small, single) {
+            (false, _) => isa,
+            (true, true) => Isa::Portable,
+            (true, false) => isa.min(Isa::Avx2),
+        }
+    }
+
+    /// Whether there is machine code for f32 arrays (`single`) or f64 arrays on lanes of an instruction set.
+    pub fn has_machine_code(&self, single: bool, isa: Isa) -> bool {
+        !self.machine[usize::from(!single)][isa as usize].load(Ordering::Acquire).is_null()
+    }
+
+    /// Lets machine code take the place of the interpreter, from the next call on: for f32 arrays (`single`) or f64 arrays,
+    /// on lanes of an instruction set ([`PartCode::isa`]).
+    ///
+    /// # Safety
+    /// The code does what the program says, for the launches that a [`madelung_core::runtime::Run`] of the part is called
+    /// with, and stays where it is as long as the process lives.
+    pub unsafe fn install(&self, single: bool, isa: Isa, machine: Machine) {
+        self.machine[usize::from(!single)][isa as usize].store(machine as *mut (), Ordering::Release);
+    }
+}
+
+impl Code for PartCode {
+    unsafe fn run(&self, single: bool, isa: Isa, a: &LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
+        let isa = self.isa(single, isa);
+        let machine = self.machine[usize::from(!single)][isa as usize].load(Ordering::Acquire);
+        // SAFETY: the caller's promises are those of the part; whoever installed machine code has promised that it is that.
+        unsafe {
+            if machine.is_null() {
+                let line = self.line.get_or_init(|| Line::new(&self.program));
+                interpret::run(line, single, isa, a, (lo, hi), partials);
+            } else {
+                let machine: Machine = std::mem::transmute(machine);
+                machine(a, lo, hi, partials);
+            }
+        }
+    }
+}

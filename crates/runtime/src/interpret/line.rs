@@ -1,0 +1,300 @@
+//! Programs in one line of steps: control flow as jumps, registers on lanes by their last use.
+
+use madelung_kernel::program::{
+    Class, Condition, Instruction, Integer, Program, Register, Shape, Use, Vector,
+};
+use std::collections::HashMap;
+
+/// An instruction with its place in the line.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// One without control flow.
+    Do(Instruction),
+    Jump(usize),
+    JumpUnless(Condition, usize),
+    /// variable = from; to the place, unless it is below `to`.
+    For {
+        variable: Integer,
+        from: Integer,
+        to: Integer,
+        end: usize,
+    },
+    /// The next turn, at the place, if there is one.
+    NextTurn {
+        variable: Integer,
+        to: Integer,
+        body: usize,
+    },
+    /// begin = from; to the place, unless it is below `to`. stop: the end of the segment.
+    Segments {
+        begin: Integer,
+        stop: Integer,
+        from: Integer,
+        to: Integer,
+        end: usize,
+    },
+    NextSegment {
+        begin: Integer,
+        stop: Integer,
+        to: Integer,
+        body: usize,
+    },
+    Lanes {
+        variable: Integer,
+        from: Integer,
+        to: Integer,
+        single: bool,
+        end: usize,
+    },
+    NextVectors {
+        variable: Integer,
+        single: bool,
+        body: usize,
+    },
+    Lines {
+        begin: Integer,
+        stop: Integer,
+        from: Integer,
+        to: Integer,
+        shape: Shape,
+        end: usize,
+    },
+    NextLine {
+        begin: Integer,
+        stop: Integer,
+        to: Integer,
+        body: usize,
+    },
+    End,
+}
+
+/// A program as the interpreter runs it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(super) wide: bool,
+    pub(super) steps: Vec<Step>,
+    pub(super) registers: [usize; Class::COUNT],
+    pub(super) scalars: Vec<(usize, f64)>,
+    pub(super) integers: Vec<(usize, i64)>,
+    pub(super) vectors: Vec<(usize, f64)>,
+    pub(super) rows: [Integer; 2],
+}
+
+impl Line {
+    pub(crate) fn new(program: &Program) -> Self {
+        let mut m = Making { steps: vec![], loops: vec![], turns: vec![] };
+        m.block(&program.body);
+        m.steps.push(Step::End);
+        let mut registers = program.registers.map(|n| n as usize);
+        for (class, count) in allocate(&mut m.steps, &m.turns) {
+            registers[class as usize] = count;
+        }
+        let one = |v: Vector| match v {
+            Vector::One(n) | Vector::Each(n) => n as usize,
+        };
+        Self {
+            wide: program.wide,
+            steps: m.steps,
+            registers,
+            scalars: program.scalars.iter().map(|(r, x)| (r.0 as usize, *x)).collect(),
+            integers: program.integers.iter().map(|(r, x)| (r.0 as usize, *x)).collect(),
+            vectors: program.vectors.iter().map(|(r, x)| (one(*r), *x)).collect(),
+            rows: program.rows,
+        }
+    }
+}
+
+/// A loop that `Break`, `Continue` and `NextRow` may mean.
+#[derive(Default)]
+struct Open {
+    /// Jumps to the place behind it, and to its next turn.
+    breaks: Vec<usize>,
+    continues: Vec<usize>,
+}
+
+struct Making {
+    steps: Vec<Step>,
+    loops: Vec<Open>,
+    /// The first and the last step of each loop.
+    turns: Vec<(usize, usize)>,
+}
+
+/// A place that is not known yet.
+const LATER: usize = usize::MAX;
+
+impl Making {
+    fn push(&mut self, step: Step) -> usize {
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    fn here(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn block(&mut self, body: &[Instruction]) {
+        for i in body {
+            self.instruction(i);
+        }
+    }
+
+    /// A loop: its head, which jumps behind it, its body, and its foot, which jumps to the body.
+    fn turns(&mut self, head: Step, body: &[Instruction], foot: impl FnOnce(usize) -> Step) {
+        let head = self.push(head);
+        let begin = self.here();
+        self.block(body);
+        let foot = foot(begin);
+        let last = self.push(foot);
+        self.turns.push((head, last));
+        let behind = self.here();
+        match &mut self.steps[head] {
+            Step::For { end, .. }
+            | Step::Segments { end, .. }
+            | Step::Lanes { end, .. }
+            | Step::Lines { end, .. } => {
+                *end = behind;
+            }
+            step => unreachable!("no head of a loop: {step:?}"),
+        }
+    }
+
+    /// Jumps of a loop whose next turn and end are known.
+    fn close(&mut self, next: usize, behind: usize) {
+        let open = self.loops.pop().unwrap_or_default();
+        for (jumps, place) in [(open.continues, next), (open.breaks, behind)] {
+            for at in jumps {
+                self.steps[at] = Step::Jump(place);
+            }
+        }
+    }
+
+    fn instruction(&mut self, i: &Instruction) {
+        use Instruction as I;
+        match i {
+            I::If { condition, then, otherwise } => {
+                let branch = self.push(Step::JumpUnless(*condition, LATER));
+                self.block(then);
+                let mut behind = self.here();
+                if !otherwise.is_empty() {
+                    let jump = self.push(Step::Jump(LATER));
+                    behind = self.here();
+                    self.block(otherwise);
+                    self.steps[jump] = Step::Jump(self.here());
+                }
+                self.steps[branch] = Step::JumpUnless(*condition, behind);
+            }
+            I::For { variable, from, to, body } => {
+                let (variable, from, to) = (*variable, *from, *to);
+                self.loops.push(Open::default());
+                self.turns(Step::For { variable, from, to, end: LATER }, body, |body| Step::NextTurn {
+                    variable,
+                    to,
+                    body,
+                });
+                let behind = self.here();
+                self.close(behind - 1, behind);
+            }
+            I::Loop { body } => {
+                let begin = self.here();
+                self.loops.push(Open::default());
+                self.block(body);
+                let last = self.push(Step::Jump(begin));
+                self.turns.push((begin, last));
+                self.close(begin, last + 1);
+            }
+            I::Break | I::Continue => {
+                let at = self.push(Step::Jump(LATER));
+                let open = self.loops.last_mut().expect("within a loop");
+                if *i == I::Break { &mut open.breaks } else { &mut open.continues }.push(at);
+            }
+            I::NextRow => {
+                let at = self.push(Step::Jump(LATER));
+                self.loops.first_mut().expect("within the loop over rows").continues.push(at);
+            }
+            I::Segments { begin, stop, from, to, body } => {
+                let (begin, stop, from, to) = (*begin, *stop, *from, *to);
+                self.turns(Step::Segments { begin, stop, from, to, end: LATER }, body, |body| {
+                    Step::NextSegment { begin, stop, to, body }
+                });
+            }
+            I::Lanes { variable, from, to, single, body } => {
+                let (variable, from, to, single) = (*variable, *from, *to, *single);
+                self.turns(Step::Lanes { variable, from, to, single, end: LATER }, body, |body| {
+                    Step::NextVectors { variable, single, body }
+                });
+            }
+            I::Lines { begin, stop, from, to, shape, body } => {
+                let (begin, stop, from, to, shape) = (*begin, *stop, *from, *to, *shape);
+                self.turns(Step::Lines { begin, stop, from, to, shape, end: LATER }, body, |body| {
+                    Step::NextLine { begin, stop, to, body }
+                });
+            }
+            simple => {
+                self.push(Step::Do(simple.clone()));
+            }
+        }
+    }
+}
+
+/// The register on lanes that an instruction names, of those that there are one of for each vector.
+fn numbered<'a>(register: Register<'a>) -> Option<(Class, &'a mut u32)> {
+    match register {
+        Register::Vector(Vector::Each(n)) => Some((Class::Each, n)),
+        Register::Vector(Vector::One(_)) => None,
+        Register::Mask(m) => Some((Class::Mask, &mut m.0)),
+        Register::Indices(i) => Some((Class::Indices, &mut i.0)),
+    }
+}
+
+/// Gives registers that there are one of for each vector new numbers: each is free again after its last use. The numbers
+/// that there are, by class.
+fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3] {
+    let mut spans: HashMap<(Class, u32), (usize, usize)> = HashMap::new();
+    for (n, step) in steps.iter_mut().enumerate() {
+        let Step::Do(i) = step else { continue };
+        i.lane_registers(&mut |register, _| {
+            if let Some((class, r)) = numbered(register) {
+                spans.entry((class, *r)).or_insert((n, n)).1 = n;
+            }
+        });
+    }
+    // What a loop finds it may find again in the next turn. Inner loops come before those around them.
+    for (first, last) in spans.values_mut() {
+        for (begin, end) in turns {
+            if *first < *begin && (*begin..=*end).contains(last) {
+                *last = *end;
+            }
+        }
+    }
+    let classes = [Class::Each, Class::Mask, Class::Indices];
+    let mut counts = classes.map(|class| (class, 0));
+    let mut free: HashMap<Class, Vec<u32>> = HashMap::new();
+    let mut given: HashMap<(Class, u32), u32> = HashMap::new();
+    let mut ends: HashMap<usize, Vec<(Class, u32)>> = HashMap::new();
+    for (register, (_, last)) in &spans {
+        ends.entry(*last).or_default().push(*register);
+    }
+    ends.values_mut().for_each(|ending| ending.sort_by_key(|(class, r)| (*class as usize, *r)));
+    for (n, step) in steps.iter_mut().enumerate() {
+        if let Step::Do(i) = step {
+            i.lane_registers(&mut |register, _: Use| {
+                if let Some((class, r)) = numbered(register) {
+                    let new = *given.entry((class, *r)).or_insert_with(|| {
+                        free.entry(class).or_default().pop().unwrap_or_else(|| {
+                            let count = counts.iter_mut().find(|c| c.0 == class).expect("one of the three");
+                            count.1 += 1;
+                            count.1 as u32 - 1
+                        })
+                    });
+                    *r = new;
+                }
+            });
+        }
+        for register in ends.remove(&n).unwrap_or_default() {
+            if let Some(new) = given.get(&register) {
+                free.entry(register.0).or_default().push(*new);
+            }
+        }
+    }
+    counts
+}

@@ -1,0 +1,380 @@
+//! The registers of a run, and its control flow.
+
+use super::BLOCK;
+use super::line::{Line, Step};
+use super::world::World;
+use madelung_core::runtime::{Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
+use madelung_kernel::program::{
+    Address, Class, Condition, Indices, Instruction, Integer, MAX_ORDERS, Mask, Room, Scalar, Shape, Table,
+    Vector,
+};
+
+/// The iterations that are open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    /// The first one.
+    pub(super) k: usize,
+    /// The one behind the last of the loop.
+    pub(super) end: usize,
+    /// Vectors, and the iterations of the last one.
+    pub(super) vectors: usize,
+    pub(super) rest: usize,
+}
+
+/// A run of a program.
+pub(super) struct Machine<'r, W: World> {
+    line: &'r Line,
+    pub(super) a: &'r LaunchAbi,
+    pub(super) partials: *mut f64,
+    scalars: Vec<f64>,
+    integers: Vec<i64>,
+    conditions: Vec<bool>,
+    /// One vector for each of a block's, register by register.
+    each: Vec<W::L>,
+    one: Vec<W::L>,
+    masks: Vec<<W::L as Lane>::Mask>,
+    indices: Vec<<W::L as Lane>::Index>,
+    rooms: Vec<Spilled<f64>>,
+    shapes: Vec<MeshShape>,
+    tables: Vec<Splines<MAX_ORDERS>>,
+    pub(super) wave_line: WaveLine,
+    pub(super) open: Open,
+    /// The iterations of the loops around the open one.
+    around: Vec<Open>,
+}
+
+/// A mesh that nobody asked for.
+const NO_MESH: MeshShape = [2, 2, 2, 2, 0, 0, 0, 0, 0, 0];
+
+impl<'r, W: World> Machine<'r, W> {
+    /// # Safety
+    /// The processor has the lanes.
+    #[inline(always)]
+    pub(super) unsafe fn new(line: &'r Line, a: &'r LaunchAbi, partials: *mut f64) -> Self {
+        let count = |class: Class| line.registers[class as usize];
+        let outside = Open { k: 0, end: 0, vectors: 1, rest: W::L::N };
+        let no_table = Splines::<MAX_ORDERS>::new::<f64>(&NO_MESH, 0, 0.0);
+        let mut m = Self {
+            line,
+            a,
+            partials,
+            scalars: vec![0.0; count(Class::Scalar)],
+            integers: vec![0; count(Class::Integer)],
+            conditions: vec![false; count(Class::Condition)],
+            each: vec![W::L::splat(0.0); count(Class::Each) * BLOCK],
+            one: vec![W::L::splat(0.0); count(Class::One)],
+            masks: vec![W::L::mask(false); count(Class::Mask) * BLOCK],
+            indices: vec![<W::L as Lane>::Index::default(); count(Class::Indices) * BLOCK],
+            rooms: vec![Spilled::default(); count(Class::Room)],
+            shapes: vec![NO_MESH; count(Class::Shape)],
+            tables: vec![no_table; count(Class::Table)],
+            wave_line: WaveLine::new(NO_MESH, 0),
+            open: outside,
+            around: vec![],
+        };
+        for (r, x) in &line.scalars {
+            m.scalars[*r] = *x;
+        }
+        for (r, x) in &line.integers {
+            m.integers[*r] = *x;
+        }
+        for (r, x) in &line.vectors {
+            m.one[*r] = W::L::splat(*x);
+        }
+        m
+    }
+
+    /// # Safety
+    /// As for a `Run` of the program's part.
+    #[inline(always)]
+    pub(super) unsafe fn run(mut self, lo: usize, hi: usize) {
+        let [first, last] = self.line.rows;
+        (*self.int(first), *self.int(last)) = (lo as i64, hi as i64);
+        let mut at = 0;
+        loop {
+            // A step that is not there would end the run; programs end with `End`.
+            let Some(step) = self.line.steps.get(at) else { return };
+            at += 1;
+            match step {
+                // SAFETY: the caller's promises.
+                Step::Do(i) => unsafe { self.instruction(i) },
+                Step::Jump(place) => at = *place,
+                Step::JumpUnless(condition, place) => {
+                    if !*self.condition(*condition) {
+                        at = *place;
+                    }
+                }
+                Step::For { variable, from, to, end } => {
+                    *self.int(*variable) = *self.int(*from);
+                    if *self.int(*variable) >= *self.int(*to) {
+                        at = *end;
+                    }
+                }
+                Step::NextTurn { variable, to, body } => {
+                    *self.int(*variable) += 1;
+                    if *self.int(*variable) < *self.int(*to) {
+                        at = *body;
+                    }
+                }
+                Step::Segments { begin, stop, from, to, end } => {
+                    *self.int(*begin) = *self.int(*from);
+                    if !self.segment(*begin, *stop, *to) {
+                        at = *end;
+                    }
+                }
+                Step::NextSegment { begin, stop, to, body } => {
+                    *self.int(*begin) = *self.int(*stop);
+                    if self.segment(*begin, *stop, *to) {
+                        at = *body;
+                    }
+                }
+                Step::Lanes { variable, from, to, single, end } => {
+                    let (k, until) = (*self.int(*from) as usize, *self.int(*to) as usize);
+                    if k >= until {
+                        at = *end;
+                        continue;
+                    }
+                    let open = Open { k, end: until, vectors: 1, rest: 0 };
+                    self.around.push(std::mem::replace(&mut self.open, open));
+                    self.vectors(*variable, *single);
+                }
+                Step::NextVectors { variable, single, body } => {
+                    self.open.k += (self.open.vectors - 1) * W::L::N + self.open.rest;
+                    if self.open.k < self.open.end {
+                        self.vectors(*variable, *single);
+                        at = *body;
+                    } else if let Some(around) = self.around.pop() {
+                        self.open = around;
+                    }
+                }
+                Step::Lines { begin, stop, from, to, shape, end } => {
+                    let (lo, hi) = (*self.int(*from), *self.int(*to));
+                    if lo >= hi {
+                        at = *end;
+                        continue;
+                    }
+                    self.wave_line = WaveLine::new(*self.shape(*shape), lo as usize);
+                    *self.int(*begin) = lo;
+                    *self.int(*stop) = hi.min(self.wave_line.end() as i64);
+                }
+                Step::NextLine { begin, stop, to, body } => {
+                    let (lo, hi) = (*self.int(*stop), *self.int(*to));
+                    if lo < hi {
+                        self.wave_line.step();
+                        *self.int(*begin) = lo;
+                        *self.int(*stop) = hi.min(self.wave_line.end() as i64);
+                        at = *body;
+                    }
+                }
+                Step::End => return,
+            }
+        }
+    }
+
+    /// The end of the segment that begins, if it is one.
+    #[inline(always)]
+    fn segment(&mut self, begin: Integer, stop: Integer, to: Integer) -> bool {
+        let (k, end) = (*self.int(begin) as usize, *self.int(to) as usize);
+        *self.int(stop) = end.min(k.saturating_add(W::L::N.saturating_mul(W::L::FLUSH))) as i64;
+        *self.int(begin) < *self.int(to)
+    }
+
+    /// Opens the next vectors of a loop.
+    #[inline(always)]
+    fn vectors(&mut self, variable: Integer, single: bool) {
+        *self.int(variable) = self.open.k as i64;
+        let most = if single { W::L::N } else { BLOCK * W::L::N };
+        let count = (self.open.end - self.open.k).min(most);
+        self.open.vectors = count.div_ceil(W::L::N);
+        self.open.rest = count - (self.open.vectors - 1) * W::L::N;
+    }
+
+    /// # Safety
+    /// As for a `Run` of the program's part.
+    #[inline(always)]
+    unsafe fn instruction(&mut self, i: &Instruction) {
+        use Instruction as I;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match i {
+                I::Copy { .. }
+                | I::Unary { .. }
+                | I::Combine { .. }
+                | I::Select { .. }
+                | I::ToReal { .. }
+                | I::ToInteger { .. }
+                | I::CopyInteger { .. }
+                | I::Integers { .. }
+                | I::Compare { .. }
+                | I::CompareIntegers { .. }
+                | I::IsFinite { .. }
+                | I::Conditions { .. }
+                | I::Not { .. }
+                | I::SetCondition { .. }
+                | I::CopyCondition { .. }
+                | I::Attribute { .. }
+                | I::IntegerAttribute { .. }
+                | I::Size { .. }
+                | I::Count { .. } => self.of_scalars(i),
+                I::Splat { .. }
+                | I::Fill { .. }
+                | I::CopyLanes { .. }
+                | I::UnaryLanes { .. }
+                | I::CombineLanes { .. }
+                | I::FusedLanes { .. }
+                | I::PairLanes { .. }
+                | I::CompareLanes { .. }
+                | I::MaskOf { .. }
+                | I::Masks { .. }
+                | I::NotMask { .. }
+                | I::SelectLanes { .. }
+                | I::Sum { .. }
+                | I::SumOfProduct { .. }
+                | I::Best { .. }
+                | I::BestOf { .. }
+                | I::Total { .. }
+                | I::Spill { .. }
+                | I::SpillMask { .. }
+                | I::Clear { .. }
+                | I::Pick { .. }
+                | I::AddTo { .. }
+                | I::Filled { .. } => self.of_lanes(i),
+                I::IsAsked { .. }
+                | I::Load { .. }
+                | I::LoadInt { .. }
+                | I::Entry { .. }
+                | I::Shift { .. }
+                | I::Put { .. }
+                | I::Add { .. }
+                | I::ClearChannels { .. }
+                | I::Partial { .. }
+                | I::SharedLoad { .. }
+                | I::SharedStore { .. }
+                | I::SharedLoadInt { .. }
+                | I::SharedStoreInt { .. }
+                | I::Atomic { .. }
+                | I::Raise { .. } => self.of_elements(i),
+                I::Mesh { .. }
+                | I::WaveSystem { .. }
+                | I::ShapeNumber { .. }
+                | I::Splines { .. }
+                | I::Weight { .. }
+                | I::Node { .. }
+                | I::InPlanes { .. }
+                | I::Reaches { .. }
+                | I::Wave { .. }
+                | I::LineIndex { .. }
+                | I::Weights { .. }
+                | I::NodeLoad { .. }
+                | I::NodeAdd { .. }
+                | I::LineField { .. } => self.of_meshes(i),
+                I::LoadLanes { .. }
+                | I::LoadChannels { .. }
+                | I::LoadLanes3 { .. }
+                | I::LoadInts { .. }
+                | I::LoadInts3 { .. }
+                | I::Gather { .. }
+                | I::Gather3 { .. }
+                | I::GatherTable { .. }
+                | I::GatherInts { .. }
+                | I::LoadIndices { .. }
+                | I::Lookup { .. }
+                | I::Shifts { .. }
+                | I::Places { .. }
+                | I::PlacesIn { .. }
+                | I::StoreLanes { .. }
+                | I::AddChannels { .. }
+                | I::AddEntries { .. }
+                | I::AddConsecutive { .. }
+                | I::Scatter { .. }
+                | I::ScatterTable { .. } => self.of_arrays(i),
+                I::If { .. }
+                | I::For { .. }
+                | I::Loop { .. }
+                | I::Break
+                | I::Continue
+                | I::NextRow
+                | I::Segments { .. }
+                | I::Lanes { .. }
+                | I::Lines { .. } => unreachable!("control flow is steps of the line"),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn scalar(&mut self, r: Scalar) -> &mut f64 {
+        &mut self.scalars[r.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn int(&mut self, r: Integer) -> &mut i64 {
+        &mut self.integers[r.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn condition(&mut self, r: Condition) -> &mut bool {
+        &mut self.conditions[r.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn room(&mut self, r: Room) -> &mut Spilled<f64> {
+        &mut self.rooms[r.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn shape(&mut self, r: Shape) -> &mut MeshShape {
+        &mut self.shapes[r.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn table(&mut self, r: Table) -> &mut Splines<MAX_ORDERS> {
+        &mut self.tables[r.0 as usize]
+    }
+
+    /// The first vector of a register, and the distance to the next one. Other registers' pointers stay valid.
+    #[inline(always)]
+    pub(super) fn vector(&mut self, r: Vector) -> (*mut W::L, usize) {
+        match r {
+            Vector::Each(n) => (of_block(&mut self.each, n), 1),
+            Vector::One(n) => {
+                assert!((n as usize) < self.one.len());
+                (self.one.as_mut_ptr().wrapping_add(n as usize), 0)
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn mask(&mut self, r: Mask) -> *mut <W::L as Lane>::Mask {
+        of_block(&mut self.masks, r.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn index(&mut self, r: Indices) -> *mut <W::L as Lane>::Index {
+        of_block(&mut self.indices, r.0)
+    }
+
+    /// The element that an address names.
+    #[inline(always)]
+    pub(super) fn place(&mut self, at: &Address) -> usize {
+        at.row.map_or(0, |row| *self.int(row) as usize * at.stride) + at.component
+    }
+
+    /// The first of the elements that lanes name from an offset on.
+    #[inline(always)]
+    pub(super) fn first(&mut self, first: Option<Integer>) -> usize {
+        first.map_or(0, |first| *self.int(first) as usize) + self.open.k
+    }
+
+    #[inline(always)]
+    pub(super) fn pointer<T>(&self, slot: usize) -> *mut T {
+        self.a.pointers[slot].cast()
+    }
+}
+
+/// The vectors of a register.
+#[inline(always)]
+fn of_block<T>(registers: &mut Vec<T>, n: u32) -> *mut T {
+    let at = n as usize * BLOCK;
+    assert!(at < registers.len());
+    registers.as_mut_ptr().wrapping_add(at)
+}

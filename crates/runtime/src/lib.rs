@@ -1,0 +1,23 @@
+//! Kernels that are made at run time, from source text of the kernel language.
+//!
+//! ```text
+//! source ─ madelung-kernel ─► forms ─► programs ─┬─ interpreter: always there
+//!                                                └─ machine code, by whoever installs it ([`PartCode::install`])
+//! ```
+//!
+//! [`kernels`] gives ordinary kernels, with every form and CUDA text: ops, tape and backends see no difference. Their
+//! results have the bits of the same kernels compiled by `kernels!`, where pairs are visited row by row (they have no
+//! cluster forms). Equal source gives the same kernels; they live as long as the process.
+
+mod code;
+mod functions;
+mod interpret;
+mod made;
+mod op;
+mod source;
+
+pub use code::{Machine, PartCode};
+pub use functions::Function;
+pub use made::{Made, kernels, kernels_with};
+pub use op::op_of;
+pub use source::{Place, SourceError};

@@ -1,0 +1,198 @@
+//! Kernels from source: their descriptions, as `kernels!` writes them, and the table of those that there are.
+#![expect(unsafe_code, reason = "descriptions promise what backends rely on")]
+
+use crate::source::{Lowered, lowered};
+use crate::{Function, PartCode, SourceError};
+use madelung_core::runtime as rt;
+use madelung_kernel::forms::Form;
+use madelung_kernel::imperative;
+use madelung_kernel::ir::Kernel;
+use madelung_kernel::mirror;
+use madelung_kernel::print::divide::Divided;
+use madelung_kernel::print::layout::{Layout, Slot};
+use madelung_kernel::print::records::Records;
+use madelung_kernel::print::{self, cuda};
+use madelung_kernel::program::{lower, lower_imperative};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
+
+/// A kernel that was made at run time.
+#[derive(Debug)]
+pub struct Made {
+    kernel: &'static rt::Kernel,
+    parts: Vec<&'static PartCode>,
+}
+
+impl Made {
+    /// The kernel, for steps of ops.
+    pub fn kernel(&self) -> &'static rt::Kernel {
+        self.kernel
+    }
+
+    /// The code of its parts, form by form.
+    pub fn parts(&self) -> &[&'static PartCode] {
+        &self.parts
+    }
+}
+
+impl Deref for Made {
+    type Target = rt::Kernel;
+
+    fn deref(&self) -> &rt::Kernel {
+        self.kernel
+    }
+}
+
+/// Source text, and that of the functions that it may import.
+type Text = (String, Vec<&'static str>);
+
+/// The kernels that there are.
+static ALL: Mutex<Option<HashMap<Text, &'static [Made]>>> = Mutex::new(None);
+
+/// The kernels of a block of source text, in its order. Equal text gives the same ones.
+///
+/// # Errors
+/// What the compiler of the kernel language refuses.
+pub fn kernels(source: &str) -> Result<&'static [Made], SourceError> {
+    kernels_with(source, &[])
+}
+
+/// The kernels of a block of source text that may import some functions.
+///
+/// # Errors
+/// As [`kernels`].
+pub fn kernels_with(source: &str, functions: &[Function]) -> Result<&'static [Made], SourceError> {
+    let text = (source.to_string(), functions.iter().flat_map(|f| [f.path, f.source]).collect());
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = all.get_or_insert_default();
+    if let Some(made) = all.get(&text) {
+        return Ok(made);
+    }
+    let made = leak(lowered(source, functions, made)?);
+    all.insert(text, made);
+    Ok(made)
+}
+
+/// Kernels live as long as the process, as compiled ones do.
+fn leak<T>(of: Vec<T>) -> &'static [T] {
+    Box::leak(of.into_boxed_slice())
+}
+
+fn leaked(text: &str) -> &'static str {
+    Box::leak(text.to_string().into_boxed_str())
+}
+
+fn made(of: &Lowered) -> Made {
+    let (kernel, small) = (&of.source.kernel, of.source.small);
+    let mut codes = vec![];
+    let forms: Vec<rt::Form> = match &of.source.imperative {
+        Some(body) => vec![imperative_form(kernel, body, &mut codes)],
+        None => of.forms.iter().enumerate().map(|(n, f)| form(kernel, (n, f), small, &mut codes)).collect(),
+    };
+    let params = kernel.params.iter().map(|p| rt::Param { name: leaked(&p.name), kind: p.kind }).collect();
+    let dims = kernel.dims.iter().map(|dim| leaked(dim)).collect();
+    // SAFETY: parts and declaration come from one source, and programs do what the code that `kernels!` writes does.
+    let kernel = unsafe {
+        rt::Kernel::new(
+            leaked(&kernel.name),
+            leak(dims),
+            kernel.index,
+            leak(params),
+            leak(kernel.queries.clone()),
+            leak(forms),
+        )
+    };
+    Made { kernel: Box::leak(Box::new(kernel)), parts: codes }
+}
+
+fn run(code: PartCode, codes: &mut Vec<&'static PartCode>) -> rt::EntryPoints {
+    let code: &'static PartCode = Box::leak(Box::new(code));
+    codes.push(code);
+    rt::EntryPoints::Made(code)
+}
+
+fn form(
+    kernel: &Kernel,
+    (n, form): (usize, &Form),
+    small: bool,
+    codes: &mut Vec<&'static PartCode>,
+) -> rt::Form {
+    let parts = form.parts.iter().enumerate();
+    rt::Form {
+        member: form.member,
+        lists: form.lists,
+        uniform: form.uniform,
+        gradients: form.gradients.clone().map(leak),
+        parts: leak(parts.map(|(p, part)| self::part(kernel, (n, form), (p, part), small, codes)).collect()),
+    }
+}
+
+fn part(
+    kernel: &Kernel,
+    (n, form): (usize, &Form),
+    (p, part): (usize, &mirror::Part),
+    small: bool,
+    codes: &mut Vec<&'static PartCode>,
+) -> rt::Part {
+    let layout = Layout::new(kernel, part);
+    let name = format!("{}_{}_{p}", kernel.name, form.name);
+    let divided = Divided::new(&part.body, &layout);
+    let records = Records::new(kernel, &part.body, &layout);
+    let text = cuda::function(kernel, part, &layout, &divided, records.as_ref(), &name);
+    let positions = |of: &BTreeSet<Slot>| leak(of.iter().map(|s| layout.slot(s.param, s.array)).collect());
+    let records = records.map(|r| rt::Records {
+        name: leaked(&format!("{name}_records")),
+        dim: r.dim,
+        width: r.width(),
+    });
+    let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
+    let added = positions(&layout.added);
+    let program = lower(kernel, part, &layout);
+    rt::Part {
+        index: part.index,
+        batch: layout.batch,
+        slots: leak(layout.slots.clone()),
+        reductions: leak(layout.reductions.clone()),
+        scattered,
+        added,
+        written,
+        loops: layout.loops,
+        places: layout.places,
+        planes: layout.planes,
+        uniform: form.uniform,
+        cuda: rt::Cuda { name: leaked(&name), text: leaked(&text), lanes: divided.lanes, records },
+        run: run(PartCode::new(name, (n, p), program, small), codes),
+        clusters: None,
+    }
+}
+
+fn imperative_form(kernel: &Kernel, body: &imperative::Body, codes: &mut Vec<&'static PartCode>) -> rt::Form {
+    let layout = imperative::Layout::new(kernel, body);
+    let name = format!("{}_value_0", kernel.name);
+    let text = print::imperative::cuda::function(kernel, body, &layout, &name);
+    let program = lower_imperative(kernel, body, &layout);
+    let part = rt::Part {
+        index: kernel.index,
+        batch: None,
+        slots: leak(layout.slots.clone()),
+        reductions: &[],
+        scattered: &[],
+        added: &[],
+        written: leak(layout.written.clone()),
+        loops: layout.loops,
+        places: false,
+        planes: None,
+        uniform: false,
+        cuda: rt::Cuda { name: leaked(&name), text: leaked(&text), lanes: rt::Division::None, records: None },
+        run: run(PartCode::new(name, (0, 0), program, false), codes),
+        clusters: None,
+    };
+    rt::Form {
+        member: rt::Member::Value,
+        lists: rt::Lists::Any,
+        uniform: false,
+        gradients: None,
+        parts: leak(vec![part]),
+    }
+}

@@ -1,0 +1,119 @@
+//! From text to lowered kernels, with errors at their places in the text.
+
+use crate::Function;
+use madelung_kernel::forms::{Form, forms};
+use madelung_kernel::lower::imports::{imported, imports};
+use madelung_kernel::lower::{Source, lower_block};
+use std::fmt;
+
+/// A place in source text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: usize,
+    /// The characters before it on its line.
+    pub column: usize,
+}
+
+/// The error of source text: the first one that the compiler of the kernel language found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceError {
+    /// What is wrong, and what to write instead.
+    pub message: String,
+    /// The beginning of the expression that is wrong.
+    pub start: Place,
+    /// Its end.
+    pub end: Place,
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.start.line, self.start.column + 1, self.message)
+    }
+}
+
+impl std::error::Error for SourceError {}
+
+impl From<SourceError> for madelung_core::Error {
+    fn from(error: SourceError) -> Self {
+        Self::argument("source", "kernels of the kernel language", error.to_string())
+    }
+}
+
+impl From<syn::Error> for SourceError {
+    fn from(error: syn::Error) -> Self {
+        let place = |at: proc_macro2::LineColumn| Place { line: at.line, column: at.column };
+        let (start, end) = (place(error.span().start()), place(error.span().end()));
+        Self { message: error.to_string(), start, end }
+    }
+}
+
+/// A kernel with its forms; none where it is not differentiated.
+pub(crate) struct Lowered {
+    pub(crate) source: Source,
+    pub(crate) forms: Vec<Form>,
+}
+
+/// The kernels of a block of source, and what `f` makes of each.
+///
+/// Places are known to the thread that reads the text, for as long as it lives: a thread of its own lets go of them.
+pub(crate) fn lowered<T: Send>(
+    text: &str,
+    functions: &[Function],
+    f: impl Fn(&Lowered) -> T + Sync,
+) -> Result<Vec<T>, SourceError> {
+    let work = || -> syn::Result<Vec<T>> {
+        let file = syn::parse_str::<syn::File>(text)?;
+        block(file, functions)?.iter().map(|lowered| Ok(f(lowered))).collect()
+    };
+    std::thread::scope(|scope| {
+        let done = scope.spawn(|| work().map_err(SourceError::from)).join();
+        done.unwrap_or_else(|_| Err(SourceError::of_compiler()))
+    })
+}
+
+impl SourceError {
+    /// The error of source at which the compiler itself failed.
+    fn of_compiler() -> Self {
+        let place = Place { line: 1, column: 0 };
+        let message = "the compiler of the kernel language failed on this source; please report it".into();
+        Self { message, start: place, end: place }
+    }
+}
+
+fn block(mut file: syn::File, functions: &[Function]) -> syn::Result<Vec<Lowered>> {
+    let mut items = vec![];
+    for import in imports(&mut file)? {
+        let path = import.path.to_string().replace(' ', "");
+        let path = path.trim_start_matches("::").trim_start_matches("crate::");
+        let mut found = functions.iter().filter(|f| f.is_meant_by(path));
+        let (Some(function), None) = (found.next(), found.next()) else {
+            let known: Vec<&str> = functions.iter().map(|f| f.path).collect();
+            let message = format!(
+                "`{path}` names no function, or several: functions that can be imported are {}",
+                if known.is_empty() { "none".into() } else { known.join(", ") }
+            );
+            return Err(syn::Error::new(import.name.span(), message));
+        };
+        let of = syn::Ident::new(function.name(), import.name.span());
+        items.extend(imported(&of, &import.name, function.source.parse()?)?.items);
+    }
+    items.append(&mut file.items);
+    let file = syn::File { items, ..file };
+    let sources = lower_block(&file)?;
+    if sources.is_empty() {
+        let message = "there is no `#[kernel] fn` in this source";
+        return Err(syn::Error::new(proc_macro2::Span::call_site(), message));
+    }
+    sources
+        .into_iter()
+        .map(|source| {
+            let forms = match source.imperative {
+                Some(_) => vec![],
+                None => forms(&source.kernel, &source.fast, source.scatter)
+                    .map_err(|e| syn::Error::new(source.ident.span(), e))?,
+            };
+            Ok(Lowered { source, forms })
+        })
+        .collect()
+}
