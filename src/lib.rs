@@ -85,6 +85,8 @@ pub mod pairs {
     };
 }
 
+pub mod runtime;
+
 /// Reverse-mode differentiation of sequences of op calls, to any order.
 pub mod tape {
     pub use madelung_core::tape::{Retain, Tape, Value, Var};

@@ -23,13 +23,14 @@ ARROWS = {
     "memory": "",
     "kernel-runtime": "kernel-abi memory",
     "core": "kernel-abi kernel-macros kernel-runtime memory",
+    "runtime": "core kernel",
     "cpu": "core",
     "cuda": "core",
     "neighbors": "core cpu cuda",
     "electrostatics": "core neighbors",
     "potentials": "core neighbors",
     "powers": "core electrostatics",
-    "madelung": "core cpu cuda neighbors electrostatics potentials powers",
+    "madelung": "core cpu cuda neighbors electrostatics potentials powers runtime",
     "bridge": "core",
     "bridge-torch": "bridge core cpu cuda",
     "bridge-jax": "bridge core cpu cuda",
@@ -82,6 +83,8 @@ def product(sources: Path, strings: bool = False) -> dict[Path, str]:
     """The code of each file of a crate, without its unit tests."""
     files = {file: code(file.read_text(), strings) for file in sorted(sources.rglob("*.rs"))}
     for file, text in list(files.items()):
+        if file not in files:  # a test, of a file before
+            continue
         folder = file.parent if file.stem in ("lib", "mod") else file.with_suffix("")
         while test := TEST_MODULE.search(text):
             end = test.end()

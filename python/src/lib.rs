@@ -8,6 +8,7 @@ mod device;
 mod dlpack;
 mod electrostatics;
 mod jax;
+mod kernels;
 mod lists;
 mod op_call;
 mod signals;
@@ -34,6 +35,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};
+    #[pymodule_export]
+    use super::kernels::{kernel_functions, kernel_op, kernels, torch_kernel_op};
     #[pymodule_export]
     use super::lists::{full_list, neighbor_rows, pair_distances};
     #[pymodule_export]

@@ -14,14 +14,15 @@ use quote::quote;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<TokenStream> {
+/// `text`: the source of the kernel alone.
+pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn::Result<TokenStream> {
     let kernel = &source.kernel;
     let (functions, descriptor) = match &source.imperative {
-        Some(body) => imperative_items(kernel, body),
+        Some(body) => imperative_items(kernel, text, body),
         None => {
             let forms = forms(kernel, &source.fast, source.scatter)
                 .map_err(|e| syn::Error::new(source.ident.span(), e))?;
-            items(kernel, &forms, source.small)
+            items(kernel, text, &forms, source.small)
         }
     };
     let parse = |text: &str| {
@@ -49,7 +50,7 @@ pub(crate) fn kernel(source: &Source, runtime: &TokenStream) -> syn::Result<Toke
     })
 }
 
-fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
+fn items(kernel: &Kernel, source: &str, forms: &[Form], small: bool) -> (String, String) {
     let entry_points = if small { "small_entry_points" } else { "entry_points" };
     let mut functions = String::new();
     let mut listed = String::new();
@@ -100,11 +101,11 @@ fn items(kernel: &Kernel, forms: &[Form], small: bool) -> (String, String) {
         )
         .expect("a string");
     }
-    (functions, descriptor(kernel, &listed))
+    (functions, descriptor(kernel, source, &listed))
 }
 
 /// A kernel that is not differentiated: one function, for either element type.
-fn imperative_items(kernel: &Kernel, body: &imperative::Body) -> (String, String) {
+fn imperative_items(kernel: &Kernel, source: &str, body: &imperative::Body) -> (String, String) {
     let layout = imperative::Layout::new(kernel, body);
     let functions = print::imperative::rust::function(kernel, body, &layout, "value_0");
     let name = format!("{}_value_0", kernel.name);
@@ -117,7 +118,7 @@ fn imperative_items(kernel: &Kernel, body: &imperative::Body) -> (String, String
          rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Division::None, records: None }} }}] }},",
         kernel.index
     );
-    (functions, descriptor(kernel, &listed))
+    (functions, descriptor(kernel, source, &listed))
 }
 
 fn records_text(records: Option<&Records>, of: &str) -> String {
@@ -135,7 +136,7 @@ fn slots_text(slots: &[Slot]) -> String {
     })
 }
 
-fn descriptor(kernel: &Kernel, forms: &str) -> String {
+fn descriptor(kernel: &Kernel, source: &str, forms: &str) -> String {
     let params: String = kernel.params.iter().fold(String::new(), |mut s, p| {
         write!(s, "rt::Param {{ name: {:?}, kind: rt::{} }},", p.name, kind_text(p.kind)).expect("a string");
         s
@@ -146,7 +147,7 @@ fn descriptor(kernel: &Kernel, forms: &str) -> String {
     });
     format!(
         "// SAFETY: parts and declaration come from one source.\nunsafe {{ rt::Kernel::new({:?}, &{:?}, {}, &[{params}], \
-         &[{queries}], &[{forms}]) }}",
+         &[{queries}], &[{forms}], {source:?}) }}",
         kernel.name, kernel.dims, kernel.index
     )
 }

@@ -48,6 +48,30 @@ impl syn::parse::Parse for Expanded {
     }
 }
 
+/// The source of a kernel of a block, and of the functions that it calls.
+pub(crate) fn kernel_source(file: &syn::File, functions: &[Function<'_>], kernel: &Ident) -> String {
+    let mut source = TokenStream::new();
+    for item in &file.items {
+        if let syn::Item::Fn(f) = item
+            && f.sig.ident == *kernel
+        {
+            let attrs = f.attrs.iter().filter(|a| !a.path().is_ident("doc"));
+            let (vis, sig, block) = (&f.vis, &f.sig, &f.block);
+            source.extend(quote!(#(#attrs)* #vis #sig #block));
+        }
+    }
+    let (mut known, mut open) = (BTreeSet::new(), calls(source.clone()));
+    while let Some(called) = open.pop_first() {
+        if let Some(f) =
+            functions.iter().find(|f| f.value.sig.ident == called && known.insert(called.clone()))
+        {
+            source.extend(f.source());
+            open.extend(calls(f.source()));
+        }
+    }
+    source.to_string()
+}
+
 /// Macros that export the non-private functions of a block.
 pub(crate) fn exports(functions: &[Function<'_>]) -> TokenStream {
     let mut items = TokenStream::new();

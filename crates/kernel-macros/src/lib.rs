@@ -43,10 +43,12 @@ pub fn kernels(input: TokenStream) -> TokenStream {
         return functions::expand(&runtime, imports, &file).into();
     }
     let items = || {
-        let mut items = functions::exports(&lower_functions(&file)?);
+        let functions = lower_functions(&file)?;
+        let mut items = functions::exports(&functions);
         items.extend(unused::parameters(&file));
         for source in lower_block(&file)? {
-            items.extend(emit::kernel(&source, &runtime)?);
+            let text = functions::kernel_source(&file, &functions, &source.ident);
+            items.extend(emit::kernel(&source, &text, &runtime)?);
         }
         Ok(items)
     };

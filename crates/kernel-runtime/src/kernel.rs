@@ -19,6 +19,8 @@ pub struct Kernel {
     pub queries: &'static [Query],
     /// The forms.
     pub forms: &'static [Form],
+    /// The source, with that of the functions that it calls: a block of its own.
+    pub source: &'static str,
 }
 
 impl Kernel {
@@ -35,8 +37,9 @@ impl Kernel {
         params: &'static [Param],
         queries: &'static [Query],
         forms: &'static [Form],
+        source: &'static str,
     ) -> Self {
-        Self { name, dims, index, params, queries, forms }
+        Self { name, dims, index, params, queries, forms, source }
     }
 
     /// Whether it has derivatives; `#[kernel(no_adjoint)]` has none.

@@ -409,7 +409,7 @@ pub fn declared(stmts: &[Stmt]) -> BTreeSet<Acc> {
 }
 
 /// The sums and the maxima that statements feed and do not declare.
-pub(crate) fn fed(stmts: &[Stmt]) -> (BTreeSet<Acc>, BTreeSet<Acc>) {
+pub fn fed(stmts: &[Stmt]) -> (BTreeSet<Acc>, BTreeSet<Acc>) {
     let own = declared(stmts);
     let (mut sums, mut bests) = (BTreeSet::new(), BTreeSet::new());
     for s in walk(stmts) {

@@ -1,9 +1,10 @@
-//! The code of parts: a program, which the interpreter runs until machine code is there.
+//! The code of parts: a program, which the interpreter runs until machine code is there. Sound because whoever installs
+//! machine code promises that it is the program's.
 #![expect(unsafe_code, reason = "machine code that others made is called")]
 
 use crate::interpret::{self, Line};
+use crate::program::Program;
 use madelung_core::runtime::{Code, Isa, LaunchAbi};
-use madelung_kernel::program::Program;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 

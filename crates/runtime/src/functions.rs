@@ -16,9 +16,10 @@ impl Function {
         self.path.rsplit("::").next().unwrap_or(self.path)
     }
 
-    /// Whether a block means this function by a path: all of it, or its end.
+    /// Whether a block means this function by a path: all of it, or its end. The facade's modules stand for their crates.
     pub(crate) fn is_meant_by(&self, path: &str) -> bool {
-        self.path.strip_suffix(path).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"))
+        let path = path.replacen("madelung::", "madelung_", 1);
+        self.path.strip_suffix(&*path).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"))
     }
 }
 

@@ -14,10 +14,11 @@ mod functions;
 mod interpret;
 mod made;
 mod op;
+pub mod program;
 mod source;
 
 pub use code::{Machine, PartCode};
 pub use functions::Function;
 pub use made::{Made, kernels, kernels_with};
-pub use op::op_of;
+pub use op::Declaration;
 pub use source::{Place, SourceError};

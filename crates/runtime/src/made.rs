@@ -1,6 +1,8 @@
-//! Kernels from source: their descriptions, as `kernels!` writes them, and the table of those that there are.
+//! Kernels from source: their descriptions, as `kernels!` writes them, and the table of those that there are. Sound because
+//! slots, declarations and programs are made of one form here, as the macro makes them.
 #![expect(unsafe_code, reason = "descriptions promise what backends rely on")]
 
+use crate::program::{lower, lower_imperative};
 use crate::source::{Lowered, lowered};
 use crate::{Function, PartCode, SourceError};
 use madelung_core::runtime as rt;
@@ -12,7 +14,6 @@ use madelung_kernel::print::divide::Divided;
 use madelung_kernel::print::layout::{Layout, Slot};
 use madelung_kernel::print::records::Records;
 use madelung_kernel::print::{self, cuda};
-use madelung_kernel::program::{lower, lower_imperative};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
@@ -69,7 +70,7 @@ pub fn kernels_with(source: &str, functions: &[Function]) -> Result<&'static [Ma
     if let Some(made) = all.get(&text) {
         return Ok(made);
     }
-    let made = leak(lowered(source, functions, made)?);
+    let made = leak(lowered(source, functions, |of| made(of, source))?);
     all.insert(text, made);
     Ok(made)
 }
@@ -83,7 +84,7 @@ fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_string().into_boxed_str())
 }
 
-fn made(of: &Lowered) -> Made {
+fn made(of: &Lowered, text: &str) -> Made {
     let (kernel, small) = (&of.source.kernel, of.source.small);
     let mut codes = vec![];
     let forms: Vec<rt::Form> = match &of.source.imperative {
@@ -101,6 +102,7 @@ fn made(of: &Lowered) -> Made {
             leak(params),
             leak(kernel.queries.clone()),
             leak(forms),
+            leaked(text),
         )
     };
     Made { kernel: Box::leak(Box::new(kernel)), parts: codes }

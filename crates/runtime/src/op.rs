@@ -1,75 +1,128 @@
-//! The op of a kernel alone.
+//! Ops from the declarations of kernels.
 
 use madelung_core::array::DType;
-use madelung_core::op::{Op, OpBuilder};
-use madelung_core::runtime::{Kernel, ParamKind};
+use madelung_core::op::{Constraint, Op, OpBuilder};
+use madelung_core::runtime::{Kernel, Param, ParamKind};
 use madelung_core::{Error, Result};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An op of one kernel, each of whose parameters is an argument or an output of the same name. Grids stand over the
-/// positions that `points` gives for each.
-///
-/// # Errors
-/// What an op cannot declare.
-pub fn op_of(
-    builder: OpBuilder,
-    kernel: &'static Kernel,
-    points: &dyn Fn(&str) -> Option<String>,
-) -> Result<Arc<Op>> {
-    let dim = |d: usize| kernel.dims[d];
-    let shape = |d: Option<usize>, components: usize, width: Option<usize>| -> Vec<&'static str> {
-        let of_element: &[&str] = match components {
-            3 => &["3"],
-            9 => &["3", "3"],
-            _ => &[],
+/// What kernels do not say of the op that they are steps of.
+#[derive(Clone, Debug, Default)]
+pub struct Declaration {
+    /// Arrays that one kernel writes and later ones read: neither arguments nor outputs.
+    pub scratch: Vec<String>,
+    /// Those of them that a call can save for its backward pass.
+    pub saved: Vec<String>,
+    /// For each grid the argument with the positions of its points.
+    pub points: Vec<(String, String)>,
+    /// Conditions on arguments.
+    pub constraints: Vec<(String, Constraint)>,
+}
+
+impl Declaration {
+    /// An op whose steps are these kernels. Their parameters are its arguments and outputs, in the order in which they first
+    /// stand; those of one name are one array.
+    ///
+    /// # Errors
+    /// What an op cannot declare, with the name of the argument.
+    pub fn op(
+        &self,
+        (namespace, name, version): (&str, &str, u32),
+        kernels: &[&'static Kernel],
+    ) -> Result<Arc<Op>> {
+        let mut op = Op::new(namespace, name, version);
+        let mut known = BTreeSet::new();
+        for kernel in kernels {
+            for (n, p) in kernel.params.iter().enumerate() {
+                if !known.insert(p.name) {
+                    continue;
+                }
+                op = self.parameter(op, kernel, (n, p))?;
+                if let Some((_, constraint)) = self.constraints.iter().find(|(name, _)| name == p.name) {
+                    op = op.must_be(constraint.clone());
+                }
+            }
+        }
+        let mut named = self.scratch.iter().chain(&self.saved).chain(self.constraints.iter().map(|(n, _)| n));
+        if let Some(name) = named.find(|name| !known.contains(name.as_str())) {
+            return Err(Error::argument(name, "a parameter of one of the kernels", "a name that none has"));
+        }
+        kernels.iter().fold(op, |op, kernel| op.step(kernel)).build()
+    }
+
+    fn parameter(
+        &self,
+        op: OpBuilder,
+        kernel: &'static Kernel,
+        (n, p): (usize, &Param),
+    ) -> Result<OpBuilder> {
+        let dim = |d: usize| kernel.dims[d];
+        let shape = |d: Option<usize>, components: usize, width: Option<usize>| -> Vec<&'static str> {
+            let of_element: &[&str] = match components {
+                3 => &["3"],
+                9 => &["3", "3"],
+                _ => &[],
+            };
+            d.into_iter().chain(width).map(dim).chain(of_element.iter().copied()).collect()
         };
-        d.into_iter().chain(width).map(dim).chain(of_element.iter().copied()).collect()
-    };
-    let mut op = builder;
-    for (n, p) in kernel.params.iter().enumerate() {
-        op = match p.kind {
+        let is = |of: &[String]| of.iter().any(|name| name == p.name);
+        Ok(match p.kind {
             ParamKind::Real { dim, components, zero: false, width } => {
                 op.real(p.name, &shape(dim, components, width))
             }
             ParamKind::Real { dim, components, zero: true, width } => {
                 op.zero(p.name, &shape(dim, components, width))
             }
-            ParamKind::Output { dim, components, width } => op.output(p.name, &shape(dim, components, width)),
+            ParamKind::Output { dim, components, width } => {
+                let shape = shape(dim, components, width);
+                match (is(&self.saved), is(&self.scratch)) {
+                    (true, _) => op.saved(p.name, &shape),
+                    (false, true) => op.scratch(p.name, &shape),
+                    (false, false) => op.output(p.name, &shape),
+                }
+            }
             ParamKind::Ints { dim, components } => op.ints(p.name, &shape(Some(dim), components, None)),
             ParamKind::Integers { dim, components, wide, output: true } => {
-                let dtype = if wide { DType::I64 } else { DType::I32 };
-                op.integer_output(p.name, &shape(dim, components, None), dtype)
+                let (shape, dtype) =
+                    (shape(dim, components, None), if wide { DType::I64 } else { DType::I32 });
+                if is(&self.scratch) {
+                    op.integer_scratch(p.name, &shape, dtype)
+                } else {
+                    op.integer_output(p.name, &shape, dtype)
+                }
             }
             ParamKind::Integers { dim, components, wide: false, output: false } => {
                 op.ints(p.name, &shape(dim, components, None))
             }
             ParamKind::Integers { wide: true, output: false, .. } => {
-                let text = format!("`{}`: an op takes integers of 32 bits, not of 64", p.name);
-                return Err(Error::Unsupported(text));
+                return Err(Error::argument(p.name, "integers of 32 bits, which ops take", "integers of 64"));
             }
             ParamKind::Scalar => op.scalar(p.name),
             ParamKind::IntScalar => op.int_scalar(p.name),
             ParamKind::Batch { rows, systems } => op.batch(p.name, dim(rows), dim(systems)),
             ParamKind::Pairs { rows, columns, entries } if kernel.query_of(n).is_some() => {
-                let points = points(p.name).unwrap_or_default();
+                let points = self.points.iter().find(|(grid, _)| grid == p.name).map(|(_, points)| points);
+                let points = points.ok_or_else(|| {
+                    Error::argument(p.name, "the argument with the positions of its points", "none")
+                })?;
                 match entries {
-                    None => op.grid(p.name, dim(rows), dim(columns), &points),
-                    Some(e) => op.grid_with_entries(p.name, [dim(rows), dim(columns)], &points, dim(e)),
+                    None => op.grid(p.name, dim(rows), dim(columns), points),
+                    Some(e) => op.grid_with_entries(p.name, [dim(rows), dim(columns)], points, dim(e)),
                 }
             }
-            ParamKind::Pairs { rows, columns, entries: Some(e) } => {
-                op.pairs_between(p.name, dim(rows), dim(columns), dim(e))
+            ParamKind::Pairs { rows, columns, entries: None } if rows == columns => {
+                op.pairs(p.name, dim(rows))
             }
-            ParamKind::Pairs { rows, columns, entries: None } if rows != columns => {
-                op.pairs_between(p.name, dim(rows), dim(columns), &format!("{}Pair", p.name))
+            ParamKind::Pairs { rows, columns, entries } => {
+                let unnamed = format!("{}_entry", p.name);
+                op.pairs_between(p.name, dim(rows), dim(columns), entries.map_or(&unnamed, |e| dim(e)))
             }
-            ParamKind::Pairs { rows, .. } => op.pairs(p.name, dim(rows)),
             ParamKind::Map { rows, into } => op.map(p.name, dim(rows), dim(into)),
             ParamKind::Mesh { systems, nodes, waves } => {
-                let unnamed = format!("{}Wave", p.name);
+                let unnamed = format!("{}_wave", p.name);
                 op.mesh(p.name, dim(systems), dim(nodes), waves.map_or(&unnamed, |w| dim(w)))
             }
-        };
+        })
     }
-    op.step(kernel).build()
 }

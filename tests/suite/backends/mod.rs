@@ -1,6 +1,7 @@
 //! One suite for every backend: each op of the registry with every member of its family, against the processor.
 
 pub(crate) mod asked;
+mod at_run_time;
 pub(crate) mod calls;
 pub(crate) mod noise;
 

@@ -32,13 +32,13 @@ pub struct Layout {
     /// Values of which both functions of a pair are needed.
     pub(crate) together: HashSet<(Val, Pair)>,
     /// Products that are printed within the sum they go to.
-    pub(crate) fused: HashSet<Val>,
+    pub fused: HashSet<Val>,
     /// Opposites that are subtracted from the accumulator they alone go to.
-    pub(crate) subtracted: HashSet<Val>,
+    pub subtracted: HashSet<Val>,
     /// Coordinates whose splines are tabulated where they are known, for all nodes of the axis at once.
-    pub(crate) tables: Vec<Table>,
+    pub tables: Vec<Table>,
     /// Systems whose meshes the part has loops over.
-    pub(crate) meshes: BTreeSet<(ParamId, Val)>,
+    pub meshes: BTreeSet<(ParamId, Val)>,
 }
 
 /// Two functions of one value that share most of their work.
@@ -82,17 +82,17 @@ fn planes(b: &Body) -> Option<ParamId> {
 
 /// Splines at one coordinate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// The coordinate.
-    pub(crate) at: Val,
+    pub at: Val,
     /// The mesh.
-    pub(crate) mesh: ParamId,
+    pub mesh: ParamId,
     /// The system whose mesh it is.
-    pub(crate) system: Val,
+    pub system: Val,
     /// The axis.
-    pub(crate) axis: usize,
+    pub axis: usize,
     /// Values and derivatives: one more than the highest derivative.
-    pub(crate) orders: usize,
+    pub orders: usize,
 }
 
 impl Table {
@@ -103,7 +103,7 @@ impl Table {
 
     /// The value behind which the table can be: its coordinate, a product with the size of the system's mesh, or the
     /// system where that is folded to a constant.
-    pub(crate) fn known(&self, b: &Body) -> Val {
+    pub fn known(&self, b: &Body) -> Val {
         if b.constant(self.at).is_some() { self.system } else { self.at }
     }
 }
@@ -276,12 +276,12 @@ impl Layout {
 
     /// The argument of one of two functions that share their work, the pair, and which of them it is, where the part needs
     /// both.
-    pub(crate) fn pair(&self, b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
+    pub fn pair(&self, b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
         half_of_pair(b, v).filter(|(x, pair, _)| self.together.contains(&(*x, *pair)))
     }
 
     /// The value that an accumulation of `v` adds to a sum, or subtracts from it.
-    pub(crate) fn signed(&self, b: &Body, v: Val) -> (Val, char) {
+    pub fn signed(&self, b: &Body, v: Val) -> (Val, char) {
         match *b.op(v) {
             Op::Neg(x) if self.subtracted.contains(&v) => (x, '-'),
             _ => (v, '+'),
@@ -311,7 +311,7 @@ impl Layout {
     }
 
     /// The position of an array of the pair list that a loop goes over.
-    pub(crate) fn list_slot(&self, range: Range, array: Array) -> usize {
+    pub fn list_slot(&self, range: Range, array: Array) -> usize {
         match range {
             Range::Pairs { list, .. } | Range::Column { list, .. } => self.slot(list, array),
             _ => unreachable!("pairs come from a loop over pairs"),
@@ -319,13 +319,13 @@ impl Layout {
     }
 
     /// The position of the room for a sum over channels.
-    pub(crate) fn scratch(&self, sum: Acc) -> usize {
+    pub fn scratch(&self, sum: Acc) -> usize {
         let found = |s: &Slot| s.param == sum && matches!(s.array, Array::Scratch(_));
         self.slots.iter().position(found).expect("a sum over channels is declared")
     }
 
     /// The position of a sum among the reductions.
-    pub(crate) fn reduction(
+    pub fn reduction(
         &self,
         b: &Body,
         param: ParamId,

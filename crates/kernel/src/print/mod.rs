@@ -5,6 +5,6 @@ pub mod cuda;
 pub mod divide;
 pub mod imperative;
 pub mod layout;
-pub(crate) mod needed;
+pub mod needed;
 pub mod records;
 pub mod rust;

@@ -5,7 +5,7 @@ use crate::ir::{Acc, Body, LoopId, ParamId, Role, Stmt, Val, walk};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The arrays that need a row's loop over data, of which one must be asked for. A loop that is not here is always needed.
-pub(crate) fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
+pub fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
     let mut found = HashMap::new();
     for (n, s) in b.stmts().iter().enumerate() {
         if let Stmt::For { id, range, body } = s

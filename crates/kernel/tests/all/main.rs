@@ -4,4 +4,5 @@ mod by_chance;
 mod clusters;
 mod derivatives;
 mod no_adjoint;
+mod refusal;
 mod rejections;

@@ -1,8 +1,6 @@
 //! Programs in one line of steps: control flow as jumps, registers on lanes by their last use.
 
-use madelung_kernel::program::{
-    Class, Condition, Instruction, Integer, Program, Register, Shape, Use, Vector,
-};
+use crate::program::{Class, Condition, Instruction, Integer, Program, Register, Shape, Use, Vector};
 use std::collections::HashMap;
 
 /// An instruction with its place in the line.

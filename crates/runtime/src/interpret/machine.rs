@@ -1,13 +1,16 @@
 //! The registers of a run, and its control flow.
+//!
+//! Pointers to registers on lanes come from vectors that are not moved during a run, with their numbers compared; a block's
+//! vectors never exceed the room of a register.
 
 use super::BLOCK;
 use super::line::{Line, Step};
 use super::world::World;
-use madelung_core::runtime::{Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
-use madelung_kernel::program::{
+use crate::program::{
     Address, Class, Condition, Indices, Instruction, Integer, MAX_ORDERS, Mask, Room, Scalar, Shape, Table,
     Vector,
 };
+use madelung_core::runtime::{Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
 
 /// The iterations that are open.
 #[derive(Clone, Copy, Debug)]
@@ -269,25 +272,30 @@ impl<'r, W: World> Machine<'r, W> {
                 | I::NodeAdd { .. }
                 | I::LineField { .. } => self.of_meshes(i),
                 I::LoadLanes { .. }
-                | I::LoadChannels { .. }
                 | I::LoadLanes3 { .. }
                 | I::LoadInts { .. }
-                | I::LoadInts3 { .. }
                 | I::Gather { .. }
-                | I::Gather3 { .. }
-                | I::GatherTable { .. }
                 | I::GatherInts { .. }
                 | I::LoadIndices { .. }
+                | I::StoreLanes { .. }
+                | I::AddConsecutive { .. }
+                | I::Scatter { .. } => self.of_arrays(i),
+                I::LoadChannels { .. }
+                | I::LoadInts3 { .. }
+                | I::Gather3 { .. }
+                | I::GatherTable { .. }
                 | I::Lookup { .. }
                 | I::Shifts { .. }
                 | I::Places { .. }
                 | I::PlacesIn { .. }
-                | I::StoreLanes { .. }
                 | I::AddChannels { .. }
                 | I::AddEntries { .. }
-                | I::AddConsecutive { .. }
-                | I::Scatter { .. }
-                | I::ScatterTable { .. } => self.of_arrays(i),
+                | I::ScatterTable { .. } => {
+                    assert!(!W::WIDE, "rows and nodes on lanes have no pairs and no channels");
+                    if !W::WIDE {
+                        self.of_pairs(i);
+                    }
+                }
                 I::If { .. }
                 | I::For { .. }
                 | I::Loop { .. }

@@ -2,9 +2,9 @@
 
 use super::machine::Machine;
 use super::world::World;
+use crate::program::{Field, Instruction as I, Memory};
 use madelung_core::runtime::{self as rt, Lane};
 use madelung_kernel::imperative::Atomic;
-use madelung_kernel::program::{Field, Instruction as I, Memory};
 
 /// An expression for each vector that is open, from its first iteration and the number of these: behind the last one of an
 /// incomplete vector nothing is read.
@@ -226,10 +226,6 @@ impl<W: World> Machine<'_, W> {
                     let (p, first) = (self.pointer::<W::E>(slot), self.first(first));
                     vectors!(self, to; k, n, v; W::load(p, first + k, n, stride, component));
                 }
-                I::LoadChannels { slot, first, to } => {
-                    let p = self.pointer::<<W::L as Lane>::Elem>(slot).add(self.first(first));
-                    vectors!(self, to; k, n, v; if n == W::L::N { W::L::load(p.add(k)) } else { W::L::load_some(p.add(k), n) });
-                }
                 I::LoadLanes3 { slot, to } => {
                     let (p, first) = (self.pointer::<W::E>(slot), self.open.k);
                     vectors!(three self, to; k, n, v; W::load3(p, first + k, n));
@@ -240,27 +236,10 @@ impl<W: World> Machine<'_, W> {
                         W::L::int_gather(p.add(stride * k), rt::consecutive::<W::L>(n), stride, component)
                     });
                 }
-                I::LoadInts3 { slot, to } => {
-                    let p = self.pointer::<i32>(slot).add(3 * self.open.k);
-                    vectors!(three self, to; k, n, v; {
-                        if n == W::L::N { W::L::int3(p.add(3 * k)) } else { W::L::int3_first(p.add(3 * k), n) }
-                    });
-                }
                 I::Gather { slot, index, stride, offset, to } => {
                     let (p, index) = (self.pointer::<W::E>(slot), self.index(index));
                     let (stride, offset) = (*self.int(stride) as usize, *self.int(offset) as usize);
                     vectors!(self, to; _k, _n, v; W::gather(p, *index.add(v), stride, offset));
-                }
-                I::Gather3 { slot, index, to } => {
-                    let (p, index) = (self.pointer::<<W::L as Lane>::Elem>(slot), self.index(index));
-                    vectors!(three self, to; _k, _n, v; W::L::gather3(p, *index.add(v)));
-                }
-                I::GatherTable { slot, rows, width, columns, to } => {
-                    let (p, width) = (self.pointer::<<W::L as Lane>::Elem>(slot), *self.int(width) as usize);
-                    let (rows, columns) = (self.index(rows), self.index(columns));
-                    vectors!(self, to; _k, _n, v; {
-                        rt::gather_table::<W::L>(p, *rows.add(v), width, *columns.add(v))
-                    });
                 }
                 I::GatherInts { slot, index, stride, component, to } => {
                     let (p, index) = (self.pointer::<i32>(slot), self.index(index));
@@ -277,6 +256,58 @@ impl<W: World> Machine<'_, W> {
                             W::L::index_first(p, self.open.rest)
                         };
                     }
+                }
+                I::StoreLanes { slot, first, stride, component, x, adds } => {
+                    let (first, adds) = (self.first(first), adds || self.a.adds(slot));
+                    let p = self.pointer::<W::E>(slot);
+                    vectors!(from self, x; k, n, v, x; W::put(p, (first + k, n), (stride, component), x, adds));
+                }
+                I::AddConsecutive { slot, first, stride, component, x } => {
+                    let (p, first) = (self.pointer::<f64>(slot), self.first(first));
+                    vectors!(from self, x; k, n, v, x; {
+                        rt::scatter_lanes::<W::L>(p, first + k, stride, component, x, n);
+                    });
+                }
+                I::Scatter { slot, index, stride, offset, x } => {
+                    let (p, index) = (self.pointer::<f64>(slot), self.index(index));
+                    let (stride, offset) = (*self.int(stride) as usize, *self.int(offset) as usize);
+                    vectors!(from self, x; _k, n, v, x; rt::scatter::<W::L>(p, *index.add(v), stride, offset, x, n));
+                }
+                ref other => unreachable!("not of arrays: {other:?}"),
+            }
+        }
+    }
+
+    /// An instruction on arrays, by lanes of their type, that rows and nodes on lanes do not have.
+    ///
+    /// # Safety
+    /// As for a `Run` of the program's part.
+    #[inline(always)]
+    pub(super) unsafe fn of_pairs(&mut self, i: &I) {
+        // SAFETY: the program is of the launch's part, whose arrays the backend has checked; registers have room for all
+        // vectors that are open, and lanes name elements that are there.
+        unsafe {
+            match *i {
+                I::LoadChannels { slot, first, to } => {
+                    let p = self.pointer::<<W::L as Lane>::Elem>(slot).add(self.first(first));
+                    vectors!(self, to; k, n, v; if n == W::L::N { W::L::load(p.add(k)) } else { W::L::load_some(p.add(k), n) });
+                }
+                I::LoadInts3 { slot, to } => {
+                    let p = self.pointer::<i32>(slot).add(3 * self.open.k);
+                    vectors!(three self, to; k, n, v; {
+                        if n == W::L::N { W::L::int3(p.add(3 * k)) } else { W::L::int3_first(p.add(3 * k), n) }
+                    });
+                }
+                I::Gather3 { slot, index, to } => {
+                    let (p, index) = (self.pointer::<<W::L as Lane>::Elem>(slot), self.index(index));
+                    vectors!(three self, to; _k, _n, v; W::L::gather3(p, *index.add(v)));
+                }
+                I::GatherTable { slot, rows, width, columns, to } => {
+                    let (p, width) = (self.pointer::<<W::L as Lane>::Elem>(slot), *self.int(width) as usize);
+                    let (rows, columns) = (self.index(rows), self.index(columns));
+                    vectors!(self, to; _k, _n, v; {
+                        rt::gather_table::<W::L>(p, *rows.add(v), width, *columns.add(v))
+                    });
                 }
                 I::Lookup { slot, index, to } => {
                     let (p, index, to) = (self.pointer::<i32>(slot), self.index(index), self.index(to));
@@ -308,11 +339,6 @@ impl<W: World> Machine<'_, W> {
                     let (p, rows, entries) = (self.pointer(starts), self.index(rows), self.index(entries));
                     vectors!(self, to; _k, _n, v; rt::places_in::<W::L>(p, *rows.add(v), *entries.add(v)));
                 }
-                I::StoreLanes { slot, first, stride, component, x, adds } => {
-                    let (first, adds) = (self.first(first), adds || self.a.adds(slot));
-                    let p = self.pointer::<W::E>(slot);
-                    vectors!(from self, x; k, n, v, x; W::put(p, (first + k, n), (stride, component), x, adds));
-                }
                 I::AddChannels { slot, x, y } => {
                     let p = self.pointer::<<W::L as Lane>::Elem>(slot).add(self.open.k);
                     let y = y.map(|y| self.vector(y));
@@ -331,17 +357,6 @@ impl<W: World> Machine<'_, W> {
                         rt::add_entries::<W::L>(p, first + k, stride, component, x, n);
                     });
                 }
-                I::AddConsecutive { slot, first, stride, component, x } => {
-                    let (p, first) = (self.pointer::<f64>(slot), self.first(first));
-                    vectors!(from self, x; k, n, v, x; {
-                        rt::scatter_lanes::<W::L>(p, first + k, stride, component, x, n);
-                    });
-                }
-                I::Scatter { slot, index, stride, offset, x } => {
-                    let (p, index) = (self.pointer::<f64>(slot), self.index(index));
-                    let (stride, offset) = (*self.int(stride) as usize, *self.int(offset) as usize);
-                    vectors!(from self, x; _k, n, v, x; rt::scatter::<W::L>(p, *index.add(v), stride, offset, x, n));
-                }
                 I::ScatterTable { slot, rows, width, columns, x } => {
                     let (p, width) = (self.pointer::<f64>(slot), *self.int(width) as usize);
                     let (rows, columns) = (self.index(rows), self.index(columns));
@@ -349,7 +364,7 @@ impl<W: World> Machine<'_, W> {
                         rt::scatter_table::<W::L>(p, *rows.add(v), width, *columns.add(v), x, n);
                     });
                 }
-                ref other => unreachable!("not of arrays: {other:?}"),
+                ref other => unreachable!("not of pairs: {other:?}"),
             }
         }
     }

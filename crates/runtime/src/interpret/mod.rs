@@ -1,6 +1,9 @@
 //! The interpreter: programs on every lane type, with no compiler at hand. It calls what compiled kernels call, in the same
 //! order, so that it gives the same bits. An instruction on lanes is done for up to [`BLOCK`] vectors of iterations before
 //! the next one is looked at.
+//!
+//! Sound as compiled kernels are: programs come from [`crate::program::lower`] alone, which emits for each statement of a form
+//! the accesses that the printed code has, and backends check the arrays of a launch against the kernel's declaration.
 #![expect(
     unsafe_code,
     reason = "arrays are reached through a launch's pointers, and lanes entered behind their features"

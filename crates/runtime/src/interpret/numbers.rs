@@ -2,9 +2,9 @@
 
 use super::machine::Machine;
 use super::world::World;
+use crate::program::{Combine, Compare, Fused, Instruction as I, IntegerOp, Pair, Unary, Vector};
 use madelung_core::runtime::{self as rt, Lane};
 use madelung_kernel::ir::Function;
-use madelung_kernel::program::{Combine, Compare, Fused, Instruction as I, IntegerOp, Pair, Unary, Vector};
 
 /// The value of a special function: `$on` makes an expression of its name.
 macro_rules! function {

@@ -1,8 +1,8 @@
 //! What differs between lanes of the arrays' type (loops over data) and lanes that are f64 whatever the arrays hold (rows,
 //! nodes of a mesh, waves).
 
+use crate::program::{Field, MAX_ORDERS};
 use madelung_core::runtime::{self as rt, Lane, SharedReal, Splines, WaveLine};
-use madelung_kernel::program::{Field, MAX_ORDERS};
 use std::marker::PhantomData;
 
 /// Arrays and lanes. Functions with a row are for `n` rows from there on, the first lanes; what the others hold is of no
@@ -12,6 +12,8 @@ pub(super) trait World {
     type E: SharedReal;
     /// The lanes.
     type L: Lane;
+    /// Whether they are those of rows and nodes.
+    const WIDE: bool;
 
     /// # Safety
     /// As for [`rt::row_load`].
@@ -69,6 +71,7 @@ where
 {
     type E = L::Elem;
     type L = L;
+    const WIDE: bool = false;
 
     #[inline(always)]
     unsafe fn load(p: *const L::Elem, row: usize, n: usize, stride: usize, component: usize) -> L {
@@ -137,6 +140,7 @@ where
 impl<E: SharedReal, L: Lane<Elem = f64>> World for Wide<E, L> {
     type E = E;
     type L = L;
+    const WIDE: bool = true;
 
     #[inline(always)]
     unsafe fn load(p: *const E, row: usize, n: usize, stride: usize, component: usize) -> L {

@@ -1,12 +1,12 @@
 //! Kernels that are made at run time against the compiled ones, bit for bit, and, of those that are not compiled, against
 //! the interpreter of the language's tests.
 
+use crate::JITTER;
 use crate::by_chance::ByChance;
 use crate::by_chance::sources::text;
 use crate::by_chance::world::outputs;
 use crate::given::{Full, Given};
 use crate::{ALL, MEMBERS, Results, Worst, evaluated, interpreted, sensitivity};
-use crate::JITTER;
 use madelung_core::array::DType;
 use madelung_core::backend::{Context, PairLoops};
 use madelung_core::runtime::{Isa, Kernel};
@@ -66,7 +66,8 @@ fn same_bits(seed: u64, compiled: &'static Kernel) -> usize {
                     let [got, want] = [kernel, compiled].map(|kernel| {
                         evaluated(&Given::new(kernel, &of, full), &rows, dtype, &cotangents, &[member])
                     });
-                    let what = format!("{member:?}, {dtype:?}, {:?}, {full:?}, scatter: {scatter}", backend.isa());
+                    let what =
+                        format!("{member:?}, {dtype:?}, {:?}, {full:?}, scatter: {scatter}", backend.isa());
                     let (got, want) = (bits(&got), bits(&want));
                     let differ = got.iter().zip(&want).filter(|(x, y)| x != y).count();
                     assert!(got.len() == want.len() && differ == 0, "{what}: {differ} of {}", got.len());
@@ -103,7 +104,8 @@ fn agrees(seed: u64, worst: &mut Worst) {
     let floors: Vec<f64> = sensitivity(&of, &exact).iter().map(|s| 0.1 + s / JITTER).collect();
     for backend in &backends() {
         for (full, scatter) in contexts(&of) {
-            let context = Context { backend, pair_loops: PairLoops::Rows, scatter, ..madelung_cpu::context() };
+            let context =
+                Context { backend, pair_loops: PairLoops::Rows, scatter, ..madelung_cpu::context() };
             let given = Given::new(kernel, &of, full);
             let got = evaluated(&given, &context, DType::F64, &cotangents, &MEMBERS);
             for (n, got) in got.iter().enumerate() {

@@ -6,10 +6,10 @@
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod by_chance;
 mod given;
-mod made;
 #[path = "../../../suite/cuda_text/host.rs"]
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod host;
+mod made;
 #[path = "../../../common/parts.rs"]
 mod parts;
 

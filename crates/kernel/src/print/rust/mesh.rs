@@ -6,7 +6,7 @@ use crate::print::layout::{Array, Layout, Table};
 use std::collections::{BTreeSet, HashSet};
 
 /// Whether the rows of a part loop over nodes of a mesh, and not over data.
-pub(crate) fn is_alone(b: &Body) -> bool {
+pub fn is_alone(b: &Body) -> bool {
     let is_data = |s: &Stmt| matches!(s, Stmt::For { range, .. } if range.is_data());
     b.ops().any(|op| matches!(op, Op::MeshNode { .. })) && !b.walk().any(is_data)
 }
@@ -18,7 +18,7 @@ fn mesh_of(mesh: ParamId, system: Val) -> String {
 
 /// Whether a row does nothing but add to nodes around the point of which these are the splines along the first axis: a
 /// row that reaches no plane of this call is then left before them.
-pub(crate) fn is_only_point(b: &Body, layout: &Layout, t: Table) -> bool {
+pub fn is_only_point(b: &Body, layout: &Layout, t: Table) -> bool {
     let mut points = b.ops().filter_map(|op| match op {
         Op::MeshNode { mesh, system, at, .. } => Some((*mesh, *system, at[0])),
         _ => None,
@@ -30,7 +30,7 @@ pub(crate) fn is_only_point(b: &Body, layout: &Layout, t: Table) -> bool {
 
 /// The loop along the third axis in a loop over the nodes around a point, where its nodes can be on lanes: for these
 /// all sums of the loops stay on lanes until the last node.
-pub(crate) fn along(b: &Body, s: &Stmt) -> Option<LoopId> {
+pub fn along(b: &Body, s: &Stmt) -> Option<LoopId> {
     let Stmt::For { id, range: Range::Ints(_, hi), body } = s else { return None };
     if !matches!(b.op(*hi), Op::SplineOrder { .. }) {
         return None;
@@ -64,17 +64,17 @@ fn is_of_nodes(b: &Body, s: &Stmt, along: LoopId) -> bool {
 
 /// The plane of a node, where calls add to planes of their own: its mesh and system, and the coordinate and the node along
 /// the first axis.
-pub(crate) type Plane = (ParamId, Val, Val, Val);
+pub type Plane = (ParamId, Val, Val, Val);
 
 /// The plane of a node, where calls have planes of their own.
-pub(crate) fn plane(b: &Body, layout: &Layout, row: Val) -> Option<Plane> {
+pub fn plane(b: &Body, layout: &Layout, row: Val) -> Option<Plane> {
     let Op::MeshNode { mesh, system, at, node } = b.op(row) else { return None };
     layout.planes.map(|_| (*mesh, *system, at[0], node[0]))
 }
 
 /// For a loop over the planes around a point that does nothing but add to nodes: the plane whose call runs a turn of it, and
 /// the value that is the loop's variable.
-pub(crate) fn owned_planes(b: &Body, layout: &Layout, id: LoopId, body: &[Stmt]) -> Option<(Plane, Val)> {
+pub fn owned_planes(b: &Body, layout: &Layout, id: LoopId, body: &[Stmt]) -> Option<(Plane, Val)> {
     let mut planes = BTreeSet::new();
     let mut carries = !accumulators(body).is_subset(&declared(body));
     for s in walk(body) {

@@ -4,9 +4,9 @@
 mod bests;
 mod channels;
 mod lanes;
-pub(crate) mod mesh;
-pub(crate) mod rows;
-pub(crate) mod strips;
+pub mod mesh;
+pub mod rows;
+pub mod strips;
 mod tables;
 
 use super::layout::{Array, Layout, Pair, scalar_position};
@@ -66,7 +66,7 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
 }
 
 /// Reals from outside that the body of a lane loop uses.
-pub(crate) fn outside_values(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
+pub fn outside_values(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
     let mut defined = HashSet::new();
     let mut used = BTreeSet::new();
     for s in walk(body) {

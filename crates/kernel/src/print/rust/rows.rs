@@ -13,7 +13,7 @@ const ROWS: LoopId = LoopId::MAX;
 
 /// How often a value is computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Often {
+pub enum Often {
     /// Once for all rows of a call, which are of one system.
     Once,
     /// Once for each line of waves.
@@ -40,7 +40,7 @@ impl Rows {
 }
 
 /// The body of a part whose rows can be on lanes, with its branches straightened.
-pub(crate) fn on_lanes(part: &Part, layout: &Layout) -> Option<Part> {
+pub fn on_lanes(part: &Part, layout: &Layout) -> Option<Part> {
     if layout.loops || layout.places || !layout.widths.is_empty() || part.body.walk().any(is_bar) {
         return None;
     }
@@ -75,7 +75,8 @@ fn is_bar(s: &Stmt) -> bool {
     }
 }
 
-pub(crate) fn often(b: &Body) -> HashMap<Val, Often> {
+/// How often each value of a part with rows on lanes is computed.
+pub fn often(b: &Body) -> HashMap<Val, Often> {
     let mut often: HashMap<Val, Often> = HashMap::new();
     for s in b.walk() {
         let Stmt::Let(v) = s else { continue };
@@ -95,7 +96,7 @@ pub(crate) fn often(b: &Body) -> HashMap<Val, Often> {
 }
 
 /// The layout of rows on lanes, whose launch is that of the part.
-pub(crate) fn layout(kernel: &Kernel, part: &Part, of_part: &Layout) -> Layout {
+pub fn layout(kernel: &Kernel, part: &Part, of_part: &Layout) -> Layout {
     let (slots, reductions) = (of_part.slots.clone(), of_part.reductions.clone());
     let mut layout = Layout { slots, reductions, ..Layout::new(kernel, part) };
     // Whether a product is the only one to use its factors depends on what else the part computes. Outside of loops none is
@@ -109,7 +110,7 @@ pub(crate) fn layout(kernel: &Kernel, part: &Part, of_part: &Layout) -> Layout {
 }
 
 /// How often a part with rows on lanes computes the values of its own block: those known once, and once a line.
-pub(crate) fn ahead(b: &Body, often: &HashMap<Val, Often>) -> [Vec<Val>; 2] {
+pub fn ahead(b: &Body, often: &HashMap<Val, Often>) -> [Vec<Val>; 2] {
     [Often::Once, Often::Lines].map(|of| {
         let of = |s: &Stmt| if let Stmt::Let(v) = s { Some(*v).filter(|v| often[v] == of) } else { None };
         b.stmts().iter().filter_map(of).collect()
@@ -171,7 +172,7 @@ pub(super) fn on_wide_lanes(name: &str, body: &str) -> String {
 }
 
 /// The meshes whose waves the rows are.
-pub(crate) fn meshes(b: &Body) -> BTreeSet<ParamId> {
+pub fn meshes(b: &Body) -> BTreeSet<ParamId> {
     b.ops().filter_map(|op| if let Op::Wave { mesh, .. } = op { Some(*mesh) } else { None }).collect()
 }
 

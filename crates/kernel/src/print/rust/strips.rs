@@ -7,7 +7,7 @@ use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Type, Val, declared, fed, wa
 use std::collections::{BTreeSet, HashSet};
 
 /// Whether the body of a loop holds loops over channels, and is straight else.
-pub(crate) fn in_strips(body: &[Stmt]) -> bool {
+pub fn in_strips(body: &[Stmt]) -> bool {
     let is_loop = |s: &Stmt| matches!(s, Stmt::For { .. });
     let bars = |s: &Stmt| is_loop(s) || matches!(s, Stmt::Raise { .. });
     let fits = |s: &Stmt| match s {
@@ -19,13 +19,13 @@ pub(crate) fn in_strips(body: &[Stmt]) -> bool {
 }
 
 /// What loops over channels take from the pair that they belong to.
-pub(crate) struct Taken {
+pub struct Taken {
     /// Rows and entries, in the order of their definitions.
-    pub(crate) indices: Vec<Val>,
+    pub indices: Vec<Val>,
     /// Reals and conditions that differ between pairs.
-    pub(crate) values: BTreeSet<Val>,
+    pub values: BTreeSet<Val>,
     /// Sums of the pair that they feed.
-    pub(crate) sums: BTreeSet<Acc>,
+    pub sums: BTreeSet<Acc>,
 }
 
 impl<'a> Printer<'a> {
@@ -195,7 +195,7 @@ impl<'a> Printer<'a> {
 }
 
 /// What loops over the channels of a pair take from it.
-pub(crate) fn taken(b: &Body, loops: &[Stmt], varying: &HashSet<Val>, own: &BTreeSet<Acc>) -> Taken {
+pub fn taken(b: &Body, loops: &[Stmt], varying: &HashSet<Val>, own: &BTreeSet<Acc>) -> Taken {
     let mut taken = Taken { indices: vec![], values: BTreeSet::new(), sums: BTreeSet::new() };
     let (mut open, mut seen) = (vec![], HashSet::new());
     for s in walk(loops) {

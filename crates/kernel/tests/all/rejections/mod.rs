@@ -1,11 +1,11 @@
-//! Rejected programs: the error message, and its source position.
+//! Rejected programs: the error message, and its source position. `refusal` compiles a program: the compiler itself in this
+//! crate's tests, the way of source text at run time in those of `madelung-runtime`.
 
 mod functions;
 mod grids;
 mod meshes;
 
-use madelung_kernel::forms::forms;
-use madelung_kernel::lower::lower_block;
+use super::refusal::{Refusal, refusal};
 
 const PARAMETERS: &str = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], kinds: &[i32; Atom], cell: &[Mat3; \
      System], g: &Real, z: &[Real; Wave], cutoff: Real, n: i32, atoms: &Batch<Atom, System>, waves: &Batch<Wave, System>, \
@@ -16,17 +16,8 @@ const PARAMETERS: &str = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; At
 /// place. Without marks the error has no place but the kernel's name.
 fn refused(source: &str, message: &str) {
     let plain = source.replace(['«', '»'], "");
-    let file = syn::parse_str(&plain).unwrap_or_else(|e| panic!("{e}\n{plain}"));
-    let error = match lower_block(&file) {
-        Err(e) => e,
-        Ok(sources) => {
-            let all = sources.iter().map(|s| forms(&s.kernel, &s.fast, s.scatter));
-            let text = all.filter_map(Result::err).next().unwrap_or_else(|| panic!("accepted: {plain}"));
-            assert!(!source.contains('«'), "too late, {text}: {plain}");
-            syn::Error::new(sources[0].ident.span(), text)
-        }
-    };
-    let text = error.to_string();
+    let Some(Refusal { text, start, end, is_late }) = refusal(&plain) else { panic!("accepted: {plain}") };
+    assert!(!(is_late && source.contains('«')), "too late, {text}: {plain}");
     assert!(text.contains(message), "{plain}\nsays: {text}\nnot: {message}");
     let Some((before, rest)) = source.split_once('«') else { return };
     let (marked, _) = rest.split_once('»').expect("marks come in pairs");
@@ -34,10 +25,8 @@ fn refused(source: &str, message: &str) {
         let line = text.lines().count().max(1);
         (line, text.rsplit('\n').next().unwrap_or("").chars().count())
     };
-    let (start, end) = (error.span().start(), error.span().end());
     let expected = (line_column(before), line_column(&format!("{before}{marked}")));
-    let got = ((start.line, start.column), (end.line, end.column));
-    assert_eq!(got, expected, "{plain}\n{text}");
+    assert_eq!((start, end), expected, "{plain}\n{text}");
 }
 
 /// A kernel of these statements.

@@ -3,9 +3,9 @@
 use super::super::{Combine, Field, Instruction as I, MAX_ORDERS, Shape, Table};
 use super::order::needs_order;
 use super::{Lanes, Lowering, OnLanes, Single};
-use crate::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
-use crate::print::layout::{Array, Table as Splines};
-use crate::print::rust::mesh::{Plane, along, is_only_point, owned_planes, plane};
+use madelung_kernel::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
+use madelung_kernel::print::layout::{Array, Table as Splines};
+use madelung_kernel::print::rust::mesh::{Plane, along, is_only_point, owned_planes, plane};
 use std::collections::HashMap;
 
 impl<'a> Lowering<'a> {

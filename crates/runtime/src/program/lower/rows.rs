@@ -1,11 +1,11 @@
 //! Rows on lanes: parts whose rows do not loop over data.
 
 use super::super::{Compare, Instruction as I, Program};
-use super::{Lanes, Lowering};
-use crate::ir::{Kernel, LoopId, Op, Stmt, Val, declared};
-use crate::mirror::Part;
-use crate::print::layout::{Array, Layout};
-use crate::print::rust::rows::{ahead, layout, meshes, often};
+use super::Lowering;
+use madelung_kernel::ir::{Kernel, LoopId, Stmt, Val};
+use madelung_kernel::mirror::Part;
+use madelung_kernel::print::layout::{Array, Layout};
+use madelung_kernel::print::rust::rows::{ahead, layout, meshes, often};
 
 /// The number of the loop over rows: no other loop has it.
 const ROWS: LoopId = LoopId::MAX;
@@ -58,14 +58,11 @@ impl<'a> Lowering<'a> {
     fn ahead(&mut self, values: &[Val]) {
         for v in values {
             self.let_whole(*v);
-            if *self.b.op(*v) != Op::Row {
-                self.let_splat(*v);
-            }
+            self.let_splat(*v);
         }
     }
 
     fn all_rows(&mut self, rows: (super::Integer, super::Integer), stmts: &'a [Stmt]) {
-        debug_assert!(Lanes::new(ROWS, declared(stmts)).within);
         self.on_lanes(ROWS, rows, stmts, Default::default());
     }
 }

@@ -1,8 +1,8 @@
 //! The instructions of programs.
 
 use super::{Condition, Indices, Integer, Mask, Pair, Room, Scalar, Shape, Table, Vector};
-use crate::imperative::{Atomic, Reason};
-use crate::ir::{Dim, Function};
+use madelung_kernel::imperative::{Atomic, Reason};
+use madelung_kernel::ir::{Dim, Function};
 
 /// A function of one real.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,11 +18,11 @@ use super::{
     Address, Class, Condition, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Shape, Table,
     Vector,
 };
-use crate::ir::{Acc, Body, Dim, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Val};
-use crate::mirror::Part;
-use crate::print::layout::{Array, Layout, Pair};
-use crate::print::needed::needed;
-use crate::print::rust::{mesh as printed_mesh, rows as printed_rows};
+use madelung_kernel::ir::{Acc, Body, Dim, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Val};
+use madelung_kernel::mirror::Part;
+use madelung_kernel::print::layout::{Array, Layout, Pair};
+use madelung_kernel::print::needed::needed;
+use madelung_kernel::print::rust::{mesh as printed_mesh, rows as printed_rows};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The program of a part.
