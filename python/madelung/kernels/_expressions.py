@@ -503,6 +503,8 @@ class Expressions:
             )
         if self.outside(f) is MISSING:
             return self.error(f, f"`{name}` is no function here")
+        if hasattr(self.outside(f), "parameters"):
+            return self.error(f, f"`{name}` is a kernel: `op` makes one op of several, and `@func`s are called within")
         return self.error(
             f, f"`{name}` is a function of Python: put `@func` above its definition, and kernels can call it"
         )

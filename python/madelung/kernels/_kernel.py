@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
+from madelung import _native
 from madelung.kernels import _types as kinds
 from madelung.kernels._definition import Definition
+from madelung.kernels._op import Declaration, Op
 from madelung.kernels._source import Block, Source, Translator
 from madelung.kernels._text import Text
+from madelung.kernels.functions import LibraryFunction
 
 
 class Func:
@@ -61,7 +65,7 @@ class Func:
 
 def is_func(found: Any) -> bool:
     """Whether something was made by `@func`, or is a function of the library."""
-    return isinstance(found, Func)
+    return isinstance(found, (Func, LibraryFunction))
 
 
 class Kernel:
@@ -73,14 +77,34 @@ class Kernel:
         block = Block(is_func)
         translator = Translator(definition, block, adjoint)
         self._source = Source(block, translator.kernel(options), definition)
+        self.parameters = translator.parameters
+        found = json.loads(_native.kernels(self.source))
+        if error := found.get("error"):
+            end = (error["end_line"], error["end_column"])
+            raise self._source.error(error["message"], error["line"], error["column"], end)
+        self.name = translator.names[definition.name]
+        self._op = Op(Declaration(f"user::{self.name}", [self]))
 
     def __repr__(self) -> str:
         return f"<kernel {self.__name__}>"
+
+    def __reduce__(self) -> str:
+        """Pickles by name, as functions do."""
+        return self.__qualname__
 
     @property
     def source(self) -> str:
         """The kernel in the kernel language."""
         return str(self._source)
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return self._op.outputs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs of an op of this kernel alone: see `Op`."""
+        return self._op(*args, **kwargs)
 
 
 @overload

@@ -152,6 +152,11 @@ class Translator(Expressions):
                 return itself and self.function(f) in ("max", "min")
         return False
 
+    @property
+    def parameters(self) -> list[kinds.Parameter]:
+        """The parameters of a kernel that was translated, without its index."""
+        return [kinds.Parameter(a.arg, self.names[a.arg], self.annotations[a.arg]) for a in self._parameters[1:]]
+
     # Functions.
 
     def kernel(self, options: Mapping[str, Any]) -> Text:

@@ -6,7 +6,7 @@ They say what a parameter is, and hold nothing: callers hand on the arrays of th
 from __future__ import annotations
 
 from types import GenericAlias
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Dim:
@@ -186,6 +186,27 @@ def is_place(annotation: Any) -> bool:
 
 def components(annotation: Any) -> str:
     """The word of an array's elements; empty where there are none."""
-    if isinstance(annotation, GenericAlias):
+    while isinstance(annotation, GenericAlias):
         annotation = annotation.__args__[0]
+    if annotation in (float, int):
+        return _element(annotation) or ""
     return annotation.word if isinstance(annotation, type) and issubclass(annotation, COMPONENTS) else ""
+
+
+def is_attribute(annotation: Any) -> bool:
+    """Whether a parameter is one number for all rows."""
+    return annotation in (Real, float, *INTEGERS)
+
+
+def is_zero(annotation: Any) -> bool:
+    """Whether an input is zero in every call."""
+    inner = annotation.__args__[0]
+    return annotation.__origin__ is Zero or (isinstance(inner, GenericAlias) and inner.__origin__ is Zero)
+
+
+class Parameter(NamedTuple):
+    """Parameter of a kernel: its name in Python and in the source, and its annotation."""
+
+    name: str
+    written: str
+    annotation: Any

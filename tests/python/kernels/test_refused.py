@@ -125,6 +125,8 @@ def test_the_scope_around():
     value("«charge»[i]", "there is no `charge` here (`charges`?)")
     value("«plain»(g)", "`plain` is a function of Python: put `@func` above its definition", {"plain": plain})
     value("«g»(1.0)", "`g` is no function here")
+    other = defined("def k(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):\n    y[i] = x[i]")
+    value("«other»(g)", "`other` is a kernel: `op` makes one op of several", {"other": other})
     value("«np.linalg.foo»(g)", "there is no `np.linalg.foo` here", {"np": np})
     value("«infinite»", "this number is inf", {"infinite": math.inf})
 
