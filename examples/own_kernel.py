@@ -75,7 +75,9 @@ def main() -> int:
 
     reference = forces(COPPER).detach()
     parameters = torch.tensor([0.5, 1.0, 2.5], dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([parameters], max_iter=200, tolerance_grad=1e-12, line_search_fn="strong_wolfe")
+    # The square of an error that is to be small is far smaller than what the optimizer stops at by default.
+    ends = {"tolerance_grad": 1e-14, "tolerance_change": 1e-20}
+    optimizer = torch.optim.LBFGS([parameters], max_iter=200, line_search_fn="strong_wolfe", **ends)
 
     def loss() -> torch.Tensor:
         optimizer.zero_grad()

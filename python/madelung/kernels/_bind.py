@@ -217,7 +217,14 @@ class Call:
         return {"meshes": self.arrays.meshes(tuple(each.reshape(-1).tolist()))}
 
     def _scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
-        return {"scalar": check.number(self.name(arg), self.of(arg))}
+        name, x = self.name(arg), self.of(arg)
+        if type(x) is not float and self.arrays.is_own(x):
+            try:
+                x = float(x)
+            except Exception:
+                expected = "a number that is known when the function is traced (`Array[Real]` may be traced)"
+                check.refuse(name, expected, check.described(x), TypeError)
+        return {"scalar": check.number(name, x)}
 
     def _int_scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         return {"int_scalar": check.integer(self.name(arg), self.of(arg))}
