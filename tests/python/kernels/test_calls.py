@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from typing import Any
 
@@ -13,7 +14,7 @@ import madelung.kernels as mk
 import madelung.numpy
 from conftest import assert_close
 from kernel_cases import CUTOFF, Case, cases, lennard_jones, real_space
-from madelung.kernels import Array, Batch, Out, Real
+from madelung.kernels import Array, Batch, Out, Real, functions
 
 Atom, System, Bin = mk.dims("Atom System Bin")
 
@@ -160,6 +161,23 @@ def test_without_adjoint() -> None:
     np.testing.assert_array_equal(counts, expected)
     assert (counts.dtype, place.dtype) == (np.int32, np.int64)
     assert sorted(place) == sorted(k for count in expected for k in range(count))
+
+
+def test_functions_of_the_library() -> None:
+    """The short-range part of Coulomb's law is erfc(αr)/r; a pair of Lennard-Jones has its minimum −ε at 2^(1/6) σ."""
+
+    @mk.kernel
+    def k(i: Atom, r: Array[Real, Atom], y: Out[Real, Atom], z: Out[Real, Atom]):
+        y[i] = functions.coulomb_short_range(r[i], 0.5)
+        z[i] = functions.lennard_jones(r[i], 2, 1.5)
+
+    r = np.array([0.3, 1.5 * 2 ** (1 / 6), 7.0])
+    y, z = k(r)
+    assert_close(y, np.array([math.erfc(0.5 * x) / x for x in r]), 1e-14)
+    assert abs(z[1] + 2) < 1e-14
+    assert "coulomb_short_range" in dir(functions)
+    with pytest.raises(AttributeError, match="there is no function `short` for kernels: there are born_mayer"):
+        functions.short
 
 
 def test_equal_sources_are_one() -> None:

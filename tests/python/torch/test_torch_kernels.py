@@ -116,6 +116,42 @@ def test_first_call_in_a_graph() -> None:
     assert torch.equal(torch.autograd.grad(y, x)[0], 34.5 * x.detach())
 
 
+def test_derivatives_of_functions() -> None:
+    """The derivative that a function is given stands in place of the derived one, at both orders."""
+
+    @mk.func
+    def step(x: Real) -> Real:
+        return mk.floor(x)
+
+    @step.derivative
+    def smooth_step(x: Real) -> Real:
+        return x**3
+
+    @mk.kernel
+    def k(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):
+        y[i] = step(x[i])
+
+    x = torch.tensor([0.5, 2.5], dtype=torch.float64, requires_grad=True)
+    y = k(x)
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x)
+    assert y.tolist() == [0.0, 2.0]
+    torch.testing.assert_close(g, x**3)
+    torch.testing.assert_close(h, 3 * x**2)
+
+
+def test_launch() -> None:
+    case, x, rest = case_of("lennard_jones")
+    given = dict(zip(case.smooth, [t.requires_grad_() for t in x]), **rest)
+    out = torch.full((16,), torch.nan, dtype=torch.float64)
+    mk.launch(case.kernel, inputs=given, outputs={"energy": out})
+    assert torch.equal(out, case(*x, **rest).detach())
+    with pytest.raises(ValueError, match="`energy`: expected memory of its own, got that of `positions`"):
+        mk.launch(case.kernel, given, {"energy": x[0].detach()[:, 1]})
+    with pytest.raises(TypeError, match="`energy`: expected float64, got float32"):
+        mk.launch(case.kernel, given, {"energy": out.float()})
+
+
 def test_neighbors() -> None:
     case, x, rest = case_of("lennard_jones")
     found = madelung.torch.find_neighbors(x[0], case.rest["cutoff"], x[1], batch_idx=rest["atoms"])
