@@ -51,6 +51,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/nve_salt.py --plot $(TARGET)/nve_salt.png
 	$(BIN)/python examples/train_charges.py --plot $(TARGET)/train_charges.png
 	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
+	$(BIN)/python examples/own_kernel.py
 	$(BIN)/python examples/message_passing.py --plot $(TARGET)/message_passing.png
 	$(BIN)/python examples/latent_charges.py --plot $(TARGET)/latent_charges.png
 	$(BIN)/python examples/water_md.py --plot $(TARGET)/water_md.png

@@ -39,3 +39,46 @@ def test_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = PROGRAM.splitlines()
     errors = [lines[int(line.split(":")[1]) - 1] for line in said.splitlines() if ": error: " in line]
     assert errors == lines[-2:], said
+
+
+KERNELS = """
+from madelung.kernels import Array, Batch, Dim, Mat3, Out, Pairs, Real, Vec3, erfc, func, kernel, length
+
+class Atom(Dim): ...
+class System(Dim): ...
+class Feature(Dim): ...
+
+@func
+def screened(r: Real, alpha: Real) -> Real:
+    return erfc(alpha * r) / r
+
+@kernel(fast=["positions"])
+def k(i: Atom, positions: Array[Vec3, Atom], cell: Array[Mat3, System], alpha: Array[Real], f: Array[Real, Atom, Feature],
+      atoms: Batch[Atom, System], pairs: Pairs[Atom], energy: Out[Real, Atom], total: Out[Real], out: Out[Real, Atom, Feature]) -> None:
+    b = atoms.of(i)
+    e = 0.0
+    s = [0.0] * Feature
+    for j, shift in pairs.row(i):
+        r = length(positions[j] - positions[i] + shift @ cell[b])
+        e += screened(r, 2 * alpha)
+        for c in Feature:
+            s[c] += f[j, c]
+    for c in Feature:
+        out[i, c] = s[c]
+    energy[i] = 0.5 * e
+    total += e
+
+screened("near", 1.0)
+"""
+
+
+def test_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels whose dimensions are classes have types; a wrong argument of a function is found."""
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
+    file = tmp_path / "kernels.py"
+    file.write_text(KERNELS, encoding="utf-8")
+    said, failure, _ = api.run([str(file), "--cache-dir", str(tmp_path / "cache"), "--no-error-summary"])
+    assert not failure
+    lines = KERNELS.splitlines()
+    ours = [line for line in said.splitlines() if "kernels.py" in line and ": error: " in line]
+    assert [lines[int(line.split(":")[1]) - 1] for line in ours] == lines[-1:], said

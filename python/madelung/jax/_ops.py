@@ -1,6 +1,6 @@
 """All ops as families of primitives: `pair_vectors(positions, cell, …)` and so on, by their names.
 
-Importing this module registers them with the JAX that is loaded. Nothing here names an op.
+Importing this module registers them with the JAX that is loaded; `add` registers others. Nothing here names an op.
 """
 
 from __future__ import annotations
@@ -13,21 +13,25 @@ import jax
 from madelung import _cuda, _native
 from madelung.jax._autodiff import Family, Op
 
-OPS: dict[str, Family] = {op.short: Family(op) for op in map(Op, json.loads(_native.described_ops()))}
+_cuda.prepare()
+_SUFFIX, _HANDLERS = _native.jax_handlers()
+_CAPSULES = [
+    (platform, after, jax.ffi.pycapsule(ctypes.c_void_p(handler)))
+    for platform, pair in _HANDLERS
+    for handler, after in zip(pair, ("", _SUFFIX))
+    if handler
+]
+
+
+def add(op: Op) -> Family:
+    """The primitives of an op, whose targets are registered here."""
+    for platform, after, capsule in _CAPSULES:
+        for name in op.targets.values():
+            jax.ffi.register_ffi_target(name + after, capsule, platform=platform)
+    return Family(op)
+
+
+OPS: dict[str, Family] = {op.short: add(op) for op in map(Op, json.loads(_native.described_ops()))}
 __all__ = list(OPS)
 
-
-def _register() -> None:
-    _cuda.prepare()
-    suffix, handlers = _native.jax_handlers()
-    targets = [target for family in OPS.values() for target in family.op.targets.values()]
-    for platform, pair in handlers:
-        for handler, after in zip(pair, ("", suffix)):
-            if handler:
-                capsule = jax.ffi.pycapsule(ctypes.c_void_p(handler))
-                for name in targets:
-                    jax.ffi.register_ffi_target(name + after, capsule, platform=platform)
-
-
-_register()
 globals().update(OPS)

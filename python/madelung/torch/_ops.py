@@ -1,6 +1,6 @@
 """All ops, registered: `pair_vectors(positions, cell, …)` and so on, by their names.
 
-Importing this module registers them with the PyTorch that is loaded. Nothing here names an op.
+Importing this module registers them with the PyTorch that is loaded; `add` registers others. Nothing here names an op.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from madelung.torch import _autograd, _fake
 from madelung.torch._schema import Op, parse
 
 
-def _libtorch() -> str:
+def libtorch() -> str:
     """The library that `import torch` has loaded."""
     names = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}
     return str(Path(torch.__file__).parent / "lib" / names.get(sys.platform, "libtorch_cpu.so"))
 
 
-def _register(op: Op) -> Callable[..., Any]:
+def add(op: Op) -> Callable[..., Any]:
+    """The function that calls an op, whose rules are registered here; its kernels are."""
     fragment = torch.library.Library(op.namespace, "FRAGMENT")
     _KEPT.append(fragment)
     for member in op.members:
@@ -40,7 +41,7 @@ def _register(op: Op) -> Callable[..., Any]:
 _cuda.prepare()
 # Without these objects torch would forget the registrations made through them.
 _KEPT: list[torch.library.Library] = []
-OPS: dict[str, Op] = {op.short: op for op in parse(_native.torch_init(_libtorch()))}
+OPS: dict[str, Op] = {op.short: op for op in parse(_native.torch_init(libtorch()))}
 __all__ = list(OPS)
 
-globals().update({name: _register(op) for name, op in OPS.items()})
+globals().update({name: add(op) for name, op in OPS.items()})

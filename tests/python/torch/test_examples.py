@@ -296,3 +296,10 @@ def test_the_salt_script(nve_salt, tmp_path, capsys):
     assert main(nve_salt, "--steps", 20, "--size", 2, "--time-step", 8, "--plot", plot) == 1
     drift = float(re.search(r"relative to \|E\(0\)\|\s+(\S+)", capsys.readouterr().out)[1])
     assert drift > nve_salt.ALLOWED_DRIFT
+
+
+def test_own_kernel():
+    """The parameters that the reference forces come from are found again."""
+    said = run("own_kernel")
+    found = [float(x) for x in re.findall(r"minimum: \[(.*)\]", said)[-1].split(",")]
+    assert found == pytest.approx([0.3429, 1.3588, 2.866], rel=1e-7)

@@ -1,0 +1,259 @@
+"""Arguments of a call by their names, as the inputs of an op in its order.
+
+Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelung.torch` and `madelung.jax`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _neighbors, _schema
+from madelung._schema import DIRECTED, FULL, HALF
+
+# A list whose pairs stand once each, in place of a full one.
+_HALF_FILL = 4
+
+
+class Arrays(Protocol):
+    """What the call of an op asks of a framework."""
+
+    @staticmethod
+    def is_own(x: Any) -> bool:
+        """Whether an object is an array of the framework."""
+        ...
+
+    @staticmethod
+    def reals(name: str, x: Any, shape: Sequence[int | str], like: Any, other: str) -> Any:
+        """An array of reals of a shape, of the dtype and beside `like`, which is the argument `other`."""
+        ...
+
+    @staticmethod
+    def integers(name: str, x: Any, shape: Sequence[int | str], like: Any) -> Any:
+        """An array of integers of a shape, beside `like`."""
+        ...
+
+    @staticmethod
+    def full(shape: Sequence[Any], x: float, like: Any) -> Any:
+        """An array filled with a number, of the dtype of `like`."""
+        ...
+
+    @staticmethod
+    def zeros(rows: Any, like: Any) -> Any:
+        """The system of rows that are all in one."""
+        ...
+
+    @staticmethod
+    def absent(like: Any) -> Any:
+        """The array that stands for zero."""
+        ...
+
+    @staticmethod
+    def meshes(numbers: Sequence[int]) -> Any:
+        """Integers of the host."""
+        ...
+
+    @staticmethod
+    def is_host(x: Any) -> bool:
+        """Whether an array lies in memory of the host."""
+        ...
+
+    @staticmethod
+    def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
+        """What a function gives, without derivatives."""
+        ...
+
+    @staticmethod
+    def check_output(name: str, out: Any, like: Any) -> None:
+        """Refuses what an array cannot be written to."""
+        ...
+
+    @staticmethod
+    def overlap(out: Any, x: Any) -> bool:
+        """Whether an array lies in the memory of another one."""
+        ...
+
+    @staticmethod
+    def write(out: Any, x: Any) -> None:
+        """Writes an array to another one."""
+        ...
+
+
+class Call:
+    """A call of an op: what was given for each of its arguments, and the sizes that this says."""
+
+    def __init__(self, op: _schema.Op, arrays: Arrays, given: Mapping[str, Any], names: Mapping[str, str]) -> None:
+        self.op, self.arrays, self._given, self._names = op, arrays, given, names
+        self.dims: dict[str, Any] = {}
+        self.like, self.other = self._first()
+        batches = [a for a in op.args if a["kind"] == "batch"]
+        # Rows of one system each need no batch, and what there is one of for each system no axis for it.
+        self.lone = {a["systems"]: self.name(a) for a in batches if self.of(a) is None}
+
+    def name(self, arg: Mapping[str, Any]) -> str:
+        """The name of an argument in Python."""
+        return self._names.get(arg["name"], arg["name"])
+
+    def of(self, arg: Mapping[str, Any]) -> Any:
+        """What was given for an argument; None where nothing was."""
+        return self._given.get(self.name(arg))
+
+    def _first(self) -> tuple[Any, str]:
+        for arg in self.op.args:
+            if arg["kind"] == "real" and self.arrays.is_own(x := self.of(arg)):
+                return x, self.name(arg)
+        names = ", ".join(f"`{self.name(arg)}`" for arg in self.op.args if arg["kind"] == "real")
+        raise TypeError(f"expected arrays of NumPy, PyTorch or JAX for {names}, got none")
+
+    def flat(self) -> list[Any]:
+        """The inputs."""
+        parts: dict[tuple[int, str], Any] = {}
+        late = []
+        for n, arg in enumerate(self.op.args):
+            kind = arg["kind"]
+            if kind in ("real", "ints") and _is_number(self.of(arg)):
+                late.append(n)
+            else:
+                for part, x in getattr(self, f"_{kind}")(arg).items():
+                    parts[n, part] = x
+        for systems, batch in self.lone.items():
+            if self.dims.setdefault(systems, 1) != 1:
+                check.refuse(batch, f"the system of each row, as there are {self.dims[systems]} of them", "None")
+        for n in late:
+            parts[n, self.op.args[n]["kind"]] = self._filled(self.op.args[n])
+        for n, arg in enumerate(self.op.args):
+            if parts.get((n, "batch_idx"), False) is None:
+                parts[n, "batch_idx"] = self.arrays.zeros(self._size(arg, "rows"), self.like)
+        return [
+            parts[i.arg, i.part] if (i.arg, i.part) in parts else self._size(self.op.args[i.arg], i.part)
+            for i in self.op.inputs
+        ]
+
+    def _size(self, arg: Mapping[str, Any], side: str) -> Any:
+        if arg[side] not in self.dims:
+            check.refuse(self.name(arg), f"another argument that says how many `{arg[side]}` there are", "none")
+        return self.dims[arg[side]]
+
+    def _array(self, arg: Mapping[str, Any], x: Any, take: Any, *like: Any) -> Any:
+        name, sizes = self.name(arg), arg["shape"]
+        shape = [size.get("const", size.get("dim")) for size in sizes]
+        if sizes and sizes[0].get("dim") in self.lone and _axes(x) == len(shape) - 1:
+            return take(name, x, shape[1:], *like)[None]
+        array = take(name, x, shape, *like)
+        for size, have in zip(sizes, array.shape):
+            if "dim" in size:
+                self.dims.setdefault(size["dim"], have)
+        return array
+
+    def _real(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        x = self.of(arg)
+        if x is None and arg["zero"]:
+            return {"real": self.arrays.absent(self.like)}
+        return {"real": self._array(arg, x, self.arrays.reals, self.like, self.other)}
+
+    def _filled(self, arg: Mapping[str, Any]) -> Any:
+        name, x = self.name(arg), self.of(arg)
+        sizes = [size["const"] if "const" in size else self.dims.get(size["dim"]) for size in arg["shape"]]
+        # A number stands for all systems; for other rows each has its own.
+        rows = [size["dim"] for size in arg["shape"] if "dim" in size]
+        systems = {a["systems"] for a in self.op.args if "systems" in a}
+        if None in sizes or not set(rows) <= systems or arg["kind"] == "ints":
+            check.refuse(name, "an array", check.described(x), TypeError)
+        return self.arrays.full(sizes, check.number(name, x), self.like)
+
+    def _ints(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ints": self._array(arg, self.of(arg), self.arrays.integers, self.like)}
+
+    def _rows(self, arg: Mapping[str, Any], x: Any) -> Any:
+        idx = self.arrays.integers(self.name(arg), x, (arg["rows"],), self.like)
+        self.dims.setdefault(arg["rows"], idx.shape[0])
+        return idx
+
+    def _batch(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        x = self.of(arg)
+        if x is None:
+            return {"batch_idx": None}
+        if isinstance(x, tuple):
+            if len(x) != 2:
+                check.refuse(self.name(arg), "`batch_idx`, or it and the number of systems", f"{len(x)} of them")
+            x, systems = x
+            self.dims[arg["systems"]] = check.integer(self.name(arg), systems)
+        return {"batch_idx": self._rows(arg, x)}
+
+    def _map(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        return {"map_of": self._rows(arg, self.of(arg))}
+
+    def _pairs(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        name, x = self.name(arg), self.of(arg)
+        if isinstance(x, _neighbors.Neighbors):
+            rows = self.dims.setdefault(arg["rows"], x.atoms)
+            if rows != x.atoms:
+                check.refuse(name, f"neighbors of {rows} rows", x.atoms)
+            ptr, columns, shifts, kind = _neighbors.checked(x, x.atoms, None, ())
+            # Others may have written to the arrays of a device, where the host does not look at them.
+            kind = kind if self.arrays.is_host(columns) else FULL
+        else:
+            if not isinstance(x, (tuple, list)) or len(x) not in (3, 4):
+                expected = "what `find_neighbors` gives, or (neighbor_list, neighbor_ptr, neighbor_shifts)"
+                check.refuse(name, expected, check.described(x), TypeError)
+            both = self.arrays.integers(f"{name}: neighbor_list", x[0], (2, "P"), self.like)
+            ptr = self.arrays.integers(f"{name}: neighbor_ptr", x[1], ("N+1",), self.like)
+            columns, shifts = both[1], self.arrays.integers(f"{name}: neighbor_shifts", x[2], ("P", 3), self.like)
+            self.dims.setdefault(arg["rows"], ptr.shape[0] - 1)
+            half = len(x) == _HALF_FILL and check.flag(f"{name}: half_fill", x[3])
+            kind = DIRECTED if arg["rows"] != arg["columns"] else HALF if half else FULL
+        if arg["entries"] is not None:
+            self.dims.setdefault(arg["entries"], columns.shape[0])
+        return {"ptr": ptr, "others": columns, "shifts": shifts, "list_kind": kind}
+
+    def _mesh(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        name, x = self.name(arg), self.of(arg)
+        each = np.asarray(() if x is None else x)
+        if each.dtype.kind not in "iu" or each.ndim not in (1, 2) or each.shape[-1] != 4:
+            check.refuse(name, "(K₁, K₂, K₃, order), or as many for each system", check.described(x), TypeError)
+        return {"meshes": self.arrays.meshes(tuple(each.reshape(-1).tolist()))}
+
+    def _scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        name, x = self.name(arg), self.of(arg)
+        if type(x) is not float and self.arrays.is_own(x):
+            try:
+                x = float(x)
+            except Exception:
+                expected = "a number that is known when the function is traced (`Array[Real]` may be traced)"
+                check.refuse(name, expected, check.described(x), TypeError)
+        return {"scalar": check.number(name, x)}
+
+    def _int_scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        return {"int_scalar": check.integer(self.name(arg), self.of(arg))}
+
+
+def named(
+    label: str, op: _schema.Op, names: Mapping[str, str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by their names in Python, those given by their places too."""
+    known = [names.get(arg["name"], arg["name"]) for arg in op.args]
+    optional = {names.get(a["name"], a["name"]) for a in op.args if a["kind"] == "batch" or a.get("zero")}
+    if len(args) > len(known):
+        raise TypeError(f"`{label}`: expected {len(known)} arguments ({', '.join(known)}), got {len(args)}")
+    given = dict(zip(known, args))
+    for name, x in kwargs.items():
+        if name not in known:
+            raise TypeError(f"`{label}`: there is no argument `{name}`: expected {', '.join(known)}")
+        if name in given:
+            raise TypeError(f"`{label}`: `{name}` was given twice")
+        given[name] = x
+    missing = [name for name in known if given.get(name) is None and name not in optional]
+    if missing:
+        raise TypeError(f"`{label}`: `{missing[0]}` is missing: expected {', '.join(known)}")
+    return given
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, float, np.generic)) and not isinstance(x, bool)
+
+
+def _axes(x: Any) -> int:
+    return x.ndim if hasattr(x, "ndim") else np.ndim(x)

@@ -1,0 +1,52 @@
+"""The framework of a call, by its arrays, and the functions that call an op in each.
+
+A framework is imported when arrays of it are first given: who uses one needs no other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+# The type of a framework's arrays, by the package that has it.
+_ARRAYS = {"torch": "Tensor", "jax": "Array"}
+
+
+def framework_of(given: Iterable[Any]) -> str:
+    """The name of the framework whose arrays are among the arguments; NumPy where there is no other."""
+    for name, kind in _ARRAYS.items():
+        package = sys.modules.get(name)
+        if package is not None and any([isinstance(x, getattr(package, kind)) for x in given]):
+            return name
+    return "numpy"
+
+
+def arrays_of(framework: str) -> Any:
+    """The arrays of a framework."""
+    return importlib.import_module(f"madelung.{framework}._kernels").Arrays
+
+
+class Calls:
+    """An op's functions, one for each framework."""
+
+    def __init__(self, target: Callable[[], Any]) -> None:
+        # By framework: its arrays, the op as it has it, and the function that calls it with all inputs in order.
+        self.made: dict[str, tuple[Any, Any, Callable[..., Any]]] = {}
+
+        def prepare(framework: str) -> bool:
+            """Registers the op with a framework where it was not."""
+            if framework not in self.made:
+                module = importlib.import_module(f"madelung.{framework}._kernels")
+                self.made[framework] = (module.Arrays, *module.add(target()))
+            return True
+
+        # `torch.compiler.assume_constant_result`: where the first call is compiled, this runs while it is traced.
+        prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
+        self.prepare = prepare
+
+    def of(self, framework: str) -> tuple[Any, Any, Callable[..., Any]]:
+        """See `made`."""
+        self.prepare(framework)
+        return self.made[framework]

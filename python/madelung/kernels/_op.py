@@ -1,0 +1,224 @@
+"""Ops of kernels: declared by the annotations of their parameters, called by name in every framework."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung.kernels import _types as kinds
+from madelung.kernels._bind import Call, named
+from madelung.kernels._frameworks import Calls, framework_of
+from madelung.kernels._types import Parameter
+
+_CONSTRAINTS = ("positive", "finite", "cell", "full")
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """Array that an op gives back, or keeps between its steps: its name, the type of an element, and the dimensions.
+
+    `OutputSpec("total", Real, (System,))` is a real for each system.
+    """
+
+    name: str
+    type: Any = kinds.Real
+    dims: Sequence[Any] = ()
+
+
+def _array(annotation: Any) -> tuple[str, ...]:
+    """The word of an array's elements, and the names of its dimensions."""
+    return kinds.components(annotation), *(d.__name__ for d in annotation.__args__[1:])
+
+
+def _is_output(p: Parameter) -> bool:
+    return getattr(p.annotation, "__origin__", None) is kinds.Out
+
+
+class Declaration:
+    """An op's arguments, outputs and steps."""
+
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[Any],
+        outputs: Sequence[OutputSpec] | None = None,
+        scratch: Sequence[OutputSpec] = (),
+        saved: Sequence[OutputSpec] = (),
+        constraints: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.steps = list(steps)
+        self.names: dict[str, str] = {}
+        for p in (p for k in self.steps for p in k.parameters):
+            self.names.setdefault(p.written, p.name)
+        made = {p.written: _array(p.annotation) for k in self.steps for p in k.parameters if _is_output(p)}
+        self.scratch, self.saved = (self._chosen("scratch", made, x) for x in (scratch, saved))
+        written = [name for name in made if name not in {*self.scratch, *self.saved}]
+        self.outputs = written if outputs is None else self._chosen("outputs", made, outputs)
+        if left := [name for name in written if name not in self.outputs]:
+            check.refuse("scratch", f"`{left[0]}`, which a step writes and `outputs` leaves out", "none of this name")
+        # Where each of the outputs stands among those of the steps.
+        self.order = [written.index(name) for name in self.outputs]
+        self._arguments(made)
+        self.constraints = self._constrained(made, constraints)
+        namespace, _, self.label = name.rpartition("::")
+        meant = [[k.source for k in self.steps], self.scratch, self.saved, self.constraints]
+        digest = hashlib.sha256(json.dumps(meant).encode()).hexdigest()[:10]
+        # With what it means in its name: a changed op is another one, and graphs keep the one they were compiled with.
+        self.name = (namespace or "user", f"{self.label}_{digest}", 1)
+
+    def _chosen(self, what: str, made: Mapping[str, Any], specs: Sequence[OutputSpec]) -> list[str]:
+        """The names in the source of arrays that steps write."""
+        of = {self.names[written]: written for written in made}
+        for spec in specs:
+            array = kinds.Out[(spec.type, *spec.dims)] if isinstance(spec, OutputSpec) else None
+            if array is None or kinds.written(array) is None:
+                check.refuse(what, "OutputSpec(name, type, dimensions)", repr(spec), TypeError)
+            if spec.name not in of:
+                check.refuse(what, "arrays that a step writes: " + ", ".join(of), spec.name)
+            if _array(array) != made[of[spec.name]]:
+                check.refuse(spec.name, "the type and dimensions that it has in the step that writes it", "others")
+        return [of[spec.name] for spec in specs]
+
+    def _arguments(self, made: Mapping[str, Any]) -> None:
+        """Refuses steps that do not fit each other."""
+        found: dict[str, str | None] = {}
+        written: set[str] = set()
+        for k in self.steps:
+            for p in k.parameters:
+                if p.written not in made:
+                    kind = kinds.written(p.annotation)
+                    if found.setdefault(p.written, kind) != kind:
+                        check.refuse("steps", f"one type for `{p.name}` in all of them", f"another in `{k.__name__}`")
+                elif p.written not in written and not _is_output(p):
+                    check.refuse("steps", f"`{p.name}` to be written before `{k.__name__}` reads it", "a later step")
+                elif not _is_output(p) and p.written not in {*self.scratch, *self.saved}:
+                    reads = f"`{p.name}`, which `{k.__name__}` reads after an earlier step wrote it"
+                    check.refuse("scratch", reads, "none of this name")
+                elif _array(p.annotation) != made[p.written]:
+                    check.refuse("steps", f"one type for `{p.name}` in all of them", f"another in `{k.__name__}`")
+            written |= {p.written for p in k.parameters if _is_output(p)}
+
+    def _constrained(self, made: Mapping[str, Any], constraints: Mapping[str, str]) -> list[tuple[str, str]]:
+        of = {name: written for written, name in self.names.items() if written not in made}
+        for name, constraint in constraints.items():
+            if name not in of:
+                check.refuse("constraints", "names of arguments: " + ", ".join(of), name)
+            check.word("constraints", constraint, _CONSTRAINTS)
+        return [(of[name], constraint) for name, constraint in constraints.items()]
+
+
+class Target:
+    """An op that was made, as frameworks are told of it."""
+
+    def __init__(self, declared: Declaration) -> None:
+        for p in (p for k in declared.steps for p in k.parameters):
+            if getattr(p.annotation, "__origin__", None) is kinds.HashGrid:
+                message = f"`{p.name}`: no framework passes a grid yet: search first, and give the kernel `Pairs`"
+                raise NotImplementedError(message)
+        steps = [(k.source, k.name) for k in declared.steps]
+        (self.described,) = json.loads(
+            _native.kernel_op(declared.name, steps, declared.scratch, declared.saved, [], declared.constraints)
+        )
+        namespace, name, version = declared.name
+        self._full_name = f"{namespace}::{name}.v{version}"
+
+    def for_torch(self, library: str) -> str:
+        """Its description, after it was registered with a libtorch."""
+        return _native.torch_kernel_op(library, self._full_name)
+
+
+class Op:
+    """Op of one kernel or several: a function of NumPy, PyTorch and JAX arrays, with derivatives."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration = declaration
+        self._calls = Calls(lambda: self._target)
+        self.__name__ = declaration.label
+
+    @cached_property
+    def _target(self) -> Target:
+        return Target(self._declaration)
+
+    def __repr__(self) -> str:
+        return f"<op {self.__name__}>"
+
+    @property
+    def source(self) -> str:
+        """The kernels in the kernel language, in the order of their steps."""
+        return "\n".join(k.source for k in self._declaration.steps)
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return [self._declaration.names[name] for name in self._declaration.outputs]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs: one as it is, several as a tuple.
+
+        Arguments are the parameters of the kernels by name, or in their order, without index and outputs. A `Zero[…]`
+        and a batch of one system may be left out, and then arrays with an element for each system may come without that
+        axis; a number stands for an element of every system. `Pairs` are what `find_neighbors` of the namespace gives,
+        or (neighbor_list, neighbor_ptr, neighbor_shifts).
+
+        Raises:
+            TypeError, ValueError: For a missing or unknown argument, and for one of the wrong dtype, shape or value.
+        """
+        framework = framework_of((*args, *kwargs.values()))
+        arrays, op, call = self._calls.of(framework)
+        names = self._declaration.names
+        given = named(self._declaration.label, op, names, args, kwargs)
+        try:
+            results = call(*Call(op, arrays, given, names).flat())
+        except (RuntimeError, ValueError) as error:
+            raise self._renamed(error) from None
+        order = self._declaration.order
+        if not isinstance(results, tuple):
+            return results
+        return results[order[0]] if len(order) == 1 else tuple([results[n] for n in order])
+
+    def _renamed(self, error: Exception) -> Exception:
+        """An op's error in the names of Python."""
+        text = str(error)
+        if not text.startswith("`"):
+            return error
+        for written, name in self._declaration.names.items():
+            if written != name:
+                text = re.sub(rf"(?<=`){re.escape(written)}\b", name, text)
+        return ValueError(text)
+
+
+def op(
+    name: str,
+    steps: Sequence[Any],
+    outputs: Sequence[OutputSpec] | None = None,
+    scratch: Sequence[OutputSpec] = (),
+    saved: Sequence[OutputSpec] = (),
+    constraints: Mapping[str, str] = MappingProxyType({}),
+) -> Op:
+    """Op of several kernels, which run one after the other and share arrays by name.
+
+    Args:
+        name: such as "mylib::lj".
+        steps: kernels; what one writes, later ones may read as `Array[…]`.
+        outputs: what the op gives back; None: all that steps write, but for scratch.
+        scratch: arrays between steps.
+        saved: arrays between steps that are kept for the backward pass, which then does not compute them again.
+        constraints: conditions on arguments by name: "positive", "finite", "cell" (three vectors that span a volume) or
+            "full" (each pair from both sides).
+
+    Raises:
+        TypeError, ValueError: For steps that do not fit each other, or outputs that no step writes.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*::[A-Za-z]\w*", name, re.ASCII):
+        check.refuse("name", "a namespace and a name, as in 'mylib::lj'", repr(name))
+    if not steps:
+        check.refuse("steps", "kernels", "none")
+    return Op(Declaration(name, steps, outputs, scratch, saved, constraints))

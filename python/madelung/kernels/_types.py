@@ -1,0 +1,212 @@
+"""The types of a kernel's parameters.
+
+They say what a parameter is, and hold nothing: callers hand on the arrays of their own library.
+"""
+
+from __future__ import annotations
+
+from types import GenericAlias
+from typing import Any, NamedTuple
+
+
+class Dim:
+    """Dimension of arrays: atoms, systems, pairs. Its size comes from the arrays of a call.
+
+    `class Atom(Dim): ...` makes one, as `dims("Atom System")` makes several.
+    """
+
+
+def dims(names: str) -> tuple[type[Dim], ...]:
+    """Dimensions of these names, separated by spaces or commas: `Atom, System = dims("Atom System")`."""
+    words = names.replace(",", " ").split()
+    for word in words:
+        if not (word.isidentifier() and word.isascii()):
+            raise ValueError(f"`names`: expected names of dimensions, as in `dims('Atom System')`, got {word!r}")
+    return tuple(type(word, (Dim,), {}) for word in words)
+
+
+class Type:
+    """A type of the language, by its word there."""
+
+    word = ""
+
+
+class Real(Type):
+    """Real number. As a parameter of a kernel: an attribute, the same for all rows and without derivative."""
+
+    word = "Real"
+
+
+class Int(Type):
+    """Integer. As a parameter of a kernel: an attribute; in arrays: 32 bits."""
+
+    word = "i32"
+
+
+class Int64(Type):
+    """Integer of 64 bits, in arrays of kernels that are not differentiated."""
+
+    word = "i64"
+
+
+class Vec3(Type):
+    """Three reals."""
+
+    word = "Vec3"
+
+
+class IVec3(Type):
+    """Three integers."""
+
+    word = "IVec3"
+
+
+class Mat3(Type):
+    """Three rows of three reals."""
+
+    word = "Mat3"
+
+
+class _Parametrised(Type):
+    def __class_getitem__(cls, args: Any) -> GenericAlias:
+        return GenericAlias(cls, args if isinstance(args, tuple) else (args,))
+
+
+class Array(_Parametrised):
+    """Input: `Array[T]` is one element, `Array[T, Rows]` one for each row, and `Array[Real, Rows, Channels]` a real for
+    each row and channel, or a table over the elements of maps. T is Real, Vec3, Mat3, IVec3 or Int.
+    """
+
+
+class Zero(_Parametrised):
+    """Input that is zero in every call, and is there for its derivatives: `Zero[Mat3, System]`, the strain."""
+
+
+class Out(_Parametrised):
+    """Output: `Out[T]` is one element, `Out[T, Rows]` one for each row, and `Out[Real, Rows, Channels]` a real for each
+    row and channel."""
+
+
+class Batch(_Parametrised):
+    """System of each row: `Batch[Rows, Systems]` has `atoms.of(i)` and `atoms.members(b)`."""
+
+    word = "Batch"
+
+
+class Pairs(_Parametrised):
+    """Pairs of rows: `Pairs[Rows]`, `Pairs[Rows, Columns]` or `Pairs[Rows, Columns, Entries]` has `pairs.row(i)`."""
+
+    word = "Pairs"
+
+
+class Map(_Parametrised):
+    """Element of another dimension for each row: `Map[Rows, Elements]` has `kinds.of(i)`."""
+
+    word = "Map"
+
+
+class Mesh(_Parametrised):
+    """Mesh of each system: `Mesh[Systems, Nodes]` or `Mesh[Systems, Nodes, Waves]` has `mesh.around(b, u)`."""
+
+    word = "Mesh"
+
+
+class HashGrid(_Parametrised):
+    """Points near rows: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has `g.query(x[i], radius)`."""
+
+    word = "HashGrid"
+
+
+INTEGERS = (Int, Int64, int)
+COMPONENTS = (Real, Int, Int64, Vec3, IVec3, Mat3)
+STRUCTURES = (Batch, Pairs, Map, Mesh, HashGrid)
+
+
+def _element(annotation: Any) -> str | None:
+    if isinstance(annotation, type) and issubclass(annotation, COMPONENTS):
+        return annotation.word
+    if isinstance(annotation, GenericAlias) and annotation.__origin__ is Zero and len(annotation.__args__) == 1:
+        inner = _element(annotation.__args__[0])
+        return inner and f"Zero<{inner}>"
+    return {float: "Real", int: "i32"}.get(annotation)
+
+
+def _dimension(argument: Any) -> str | None:
+    return argument.__name__ if isinstance(argument, type) and issubclass(argument, Dim) else None
+
+
+def written(annotation: Any) -> str | None:
+    """An annotation as the language writes it; None where it is none."""
+    if not isinstance(annotation, GenericAlias):
+        return _dimension(annotation) or _element(annotation)
+    origin, args = annotation.__origin__, annotation.__args__
+    if origin in STRUCTURES:
+        names = [_dimension(argument) for argument in args]
+        return None if None in names else f"&{origin.word}<{', '.join(map(str, names))}>"
+    if origin not in (Array, Zero, Out) or not 1 <= len(args) <= 3:
+        return None
+    element, names = _element(args[0]), [_dimension(argument) for argument in args[1:]]
+    if element is None or None in names:
+        return None
+    text = f"Zero<{element}>" if origin is Zero else element
+    for name in reversed(names):
+        text = f"[{text}; {name}]"
+    return f"&mut {text}" if origin is Out else f"&{text}"
+
+
+EXPECTED = (
+    "the name of a dimension (the index), Real or Int (attributes), Array[T], Array[T, Rows] or Array[Real, Rows, "
+    "Channels] "
+    "with T = Real, Vec3, Mat3, IVec3 or Int, Zero[T, Rows], Out[T], Out[T, Rows] or Out[Real, Rows, Channels], "
+    "Batch[Rows, "
+    "Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], HashGrid[Rows, Points], Map[Rows, Elements], Mesh[Systems, "
+    "Nodes] "
+    "or Mesh[Systems, Nodes, Waves]"
+)
+
+
+def integers(annotation: Any) -> bool:
+    """Whether a parameter, or an element of it, is an integer."""
+    if isinstance(annotation, GenericAlias):
+        annotation = annotation.__args__[0]
+    return annotation in INTEGERS
+
+
+def single(annotation: Any) -> bool:
+    """Whether a parameter is an array of one element."""
+    return (
+        isinstance(annotation, GenericAlias) and annotation.__origin__ in (Array, Out) and len(annotation.__args__) == 1
+    )
+
+
+def is_place(annotation: Any) -> bool:
+    """Whether an array of one element is read and written at its place, with a star, in kernels without adjoint."""
+    return single(annotation) and (annotation.__origin__ is Out or integers(annotation))
+
+
+def components(annotation: Any) -> str:
+    """The word of an array's elements; empty where there are none."""
+    while isinstance(annotation, GenericAlias):
+        annotation = annotation.__args__[0]
+    if annotation in (float, int):
+        return _element(annotation) or ""
+    return annotation.word if isinstance(annotation, type) and issubclass(annotation, COMPONENTS) else ""
+
+
+def is_attribute(annotation: Any) -> bool:
+    """Whether a parameter is one number for all rows."""
+    return annotation in (Real, float, *INTEGERS)
+
+
+def is_zero(annotation: Any) -> bool:
+    """Whether an input is zero in every call."""
+    inner = annotation.__args__[0]
+    return annotation.__origin__ is Zero or (isinstance(inner, GenericAlias) and inner.__origin__ is Zero)
+
+
+class Parameter(NamedTuple):
+    """Parameter of a kernel: its name in Python and in the source, and its annotation."""
+
+    name: str
+    written: str
+    annotation: Any

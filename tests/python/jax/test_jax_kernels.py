@@ -1,0 +1,124 @@
+"""Kernels in Python as ops of JAX: the values of NumPy, every nesting of derivatives, `jit`, `vmap` and `scan`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import madelung.jax
+from conftest import required
+from differences import check_jax
+from kernel_cases import Case, cases
+
+jax = required("jax")
+jnp = jax.numpy
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def arrays(x: Any) -> Any:
+    """The arguments of a case, as arrays of JAX where they are arrays."""
+    if isinstance(x, np.ndarray):
+        return jnp.asarray(x)
+    if isinstance(x, tuple):
+        return tuple(map(arrays, x))
+    return {k: arrays(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def case_of(name: str) -> tuple[Case, list[Any], dict[str, Any]]:
+    case = cases()[name]
+    return case, [arrays(np.asarray(x)) for x in case.smooth.values()], arrays(case.rest)
+
+
+def total(x: Any) -> Any:
+    return sum((o * jnp.cos(jnp.arange(o.size)).reshape(o.shape)).sum() for o in jax.tree.leaves(x))
+
+
+every = pytest.mark.parametrize("name", cases())
+
+
+@every
+def test_values(name: str) -> None:
+    case, x, rest = case_of(name)
+    expected = jax.tree.leaves(case(*case.smooth.values()))
+    for f in (lambda *at: case(*at, **rest), jax.jit(lambda *at: case(*at, **rest))):
+        for a, b in zip(jax.tree.leaves(f(*x)), expected):
+            np.testing.assert_array_equal(a, b)
+
+
+@every
+def test_derivatives(name: str) -> None:
+    """Gradients and all second derivatives, in every order of the modes."""
+    case, x, rest = case_of(name)
+    check_jax(lambda *at: case(*at, **rest), x)
+
+
+@every
+def test_gradients_against_differences(name: str) -> None:
+    """Central differences of fourth order along a direction: their error is h⁴ = 1e-12 times the fifth derivative."""
+    case, x, rest = case_of(name)
+
+    @jax.jit
+    def f(*at: Any) -> Any:
+        return total(case(*at, **rest))
+
+    rng = np.random.default_rng(5)
+    along = [jnp.asarray(rng.normal(size=a.shape)) for a in x]
+    slope = sum((a * b).sum() for a, b in zip(jax.grad(f, tuple(range(len(x))))(*x), along))
+
+    def ends(h: float) -> Any:
+        return f(*(a + h * b for a, b in zip(x, along))) - f(*(a - h * b for a, b in zip(x, along)))
+
+    h = 1e-3
+    expected = (8 * ends(h) - ends(2 * h)) / (12 * h)
+    np.testing.assert_allclose(slope, expected, rtol=1e-7)
+    np.testing.assert_allclose(jax.jvp(f, tuple(x), tuple(along))[1], slope, rtol=1e-11)
+
+
+@every
+def test_vmap(name: str) -> None:
+    case, x, rest = case_of(name)
+    stacked = [jnp.stack([a, a * 1.01, a * 0.99]) for a in x]
+    found = jax.tree.leaves(jax.jit(jax.vmap(lambda *at: case(*at, **rest)))(*stacked))
+    for n in range(3):
+        for a, b in zip(found, jax.tree.leaves(case(*(t[n] for t in stacked), **rest))):
+            np.testing.assert_array_equal(a[n], b)
+
+
+def test_scan() -> None:
+    """Steepest descent, one step after the other in one program."""
+    case, x, rest = case_of("lennard_jones")
+    energy = jax.jit(lambda r: case(r, *x[1:], **rest).sum())
+
+    def step(r: Any, _: Any) -> Any:
+        e, g = jax.value_and_grad(energy)(r)
+        return r - 1e-3 * g / (1 + jnp.abs(g).max()), e
+
+    _, energies = jax.lax.scan(step, x[0], None, length=5)
+    assert (jnp.diff(energies) < 0).all()
+
+
+def test_neighbors() -> None:
+    case, x, rest = case_of("lennard_jones")
+    found = madelung.jax.find_neighbors(x[0], case.rest["cutoff"], x[1], batch_idx=rest["atoms"])
+    np.testing.assert_allclose(case(*x, **{**rest, "pairs": found}), case(*x, **rest), rtol=1e-13)
+
+
+def test_bad_arguments() -> None:
+    case, x, rest = case_of("lennard_jones")
+    given = dict(zip(case.smooth, x), **rest)
+    k = case.kernel
+    with pytest.raises(TypeError, match="`cell`: expected float64, as `positions`, got float32"):
+        k(**{**given, "cell": x[1].astype(jnp.float32)})
+    with pytest.raises(TypeError, match="`atoms`: expected integers, got float64"):
+        k(**{**given, "atoms": rest["atoms"].astype(float)})
+    with pytest.raises(ValueError, match=r"`positions`: expected shape \(Atom, 3\)"):
+        jax.jit(lambda r: k(**{**given, "positions": r}))(x[0][:, :2])
+    with pytest.raises(TypeError, match="`cutoff`"):
+        jax.jit(lambda c: k(**{**given, "cutoff": c}))(3.0)

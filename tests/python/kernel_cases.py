@@ -1,0 +1,299 @@
+"""Kernels in Python of every kind of parameter, arguments for them, and slow sums that say what they give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import madelung.numpy
+from madelung.kernels import (
+    Array,
+    Batch,
+    Int,
+    Kernel,
+    Map,
+    Mat3,
+    Out,
+    Pairs,
+    Real,
+    Vec3,
+    Zero,
+    dims,
+    dot,
+    erfc,
+    exp,
+    func,
+    kernel,
+    length,
+    sqrt,
+)
+
+Atom, System, Type, Feature, Query, Point, Edge = dims("Atom System Type Feature Query Point Edge")
+
+CUTOFF = 3.2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel, the arguments that it is differentiated by, the others, and its outputs by plain loops."""
+
+    kernel: Kernel
+    smooth: dict[str, Any]
+    rest: dict[str, Any]
+    expected: Callable[..., Any]
+
+    def __call__(self, *smooth: Any, **rest: Any) -> Any:
+        """The kernel's outputs."""
+        return self.kernel(**dict(zip(self.smooth, smooth)), **(rest or self.rest))
+
+
+@kernel(fast=[("positions", "strain")])
+def lennard_jones(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    cell: Array[Mat3, System],
+    strain: Zero[Mat3, System],
+    σ: Array[Real],
+    epsilon: Array[Real, System],
+    cutoff: Real,
+    atoms: Batch[Atom, System],
+    pairs: Pairs[Atom],
+    energy: Out[Real, Atom],
+):
+    b = atoms.of(i)
+    e = 0.0
+    for j, shift in pairs.row(i):
+        d = positions[j] - positions[i] + shift @ cell[b]
+        d = d + d @ strain[b]
+        r2 = dot(d, d)
+        if r2 < cutoff**2:
+            s6 = (σ**2 / r2) ** 3
+            e += 4 * epsilon[b] * (s6 * s6 - s6) * (1 - r2 / cutoff**2) ** 6
+    energy[i] = e / 2
+
+
+@func
+def screened(r: Real, alpha: Real) -> Real:
+    return erfc(alpha * r) / r
+
+
+@kernel
+def real_space(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    charges: Array[Real, Atom],
+    cell: Array[Mat3, System],
+    alpha: Array[Real, System],
+    cutoff: Real,
+    atoms: Batch[Atom, System],
+    pairs: Pairs[Atom],
+    energy: Out[Real, Atom],
+    total: Out[Real, System],
+):
+    b = atoms.of(i)
+    e = 0.0
+    for j, shift in pairs.row(i):
+        r = length(positions[j] - positions[i] + shift @ cell[b])
+        if r >= cutoff:
+            continue
+        e += charges[j] * screened(r, alpha[b]) * (1 - (r / cutoff) ** 2) ** 6
+    energy[i] = 0.5 * charges[i] * e
+    total[b] += 0.5 * charges[i] * e
+
+
+@kernel
+def embedded(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    cell: Array[Mat3, System],
+    amplitude: Array[Real, Type, Type],
+    width: Array[Real, Type],
+    types: Map[Atom, Type],
+    atoms: Batch[Atom, System],
+    pairs: Pairs[Atom],
+    order: Int,
+    energy: Out[Real, Atom],
+):
+    """The embedded-atom method: minus the root of a density, of an inverse power in pairs of types."""
+    b = atoms.of(i)
+    own = types.of(i)
+    density = repulsion = 0
+    for j, shift in pairs.row(i):
+        other = types.of(j)
+        r = length(positions[j] - positions[i] + shift @ cell[b])
+        density += exp(-r / width[other])
+        a = (amplitude[own, other] + amplitude[other, own]) / 2
+        repulsion += a / r ** (2 * order)
+    energy[i] = repulsion / 2 - sqrt(density) + (1 if order > 3 else 0)
+
+
+@kernel
+def messages(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    features: Array[Real, Atom, Feature],
+    scale: Array[Real, Feature],
+    width: Array[Real],
+    pairs: Pairs[Atom],
+    out: Out[Real, Atom, Feature],
+):
+    s = [0.0] * Feature
+    norm = 0.0
+    for j, _ in pairs.row(i):
+        w = exp(-length(positions[j] - positions[i]) / width)
+        norm += w
+        for c in Feature:
+            s[c] += w * features[j, c]
+    for c in Feature:
+        out[i, c] = scale[c] * s[c] / (1 + norm)
+
+
+@kernel
+def near(
+    i: Query,
+    queries: Array[Vec3, Query],
+    points: Array[Vec3, Point],
+    weights: Array[Real, Edge],
+    pairs: Pairs[Query, Point, Edge],
+    moment: Out[Vec3, Query],
+    lengths: Out[Real, Edge],
+):
+    m = queries[i]
+    for j, _, p in pairs.row(i):
+        d = points[j] - queries[i]
+        lengths[p] = length(d)
+        m += weights[p] * dot(d, d) * d
+    moment[i] = m
+
+
+def _listed(pairs: Any) -> list[tuple[int, int, np.ndarray]]:
+    (rows, columns), _, shifts = pairs[:3]
+    return list(zip(rows, columns, shifts))
+
+
+def _lennard_jones(positions: Any, cell: Any, σ: Any, epsilon: Any, cutoff: Any, atoms: Any, pairs: Any) -> Any:
+    e = np.zeros(len(positions))
+    for i, j, s in _listed(pairs):
+        r = np.linalg.norm(positions[j] - positions[i] + s @ cell[atoms[i]])
+        taper = max(1 - (r / cutoff) ** 2, 0) ** 6
+        e[i] += 2 * epsilon[atoms[i]] * ((σ / r) ** 12 - (σ / r) ** 6) * taper
+    return e
+
+
+def _real_space(
+    positions: Any, charges: Any, cell: Any, alpha: Any, cutoff: Any, atoms: Any, pairs: Any
+) -> tuple[Any, Any]:
+    e, total = np.zeros(len(positions)), np.zeros(len(cell))
+    for i, j, s in _listed(pairs):
+        r = np.linalg.norm(positions[j] - positions[i] + s @ cell[atoms[i]])
+        if r < cutoff:
+            taper = (1 - (r / cutoff) ** 2) ** 6
+            e[i] += charges[i] * charges[j] * math.erfc(alpha[atoms[i]] * r) / r / 2 * taper
+    np.add.at(total, atoms, e)
+    return e, total
+
+
+def _embedded(
+    positions: Any, cell: Any, amplitude: Any, width: Any, types: Any, atoms: Any, pairs: Any, order: Any
+) -> Any:
+    density, repulsion = np.zeros((2, len(positions)))
+    for i, j, s in _listed(pairs):
+        r = np.linalg.norm(positions[j] - positions[i] + s @ cell[atoms[i]])
+        density[i] += np.exp(-r / width[types[j]])
+        a = (amplitude[types[i], types[j]] + amplitude[types[j], types[i]]) / 2
+        repulsion[i] += a * r ** (-2.0 * order)
+    return repulsion / 2 - np.sqrt(density) + (order > 3)
+
+
+def _messages(positions: Any, features: Any, scale: Any, width: Any, pairs: Any) -> Any:
+    s, norm = np.zeros_like(features), np.ones(len(positions))
+    for i, j, _ in _listed(pairs):
+        w = np.exp(-np.linalg.norm(positions[j] - positions[i]) / width)
+        s[i] += w * features[j]
+        norm[i] += w
+    return scale * s / norm[:, None]
+
+
+def _near(queries: Any, points: Any, weights: Any, pairs: Any) -> tuple[Any, Any]:
+    moment, lengths = queries.copy(), np.zeros(len(weights))
+    for p, (i, j, _) in enumerate(_listed(pairs)):
+        d = points[j] - queries[i]
+        lengths[p] = np.linalg.norm(d)
+        moment[i] += weights[p] * (d @ d) * d
+    return moment, lengths
+
+
+def _crystal(rng: Any) -> tuple[Any, Any, Any, Any]:
+    """Atoms of two systems on rattled lattices, their cells and systems, and all pairs closer than the cutoff."""
+    grid = np.stack(np.meshgrid(*[np.arange(2)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    cell = 4.0 * np.eye(3) + 0.3 * rng.uniform(-1, 1, (2, 3, 3))
+    positions = np.concatenate([grid @ h / 2 for h in cell]) + 0.2 * rng.uniform(-1, 1, (16, 3))
+    atoms = np.repeat(np.arange(2, dtype=np.int32), 8)
+    return positions, cell, atoms, madelung.numpy.neighbor_list(positions, CUTOFF, cell, batch_idx=atoms)
+
+
+@lru_cache(maxsize=1)
+def cases() -> dict[str, Case]:
+    """The kernels with arguments."""
+    rng = np.random.default_rng(7)
+    positions, cell, atoms, pairs = _crystal(rng)
+    bulk = {"atoms": atoms, "pairs": pairs}
+    n = len(positions)
+    open_pairs = madelung.numpy.neighbor_list(positions[:8], 3.0)
+    queries, points = rng.uniform(0, 3, (5, 3)), rng.uniform(0, 3, (9, 3))
+    counts = np.array([3, 0, 2, 4, 1])
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    rows, columns = np.repeat(np.arange(5), counts), rng.permutation(np.arange(20) % 9)[:10]
+    between = (np.stack([rows, columns]).astype(np.int32), ptr, np.zeros((10, 3), np.int32))
+    return {
+        "lennard_jones": Case(
+            lennard_jones,
+            {"positions": positions, "cell": cell, "σ": np.array(1.9), "epsilon": np.array([0.5, 0.7])},
+            {**bulk, "cutoff": CUTOFF},
+            _lennard_jones,
+        ),
+        "real_space": Case(
+            real_space,
+            {
+                "positions": positions,
+                "charges": rng.normal(size=n),
+                "cell": cell,
+                "alpha": np.array([0.4, 0.6]),
+            },
+            {**bulk, "cutoff": CUTOFF},
+            _real_space,
+        ),
+        "embedded": Case(
+            embedded,
+            {
+                "positions": positions,
+                "cell": cell,
+                "amplitude": rng.uniform(1, 2, (3, 3)),
+                "width": rng.uniform(1, 2, 3),
+            },
+            {**bulk, "types": rng.integers(0, 3, n).astype(np.int32), "order": 4},
+            _embedded,
+        ),
+        "messages": Case(
+            messages,
+            {
+                "positions": positions[:8],
+                "features": rng.normal(size=(8, 5)),
+                "scale": rng.normal(size=5),
+                "width": np.array(1.3),
+            },
+            {"pairs": open_pairs},
+            _messages,
+        ),
+        "near": Case(
+            near,
+            {"queries": queries, "points": points, "weights": rng.normal(size=10)},
+            {"pairs": between},
+            _near,
+        ),
+    }

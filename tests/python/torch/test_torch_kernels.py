@@ -1,0 +1,185 @@
+"""Kernels in Python as ops of PyTorch: the values of NumPy, every derivative, transforms and graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import madelung.kernels as mk
+import madelung.torch
+from conftest import required
+from differences import check_torch
+from kernel_cases import Atom, Case, cases
+from madelung.kernels import Array, Out, Real
+
+torch = required("torch")
+pytestmark = pytest.mark.host("kernels of the host")
+
+
+def tensors(x: Any) -> Any:
+    """The arguments of a case, as tensors where they are arrays."""
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(np.array(x))
+    if isinstance(x, tuple):
+        return tuple(map(tensors, x))
+    return {k: tensors(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def case_of(name: str) -> tuple[Case, list[Any], dict[str, Any]]:
+    case = cases()[name]
+    return case, [tensors(np.asarray(x)) for x in case.smooth.values()], tensors(case.rest)
+
+
+def outputs(x: Any) -> tuple[Any, ...]:
+    return x if isinstance(x, tuple) else (x,)
+
+
+def total(x: Any) -> Any:
+    return sum((o * torch.cos(torch.arange(o.numel(), dtype=o.dtype)).reshape(o.shape)).sum() for o in outputs(x))
+
+
+every = pytest.mark.parametrize("name", cases())
+
+
+@every
+def test_values(name: str) -> None:
+    case, x, rest = case_of(name)
+    for a, b in zip(outputs(case(*x, **rest)), outputs(case(*case.smooth.values()))):
+        np.testing.assert_array_equal(a.numpy(), b)
+
+
+@every
+def test_derivatives(name: str) -> None:
+    """Gradients and all second derivatives, by autograd twice and by dual numbers over autograd."""
+    case, x, rest = case_of(name)
+    check_torch(lambda *at: case(*at, **rest), x, forward=True)
+
+
+@every
+def test_gradients_against_differences(name: str) -> None:
+    case, x, rest = case_of(name)
+    leaves = [t.requires_grad_() for t in x]
+    assert torch.autograd.gradcheck(lambda *at: total(case(*at, **rest)), leaves, eps=1e-5, atol=1e-6, rtol=1e-6)
+
+
+@every
+def test_transforms(name: str) -> None:
+    """`torch.func`: gradients are those of autograd, and `vmap` has the bits of calls one by one."""
+    case, x, rest = case_of(name)
+
+    def f(*at: Any) -> Any:
+        return total(case(*at, **rest))
+
+    every_input = tuple(range(len(x)))
+    leaves = [t.clone().requires_grad_() for t in x]
+    expected = torch.autograd.grad(f(*leaves), leaves)
+    for a, b in zip(torch.func.grad(f, every_input)(*x), expected):
+        assert torch.equal(a, b)
+    stacked = [torch.stack([t, t * 1.01, t * 0.99]) for t in x]
+    found = outputs(torch.func.vmap(lambda *at: case(*at, **rest))(*stacked))
+    for n in range(3):
+        for a, b in zip(found, outputs(case(*(t[n] for t in stacked), **rest))):
+            assert torch.equal(a[n], b)
+
+
+@every
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_graphs(name: str, backend: str) -> None:
+    """Compiled without a break, the first call included; second derivatives through the graph."""
+    case, x, rest = case_of(name)
+
+    def f(*at: Any) -> Any:
+        return total(case(*at, **rest))
+
+    torch.compiler.reset()
+    compiled = torch.compile(f, fullgraph=True, backend=backend)
+    leaves = [t.clone().requires_grad_() for t in x]
+    value = compiled(*leaves)
+    torch.testing.assert_close(value, f(*leaves), rtol=1e-13, atol=1e-13)
+    for a, b in zip(torch.autograd.grad(value, leaves), torch.autograd.grad(f(*leaves), leaves)):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_first_call_in_a_graph() -> None:
+    """An op that PyTorch has not met is registered while its first call is traced."""
+
+    @mk.kernel
+    def fresh(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):
+        y[i] = 17.25 * x[i] ** 2
+
+    torch.compiler.reset()
+    x = torch.arange(4.0, dtype=torch.float64, requires_grad=True)
+    y = torch.compile(lambda x: fresh(x).sum(), fullgraph=True, backend="aot_eager")(x)
+    assert y.item() == 17.25 * 14
+    assert torch.equal(torch.autograd.grad(y, x)[0], 34.5 * x.detach())
+
+
+def test_derivatives_of_functions() -> None:
+    """The derivative that a function is given stands in place of the derived one, at both orders."""
+
+    @mk.func
+    def step(x: Real) -> Real:
+        return mk.floor(x)
+
+    @step.derivative
+    def smooth_step(x: Real) -> Real:
+        return x**3
+
+    @mk.kernel
+    def k(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):
+        y[i] = step(x[i])
+
+    x = torch.tensor([0.5, 2.5], dtype=torch.float64, requires_grad=True)
+    y = k(x)
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x)
+    assert y.tolist() == [0.0, 2.0]
+    torch.testing.assert_close(g, x**3)
+    torch.testing.assert_close(h, 3 * x**2)
+
+
+def test_launch() -> None:
+    case, x, rest = case_of("lennard_jones")
+    given = dict(zip(case.smooth, [t.requires_grad_() for t in x]), **rest)
+    out = torch.full((16,), torch.nan, dtype=torch.float64)
+    mk.launch(case.kernel, inputs=given, outputs={"energy": out})
+    assert torch.equal(out, case(*x, **rest).detach())
+    with pytest.raises(ValueError, match="`energy`: expected memory of its own, got that of `positions`"):
+        mk.launch(case.kernel, given, {"energy": x[0].detach()[:, 1]})
+    with pytest.raises(TypeError, match="`energy`: expected float64, got float32"):
+        mk.launch(case.kernel, given, {"energy": out.float()})
+
+
+def test_neighbors() -> None:
+    case, x, rest = case_of("lennard_jones")
+    found = madelung.torch.find_neighbors(x[0], case.rest["cutoff"], x[1], batch_idx=rest["atoms"])
+    torch.testing.assert_close(case(*x, **{**rest, "pairs": found}), case(*x, **rest), rtol=1e-14, atol=1e-14)
+
+
+def test_float32() -> None:
+    case, x, rest = case_of("lennard_jones")
+    e = case(*(t.float() for t in x), **rest)
+    assert e.dtype == torch.float32
+    torch.testing.assert_close(e.double(), case(*x, **rest), rtol=1e-4, atol=1e-4)
+
+
+def test_bad_arguments() -> None:
+    case, x, rest = case_of("lennard_jones")
+    given = dict(zip(case.smooth, x), **rest)
+    k = case.kernel
+    with pytest.raises(TypeError, match="`cell`: expected a tensor"):
+        k(**{**given, "cell": np.eye(3)})
+    with pytest.raises(TypeError, match="`cell`: expected float64, as `positions`, got float32"):
+        k(**{**given, "cell": x[1].float()})
+    with pytest.raises(TypeError, match="`atoms`: expected integers, got float64"):
+        k(**{**given, "atoms": rest["atoms"].double()})
+    with pytest.raises(ValueError, match=r"`positions`: expected shape \(Atom, 3\)"):
+        k(**{**given, "positions": x[0][:, :2]})
+    with pytest.raises(ValueError, match="`σ`: expected finite"):
+        k(**{**given, "σ": x[2] * torch.nan})
+    with pytest.raises(ValueError, match="`positions`: expected a tensor on cpu|`cell`: expected a tensor on cpu"):
+        k(**{**given, "cell": x[1].to("meta")})
+    with pytest.raises(ValueError, match="`atoms"):
+        k(**{**given, "atoms": rest["atoms"][:-1]})
