@@ -73,9 +73,9 @@ def test_lists_are_those_of_the_cpu(skew: float, axes: int, images: bool) -> Non
         pairs, shifts = pairs[:20], shifts[:20]
     none = torch.empty((0, 3), dtype=torch.int32)
     for dtype in (torch.int32, torch.int64):
-        given = (r, cells, none, torch.tensor(pairs, dtype=dtype), torch.tensor(shifts, dtype=dtype), idx, 2, axes)
+        given = (r, cells, none, torch.tensor(pairs, dtype=dtype), torch.tensor(shifts, dtype=dtype), idx, axes)
         here, on_device = (
-            torch.ops.madelung.exclusion_list(*(device(x) for x in given)) for device in (lambda x: x, there)
+            torch.ops.madelung.exclusion_list_v1(*(device(x) for x in given)) for device in (lambda x: x, there)
         )
         for a, b in zip(on_device, here, strict=True):
             assert a.dtype == b.dtype and torch.equal(a.cpu(), b)
@@ -112,8 +112,9 @@ def test_mixed_batches(sums: Any) -> None:
     for device in (lambda x: x, there):
         arrays = [device(x) for x in tensors([r, q, cells])]
         given = {"pbc": axes, "batch_idx": device(idx), "exclusions": device(pairs), "compute_forces": True}
-        results.append(sums(*arrays, **given, accuracy=1e-4))
-    close(results[1], results[0], 1e-11)
+        results.append(sums(*arrays, **given, accuracy=1e-8))
+    # On a device the list reaches to the largest cutoff of the batch, so the crystal has some pairs more.
+    close(results[1], results[0], 1e-7)
 
 
 def test_graphs() -> None:

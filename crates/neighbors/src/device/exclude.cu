@@ -1,7 +1,7 @@
 // Pairs that sums leave out: their images and their list, and lists without them.
 
 // Reasons of backend/status.rs, and the argument that has the pairs.
-constexpr int ITSELF = 11, CROSSING = 12, TWICE = 18, OPEN = 19;
+constexpr int INDEX = 0, ITSELF = 11, CROSSING = 12, TWICE = 18, OPEN = 19;
 // Images from -REACH up to below REACH are sorted.
 constexpr int REACH = 1 << 20;
 
@@ -65,7 +65,9 @@ FUNCTION images(Search a, const POSITION* r, const int* of, const System* system
   int wrong = -1;
   if (*a.word == 0) {
     const int i = pairs.atoms[2 * p], j = pairs.atoms[2 * p + 1];
-    if (of[i] != of[j]) {
+    if (i < 0 || i >= a.points || j < 0 || j >= a.points) {
+      wrong = INDEX;
+    } else if (of[i] != of[j]) {
       wrong = CROSSING;
     } else {
       const System& s = systems[of[i]];
