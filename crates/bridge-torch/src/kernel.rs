@@ -21,20 +21,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Room for the members of the library's ops, and of several hundred more that are made at run time.
+const PAGES: usize = 8;
 const ROWS: usize = 64;
 const COLUMNS: usize = 32;
+const MOST: usize = PAGES * ROWS * COLUMNS;
 
-static ENTRIES: [OnceLock<Entry>; ROWS * COLUMNS] = [const { OnceLock::new() }; ROWS * COLUMNS];
+static ENTRIES: [OnceLock<Entry>; MOST] = [const { OnceLock::new() }; MOST];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The kernel of entry `ROW * COLUMNS + COLUMN`.
-unsafe extern "C-unwind" fn instance<const ROW: usize, const COLUMN: usize>(
+/// The kernel of an entry.
+unsafe extern "C-unwind" fn instance<const PAGE: usize, const ROW: usize, const COLUMN: usize>(
     stack: *mut u64,
     _inputs: u64,
     _results: u64,
 ) {
     // SAFETY: the dispatcher calls with the arguments of the schema that this function was registered for.
-    let message = unsafe { enter(ROW * COLUMNS + COLUMN, stack) };
+    unsafe { entered((PAGE * ROWS + ROW) * COLUMNS + COLUMN, stack) }
+}
+
+/// Runs entry `at`, and throws its error. A function of its own, since there are thousands of instances.
+///
+/// # Safety
+/// The conditions of [`enter`].
+#[inline(never)]
+unsafe extern "C-unwind" fn entered(at: usize, stack: *mut u64) {
+    // SAFETY: as promised by the caller.
+    let message = unsafe { enter(at, stack) };
     // SAFETY: a message of this thread, or null.
     unsafe { throw(message) };
 }
@@ -63,30 +76,37 @@ unsafe fn give(stack: *mut u64, results: Vec<Tensor>) {
 
 macro_rules! row {
     ($($column:literal)*) => {
-        const fn row<const ROW: usize>() -> [Boxed; COLUMNS] {
-            [$(instance::<ROW, $column>),*]
+        const fn row<const PAGE: usize, const ROW: usize>() -> [Boxed; COLUMNS] {
+            [$(instance::<PAGE, ROW, $column>),*]
         }
     };
 }
 row!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
 
-macro_rules! table {
+macro_rules! page {
     ($($row:literal)*) => {
-        static TABLE: [[Boxed; COLUMNS]; ROWS] = [$(row::<$row>()),*];
+        const fn page<const PAGE: usize>() -> [[Boxed; COLUMNS]; ROWS] {
+            [$(row::<PAGE, $row>()),*]
+        }
     };
 }
-table!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-       32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
+page!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+      32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
+
+static TABLE: [[[Boxed; COLUMNS]; ROWS]; PAGES] =
+    [page::<0>(), page::<1>(), page::<2>(), page::<3>(), page::<4>(), page::<5>(), page::<6>(), page::<7>()];
 
 /// A kernel for the dispatcher that runs the entry.
 pub(crate) fn function(entry: Entry) -> Result<Boxed> {
     let at = USED.fetch_add(1, Ordering::Relaxed);
-    let (Some(slot), Some(row)) = (ENTRIES.get(at), TABLE.get(at / COLUMNS)) else {
-        let most = ROWS * COLUMNS;
-        return Err(Error::Unsupported(format!("PyTorch: more than {most} members of ops in one library")));
+    let (Some(slot), Some(page)) = (ENTRIES.get(at), TABLE.get(at / COLUMNS / ROWS)) else {
+        let text = format!(
+            "PyTorch: more than {MOST} members of ops in one process; restart it to make other kernels"
+        );
+        return Err(Error::Unsupported(text));
     };
     slot.get_or_init(|| entry);
-    Ok(row[at % COLUMNS])
+    Ok(page[at / COLUMNS % ROWS][at % COLUMNS])
 }
 
 thread_local! {
