@@ -297,3 +297,14 @@ def cases() -> dict[str, Case]:
             _near,
         ),
     }
+
+
+def tensors(x: Any) -> Any:
+    """The arguments of a case, as PyTorch's tensors where they are arrays."""
+    import torch
+
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(np.array(x))
+    if isinstance(x, tuple):
+        return tuple(map(tensors, x))
+    return {k: tensors(v) for k, v in x.items()} if isinstance(x, dict) else x

@@ -36,6 +36,7 @@ from madelung.kernels._language import (
     vec3,
 )
 from madelung.kernels._launch import launch
+from madelung.kernels._llvm import info
 from madelung.kernels._op import Op, OutputSpec, op
 from madelung.kernels._types import (
     Array,
@@ -98,6 +99,7 @@ __all__ = [
     "exp",
     "floor",
     "func",
+    "info",
     "is_finite",
     "kernel",
     "launch",

@@ -106,6 +106,10 @@ class Kernel:
         """The outputs of an op of this kernel alone: see `Op`."""
         return self._op(*args, **kwargs)
 
+    def compile(self, *dtypes: str) -> bool:
+        """Machine code in the place of the interpreter: see `Op.compile`."""
+        return self._op.compile(*dtypes)
+
 
 @overload
 def kernel(function: Callable[..., Any], /) -> Kernel: ...

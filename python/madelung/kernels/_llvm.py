@@ -19,7 +19,7 @@ import warnings
 
 from madelung import _native
 
-__all__ = ["compiler", "install"]
+__all__ = ["compiler", "info", "install", "install_all"]
 
 # Earlier ones have an LLVM that does not read the text.
 _OLDEST = (0, 45)
@@ -148,6 +148,17 @@ def install(source: str, part: str, single: bool, isa: str | None = None) -> boo
             _warn(f"LLVM of llvmlite {found.version} refuses {part}; please report this: {error}")
             return False
     return True
+
+
+def install_all(source: str, single: bool) -> bool:
+    """`install` for every part of the kernels of a source: whether all have machine code."""
+    return all([install(source, name, single) for _, _, _, name in _native.kernel_parts(source)])
+
+
+def info() -> dict[str, str]:
+    """`compiler`: what runs kernels, LLVM and its version, or the interpreter and why; `cache`: the folder with machine
+    code that was made before."""
+    return {"compiler": compiler(), "cache": str(_folder())}
 
 
 def _folder():

@@ -13,6 +13,7 @@ from typing import Any
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung.kernels import _llvm
 from madelung.kernels import _types as kinds
 from madelung.kernels._bind import Call, named
 from madelung.kernels._frameworks import Calls, framework_of
@@ -183,6 +184,25 @@ class Op:
         if not isinstance(results, tuple):
             return results
         return results[order[0]] if len(order) == 1 else tuple([results[n] for n in order])
+
+    def compile(self, *dtypes: str) -> bool:
+        """Machine code in the place of the interpreter, from the next call on: of values and all derivatives, with the
+        same bits.
+
+        LLVM makes it, as PyPI's `llvmlite` has it (`pip install 'madelung[kernels]'`), in some seconds; code that was
+        made before comes from a cache on disk.
+
+        Args:
+            dtypes: "float32", "float64" or both, those of the arrays; by default "float64".
+
+        Returns:
+            Whether there is machine code of all parts. Without `llvmlite` the interpreter stays: see `info`.
+
+        Raises:
+            ValueError: For another dtype.
+        """
+        singles = [check.word("dtypes", dtype, ("float32", "float64")) == "float32" for dtype in dtypes or ("float64",)]
+        return all(_llvm.install_all(k.source, single) for k in self._declaration.steps for single in singles)
 
     def _renamed(self, error: Exception) -> Exception:
         """An op's error in the names of Python."""

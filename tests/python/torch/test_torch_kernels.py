@@ -11,20 +11,11 @@ import madelung.kernels as mk
 import madelung.torch
 from conftest import required
 from differences import check_torch
-from kernel_cases import Atom, Case, cases
+from kernel_cases import Atom, Case, cases, tensors
 from madelung.kernels import Array, Out, Real
 
 torch = required("torch")
 pytestmark = pytest.mark.host("kernels of the host")
-
-
-def tensors(x: Any) -> Any:
-    """The arguments of a case, as tensors where they are arrays."""
-    if isinstance(x, np.ndarray):
-        return torch.from_numpy(np.array(x))
-    if isinstance(x, tuple):
-        return tuple(map(tensors, x))
-    return {k: tensors(v) for k, v in x.items()} if isinstance(x, dict) else x
 
 
 def case_of(name: str) -> tuple[Case, list[Any], dict[str, Any]]:
