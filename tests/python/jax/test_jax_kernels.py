@@ -18,7 +18,7 @@ jnp = jax.numpy
 
 @pytest.fixture(autouse=True)
 def double_precision():
-    with jax.enable_x64(True):
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
         yield
 
 

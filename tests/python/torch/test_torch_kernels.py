@@ -131,6 +131,24 @@ def test_derivatives_of_functions() -> None:
     torch.testing.assert_close(h, 3 * x**2)
 
 
+def test_strain() -> None:
+    """The derivative by a strain that is zero in every call is that of strained positions and cells."""
+    case, x, rest = case_of("lennard_jones")
+    strain = torch.zeros(2, 3, 3, dtype=torch.float64, requires_grad=True)
+    given = dict(zip(case.smooth, x), **rest)
+    (g,) = torch.autograd.grad(case.kernel(**given, strain=strain).sum(), strain)
+    along = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+    def energy(h: float) -> Any:
+        turned = torch.eye(3, dtype=torch.float64) + h * along
+        moved = torch.einsum("ni,nij->nj", x[0], turned[rest["atoms"].long()])
+        return case.kernel(**{**given, "positions": moved, "cell": x[1] @ turned}).sum()
+
+    h = 1e-4
+    expected = (8 * (energy(h) - energy(-h)) - (energy(2 * h) - energy(-2 * h))) / (12 * h)
+    torch.testing.assert_close((g * along).sum(), expected, rtol=1e-9, atol=0)
+
+
 def test_launch() -> None:
     case, x, rest = case_of("lennard_jones")
     given = dict(zip(case.smooth, [t.requires_grad_() for t in x]), **rest)
