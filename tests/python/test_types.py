@@ -53,8 +53,9 @@ def screened(r: Real, alpha: Real) -> Real:
     return erfc(alpha * r) / r
 
 @kernel(fast=["positions"])
-def k(i: Atom, positions: Array[Vec3, Atom], cell: Array[Mat3, System], alpha: Array[Real], f: Array[Real, Atom, Feature],
-      atoms: Batch[Atom, System], pairs: Pairs[Atom], energy: Out[Real, Atom], total: Out[Real], out: Out[Real, Atom, Feature]) -> None:
+def k(i: Atom, positions: Array[Vec3, Atom], cell: Array[Mat3, System], alpha: Array[Real],
+      f: Array[Real, Atom, Feature], atoms: Batch[Atom, System], pairs: Pairs[Atom], energy: Out[Real, Atom],
+      total: Out[Real], out: Out[Real, Atom, Feature]) -> None:
     b = atoms.of(i)
     e = 0.0
     s = [0.0] * Feature
