@@ -15,7 +15,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use madelung_runtime::{Declaration, Function, Made, Place, SourceError, function, kernels_with};
+pub use madelung_runtime::{
+    Declaration, Function, Machine, Made, PartCode, Place, SourceError, function, kernels_with, llvm,
+};
 
 /// The functions of the library that sources of [`kernels`] can import, by their paths or the ends of these that are no
 /// other function's: `use madelung::potentials::formula::lennard_jones;`.

@@ -175,10 +175,10 @@ def rounded(value, bits):
         return repr(float(+value))
 
 
-def table(name, note, coefficients, bits, condition=""):
+def table(name, note, coefficients, bits):
     numbers = [rounded(c, bits) for c in coefficients]
     line = f"pub(super) const {name}: [f64; {len(numbers)}] = [{', '.join(numbers)}];"
-    print(f"\n/// {note}{condition}")
+    print(f"\n/// {note}")
     if len(line) <= 110:
         print(line)
     else:
@@ -204,7 +204,7 @@ def main():
         error, p = exp(degrees["part"], parts)
         table(f"EXP_PART_{dtype}", f"exp(r), |r| ≤ ln2/{2 * parts}; largest relative error {mp.nstr(error, 2)}.", p, bits)
         octave = [mp.mpf(2) ** (mp.mpf(i) / parts) for i in range(parts)]
-        table(f"OCTAVE_{dtype}", "2^(i / its length).", octave, bits, '\n#[cfg(target_arch = "x86_64")]')
+        table(f"OCTAVE_{dtype}", "2^(i / its length).", octave, bits)
         error, p = sin(degrees["sin"])
         table(f"SIN_{dtype}", f"(sin r − r)/r³ in r², |r| ≤ π/4; largest relative error of sin {mp.nstr(error, 2)}.", p, bits)
         error, p = cos(degrees["cos"])

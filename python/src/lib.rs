@@ -10,6 +10,7 @@ mod electrostatics;
 mod jax;
 mod kernels;
 mod lists;
+mod machine_code;
 mod op_call;
 mod signals;
 mod torch;
@@ -39,6 +40,11 @@ mod _native {
     use super::kernels::{kernel_functions, kernel_op, kernels, torch_kernel_op};
     #[pymodule_export]
     use super::lists::{full_list, neighbor_rows, pair_distances};
+    #[pymodule_export]
+    use super::machine_code::{
+        has_machine_code, install_machine_code, kernel_llvm, kernel_parts, machine_code_name,
+        machine_code_symbols,
+    };
     #[pymodule_export]
     use super::op_call::{described_ops, device_call, host_call};
     #[pymodule_export]

@@ -12,10 +12,12 @@
 mod code;
 mod functions;
 mod interpret;
+pub mod llvm;
 mod made;
 mod op;
 pub mod program;
 mod source;
+mod special;
 
 pub use code::{Machine, PartCode};
 pub use functions::Function;

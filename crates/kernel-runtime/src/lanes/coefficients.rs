@@ -59,7 +59,6 @@ pub(super) const EXP_PART_F64: [f64; 8] = [
 ];
 
 /// 2^(i / its length).
-#[cfg(target_arch = "x86_64")]
 pub(super) const OCTAVE_F64: [f64; 8] = [
     1.0,
     1.0905077326652577,
@@ -159,7 +158,6 @@ pub(super) const EXP_F32: [f64; 7] = [
 pub(super) const EXP_PART_F32: [f64; 4] = [1.0, 1.0, 0.5000162124633789, 0.16666853427886963];
 
 /// 2^(i / its length).
-#[cfg(target_arch = "x86_64")]
 pub(super) const OCTAVE_F32: [f64; 16] = [
     1.0,
     1.0442737340927124,

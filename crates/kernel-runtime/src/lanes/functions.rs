@@ -6,6 +6,7 @@
 use super::coefficients::*;
 use super::lane::Lane;
 use core::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E, PI};
+use core::ops::{Add, Mul, Sub};
 
 const TAN_PI_8: f64 = 0.4142135623730951;
 
@@ -138,6 +139,28 @@ pub(super) fn refined_roots<L: Lane>(x: L, estimate: L, steps: usize) -> (L, L) 
     let inverse = h + h;
     (root, (-root).mul_add(inverse, L::splat(1.0)).mul_add(inverse, inverse))
 }
+
+/// `a * b - product` without fused operations, where `product` is the rounded `a * b`: Veltkamp's halves, whose products
+/// are exact (Dekker).
+#[inline(always)]
+pub(super) fn product_error_of_halves<L>(a: L, b: L, product: L, halves: L) -> L
+where
+    L: Copy + Add<Output = L> + Sub<Output = L> + Mul<Output = L>,
+{
+    let ((ah, al), (bh, bl)) = (split(a, halves), split(b, halves));
+    ((ah * bh - product) + ah * bl + al * bh) + al * bl
+}
+
+#[inline(always)]
+fn split<L: Copy + Sub<Output = L> + Mul<Output = L>>(x: L, halves: L) -> (L, L) {
+    let c = x * halves;
+    let high = c - (c - x);
+    (high, x - high)
+}
+
+/// √x and 1/√x where x is 0 or infinite, as AVX-512's `fixupimm` takes it: four bits for each class of x. Zeros (the third
+/// class): x itself (1), and an infinity of its sign (6). Infinity (the sixth): itself (5), and 0 (8).
+pub(super) const ROOT_ENDS: (i32, i32) = (1 << 8 | 5 << 20, 6 << 8 | 8 << 20);
 
 #[inline(always)]
 pub(super) fn exp<L: Lane>(x: L) -> L {

@@ -14,6 +14,7 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 mod single;
+pub mod traced;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

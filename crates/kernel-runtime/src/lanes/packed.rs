@@ -3,11 +3,13 @@
 /// The largest magnitude of each component that has room.
 const MOST: [i32; 3] = [511, 1023, 1023];
 /// Bits behind the second component, and behind the first.
-pub(super) const BITS: [i32; 2] = [11, 22];
+pub const BITS: [i32; 2] = [11, 22];
 /// Half the range of the last two components, which makes them positive.
-pub(super) const HALF: i32 = 1024;
-pub(super) const BIAS: i32 = HALF << BITS[0] | HALF;
-pub(super) const MASK: i32 = 2 * HALF - 1;
+pub const HALF: i32 = 1024;
+/// That of both, in their places.
+pub const BIAS: i32 = HALF << BITS[0] | HALF;
+/// The bits of one of the last two.
+pub const MASK: i32 = 2 * HALF - 1;
 
 /// Whether triples whose components do not pass `most` (in magnitude) have room in one integer.
 pub fn fits(most: [i32; 3]) -> bool {

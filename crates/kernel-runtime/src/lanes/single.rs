@@ -9,8 +9,12 @@ use super::packed::unpack;
 pub(super) const SQRT_HALF_F64: u64 = 0x3FE6_A09E_667F_3BCD;
 pub(super) const SQRT_HALF_F32: u32 = 0x3F35_04F3;
 
+/// 2^⌈half the bits of a mantissa⌉ + 1, by which a number is split into halves.
+pub(super) const HALVES_F64: f64 = 134_217_729.0;
+pub(super) const HALVES_F32: f32 = 4097.0;
+
 /// Whether a fused operation is an instruction here and not a slow library call.
-const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+pub(super) const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
 
 impl Mask for bool {
     #[inline(always)]
@@ -45,7 +49,7 @@ impl Mask for bool {
 
 macro_rules! single {
     ($T:ident, $Bits:ident, $name:literal, flush $flush:expr, tables $tables:ident, mantissa $mantissa:literal,
-     bias $bias:literal, halves $halves:literal, least $least:ident) => {
+     bias $bias:literal, halves $halves:ident, least $least:ident) => {
         impl Elem for $T {
             const NAME: &'static str = $name;
             const FLUSH: usize = $flush;
@@ -121,14 +125,7 @@ macro_rules! single {
                 if FUSED {
                     return $T::mul_add(self, b, -product);
                 }
-                // Veltkamp and Dekker: halves whose products are exact.
-                let split = |x: $T| {
-                    let c = x * $halves;
-                    let high = c - (c - x);
-                    (high, x - high)
-                };
-                let ((ah, al), (bh, bl)) = (split(self), split(b));
-                ((ah * bh - product) + ah * bl + al * bh) + al * bl
+                functions::product_error_of_halves(self, b, product, $halves)
             }
             #[inline(always)]
             fn at_most(self, bound: Self) -> Self {
@@ -216,5 +213,5 @@ macro_rules! single {
     };
 }
 
-single!(f64, u64, "f64", flush usize::MAX, tables F64, mantissa 52, bias 1024, halves 134217729.0, least SQRT_HALF_F64);
-single!(f32, u32, "f32", flush 32, tables F32, mantissa 23, bias 128, halves 4097.0, least SQRT_HALF_F32);
+single!(f64, u64, "f64", flush usize::MAX, tables F64, mantissa 52, bias 1024, halves HALVES_F64, least SQRT_HALF_F64);
+single!(f32, u32, "f32", flush 32, tables F32, mantissa 23, bias 128, halves HALVES_F32, least SQRT_HALF_F32);

@@ -3,27 +3,9 @@
 use super::machine::Machine;
 use super::world::World;
 use crate::program::{Combine, Compare, Fused, Instruction as I, IntegerOp, Pair, Unary, Vector};
+use crate::special::by_name;
 use madelung_core::runtime::{self as rt, Lane};
 use madelung_kernel::ir::Function;
-
-/// The value of a special function: `$on` makes an expression of its name.
-macro_rules! function {
-    ($f:expr, $on:ident) => {
-        match $f {
-            Function::Exp => $on!(exp),
-            Function::Ln => $on!(ln),
-            Function::Erf => $on!(erf),
-            Function::Erfc => $on!(erfc),
-            Function::ExpNegSq => $on!(exp_neg_sq),
-            Function::Sin => $on!(sin),
-            Function::Cos => $on!(cos),
-            Function::Asin => $on!(asin),
-            Function::Acos => $on!(acos),
-            Function::Tanh => $on!(tanh),
-            Function::Floor => $on!(floor),
-        }
-    };
-}
 
 fn unary(op: Unary, x: f64) -> f64 {
     macro_rules! call {
@@ -37,7 +19,7 @@ fn unary(op: Unary, x: f64) -> f64 {
         Unary::Sqrt => x.sqrt(),
         Unary::Abs => x.abs(),
         Unary::Nearest | Unary::NearestOfAny => x.round_ties_even(),
-        Unary::Call(f) => function!(f, call),
+        Unary::Call(f) => by_name!(f, call),
     }
 }
 
@@ -285,7 +267,7 @@ impl<W: World> Machine<'_, W> {
                     let bound = W::L::splat(2_251_799_813_685_248.0);
                     each!(self, to; x = x; W::L::select(x.abs().lt(bound), rt::nearest(x), x));
                 }
-                Unary::Call(f) => function!(f, call),
+                Unary::Call(f) => by_name!(f, call),
             }
         }
     }

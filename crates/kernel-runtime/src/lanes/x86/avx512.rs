@@ -1,7 +1,7 @@
 //! AVX-512: masks are integers with a bit for each lane, and there are instructions for exponents and rough inverses.
 
 use super::super::coefficients::{OCTAVE_F32, OCTAVE_F64};
-use super::super::functions;
+use super::super::functions::{self, ROOT_ENDS};
 use super::super::lane::{Elem, Lane, Mask};
 use super::super::registers::{arch, lane, register, table};
 use super::super::single::{SQRT_HALF_F32, SQRT_HALF_F64};
@@ -116,10 +116,6 @@ masked_loads! {
     load_of_sixteen: _mm512_maskz_loadu_ps, f32 => __m512 by __mmask16;
     load_of_sixteen_ints: _mm512_maskz_loadu_epi32, i32 => __m512i by __mmask16;
 }
-
-/// √x and 1/√x where x is 0 or infinite, as `fixupimm` takes it: four bits for each class of x. Zeros (the third class):
-/// x itself (1), and an infinity of its sign (6). Infinity (the sixth): itself (5), and 0 (8).
-const ROOT_ENDS: (i32, i32) = (1 << 8 | 5 << 20, 6 << 8 | 8 << 20);
 
 /// Items of both types, given the bits of the mantissa, the place of the sign, and how many of Newton's steps lead from 14
 /// bits to half the digits.

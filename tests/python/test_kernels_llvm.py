@@ -1,0 +1,292 @@
+"""Machine code of kernels made at run time: the bits of the interpreter, which Rust tests hold against compiled code."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import required
+from madelung import _native
+from madelung.kernels import _llvm
+from madelung.numpy._ops import Op
+
+required("llvmlite")
+
+REAL_SPACE = """
+#[kernel(fast(positions))]
+fn real_space(
+    i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], cell: &[Mat3; System], alpha: &[Real; System],
+    cutoff: Real, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, energy: &mut [Real; Atom],
+) {
+    let b = atoms.of(i);
+    let mut e = 0.0;
+    for (j, shift) in pairs.row(i) {
+        let d = positions[j] - positions[i] + shift * cell[b];
+        let r = length(d);
+        if r < cutoff { e += charges[j] * erfc(alpha[b] * r) / r; }
+    }
+    energy[i] = 0.5 * charges[i] * e;
+}
+"""
+LENNARD_JONES = """
+#[kernel(fast(positions))]
+fn fluid(
+    i: Atom, positions: &[Vec3; Atom], cell: &[Mat3; System], sigma: &[Real; System], cutoff: Real,
+    atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, energy: &mut [Real; Atom],
+) {
+    let b = atoms.of(i);
+    let mut e = 0.0;
+    for (j, shift) in pairs.row(i) {
+        let d = positions[j] - positions[i] + shift * cell[b];
+        let s = sigma[b] * sigma[b] / dot(d, d);
+        let s6 = s * s * s;
+        if dot(d, d) < cutoff * cutoff { e += 2.0 * (s6 * s6 - s6); }
+    }
+    energy[i] = e;
+}
+"""
+# A function of each pair, of one row to one column: on lanes of the arrays' type. Of each row: on lanes of f64.
+PAIRWISE = """
+#[kernel]
+fn pairwise(i: Atom, x: &[Real; Atom], y: &[Real; Atom], pairs: &Pairs<Atom>, out: &mut [Real; Atom]) {{
+    let mut e = 0.0;
+    for (j, shift) in pairs.row(i) {{ e += {}; }}
+    out[i] = e;
+}}
+"""
+ROWWISE = """
+#[kernel]
+fn rowwise(i: Atom, x: &[Real; Atom], y: &[Real; Atom], out: &mut [Real; Atom]) {{ out[i] = {}; }}
+"""
+FUNCTIONS = [f"{f}(x[{{0}}])" for f in "exp ln erf erfc sin cos tanh asin acos sqrt floor".split()]
+FUNCTIONS += ["pow(x[{0}], y[{0}])", "atan2(x[{0}], y[{0}])", "x[{0}] / y[{0}]", "exp(-x[{0}] * x[{0}])"]
+# What shares its work.
+FUNCTIONS += ["erfc(x[{0}]) + exp(-x[{0}] * x[{0}]) * y[{0}]", "sin(x[{0}]) * cos(x[{0}])"]
+FUNCTIONS += ["sqrt(x[{0}]) + y[{0}] / sqrt(x[{0}])"]
+
+ISAS = ["Portable", "Avx2", "Avx512"][: ["Portable", "Avx2", "Avx512"].index(_native.isa()) + 1]
+
+
+def op_of(source: str, name: str) -> Op:
+    described = json.loads(_native.kernel_op(("tests", name, 1), [(source, name)], [], [], [], []))
+    return Op(described[0])
+
+
+def compile_all(source: str, single: bool) -> list[str]:
+    """Machine code for every part of a source's kernels: their names."""
+    names = [name for _, _, _, name in _native.kernel_parts(source)]
+    for name in names:
+        assert not _native.has_machine_code(source, name, single, _native.isa())
+        assert _llvm.install(source, name, single)
+        assert _native.has_machine_code(source, name, single, _native.isa())
+    return names
+
+
+def flat_of(op: Op, given: dict[str, Any]) -> list[Any]:
+    return [given[i.name] for i in op.inputs]
+
+
+def members(op: Op, given: dict[str, Any], dtype: Any) -> list[Any]:
+    """Every member: values, tangents of both orders, the gradient, and its tangent."""
+    flat, rng = flat_of(op, given), np.random.default_rng(5)
+    reals = [flat[n] for n in op.reals]
+    along = [[rng.normal(size=x.shape).astype(dtype) for x in reals] for _ in range(2)]
+    weights = [rng.normal(size=len(given["positions"])).astype(dtype)]
+    everything = (1 << len(reals)) - 1
+    found = op.run("value", flat)
+    found += op.run("tangent", flat, along[0])
+    found += op.run("second_tangent", flat, [*along[0], *along[1]])
+    found += op.run("gradient", flat, weights, everything)
+    found += op.run("gradient_tangent", flat, [*weights, *along[0]], everything)
+    return [x for x in found if x is not None]
+
+
+def crystal(dtype: Any, kind: int) -> dict[str, Any]:
+    """Ions of a jittered lattice and a list of the given kind (0: full; 2: directed)."""
+    rng, n = np.random.default_rng(1), 4
+    sites = np.array(list(itertools.product(range(n), repeat=3)), float)
+    positions = sites + 0.2 * rng.normal(size=sites.shape)
+    others, shifts, ptr = [], [], [0]
+    for i, j in itertools.product(range(len(sites)), repeat=2):
+        for image in itertools.product((-1, 0, 1), repeat=3):
+            d = positions[j] - positions[i] + n * np.array(image)
+            if 0.0 < d @ d < 1.9**2:
+                others.append(j)
+                shifts.append(image)
+        if j == len(sites) - 1:
+            ptr.append(len(others))
+    return {
+        "positions": positions.astype(dtype),
+        "charges": (1.0 - 2.0 * (sites.sum(axis=1) % 2)).astype(dtype),
+        "cell": (n * np.eye(3))[None].astype(dtype),
+        "alpha": np.array([0.8], dtype),
+        "sigma": np.array([0.9], dtype),
+        "cutoff": 1.8,
+        "atoms": np.zeros(len(sites), np.int32),
+        "pairs_ptr": np.array(ptr, np.int64),
+        "pairs": np.array(others, np.int32),
+        "pairs_shifts": np.array(shifts, np.int32),
+        "pairs_kind": kind,
+    }
+
+
+def same_bits(got: list[Any], want: list[Any]) -> int:
+    assert len(got) == len(want)
+    for x, y in zip(got, want):
+        assert x.dtype == y.dtype
+        # A NaN is one, whatever its sign.
+        bits = np.dtype(f"i{x.dtype.itemsize}")
+        assert ((x.view(bits) == y.view(bits)) | (np.isnan(x) & np.isnan(y))).all()
+    return sum(x.size for x in got)
+
+
+def points(dtype: Any) -> tuple[Any, Any]:
+    """Ordinary numbers, and all that are special."""
+    rng, info = np.random.default_rng(3), np.finfo(dtype)
+    x = np.concatenate([rng.normal(size=3000) * 10.0**k for k in (-8, -2, 0, 0, 1, 2, 4)]).astype(dtype)
+    ends = [0.0, 1.0, 0.5, 2.0, 3.0, 88.7, 709.7, 745.0, info.max, np.inf, np.nan]
+    ends += [info.tiny, info.tiny / 8, info.smallest_subnormal]
+    ends = np.array([s * e for e in ends for s in (1.0, -1.0)], dtype)
+    pairs = np.array(list(itertools.product(ends, repeat=2)), dtype)
+    return np.concatenate([x, pairs[:, 0]]), np.concatenate([rng.permutation(x), pairs[:, 1]])
+
+
+def check_crystals() -> int:
+    """Every form of both potentials, on full lists and on those that need the transpose; the count of numbers."""
+    count = 0
+    for source, name in [(REAL_SPACE, "real_space"), (LENNARD_JONES, "fluid")]:
+        op = op_of(source, name)
+        for dtype in (np.float64, np.float32):
+            given = [crystal(dtype, kind) for kind in (0, 2)]
+            want = [members(op, g, dtype) for g in given]
+            compile_all(source, dtype == np.float32)
+            count += sum(same_bits(members(op, g, dtype), w) for g, w in zip(given, want))
+    return count
+
+
+def check_functions() -> int:
+    """Special functions, traced and compiled, at many points; the count of numbers."""
+    count = 0
+    for kind, index in [(PAIRWISE, "j"), (ROWWISE, "i")]:
+        for n, formula in enumerate(FUNCTIONS):
+            name = f"{'pairwise' if index == 'j' else 'rowwise'}_{n}"
+            source = kind.format(formula.format(index)).replace(name.split("_")[0], name, 1)
+            op = op_of(source, name)
+            for dtype in (np.float64, np.float32):
+                x, y = points(dtype)
+                at = np.arange(len(x), dtype=np.int32)
+                given = {"x": x, "y": y, "pairs": at[::-1].copy(), "pairs_kind": 2}
+                # Rows of 100 pairs would add NaN to all: one pair each.
+                given |= {"pairs_ptr": np.arange(len(x) + 1), "pairs_shifts": np.zeros((len(x), 3), np.int32)}
+                flat = flat_of(op, given)
+                want = op.run("value", flat)
+                compile_all(source, dtype == np.float32)
+                count += same_bits(op.run("value", flat), want)
+    return count
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("check", ["check_crystals", "check_functions"])
+def test_machine_code_has_the_bits_of_the_interpreter(isa, check, tmp_path):
+    # The instruction set is chosen once in a process.
+    run = f"import test_kernels_llvm as t; assert t._native.isa() == {isa!r}; print(t.{check}())"
+    environment = {"MADELUNG_ISA": isa.lower(), "MADELUNG_CACHE": str(tmp_path)}
+    assert int(python(run, environment)) > 1000
+
+
+def python(code: str, environment: dict[str, str]) -> str:
+    paths = [str(Path(__file__).parent), *sys.path]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | environment
+    code = textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+TEXT = f"define void @{_native.machine_code_name()}(ptr %a, i64 %lo, i64 %hi, ptr %p) {{\n  ret void\n}}\n"
+# What a new process does with it: the number of times that LLVM compiled it.
+COMPILES = f"""
+from madelung.kernels import _llvm
+compiler = _llvm._the_compiler()
+compiled, object_of = [], compiler._object
+compiler._object = lambda text: compiled.append(text) or object_of(text)
+assert compiler.address({TEXT!r})
+print(len(compiled))
+"""
+
+
+def test_object_code_is_kept_and_made_again_where_it_is_damaged(tmp_path):
+    environment = {"MADELUNG_CACHE": str(tmp_path / "new")}
+    assert [int(python(COMPILES, environment)) for _ in range(2)] == [1, 0]
+    (file,) = (tmp_path / "new").iterdir()
+    whole = file.read_bytes()
+    for damaged in (whole[:-1], b"", whole[:20], whole[:-1] + bytes([whole[-1] ^ 1]), b"x" + whole[1:]):
+        file.write_bytes(damaged)
+        assert int(python(COMPILES, environment)) == 1
+        assert file.read_bytes() == whole
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    assert int(python(COMPILES, {"MADELUNG_CACHE": str(file)})) == 1
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    assert int(python(COMPILES, {"MADELUNG_CACHE": str(closed)})) == 1
+
+
+def test_processes_that_start_together_share_the_cache(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "MADELUNG_CACHE": str(tmp_path)}
+    start = [subprocess.Popen([sys.executable, "-c", COMPILES], env=environment) for _ in range(2)]
+    assert [process.wait() for process in start] == [0, 0]
+    assert [f.suffix for f in tmp_path.iterdir()] == [".o"]
+    assert int(python(COMPILES, {"MADELUNG_CACHE": str(tmp_path)})) == 0
+
+
+@pytest.mark.parametrize(
+    ("llvmlite", "reason", "warned"),
+    [("raise ImportError", "not installed", 0), ("__version__ = '0.44.0'\nfrom . import binding", "too old", 1)],
+)
+def test_without_a_usable_llvmlite_the_interpreter_stays(llvmlite, reason, warned, tmp_path):
+    (tmp_path / "llvmlite").mkdir()
+    (tmp_path / "llvmlite" / "__init__.py").write_text(llvmlite)
+    (tmp_path / "llvmlite" / "binding.py").touch()
+    run = f"""
+    import sys, warnings
+    sys.path.insert(0, {str(tmp_path)!r})
+    from madelung import _native
+    from madelung.kernels import _llvm
+    source = {LENNARD_JONES!r}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for *_, name in _native.kernel_parts(source):
+            assert not _llvm.install(source, name, False)
+    assert len(found) == {warned}, found
+    assert {reason!r} in _llvm.compiler(), _llvm.compiler()
+    """
+    python(run, {})
+
+
+def test_text_that_llvm_refuses_is_a_warning(monkeypatch):
+    source = ROWWISE.format("x[i] * y[i]")
+    (*_, name) = _native.kernel_parts(source)[0]
+    for text, reason in [("no text", "expected top-level entity"), ("declare void @nobody()\n" + TEXT, "`nobody`")]:
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            patch.setattr(_llvm._native, "kernel_llvm", lambda *_, text=text: text)
+            with pytest.warns(RuntimeWarning, match=reason):
+                assert not _llvm.install(source, name, False)
+    assert not _native.has_machine_code(source, name, False, _native.isa())
+    assert _llvm.install(source, name, False)
+    assert _llvm.compiler().startswith("llvmlite ")
