@@ -40,8 +40,8 @@ fn five_hundred_definitions_of_one_name_are_five_hundred_kernels() {
 fn parse_errors_have_their_place() {
     let error =
         kernels("#[kernel]\nfn k(i: Atom, x: &[Real; Atom]) { let y = ; }").expect_err("no expression");
-    assert_eq!((error.start.line, error.start.column), (2, 43));
-    assert!(error.to_string().starts_with("line 2, column 44: expected"), "{error}");
+    assert_eq!((error.start.line, error.start.column), (2, 42));
+    assert!(error.to_string().starts_with("line 2, column 43: expected"), "{error}");
     let error = kernels("#[func] fn f(x: Real) -> Real { x }").expect_err("no kernel");
     assert!(error.message.contains("no `#[kernel] fn`"), "{error}");
 }
