@@ -1,7 +1,7 @@
 """A potential of one's own: Morse pairs, written in Python, their parameters fitted to forces in PyTorch.
 
-The energy is a kernel of ten lines. Forces are its gradient, and the gradient of a loss on forces is a second derivative of
-it: neither is written down. Reference forces come from parameters that the fit has to find again.
+The energy is a kernel of ten lines. Forces are its gradient, and the gradient of a loss on forces is a second
+derivative of it: neither is written down. Reference forces come from parameters that the fit has to find again.
 
     python examples/own_kernel.py
 

@@ -1,4 +1,4 @@
-"""Machine code of kernels made at run time: the bits of the interpreter, which Rust tests hold against the macro."""
+"""Machine code of kernels made at run time: the bits of the interpreter, which Rust tests hold against compiled code."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 
 from conftest import required
 from madelung import _native
+from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SECOND, TANGENT, VALUE
 from madelung.kernels import _llvm
 from madelung.numpy._ops import Op
 
@@ -69,9 +70,7 @@ ROWWISE = """
 #[kernel]
 fn rowwise(i: Atom, x: &[Real; Atom], y: &[Real; Atom], out: &mut [Real; Atom]) {{ out[i] = {}; }}
 """
-FUNCTIONS = [
-    f"{f}(x[{{0}}])" for f in ("exp", "ln", "erf", "erfc", "sin", "cos", "tanh", "asin", "acos", "sqrt", "floor")
-]
+FUNCTIONS = [f"{f}(x[{{0}}])" for f in ["exp", "ln", "erf", "erfc", "sin", "cos", "tanh", "asin", "acos", "sqrt", "floor"]]
 FUNCTIONS += ["pow(x[{0}], y[{0}])", "atan2(x[{0}], y[{0}])", "x[{0}] / y[{0}]", "exp(-x[{0}] * x[{0}])"]
 # What shares its work.
 FUNCTIONS += ["erfc(x[{0}]) + exp(-x[{0}] * x[{0}]) * y[{0}]", "sin(x[{0}]) * cos(x[{0}])"]
@@ -85,14 +84,12 @@ def op_of(source: str, name: str) -> Op:
     return Op(described[0])
 
 
-def compile_all(source: str, single: bool) -> list[str]:
-    """Machine code for every part of a source's kernels: their names."""
-    names = [name for _, _, _, name in _native.kernel_parts(source)]
-    for name in names:
+def compile_parts(source: str, single: bool, form: str = "") -> None:
+    """Machine code for the parts of a source's kernels, of all forms or of one."""
+    for name in (name for *_, name in _native.kernel_parts(source) if f"_{form}" in name):
         assert not _native.has_machine_code(source, name, single, _native.isa())
         assert _llvm.install(source, name, single)
         assert _native.has_machine_code(source, name, single, _native.isa())
-    return names
 
 
 def flat_of(op: Op, given: dict[str, Any]) -> list[Any]:
@@ -100,17 +97,18 @@ def flat_of(op: Op, given: dict[str, Any]) -> list[Any]:
 
 
 def members(op: Op, given: dict[str, Any], dtype: Any) -> list[Any]:
-    """Every member: values, tangents of both orders, the gradient, and its tangent."""
+    """Every member: values, alone and with forces, tangents of both orders, the gradient, and its tangent."""
     flat, rng = flat_of(op, given), np.random.default_rng(5)
     reals = [flat[n] for n in op.reals]
     along = [[rng.normal(size=x.shape).astype(dtype) for x in reals] for _ in range(2)]
     weights = [rng.normal(size=len(given["positions"])).astype(dtype)]
     everything = (1 << len(reals)) - 1
-    found = op.run("value", flat)
-    found += op.run("tangent", flat, along[0])
-    found += op.run("second_tangent", flat, [*along[0], *along[1]])
-    found += op.run("gradient", flat, weights, everything)
-    found += op.run("gradient_tangent", flat, [*weights, *along[0]], everything)
+    found = op.run(VALUE, flat)
+    found += op.run(DIRECT, flat, (), 1)
+    found += op.run(TANGENT, flat, along[0])
+    found += op.run(SECOND, flat, [*along[0], *along[1]])
+    found += op.run(GRADIENT, flat, weights, everything)
+    found += op.run(GRADIENT_TANGENT, flat, [*weights, *along[0]], everything)
     return [x for x in found if x is not None]
 
 
@@ -172,7 +170,7 @@ def check_crystals() -> int:
         for dtype in (np.float64, np.float32):
             given = [crystal(dtype, kind) for kind in (0, 2)]
             want = [members(op, g, dtype) for g in given]
-            compile_all(source, dtype == np.float32)
+            compile_parts(source, dtype == np.float32)
             count += sum(same_bits(members(op, g, dtype), w) for g, w in zip(given, want))
     return count
 
@@ -192,9 +190,9 @@ def check_functions() -> int:
                 # Rows of 100 pairs would add NaN to all: one pair each.
                 given |= {"pairs_ptr": np.arange(len(x) + 1), "pairs_shifts": np.zeros((len(x), 3), np.int32)}
                 flat = flat_of(op, given)
-                want = op.run("value", flat)
-                compile_all(source, dtype == np.float32)
-                count += same_bits(op.run("value", flat), want)
+                want = op.run(VALUE, flat)
+                compile_parts(source, dtype == np.float32, "value_")
+                count += same_bits(op.run(VALUE, flat), want)
     return count
 
 
