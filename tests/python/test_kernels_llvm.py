@@ -70,7 +70,7 @@ ROWWISE = """
 #[kernel]
 fn rowwise(i: Atom, x: &[Real; Atom], y: &[Real; Atom], out: &mut [Real; Atom]) {{ out[i] = {}; }}
 """
-ONE = ["exp", "ln", "erf", "erfc", "sin", "cos", "tanh", "asin", "acos", "sqrt", "floor"]
+ONE = ["exp", "log", "erf", "erfc", "sin", "cos", "tanh", "asin", "acos", "sqrt", "floor"]
 # Of quotients, which are any number, infinities and NaN among them: arguments of ops are finite.
 FUNCTIONS = [f"{f}(x[{{0}}] / y[{{0}}])" for f in ONE]
 FUNCTIONS += ["pow(x[{0}], y[{0}])", "atan2(x[{0}], y[{0}])", "x[{0}] / y[{0}]", "exp(-x[{0}] * x[{0}])"]
