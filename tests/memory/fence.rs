@@ -6,7 +6,8 @@
 #![expect(unsafe_code, reason = "an allocator is unsafe by its trait, and its pages come from the system")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Fenced;
@@ -48,10 +49,56 @@ fn side() -> Side {
     })
 }
 
-/// Whether an allocation is fenced. Bytes are text: no kernel reads them, and the descriptions of all ops would take more
-/// mappings than a process may have.
+thread_local! {
+    static FENCED: Cell<bool> = const { Cell::new(true) };
+}
+
+/// The result of `work`, whose allocations have no fences: the descriptions of all ops would take more mappings than a
+/// process may have, and no kernel reads them.
+pub(crate) fn without<T>(work: impl FnOnce() -> T) -> T {
+    FENCED.set(false);
+    let result = work();
+    FENCED.set(true);
+    result
+}
+
+/// Whether an allocation is fenced. Bytes are text, which no kernel reads.
 fn is_fenced(layout: Layout, side: Side) -> bool {
-    side != Side::None && (2..=PAGE).contains(&layout.align())
+    side != Side::None && (2..=PAGE).contains(&layout.align()) && FENCED.try_with(Cell::get).unwrap_or(true)
+}
+
+/// Addresses of all mappings: more than a run takes, and closed until they are taken.
+const REGION: usize = 1 << 42;
+static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the region that are taken.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The region's address; 0 where the system gives none.
+fn region() -> usize {
+    let known = BASE.load(Ordering::Acquire);
+    if known != 0 {
+        return known;
+    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: fresh addresses, closed.
+    let made = unsafe { libc::mmap(std::ptr::null_mut(), REGION, libc::PROT_NONE, flags, -1, 0) };
+    if made == libc::MAP_FAILED {
+        return 0;
+    }
+    match BASE.compare_exchange(0, made as usize, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => made as usize,
+        Err(other) => {
+            // SAFETY: another thread was faster, and nobody has seen these addresses.
+            unsafe { libc::munmap(made, REGION) };
+            other
+        }
+    }
+}
+
+/// Whether an allocation is one of the region.
+fn is_ours(start: *mut u8) -> bool {
+    let base = BASE.load(Ordering::Acquire);
+    base != 0 && (base..base + REGION).contains(&(start as usize))
 }
 
 /// Bytes of whole pages that hold an allocation.
@@ -64,7 +111,7 @@ struct Free(Mutex<*mut u8>);
 // SAFETY: the mappings belong to the list alone.
 unsafe impl Sync for Free {}
 
-/// By the number of open pages, from one on. Larger ones go back to the system.
+/// By the number of open pages, from one on. The memory of larger ones goes back to the system.
 static FREE: [Free; 16] = [const { Free(Mutex::new(std::ptr::null_mut())) }; 16];
 
 fn free(room: usize) -> Option<MutexGuard<'static, *mut u8>> {
@@ -79,18 +126,16 @@ fn map(room: usize, side: Side) -> Option<*mut u8> {
         *first = unsafe { open.cast::<*mut u8>().read() };
         return Some(open);
     }
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh mapping, of which the page on one side is closed.
-    unsafe {
-        let all =
-            libc::mmap(std::ptr::null_mut(), room + PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-        if all == libc::MAP_FAILED {
-            return None;
-        }
-        let all = all.cast::<u8>();
-        let (fence, open) = if side == Side::Before { (all, all.add(PAGE)) } else { (all.add(room), all) };
-        (libc::mprotect(fence.cast(), PAGE, libc::PROT_NONE) == 0).then_some(open)
+    let base = region();
+    let taken = TAKEN.fetch_add(room + PAGE, Ordering::Relaxed);
+    if base == 0 || taken + room + PAGE > REGION {
+        return None;
     }
+    let all = (base + taken) as *mut u8;
+    let open = if side == Side::Before { all.wrapping_add(PAGE) } else { all };
+    // SAFETY: pages of the region that no other allocation has.
+    let is_open = unsafe { libc::mprotect(open.cast(), room, libc::PROT_READ | libc::PROT_WRITE) == 0 };
+    is_open.then_some(open)
 }
 
 /// Where an allocation lies in the open part of its mapping.
@@ -98,7 +143,7 @@ fn offset(layout: Layout, side: Side) -> usize {
     if side == Side::Before { 0 } else { room(layout) - layout.size().next_multiple_of(layout.align()) }
 }
 
-// SAFETY: every allocation is a mapping of its own, large enough and aligned (the end of a page less a size that is
+// SAFETY: every fenced allocation has pages of its own in the region, large enough and aligned (the end of a page less a size that is
 // rounded up to the alignment, or the beginning of one), and `dealloc` computes the mapping from the same layout.
 unsafe impl GlobalAlloc for Fenced {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -119,12 +164,11 @@ unsafe impl GlobalAlloc for Fenced {
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        let side = side();
-        if !is_fenced(layout, side) {
+        if !is_ours(start) {
             // SAFETY: the caller's promise.
             return unsafe { System.dealloc(start, layout) };
         }
-        let room = room(layout);
+        let (room, side) = (room(layout), side());
         // SAFETY: the mapping that `alloc` made for this layout, now nobody's.
         unsafe {
             let open = start.sub(offset(layout, side));
@@ -132,8 +176,9 @@ unsafe impl GlobalAlloc for Fenced {
                 open.cast::<*mut u8>().write(*first);
                 *first = open;
             } else {
-                let all = if side == Side::Before { open.sub(PAGE) } else { open };
-                libc::munmap(all.cast(), room + PAGE);
+                // The addresses stay closed: there are enough.
+                libc::madvise(open.cast(), room, libc::MADV_DONTNEED);
+                libc::mprotect(open.cast(), room, libc::PROT_NONE);
             }
         }
     }

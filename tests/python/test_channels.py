@@ -110,7 +110,6 @@ def test_widths_are_the_correction() -> None:
         ({"widths": np.ones(9)}, "`widths`: expected 10 rows"),
         ({"exclusions": np.array([[0, 1]])}, "`exclusions`: expected None with `widths`"),
         ({"exponent": 6}, "`exponent`: expected 1 with `widths`"),
-        ({"pbc": [True, False, False]}, "`widths`: expected None with a system that is periodic along one axis"),
         (
             {"neighbors": mn.find_neighbors(sizes()[0], 3.0, CELL)},
             "`cutoff`: expected at least 5.399 with a width of 0.7263",

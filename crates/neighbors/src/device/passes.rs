@@ -107,9 +107,10 @@ fn program(of: Of, positions: DType) -> Compiled {
             "spoil",
         ]),
         Of::Orders => ORDERS.of(&types).with(&["geometry", "place", "gather", "surround", "curve", "number"]),
-        Of::Excluded => EXCLUDED
-            .of(&types)
-            .with(&["geometry", "images", "by_atoms", "enlist", "refuse", "count", "fill", "settle"]),
+        Of::Excluded => EXCLUDED.of(&types).with(&[
+            "geometry", "place", "gather", "images", "by_atoms", "enlist", "refuse", "count", "fill",
+            "settle",
+        ]),
         Of::Narrowed => NARROWED.of(&types).with(&["count", "fill", "settle"]),
     };
     // Without contraction, so that both passes compute equal numbers.

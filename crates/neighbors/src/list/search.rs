@@ -400,6 +400,7 @@ impl Memory {
         pool: &dyn Pool,
     ) -> Result<&[Found]> {
         let Self { grids, found, workers } = self;
+        let workers = &*workers;
         let gridded: Vec<usize> = (0..systems.len()).filter(|&b| wants_grid(&systems[b], options)).collect();
         grids.resize_with(gridded.len(), Grid::default);
         if let ([grid], [system]) = (&mut grids[..], &gridded[..]) {
