@@ -14,7 +14,7 @@ pub(crate) fn kernel_parts(
 ) -> PyResult<Vec<(String, usize, usize, &'static str)>> {
     compute(py, || {
         let all = kernels(source)?.iter().flat_map(|made| {
-            made.parts().iter().map(|part| (made.name.to_string(), part.form, part.part, &*part.name))
+            made.parts().iter().map(move |part| (made.name.to_string(), part.form, part.part, &*part.name))
         });
         Ok(all.collect())
     })
@@ -49,14 +49,17 @@ pub(crate) fn kernel_llvm(
     compute(py, || Ok(part(source, name)?.llvm(single, self::isa(isa)?)))
 }
 
+/// The code of a part, and the instruction set on whose lanes it runs where another one is asked for.
+fn slot(source: &str, name: &str, single: bool, isa: &str) -> madelung::Result<(&'static PartCode, Isa)> {
+    let (part, isa) = (part(source, name)?, self::isa(isa)?);
+    Ok((part, part.isa(single, isa)))
+}
+
 /// Whether a part has machine code.
 #[pyfunction]
 pub(crate) fn has_machine_code(source: &str, name: &str, single: bool, isa: &str) -> PyResult<bool> {
-    let found = || {
-        let (part, isa) = (part(source, name)?, self::isa(isa)?);
-        Ok(part.has_machine_code(single, part.isa(single, isa)))
-    };
-    found().map_err(exception)
+    let (part, isa) = slot(source, name, single, isa).map_err(exception)?;
+    Ok(part.has_machine_code(single, isa))
 }
 
 /// Puts machine code of a part's text in the place of the interpreter, from the next call on.
@@ -71,19 +74,16 @@ pub(crate) fn install_machine_code(
     isa: &str,
     address: usize,
 ) -> PyResult<()> {
-    let install = || {
-        let (part, isa) = (part(source, name)?, self::isa(isa)?);
-        if address == 0 {
-            return Err(madelung::Error::argument("address", "the address of a function", "0"));
-        }
-        // SAFETY: the caller promises the address of a function of this type, made of the part's text.
-        unsafe {
-            let machine = std::mem::transmute::<*const (), Machine>(address as *const ());
-            part.install(single, part.isa(single, isa), machine);
-        }
-        Ok(())
-    };
-    install().map_err(exception)
+    let (part, isa) = slot(source, name, single, isa).map_err(exception)?;
+    if address == 0 {
+        return Err(exception(madelung::Error::argument("address", "the address of a function", "0")));
+    }
+    // SAFETY: the caller promises the address of a function of this type, made of the part's text.
+    unsafe {
+        let machine: Machine = std::mem::transmute(std::ptr::with_exposed_provenance::<()>(address));
+        part.install(single, isa, machine);
+    }
+    Ok(())
 }
 
 /// The name of the function that each text defines.
