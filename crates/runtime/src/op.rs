@@ -40,7 +40,7 @@ impl Declaration {
                 }
                 op = self.parameter(op, kernel, (n, p))?;
                 if let Some((_, constraint)) = self.constraints.iter().find(|(name, _)| name == p.name) {
-                    op = op.must_be(constraint.clone());
+                    op = op.must_be(*constraint);
                 }
             }
         }

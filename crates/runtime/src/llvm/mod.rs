@@ -237,7 +237,7 @@ impl Printer {
             | I::AddEntries { .. }
             | I::AddConsecutive { .. }
             | I::Scatter { .. }
-            | I::ScatterTable { .. } => self.to_arrays(i),
+            | I::ScatterTable { .. } => self.scattered(i),
         }
     }
 

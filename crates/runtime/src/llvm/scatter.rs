@@ -5,7 +5,7 @@ use super::{Printer, Value};
 use crate::program::Instruction as I;
 
 impl Printer {
-    pub(super) fn to_arrays(&mut self, i: &I) {
+    pub(super) fn scattered(&mut self, i: &I) {
         match *i {
             I::StoreLanes { slot, first, stride, component, x, adds } => {
                 let (p, first, x) = (self.pointer(slot), self.first(first), self.vector(x));

@@ -160,11 +160,14 @@ fn lists_without_pairs() {
     }
 }
 
+/// Pairs, their images, and what the error says.
+type Wrong<'a> = (&'a [[i32; 2]], &'a [[i32; 3]], &'a str);
+
 #[test]
 fn pairs_that_are_wrong() {
     let gpu = Gpu::new();
     let systems = [9, 7].map(|n| System::new(n, CUBE, [true, false, true], 0.0));
-    let cases: [(&[[i32; 2]], &[[i32; 3]], &str); 8] = [
+    let cases: [Wrong<'_>; 8] = [
         (&[[0, 1], [3, 2], [1, 0]], &[], "each pair once"),
         (&[[0, 1], [1, 0]], &[[1, 0, 2], [-1, 0, -2]], "each pair once"),
         (&[[0, 1], [2, 2]], &[], "pairs of two atoms"),
