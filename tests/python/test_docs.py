@@ -64,11 +64,13 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p 
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
-def test_python(page: str) -> None:
-    """The blocks of a page run one after the other."""
+def test_python(page: str, tmp_path: Path) -> None:
+    """The blocks of a page run one after the other, from a file: kernels are read from their source."""
     here = [block for block in blocks(page, "python") if not any(word in block for word in ELSEWHERE)]
     program = "\n".join([GIVEN.get(page, ""), *here, THEN.get(page, "")])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, cwd=ROOT)
+    script = tmp_path / "page.py"
+    script.write_text(program, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
@@ -101,10 +103,11 @@ def code(rust: str) -> list[str]:
 
 
 def test_rust() -> None:
-    """Rust code of every page stands in a file that is compiled; the README is a doctest."""
+    """Rust code of every page stands in a file that is compiled, or in a doctest; the README is one."""
     folders = ("crates", "examples", "tests", "src")
-    files = [file for folder in folders for file in (ROOT / folder).rglob("*.rs")]
-    compiled = ["".join(code(file.read_text(encoding="utf-8"))) for file in files]
+    texts = [file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.rs")]
+    doctests = [re.sub(r"^ *//[/!]", "", text, flags=re.MULTILINE) for text in texts]
+    compiled = ["".join(code(text)) for text in (*texts, *doctests)]
     for page in PAGES:
         for block in blocks(page, "rust") if page != "README.md" else []:
             parts = code(block)
