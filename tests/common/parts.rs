@@ -6,12 +6,13 @@ use madelung_core::runtime::{Part, Role, SlotArray};
 const BY_SUMS: &str = "gather_value_0";
 
 /// Whether some call has to launch a part. Those of gradients that make nothing but values are launched where nothing has
-/// made the values before, which may be in no op.
+/// made the values before, which may be in no op. What reads nothing is constant: its tangents are zero, and not asked for.
 pub(crate) fn is_launched(part: &Part) -> bool {
     let makes_gradients =
         |array| matches!(array, SlotArray::Values(r) if r.has(Role::COTANGENT) || r.has(Role::HIDDEN));
     let is_needed = !part.cuda.name.contains("_gradient_")
         || !part.reductions.is_empty()
         || part.written.iter().any(|n| makes_gradients(part.slots[*n].array));
-    is_needed && part.cuda.name != BY_SUMS
+    let reads = (0..part.slots.len()).any(|n| !part.written.contains(&n));
+    is_needed && (reads || !part.cuda.name.contains("tangent")) && part.cuda.name != BY_SUMS
 }
