@@ -163,7 +163,7 @@ fn waves_of_power(exponent: u32, alpha_spacing: f64) -> f64 {
     PI.sqrt() * alpha_spacing.powi(exponent as i32 - 1) / gamma
 }
 
-/// The same of pairs beyond x = αr_c over that of waves, at most: 1 + p/2 · Γ(p/2, x²) exp(x²)/xᵖ, the derivative of
+/// Error of pairs beyond x = αr_c in that unit, over that of waves, at most: 1 + p/2 · Γ(p/2, x²) exp(x²)/xᵖ, the derivative of
 /// Γ(p/2, x²)/rᵖ over its part that is left for large x, which is what is counted for p = 1.
 fn pairs_of_power(exponent: u32, x: f64) -> f64 {
     let (square, s) = (x * x, f64::from(exponent) / 2.0);

@@ -13,7 +13,7 @@ use madelung_runtime::{Declaration, kernels};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The same items for the compiler and as text.
+/// Items for the compiler, and their text.
 macro_rules! both {
     ($($items:tt)*) => {
         madelung_core::kernels! { $($items)* }

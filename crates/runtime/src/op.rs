@@ -7,7 +7,7 @@ use madelung_core::{Error, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What kernels do not say of the op that they are steps of.
+/// Properties of an op that its kernels do not declare.
 #[derive(Clone, Debug, Default)]
 pub struct Declaration {
     /// Arrays that one kernel writes and later ones read: neither arguments nor outputs.

@@ -18,7 +18,7 @@ pub struct Place {
 /// The error of source text: the first one that the compiler of the kernel language found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceError {
-    /// What is wrong, and what to write instead.
+    /// Description of the error, and of the way to write it instead.
     pub message: String,
     /// The beginning of the expression that is wrong.
     pub start: Place,

@@ -258,7 +258,7 @@ impl<K: Kind> Mask for TracedMask<K> {
     }
 }
 
-/// What traced functions do not do.
+/// Operations that no traced function has.
 const UNTRACED: &str = "special functions neither branch nor touch memory";
 
 impl<K: Kind> Traced<K> {

@@ -1,4 +1,4 @@
-//! What a search is asked for: cutoffs, the kind and form of its list, limits of its size.
+//! Options of a search: cutoffs, the kind and form of its list, limits of its size.
 
 use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};

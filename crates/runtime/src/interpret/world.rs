@@ -1,4 +1,4 @@
-//! What differs between lanes of the arrays' type (loops over data) and lanes that are f64 whatever the arrays hold (rows,
+//! Differences between lanes of the arrays' type (loops over data) and lanes that are f64 whatever the arrays hold (rows,
 //! nodes of a mesh, waves).
 
 use crate::program::{Field, MAX_ORDERS};
@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 /// Arrays and lanes. Functions with a row are for `n` rows from there on, the first lanes; what the others hold is of no
 /// use to anybody.
 pub(super) trait World {
-    /// What arrays of reals hold.
+    /// Element type of arrays of reals.
     type E: SharedReal;
     /// The lanes.
     type L: Lane;

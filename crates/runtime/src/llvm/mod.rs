@@ -80,7 +80,7 @@ struct Printer {
     lanes: Lanes,
     /// Whether arrays of reals hold f32.
     single: bool,
-    /// What comes before the first instruction: fields of the launch.
+    /// Instructions ahead of the program's first one: fields of the launch.
     entry: String,
     body: String,
     /// Stack slots, by name.

@@ -207,7 +207,7 @@ impl<'a> Printer<'a> {
         self.lanes.as_mut().expect("inside a loop over nodes").full = full;
     }
 
-    /// What nodes that lie side by side have; `None` for ops that are those of other lanes.
+    /// Operations of nodes that lie side by side; `None` for ops that are those of other lanes.
     pub(super) fn node_expr(&self, op: &Op) -> Option<String> {
         let k = self.lanes.as_ref()?.id;
         Some(match *op {

@@ -185,7 +185,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What rows on lanes load; `None` for ops that are those of other lanes.
+    /// Loads of rows on lanes; `None` for ops that are those of other lanes.
     pub(super) fn row_expr(&mut self, op: &Op) -> Option<String> {
         Some(match *op {
             Op::IndexOf { param, array, .. } => {

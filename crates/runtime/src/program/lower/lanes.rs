@@ -231,7 +231,7 @@ impl Lowering<'_> {
         matches!(self.data_loops[&id], Range::Column { .. })
     }
 
-    /// What rows on lanes load; `None` for ops that are those of other lanes.
+    /// Loads of rows on lanes; `None` for ops that are those of other lanes.
     fn row_value(&mut self, op: &Op) -> Option<OnLanes> {
         let to = match *op {
             Op::IndexOf { param, array, .. } => return Some(self.load_indices(self.slot(param, array))),

@@ -7,7 +7,7 @@ use madelung_kernel::print::layout::Array;
 
 /// Row and column of an element of a table, where either differs between lanes.
 enum InTable {
-    /// The same row or column on every lane: stride and offset of the other one.
+    /// One row or column common to all lanes: stride and offset of the other one.
     Line(Indices, Integer, Integer),
     Both(Indices, Integer, Indices),
 }

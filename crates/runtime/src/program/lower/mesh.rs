@@ -133,7 +133,7 @@ impl<'a> Lowering<'a> {
         self.lanes.as_mut().expect("inside a loop over nodes").within = within;
     }
 
-    /// What nodes that lie side by side have; `None` for ops that are those of other lanes.
+    /// Operations of nodes that lie side by side; `None` for ops that are those of other lanes.
     pub(super) fn node_value(&mut self, op: &Op) -> Option<OnLanes> {
         Some(match *op {
             Op::Spline { mesh, system, axis, at, derivative, .. } => {

@@ -11,7 +11,7 @@ use madelung_kernel::print::rust::outside_values;
 use madelung_kernel::print::rust::strips::taken;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What loops over channels take from the pairs of a strip, in rooms.
+/// Values of the pairs of a strip that loops over channels take, in rooms.
 struct Spilled {
     values: BTreeMap<Val, Room>,
     sums: BTreeMap<Acc, Room>,
