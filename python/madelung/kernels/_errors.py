@@ -107,7 +107,6 @@ _WORDS: list[tuple[str, str]] = [
         "; `small=True`: compiles fast, runs slowly",
     ),
     (r"`no_adjoint` stands", "`adjoint=False` stands"),
-    (r"has no `self`", "has no `self`"),
     (r" in this block\b", ""),
 ]
 _PATTERNS = [(re.compile(pattern), words) for pattern, words in _WORDS]

@@ -7,8 +7,8 @@ use super::BLOCK;
 use super::line::{Line, Step};
 use super::world::World;
 use crate::program::{
-    Address, Class, Condition, Indices, Instruction, Integer, MAX_ORDERS, Mask, Room, Scalar, Shape, Table,
-    Vector,
+    Address, Class, Condition, Family, Indices, Instruction, Integer, MAX_ORDERS, Mask, Room, Scalar, Shape,
+    Table, Vector,
 };
 use madelung_core::runtime::{Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
 
@@ -196,115 +196,21 @@ impl<'r, W: World> Machine<'r, W> {
     /// As for a `Run` of the program's part.
     #[inline(always)]
     unsafe fn instruction(&mut self, i: &Instruction) {
-        use Instruction as I;
         // SAFETY: the caller's promise.
         unsafe {
-            match i {
-                I::Copy { .. }
-                | I::Unary { .. }
-                | I::Combine { .. }
-                | I::Select { .. }
-                | I::ToReal { .. }
-                | I::ToInteger { .. }
-                | I::CopyInteger { .. }
-                | I::Integers { .. }
-                | I::Compare { .. }
-                | I::CompareIntegers { .. }
-                | I::IsFinite { .. }
-                | I::Conditions { .. }
-                | I::Not { .. }
-                | I::SetCondition { .. }
-                | I::CopyCondition { .. }
-                | I::Attribute { .. }
-                | I::IntegerAttribute { .. }
-                | I::Size { .. }
-                | I::Count { .. } => self.of_scalars(i),
-                I::Splat { .. }
-                | I::Fill { .. }
-                | I::CopyLanes { .. }
-                | I::UnaryLanes { .. }
-                | I::CombineLanes { .. }
-                | I::FusedLanes { .. }
-                | I::PairLanes { .. }
-                | I::CompareLanes { .. }
-                | I::MaskOf { .. }
-                | I::Masks { .. }
-                | I::NotMask { .. }
-                | I::SelectLanes { .. }
-                | I::Sum { .. }
-                | I::SumOfProduct { .. }
-                | I::Best { .. }
-                | I::BestOf { .. }
-                | I::Total { .. }
-                | I::Spill { .. }
-                | I::SpillMask { .. }
-                | I::Clear { .. }
-                | I::Pick { .. }
-                | I::AddTo { .. }
-                | I::Filled { .. } => self.of_lanes(i),
-                I::IsAsked { .. }
-                | I::Load { .. }
-                | I::LoadInt { .. }
-                | I::Entry { .. }
-                | I::Shift { .. }
-                | I::Put { .. }
-                | I::Add { .. }
-                | I::ClearChannels { .. }
-                | I::Partial { .. }
-                | I::SharedLoad { .. }
-                | I::SharedStore { .. }
-                | I::SharedLoadInt { .. }
-                | I::SharedStoreInt { .. }
-                | I::Atomic { .. }
-                | I::Raise { .. } => self.of_elements(i),
-                I::Mesh { .. }
-                | I::WaveSystem { .. }
-                | I::ShapeNumber { .. }
-                | I::Splines { .. }
-                | I::Weight { .. }
-                | I::Node { .. }
-                | I::InPlanes { .. }
-                | I::Reaches { .. }
-                | I::Wave { .. }
-                | I::LineIndex { .. }
-                | I::Weights { .. }
-                | I::NodeLoad { .. }
-                | I::NodeAdd { .. }
-                | I::LineField { .. } => self.of_meshes(i),
-                I::LoadLanes { .. }
-                | I::LoadLanes3 { .. }
-                | I::LoadInts { .. }
-                | I::Gather { .. }
-                | I::GatherInts { .. }
-                | I::LoadIndices { .. }
-                | I::StoreLanes { .. }
-                | I::AddConsecutive { .. }
-                | I::Scatter { .. } => self.of_arrays(i),
-                I::LoadChannels { .. }
-                | I::LoadInts3 { .. }
-                | I::Gather3 { .. }
-                | I::GatherTable { .. }
-                | I::Lookup { .. }
-                | I::Shifts { .. }
-                | I::Places { .. }
-                | I::PlacesIn { .. }
-                | I::AddChannels { .. }
-                | I::AddEntries { .. }
-                | I::ScatterTable { .. } => {
+            match i.family() {
+                Family::Scalars => self.of_scalars(i),
+                Family::Lanes => self.of_lanes(i),
+                Family::Elements => self.of_elements(i),
+                Family::Meshes => self.of_meshes(i),
+                Family::Loads | Family::Stores => self.of_arrays(i),
+                Family::LoadsOfPairs | Family::StoresOfPairs => {
                     assert!(!W::WIDE, "rows and nodes on lanes have no pairs and no channels");
                     if !W::WIDE {
                         self.of_pairs(i);
                     }
                 }
-                I::If { .. }
-                | I::For { .. }
-                | I::Loop { .. }
-                | I::Break
-                | I::Continue
-                | I::NextRow
-                | I::Segments { .. }
-                | I::Lanes { .. }
-                | I::Lines { .. } => unreachable!("control flow is steps of the line"),
+                Family::Control => unreachable!("control flow is steps of the line"),
             }
         }
     }

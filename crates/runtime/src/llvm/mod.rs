@@ -20,7 +20,7 @@ pub use calls::symbols;
 
 use crate::PartCode;
 use crate::program::{
-    Address, Condition, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Vector,
+    Address, Condition, Family, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Vector,
 };
 use madelung_core::runtime::lanes::traced::Lanes;
 use madelung_core::runtime::{Isa, LaunchAbi};
@@ -136,108 +136,14 @@ impl Printer {
     }
 
     fn instruction(&mut self, i: &Instruction) {
-        use Instruction as I;
-        match i {
-            I::If { .. }
-            | I::For { .. }
-            | I::Loop { .. }
-            | I::Break
-            | I::Continue
-            | I::NextRow
-            | I::Segments { .. }
-            | I::Lanes { .. }
-            | I::Lines { .. } => self.control(i),
-            I::Copy { .. }
-            | I::Unary { .. }
-            | I::Combine { .. }
-            | I::Select { .. }
-            | I::ToReal { .. }
-            | I::ToInteger { .. }
-            | I::CopyInteger { .. }
-            | I::Integers { .. }
-            | I::Compare { .. }
-            | I::CompareIntegers { .. }
-            | I::IsFinite { .. }
-            | I::Conditions { .. }
-            | I::Not { .. }
-            | I::SetCondition { .. }
-            | I::CopyCondition { .. }
-            | I::Attribute { .. }
-            | I::IntegerAttribute { .. }
-            | I::Size { .. }
-            | I::Count { .. } => self.of_scalars(i),
-            I::Splat { .. }
-            | I::Fill { .. }
-            | I::CopyLanes { .. }
-            | I::UnaryLanes { .. }
-            | I::CombineLanes { .. }
-            | I::FusedLanes { .. }
-            | I::PairLanes { .. }
-            | I::CompareLanes { .. }
-            | I::MaskOf { .. }
-            | I::Masks { .. }
-            | I::NotMask { .. }
-            | I::SelectLanes { .. }
-            | I::Sum { .. }
-            | I::SumOfProduct { .. }
-            | I::Best { .. }
-            | I::BestOf { .. }
-            | I::Total { .. }
-            | I::Spill { .. }
-            | I::SpillMask { .. }
-            | I::Clear { .. }
-            | I::Pick { .. }
-            | I::AddTo { .. }
-            | I::Filled { .. } => self.of_lanes(i),
-            I::IsAsked { .. }
-            | I::Load { .. }
-            | I::LoadInt { .. }
-            | I::Entry { .. }
-            | I::Shift { .. }
-            | I::Put { .. }
-            | I::Add { .. }
-            | I::ClearChannels { .. }
-            | I::Partial { .. }
-            | I::SharedLoad { .. }
-            | I::SharedStore { .. }
-            | I::SharedLoadInt { .. }
-            | I::SharedStoreInt { .. }
-            | I::Atomic { .. }
-            | I::Raise { .. } => self.of_elements(i),
-            I::Mesh { .. }
-            | I::WaveSystem { .. }
-            | I::ShapeNumber { .. }
-            | I::Splines { .. }
-            | I::Weight { .. }
-            | I::Node { .. }
-            | I::InPlanes { .. }
-            | I::Reaches { .. }
-            | I::Wave { .. }
-            | I::LineIndex { .. }
-            | I::Weights { .. }
-            | I::NodeLoad { .. }
-            | I::NodeAdd { .. }
-            | I::LineField { .. } => self.of_meshes(i),
-            I::LoadLanes { .. }
-            | I::LoadChannels { .. }
-            | I::LoadLanes3 { .. }
-            | I::LoadInts { .. }
-            | I::LoadInts3 { .. }
-            | I::Gather { .. }
-            | I::Gather3 { .. }
-            | I::GatherTable { .. }
-            | I::GatherInts { .. }
-            | I::LoadIndices { .. }
-            | I::Lookup { .. }
-            | I::Shifts { .. }
-            | I::Places { .. }
-            | I::PlacesIn { .. } => self.of_arrays(i),
-            I::StoreLanes { .. }
-            | I::AddChannels { .. }
-            | I::AddEntries { .. }
-            | I::AddConsecutive { .. }
-            | I::Scatter { .. }
-            | I::ScatterTable { .. } => self.scattered(i),
+        match i.family() {
+            Family::Control => self.control(i),
+            Family::Scalars => self.of_scalars(i),
+            Family::Lanes => self.of_lanes(i),
+            Family::Elements => self.of_elements(i),
+            Family::Meshes => self.of_meshes(i),
+            Family::Loads | Family::LoadsOfPairs => self.of_arrays(i),
+            Family::Stores | Family::StoresOfPairs => self.scattered(i),
         }
     }
 

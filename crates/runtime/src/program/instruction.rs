@@ -347,3 +347,132 @@ pub enum Instruction {
     /// to = the numbers on lanes, rounded to their type.
     Filled { room: Room, to: Vector },
 }
+
+/// Family of instructions: consumers take one family each in a function of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// Branches and loops.
+    Control,
+    /// Scalars, integers and conditions.
+    Scalars,
+    /// Numbers and masks on lanes.
+    Lanes,
+    /// Single elements of arrays.
+    Elements,
+    /// Meshes: shapes, splines, nodes and waves.
+    Meshes,
+    /// Arrays to lanes.
+    Loads,
+    /// Arrays to lanes, for pairs and channels alone.
+    LoadsOfPairs,
+    /// Lanes to arrays.
+    Stores,
+    /// Lanes to arrays, for pairs and channels alone.
+    StoresOfPairs,
+}
+
+impl Instruction {
+    /// The family.
+    #[inline(always)]
+    pub fn family(&self) -> Family {
+        use Instruction as I;
+        match self {
+            I::If { .. }
+            | I::For { .. }
+            | I::Loop { .. }
+            | I::Break
+            | I::Continue
+            | I::NextRow
+            | I::Segments { .. }
+            | I::Lanes { .. }
+            | I::Lines { .. } => Family::Control,
+            I::Copy { .. }
+            | I::Unary { .. }
+            | I::Combine { .. }
+            | I::Select { .. }
+            | I::ToReal { .. }
+            | I::ToInteger { .. }
+            | I::CopyInteger { .. }
+            | I::Integers { .. }
+            | I::Compare { .. }
+            | I::CompareIntegers { .. }
+            | I::IsFinite { .. }
+            | I::Conditions { .. }
+            | I::Not { .. }
+            | I::SetCondition { .. }
+            | I::CopyCondition { .. }
+            | I::Attribute { .. }
+            | I::IntegerAttribute { .. }
+            | I::Size { .. }
+            | I::Count { .. } => Family::Scalars,
+            I::Splat { .. }
+            | I::Fill { .. }
+            | I::CopyLanes { .. }
+            | I::UnaryLanes { .. }
+            | I::CombineLanes { .. }
+            | I::FusedLanes { .. }
+            | I::PairLanes { .. }
+            | I::CompareLanes { .. }
+            | I::MaskOf { .. }
+            | I::Masks { .. }
+            | I::NotMask { .. }
+            | I::SelectLanes { .. }
+            | I::Sum { .. }
+            | I::SumOfProduct { .. }
+            | I::Best { .. }
+            | I::BestOf { .. }
+            | I::Total { .. }
+            | I::Spill { .. }
+            | I::SpillMask { .. }
+            | I::Clear { .. }
+            | I::Pick { .. }
+            | I::AddTo { .. }
+            | I::Filled { .. } => Family::Lanes,
+            I::IsAsked { .. }
+            | I::Load { .. }
+            | I::LoadInt { .. }
+            | I::Entry { .. }
+            | I::Shift { .. }
+            | I::Put { .. }
+            | I::Add { .. }
+            | I::ClearChannels { .. }
+            | I::Partial { .. }
+            | I::SharedLoad { .. }
+            | I::SharedStore { .. }
+            | I::SharedLoadInt { .. }
+            | I::SharedStoreInt { .. }
+            | I::Atomic { .. }
+            | I::Raise { .. } => Family::Elements,
+            I::Mesh { .. }
+            | I::WaveSystem { .. }
+            | I::ShapeNumber { .. }
+            | I::Splines { .. }
+            | I::Weight { .. }
+            | I::Node { .. }
+            | I::InPlanes { .. }
+            | I::Reaches { .. }
+            | I::Wave { .. }
+            | I::LineIndex { .. }
+            | I::Weights { .. }
+            | I::NodeLoad { .. }
+            | I::NodeAdd { .. }
+            | I::LineField { .. } => Family::Meshes,
+            I::LoadLanes { .. }
+            | I::LoadLanes3 { .. }
+            | I::LoadInts { .. }
+            | I::Gather { .. }
+            | I::GatherInts { .. }
+            | I::LoadIndices { .. } => Family::Loads,
+            I::LoadChannels { .. }
+            | I::LoadInts3 { .. }
+            | I::Gather3 { .. }
+            | I::GatherTable { .. }
+            | I::Lookup { .. }
+            | I::Shifts { .. }
+            | I::Places { .. }
+            | I::PlacesIn { .. } => Family::LoadsOfPairs,
+            I::StoreLanes { .. } | I::AddConsecutive { .. } | I::Scatter { .. } => Family::Stores,
+            I::AddChannels { .. } | I::AddEntries { .. } | I::ScatterTable { .. } => Family::StoresOfPairs,
+        }
+    }
+}

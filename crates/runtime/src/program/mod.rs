@@ -13,7 +13,9 @@ mod instruction;
 mod lower;
 mod registers;
 
-pub use instruction::{Address, Combine, Compare, Field, Fused, Instruction, IntegerOp, Memory, Unary};
+pub use instruction::{
+    Address, Combine, Compare, Family, Field, Fused, Instruction, IntegerOp, Memory, Unary,
+};
 pub use lower::{lower, lower_imperative};
 pub use registers::{Class, Register, Use};
 
