@@ -4,10 +4,18 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../common/declared.rs"]
+mod declared;
+#[path = "../common/every_form.rs"]
+mod every_form;
 #[path = "../common/example_checks.rs"]
 mod example_checks;
+#[path = "../common/kinds.rs"]
+mod kinds;
 #[path = "../common/oracle_checks.rs"]
 mod oracle_checks;
+#[path = "../common/parts.rs"]
+mod parts;
 #[path = "../common/tuning_checks.rs"]
 mod tuning_checks;
 

@@ -1,22 +1,24 @@
 //! The library's kernels, made once more at run time from their sources: every launch of the suite runs both, bit for bit.
 
-use super::asked::each;
-use super::calls::{Input, inputs};
+use crate::every_form::{plan, run_all};
+use crate::kinds;
+use crate::parts::is_launched;
 use madelung::Result;
 use madelung::array::{Array, DType, Place};
 use madelung::backend::pool::Serial;
 use madelung::backend::{Context, PairLoops};
 use madelung::cpu::{Cpu, Isa};
+use madelung::pairs::Kind;
 use madelung_core::backend::Backend;
 use madelung_core::backend::{Bound, Launch, LaunchArgs};
 use madelung_core::runtime::{Kernel, Part};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// Both kinds of kernels, one after the other, and the parts that ran.
+/// Both kinds of kernels, one after the other, and the numbers that each part of the library gave.
 struct Twice {
     cpu: Cpu,
-    ran: Mutex<BTreeMap<String, usize>>,
+    ran: Mutex<BTreeMap<usize, usize>>,
 }
 
 madelung_stand_in::launches_by!(Twice, |twice, context, args| twice.launch(context, args));
@@ -38,6 +40,7 @@ fn bits(array: &Array) -> Vec<u64> {
 impl Twice {
     fn launch(&self, context: &Context<'_>, launch: &mut Launch<'_>) -> Result<()> {
         let (kernel, part) = counterpart(launch.kernel, launch.part);
+        let name = format!("{} on {:?} in {:?}", part.cuda.name, self.cpu.isa(), launch.dtype);
         let copy = |array: &Array| array.view().to_array().expect("an array of the host");
         let mut copies: Vec<Option<Array>> = launch
             .arrays
@@ -69,52 +72,51 @@ impl Twice {
         };
         self.cpu.launch(context, &mut Launch::new(args, Place::Host)?)?;
         self.cpu.launch(context, launch)?;
-        let name = format!("{} on {:?} in {:?}", part.cuda.name, self.cpu.isa(), launch.dtype);
+        let mut numbers = 0;
         for ((key, bound), made) in launch.arrays.iter().zip(&copies) {
             if let (Bound::Output { array, .. }, Some(made)) = (bound, made) {
                 let (got, want) = (bits(made), bits(array));
                 let differ = got.iter().zip(&want).filter(|(x, y)| x != y).count();
                 assert_eq!(differ, 0, "{name}: {key:?}, of {} numbers", want.len());
+                numbers += want.len();
             }
         }
-        *self.ran.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+        let part = std::ptr::from_ref(launch.part) as usize;
+        *self.ran.lock().unwrap_or_else(PoisonError::into_inner).entry(part).or_default() += numbers;
         Ok(())
     }
 }
 
-/// Runs every question of the suite, gathered or scattered; the parts that ran.
-fn run(isa: Isa, inputs: &[Input], scatters: &[bool]) -> BTreeSet<String> {
-    let twice = Twice { cpu: Cpu::at_most(isa), ran: Mutex::default() };
-    for &scatter in scatters {
-        let context = Context {
-            backend: &twice,
-            pool: &Serial,
-            pair_loops: PairLoops::Rows,
-            scatter,
-            ..madelung::cpu::context()
-        };
-        each(inputs, |asked| {
-            asked.ask(&context);
-        });
-    }
-    twice.ran.into_inner().unwrap_or_else(PoisonError::into_inner).into_keys().collect()
-}
+/// By the way back of a list that has none of its own, or scattered.
+const HOW: [(Kind, bool); 3] = [(Kind::Full, false), (Kind::Half, false), (Kind::Directed, true)];
 
 #[test]
 fn kernels_made_at_run_time_have_the_bits_of_the_library() {
-    let mut ran = BTreeSet::new();
-    for isa in Isa::available() {
-        ran.extend(run(*isa, &inputs(DType::F64), &[false, true]));
-        // In f32 the batch alone: parts are those of f64, on other lanes.
-        let mut single = inputs(DType::F32);
-        let batch = single.split_off(single.len() / 2);
-        ran.extend(run(*isa, &batch, &[false]));
-    }
-    println!("{} parts", ran.len());
-    for op in madelung::registries().into_iter().flat_map(|r| r.iter()) {
-        for kernel in op.steps().iter().filter_map(|step| step.kernel()) {
-            let start = format!("{}_value_0 ", kernel.name);
-            assert!(ran.iter().any(|part| part.starts_with(&start)), "{} did not run", kernel.name);
+    let (mut ran, mut numbers, mut all) = (BTreeSet::new(), 0, BTreeMap::new());
+    let registries = madelung::registries().into_iter().chain([kinds::registry()]);
+    for op in registries.flat_map(|registry| registry.iter()) {
+        let kernels = op.steps().iter().filter_map(|step| step.kernel());
+        let parts = kernels.flat_map(|k| k.forms).flat_map(|f| f.parts).filter(|part| is_launched(part));
+        all.extend(parts.map(|part| (std::ptr::from_ref(part) as usize, part.cuda.name)));
+        for isa in Isa::available() {
+            for (dtype, (pairs, scatter)) in
+                [DType::F64, DType::F32].into_iter().flat_map(|d| HOW.map(|how| (d, how)))
+            {
+                let twice = Twice { cpu: Cpu::at_most(*isa), ran: Mutex::default() };
+                let on = Context { backend: &twice, pool: &Serial, ..madelung::cpu::context() };
+                let context = Context { pair_loops: PairLoops::Rows, scatter, ..on };
+                // More rows than lanes, and every set of gradients once.
+                for n in [5, 18] {
+                    run_all(op, &plan(op, n, dtype, pairs), &context, n == 5);
+                }
+                let of = twice.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+                numbers += of.values().sum::<usize>();
+                ran.extend(of.into_keys());
+            }
         }
     }
+    println!("{} parts, {numbers} numbers", ran.len());
+    let missed: Vec<&str> =
+        all.iter().filter(|(part, _)| !ran.contains(*part)).map(|(_, name)| *name).collect();
+    assert!(missed.is_empty(), "never launched: {missed:?}");
 }

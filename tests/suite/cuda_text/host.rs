@@ -7,7 +7,7 @@
     reason = "what the C++ compiler made is called here, with pointers as a GPU would get them"
 )]
 
-use super::parts::is_launched;
+use crate::parts::is_launched;
 use libloading::Library;
 use madelung_core::array::{DType, DataMut};
 use madelung_core::backend::{Bound, Launch, OutputArray};

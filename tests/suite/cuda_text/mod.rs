@@ -4,8 +4,6 @@
 mod functions;
 mod host;
 mod lanes;
-#[path = "../../common/parts.rs"]
-mod parts;
 mod scatter;
 mod shared;
 mod storage;

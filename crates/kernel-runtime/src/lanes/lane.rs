@@ -72,6 +72,12 @@ pub trait Lane:
     /// The number of parts into which `octave` divides one.
     const PARTS: f64 = 1.0;
 
+    /// The result of `work`, in a function of its own that is compiled for the instructions of these lanes.
+    #[inline(never)]
+    fn apart<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
+
     /// `x`, rounded to `Elem`, in every lane.
     fn splat(x: f64) -> Self;
     /// `self * b + c`, fused where the hardware does it.

@@ -35,9 +35,9 @@ pub mod outlined {
     macro_rules! outlined {
         ($($f:ident($($x:ident),+) -> $Result:ty;)*) => {$(
             #[doc = concat!("[`Lane::", stringify!($f), "`].")]
-            #[inline(never)]
+            #[inline(always)]
             pub fn $f<L: Lane>($($x: L),+) -> $Result {
-                Lane::$f($($x),+)
+                L::apart(move || Lane::$f($($x),+))
             }
         )*};
     }

@@ -105,6 +105,16 @@ mask!(avx2_f64 [0 1 2 3]);
 macro_rules! avx2 {
     ($column:ident: mantissa $mantissa:literal, sign $sign:literal) => {
         #[inline(always)]
+        fn apart<R>(work: impl FnOnce() -> R) -> R {
+            #[inline(never)]
+            #[target_feature(enable = "avx2,fma")]
+            fn run<R>(work: impl FnOnce() -> R) -> R {
+                work()
+            }
+            // SAFETY: a lane type is used only where its features are enabled (see the module).
+            unsafe { run(work) }
+        }
+        #[inline(always)]
         fn abs(self) -> Self {
             Self(arch!($column::and_not($column::set1(-0.0), self.0)))
         }

@@ -125,6 +125,16 @@ macro_rules! avx512 {
         const PARTS: f64 = $column::OCTAVE.len() as f64;
 
         #[inline(always)]
+        fn apart<R>(work: impl FnOnce() -> R) -> R {
+            #[inline(never)]
+            #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
+            fn run<R>(work: impl FnOnce() -> R) -> R {
+                work()
+            }
+            // SAFETY: a lane type is used only where its features are enabled (see the module).
+            unsafe { run(work) }
+        }
+        #[inline(always)]
         fn abs(self) -> Self {
             Self(arch!($column::abs(self.0)))
         }
