@@ -6,7 +6,7 @@ use madelung_bridge::describe;
 use madelung_core::runtime::{Kernel, ParamKind};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call::{compute, exception};
@@ -31,6 +31,14 @@ pub(crate) fn kernels(py: Python<'_>, source: &str) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn kernel_functions() -> Vec<&'static str> {
     madelung::runtime::functions().iter().map(|f| f.path).collect()
+}
+
+/// The library's own kernels: the source and the name of each.
+#[pyfunction]
+pub(crate) fn library_kernels() -> Vec<(&'static str, &'static str)> {
+    let ops = madelung::registries().into_iter().flat_map(Registry::iter);
+    let kernels = ops.flat_map(|op| op.steps().iter().filter_map(|step| step.kernel()));
+    kernels.map(|kernel| (kernel.source, kernel.name)).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn refused(error: &SourceError) -> Value {

@@ -37,13 +37,13 @@ mod _native {
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]
-    use super::kernels::{kernel_functions, kernel_op, kernels, torch_kernel_op};
+    use super::kernels::{kernel_functions, kernel_op, kernels, library_kernels, torch_kernel_op};
     #[pymodule_export]
     use super::lists::{full_list, neighbor_rows, pair_distances};
     #[pymodule_export]
     use super::machine_code::{
         has_machine_code, install_machine_code, kernel_llvm, kernel_parts, machine_code_name,
-        machine_code_symbols,
+        machine_code_symbols, stop_waiting, wanted_parts,
     };
     #[pymodule_export]
     use super::op_call::{described_ops, device_call, host_call};

@@ -3,7 +3,7 @@
 
 use crate::call::{compute, exception};
 use madelung::cpu::Isa;
-use madelung::runtime::{Machine, PartCode, kernels};
+use madelung::runtime::{Machine, PartCode, Wanted, kernels, wait_for_wanted};
 use pyo3::prelude::*;
 
 /// The parts of the kernels of a block of source: kernel, form and part, by their places, and their names.
@@ -96,4 +96,18 @@ pub(crate) fn machine_code_name() -> &'static str {
 #[pyfunction]
 pub(crate) fn machine_code_symbols() -> Vec<(&'static str, usize)> {
     madelung::runtime::llvm::symbols()
+}
+
+/// Waits for parts that the interpreter runs for long: source, name, whether for f32 arrays, and instruction set of each.
+/// None after `stop_waiting`.
+#[pyfunction]
+pub(crate) fn wanted_parts(py: Python<'_>) -> Option<Vec<(&'static str, String, bool, String)>> {
+    let of = |wanted: Wanted| (wanted.source, wanted.part, wanted.single, format!("{:?}", wanted.isa));
+    Some(py.detach(wait_for_wanted)?.into_iter().map(of).collect())
+}
+
+/// Lets the thread in `wanted_parts` go.
+#[pyfunction]
+pub(crate) fn stop_waiting() {
+    madelung::runtime::stop_waiting();
 }

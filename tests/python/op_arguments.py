@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from madelung._schema import counted
+
 SYSTEMS, ROWS, KINDS = 2, 4, 2
+# (K₁, K₂, K₃, order) of each system: all are others.
+MESHES = [n for b in range(SYSTEMS) for n in (6, 7 - b % 2, 5 + b, 4 + b % 2)]
 
 
 def _pairs(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -29,6 +33,10 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
     rng = np.random.default_rng(seed)
     systems = {a["systems"]: SYSTEMS for a in op.args if "systems" in a}
     sizes = systems | {a["into"]: KINDS for a in op.args if "into" in a} | {"Axes": SYSTEMS}
+    lists = dict(zip(("ptr", "others", "shifts"), _pairs(rng)))
+    sizes |= {a["entries"]: len(lists["others"]) for a in op.args if a.get("entries")}
+    for a in (a for a in op.args if a["kind"] == "mesh"):
+        sizes |= dict(zip((a["nodes"], a["waves"]), counted(MESHES, SYSTEMS)))
 
     def shape(arg: dict[str, Any]) -> list[int]:
         return [s["const"] if "const" in s else sizes.get(s["dim"], SYSTEMS * ROWS) for s in arg["shape"]]
@@ -49,7 +57,6 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             return 0.25 * x + 0.8 * (np.arange(len(x))[:, None] % ROWS)
         return x
 
-    lists = dict(zip(("ptr", "others", "shifts"), _pairs(rng)))
     args: list[Any] = []
     for i in op.inputs:
         arg = op.args[i.arg]
@@ -71,11 +78,9 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             args.append(0)
         elif i.part == "map_of":
             # Of the rows, or of the pairs of a list.
-            rows = len(lists["others"]) if arg["rows"] == "Excluded" else SYSTEMS * ROWS
-            args.append(rng.integers(0, KINDS, rows).astype(np.int32))
+            args.append(rng.integers(0, KINDS, sizes.get(arg["rows"], SYSTEMS * ROWS)).astype(np.int32))
         elif i.part == "meshes":
-            # The mesh and the splines of each system are others.
-            args.append([n for b in range(SYSTEMS) for n in (6, 7 - b % 2, 5 + b, 4 + b % 2)])
+            args.append(MESHES)
         elif i.part == "scalar":
             # A taper begins well before the cutoff.
             args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))

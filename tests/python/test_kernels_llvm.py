@@ -21,6 +21,7 @@ from madelung import _native
 from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SECOND, TANGENT, VALUE
 from madelung.kernels import _llvm
 from madelung.numpy._ops import Op
+from op_arguments import arguments
 
 required("llvmlite")
 
@@ -98,19 +99,17 @@ def flat_of(op: Op, given: dict[str, Any]) -> list[Any]:
     return [given[i.name] for i in op.inputs]
 
 
-def members(op: Op, given: dict[str, Any], dtype: Any) -> list[Any]:
-    """Every member: values, alone and with forces, tangents of both orders, the gradient, and its tangent."""
-    flat, rng = flat_of(op, given), np.random.default_rng(5)
-    reals = [flat[n] for n in op.reals]
-    along = [[rng.normal(size=x.shape).astype(dtype) for x in reals] for _ in range(2)]
-    weights = [rng.normal(size=len(given["positions"])).astype(dtype)]
-    everything = (1 << len(reals)) - 1
+def members(op: Op, flat: list[Any], dtype: Any) -> list[Any]:
+    """Every member: values, alone and with gradients, tangents of both orders, the gradient, and its tangent."""
+    rng, everything = np.random.default_rng(5), (1 << len(op.reals)) - 1
     found = op.run(VALUE, flat)
-    found += op.run(DIRECT, flat, (), 1)
-    found += op.run(TANGENT, flat, along[0])
-    found += op.run(SECOND, flat, [*along[0], *along[1]])
-    found += op.run(GRADIENT, flat, weights, everything)
-    found += op.run(GRADIENT_TANGENT, flat, [*weights, *along[0]], everything)
+    weights = [rng.normal(size=out.shape).astype(dtype) for out in found[: len(op.outputs)]]
+    if GRADIENT in op.targets:
+        slopes = op.run(GRADIENT, flat, weights, everything)
+        u, v = ([rng.normal(size=x.shape).astype(dtype) for x in slopes] for _ in range(2))
+        found += slopes + (op.run(DIRECT, flat, (), everything) if DIRECT in op.targets else [])
+        found += op.run(TANGENT, flat, u) + op.run(SECOND, flat, [*u, *v])
+        found += op.run(GRADIENT_TANGENT, flat, [*weights, *u], everything)
     return [x for x in found if x is not None]
 
 
@@ -171,9 +170,9 @@ def check_crystals() -> int:
         op = op_of(source, name)
         for dtype in (np.float64, np.float32):
             given = [crystal(dtype, kind) for kind in (0, 2)]
-            want = [members(op, g, dtype) for g in given]
+            want = [members(op, flat_of(op, g), dtype) for g in given]
             compile_parts(source, dtype == np.float32)
-            count += sum(same_bits(members(op, g, dtype), w) for g, w in zip(given, want))
+            count += sum(same_bits(members(op, flat_of(op, g), dtype), w) for g, w in zip(given, want))
     return count
 
 
@@ -200,11 +199,33 @@ def check_functions() -> int:
     return count
 
 
+def check_library(part: int = 0, of: int = 1) -> int:
+    """The library's own kernels, each as an op, on full lists and on those that need the transpose; every `of`-th of
+    them from `part` on. Those that search in grids take pairs that were found before, as `…_listed`."""
+    count = 0
+    for source, name in _native.library_kernels()[part::of]:
+        # Grids come from searches, and the number of systems from other steps.
+        if name.endswith("_around") or name == "wire_unsplit":
+            continue
+        described = json.loads(_native.kernel_op(("library", name, 1), [(source, name)], [], [], [], []))
+        op = Op(described[0])
+        for dtype in (np.float64, np.float32):
+            given = [x.astype(dtype) if getattr(x, "dtype", None) == float else x for x in arguments(op)]
+            kinds = [n for n, i in enumerate(op.inputs) if i.part == "list_kind"]
+            both = [given, [2 if n in kinds else x for n, x in enumerate(given)]]
+            want = [members(op, flat, dtype) for flat in both]
+            compile_parts(source, dtype == np.float32)
+            count += sum(same_bits(members(op, flat, dtype), w) for flat, w in zip(both, want))
+    return count
+
+
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("check", ["check_crystals", "check_functions"])
+@pytest.mark.parametrize("check", ["check_crystals()", "check_functions()", "check_library()"])
 def test_machine_code_has_the_bits_of_the_interpreter(isa, check, tmp_path):
+    if check == "check_library()" and isa != ISAS[-1]:
+        check = f"check_library({ISAS.index(isa)}, 4)"
     # The instruction set is chosen once in a process.
-    run = f"import test_kernels_llvm as t; assert t._native.isa() == {isa!r}; print(t.{check}())"
+    run = f"import test_kernels_llvm as t; assert t._native.isa() == {isa!r}; print(t.{check})"
     environment = {"MADELUNG_ISA": isa.lower(), "MADELUNG_CACHE": str(tmp_path)}
     assert int(python(run, environment)) > 1000
 
@@ -294,3 +315,57 @@ def test_text_that_llvm_refuses_is_a_warning(monkeypatch):
     assert not _native.has_machine_code(source, name, False, _native.isa())
     assert _llvm.install(source, name, False)
     assert _llvm.compiler().startswith("llvmlite ")
+
+
+# Calls until a part has machine code: the seconds that it took, or nothing where it never came.
+CALLS = """
+import threading, time
+import numpy as np
+import test_kernels_llvm as t
+from madelung.kernels import _background
+given = t.crystal(np.float64, 0) 
+op = t.op_of(t.LENNARD_JONES, "fluid")
+part = next(name for *_, name in t._native.kernel_parts(t.LENNARD_JONES) if "_value_" in name)
+
+def calls(seconds):
+    end, first = time.monotonic() + seconds, op.run(t.VALUE, t.flat_of(op, given))
+    while time.monotonic() < end and not t._native.has_machine_code(t.LENNARD_JONES, part, False, t._native.isa()):
+        t.same_bits(op.run(t.VALUE, t.flat_of(op, given)), first)
+    t.same_bits(op.run(t.VALUE, t.flat_of(op, given)), first)
+    return t._native.has_machine_code(t.LENNARD_JONES, part, False, t._native.isa())
+
+_background.start()
+"""
+
+
+def test_parts_that_run_for_long_get_machine_code(tmp_path):
+    many = """
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(calls(60))) for _ in range(4)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    print(int(all(found) and len(found) == 4))
+    """
+    assert int(python(CALLS + textwrap.dedent(many), {"MADELUNG_CACHE": str(tmp_path)})) == 1
+
+
+def test_a_process_that_forks_has_a_compiler_of_its_own(tmp_path):
+    fork = """
+    import os
+    _background._llvm.info()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if calls(60) else 1)
+    print(int(calls(60) and os.waitpid(child, 0)[1] == 0))
+    """
+    assert int(python(CALLS + textwrap.dedent(fork), {"MADELUNG_CACHE": str(tmp_path)})) == 1
+
+
+def test_the_interpreter_stays_where_it_is_asked_for():
+    assert int(python(CALLS + "print(int(not calls(1.0)))", {"MADELUNG_KERNELS": "interpreter"})) == 1
+    refused = subprocess.run(
+        [sys.executable, "-c", "from madelung.kernels import _background as b; b.start()"],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "MADELUNG_KERNELS": "fast"},
+    )  # fmt: skip
+    assert "`MADELUNG_KERNELS`: expected 'compiled' or 'interpreter', got 'fast'" in refused.stderr

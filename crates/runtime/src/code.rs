@@ -4,9 +4,11 @@
 
 use crate::interpret::{self, Line};
 use crate::program::Program;
+use crate::wanted::{self, Wanted};
 use madelung_core::runtime::{Code, Isa, LaunchAbi};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Machine code of a part: a [`madelung_core::runtime::Run`] with the calling convention of C.
 pub type Machine = unsafe extern "C" fn(*const LaunchAbi, usize, usize, *mut f64);
@@ -14,6 +16,8 @@ pub type Machine = unsafe extern "C" fn(*const LaunchAbi, usize, usize, *mut f64
 /// The code of one part of a form.
 #[derive(Debug)]
 pub struct PartCode {
+    /// The source of its kernel.
+    source: &'static str,
     /// The name of the part among those of its kernel.
     pub name: String,
     /// The form, by its place among the kernel's.
@@ -27,11 +31,29 @@ pub struct PartCode {
     line: OnceLock<Line>,
     /// Machine code, null where there is none: for f32 and f64 arrays, by instruction set.
     machine: [[AtomicPtr<()>; 3]; 2],
+    /// Nanoseconds for which the interpreter has run it, in the same order.
+    interpreted: [[AtomicU64; 3]; 2],
 }
 
 impl PartCode {
-    pub(crate) fn new(name: String, (form, part): (usize, usize), program: Program, small: bool) -> Self {
-        Self { name, form, part, program, small, line: OnceLock::new(), machine: Default::default() }
+    pub(crate) fn new(
+        (source, name): (&'static str, String),
+        (form, part): (usize, usize),
+        program: Program,
+        small: bool,
+    ) -> Self {
+        let (line, machine, interpreted) = Default::default();
+        Self { source, name, form, part, program, small, line, machine, interpreted }
+    }
+
+    /// Asks for machine code, once, after some time in the interpreter.
+    fn count(&self, single: bool, isa: Isa, time: Duration) {
+        let (nanoseconds, after) = (time.as_nanos() as u64, wanted::AFTER.as_nanos() as u64);
+        let before =
+            self.interpreted[usize::from(!single)][isa as usize].fetch_add(nanoseconds, Ordering::Relaxed);
+        if before < after && before + nanoseconds >= after {
+            wanted::ask(Wanted { source: self.source, part: self.name.clone(), single, isa });
+        }
     }
 
     /// The instruction set whose lanes the part runs on where an [`Isa`] is asked for.
@@ -67,7 +89,9 @@ impl Code for PartCode {
         unsafe {
             if machine.is_null() {
                 let line = self.line.get_or_init(|| Line::new(&self.program));
+                let start = Instant::now();
                 interpret::run(line, single, isa, a, (lo, hi), partials);
+                self.count(single, isa, start.elapsed());
             } else {
                 let machine: Machine = std::mem::transmute(machine);
                 machine(a, lo, hi, partials);

@@ -3,6 +3,7 @@
 //! ```text
 //! source ─ madelung-kernel ─► forms ─► programs ─┬─ interpreter: always there
 //!                                                └─ machine code, by whoever installs it ([`PartCode::install`])
+//!                                                   for the parts that run for long ([`wait_for_wanted`])
 //! ```
 //!
 //! [`kernels`] gives ordinary kernels, with every form and CUDA text: ops, tape and backends see no difference. Their
@@ -18,9 +19,11 @@ mod op;
 pub mod program;
 mod source;
 mod special;
+mod wanted;
 
 pub use code::{Machine, PartCode};
 pub use functions::Function;
 pub use made::{Made, kernels, kernels_with};
 pub use op::Declaration;
 pub use source::{Place, SourceError};
+pub use wanted::{Wanted, stop_waiting, wait_for_wanted};

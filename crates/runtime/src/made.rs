@@ -85,11 +85,13 @@ fn leaked(text: &str) -> &'static str {
 }
 
 fn made(of: &Lowered, text: &str) -> Made {
-    let (kernel, small) = (&of.source.kernel, of.source.small);
+    let (kernel, small, text) = (&of.source.kernel, of.source.small, leaked(text));
     let mut codes = vec![];
     let forms: Vec<rt::Form> = match &of.source.imperative {
-        Some(body) => vec![imperative_form(kernel, body, &mut codes)],
-        None => of.forms.iter().enumerate().map(|(n, f)| form(kernel, (n, f), small, &mut codes)).collect(),
+        Some(body) => vec![imperative_form(kernel, text, body, &mut codes)],
+        None => {
+            of.forms.iter().enumerate().map(|(n, f)| form(kernel, text, (n, f), small, &mut codes)).collect()
+        }
     };
     let params = kernel.params.iter().map(|p| rt::Param { name: leaked(&p.name), kind: p.kind }).collect();
     let dims = kernel.dims.iter().map(|dim| leaked(dim)).collect();
@@ -102,7 +104,7 @@ fn made(of: &Lowered, text: &str) -> Made {
             leak(params),
             leak(kernel.queries.clone()),
             leak(forms),
-            leaked(text),
+            text,
         )
     };
     Made { kernel: Box::leak(Box::new(kernel)), parts: codes }
@@ -116,6 +118,7 @@ fn run(code: PartCode, codes: &mut Vec<&'static PartCode>) -> rt::EntryPoints {
 
 fn form(
     kernel: &Kernel,
+    text: &'static str,
     (n, form): (usize, &Form),
     small: bool,
     codes: &mut Vec<&'static PartCode>,
@@ -126,12 +129,15 @@ fn form(
         lists: form.lists,
         uniform: form.uniform,
         gradients: form.gradients.clone().map(leak),
-        parts: leak(parts.map(|(p, part)| self::part(kernel, (n, form), (p, part), small, codes)).collect()),
+        parts: leak(
+            parts.map(|(p, part)| self::part(kernel, text, (n, form), (p, part), small, codes)).collect(),
+        ),
     }
 }
 
 fn part(
     kernel: &Kernel,
+    source: &'static str,
     (n, form): (usize, &Form),
     (p, part): (usize, &mirror::Part),
     small: bool,
@@ -164,12 +170,17 @@ fn part(
         planes: layout.planes,
         uniform: form.uniform,
         cuda: rt::Cuda { name: leaked(&name), text: leaked(&text), lanes: divided.lanes, records },
-        run: run(PartCode::new(name, (n, p), program, small), codes),
+        run: run(PartCode::new((source, name), (n, p), program, small), codes),
         clusters: None,
     }
 }
 
-fn imperative_form(kernel: &Kernel, body: &imperative::Body, codes: &mut Vec<&'static PartCode>) -> rt::Form {
+fn imperative_form(
+    kernel: &Kernel,
+    source: &'static str,
+    body: &imperative::Body,
+    codes: &mut Vec<&'static PartCode>,
+) -> rt::Form {
     let layout = imperative::Layout::new(kernel, body);
     let name = format!("{}_value_0", kernel.name);
     let text = print::imperative::cuda::function(kernel, body, &layout, &name);
@@ -187,7 +198,7 @@ fn imperative_form(kernel: &Kernel, body: &imperative::Body, codes: &mut Vec<&'s
         planes: None,
         uniform: false,
         cuda: rt::Cuda { name: leaked(&name), text: leaked(&text), lanes: rt::Division::None, records: None },
-        run: run(PartCode::new(name, (0, 0), program, false), codes),
+        run: run(PartCode::new((source, name), (0, 0), program, false), codes),
         clusters: None,
     };
     rt::Form {

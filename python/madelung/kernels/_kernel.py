@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from madelung import _native
+from madelung.kernels import _background
 from madelung.kernels import _types as kinds
 from madelung.kernels._definition import Definition
 from madelung.kernels._op import Declaration, Op
@@ -84,6 +85,7 @@ class Kernel:
             raise self._source.error(error["message"], error["line"], error["column"], end)
         self.name = translator.names[definition.name]
         self._op = Op(Declaration(f"user::{self.name}", [self]))
+        _background.start()
 
     def __repr__(self) -> str:
         return f"<kernel {self.__name__}>"

@@ -27,7 +27,10 @@ _OLDEST = (0, 45)
 _MAGIC = b"madelung object1"
 _HEAD = len(_MAGIC) + 24
 
+# A fork waits for a part that is being compiled, as nobody would free the locks of LLVM in the child.
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _numbers = itertools.count()
 
 
@@ -128,6 +131,11 @@ def compiler() -> str:
     with _lock:
         found = _the_compiler()
     return f"llvmlite {found.version}" if isinstance(found, _Compiler) else f"interpreter: {found}"
+
+
+def refused() -> bool:
+    """Whether there is no compiler, as was found when one was looked for."""
+    return isinstance(_compiler, _Refused)
 
 
 def install(source: str, part: str, single: bool, isa: str | None = None) -> bool:

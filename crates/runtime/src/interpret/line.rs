@@ -1,5 +1,6 @@
 //! Programs in one line of steps: control flow as jumps, registers on lanes by their last use.
 
+use super::order::alternating;
 use crate::program::{Class, Condition, Instruction, Integer, Program, Register, Shape, Use, Vector};
 use std::collections::HashMap;
 
@@ -8,6 +9,8 @@ use std::collections::HashMap;
 pub(super) enum Step {
     /// One without control flow.
     Do(Instruction),
+    /// Some of these, vector by vector.
+    InTurns(Vec<Instruction>),
     Jump(usize),
     JumpUnless(Condition, usize),
     /// variable = from; to the place, unless it is below `to`.
@@ -66,6 +69,16 @@ pub(super) enum Step {
     End,
 }
 
+impl Step {
+    fn instructions(&mut self) -> &mut [Instruction] {
+        match self {
+            Self::Do(i) => std::slice::from_mut(i),
+            Self::InTurns(all) => all,
+            _ => &mut [],
+        }
+    }
+}
+
 /// A program as the interpreter runs it.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -80,7 +93,8 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(program: &Program) -> Self {
-        let mut m = Making { steps: vec![], loops: vec![], turns: vec![] };
+        let constants = &program.integers;
+        let mut m = Making { steps: vec![], loops: vec![], turns: vec![], constants };
         m.block(&program.body);
         m.steps.push(Step::End);
         let mut registers = program.registers.map(|n| n as usize);
@@ -110,17 +124,18 @@ struct Open {
     continues: Vec<usize>,
 }
 
-struct Making {
+struct Making<'p> {
     steps: Vec<Step>,
     loops: Vec<Open>,
     /// The first and the last step of each loop.
     turns: Vec<(usize, usize)>,
+    constants: &'p [(Integer, i64)],
 }
 
 /// A place that is not known yet.
 const LATER: usize = usize::MAX;
 
-impl Making {
+impl Making<'_> {
     fn push(&mut self, step: Step) -> usize {
         self.steps.push(step);
         self.steps.len() - 1
@@ -130,17 +145,24 @@ impl Making {
         self.steps.len()
     }
 
-    fn block(&mut self, body: &[Instruction]) {
+    fn block<'i>(&mut self, body: impl IntoIterator<Item = &'i Instruction>) {
         for i in body {
             self.instruction(i);
         }
     }
 
     /// A loop: its head, which jumps behind it, its body, and its foot, which jumps to the body.
-    fn turns(&mut self, head: Step, body: &[Instruction], foot: impl FnOnce(usize) -> Step) {
+    fn turns<'i>(
+        &mut self,
+        head: Step,
+        body: impl IntoIterator<Item = &'i Instruction>,
+        last: Option<Step>,
+        foot: impl FnOnce(usize) -> Step,
+    ) {
         let head = self.push(head);
         let begin = self.here();
         self.block(body);
+        self.steps.extend(last);
         let foot = foot(begin);
         let last = self.push(foot);
         self.turns.push((head, last));
@@ -184,7 +206,7 @@ impl Making {
             I::For { variable, from, to, body } => {
                 let (variable, from, to) = (*variable, *from, *to);
                 self.loops.push(Open::default());
-                self.turns(Step::For { variable, from, to, end: LATER }, body, |body| Step::NextTurn {
+                self.turns(Step::For { variable, from, to, end: LATER }, body, None, |body| Step::NextTurn {
                     variable,
                     to,
                     body,
@@ -211,19 +233,26 @@ impl Making {
             }
             I::Segments { begin, stop, from, to, body } => {
                 let (begin, stop, from, to) = (*begin, *stop, *from, *to);
-                self.turns(Step::Segments { begin, stop, from, to, end: LATER }, body, |body| {
+                self.turns(Step::Segments { begin, stop, from, to, end: LATER }, body, None, |body| {
                     Step::NextSegment { begin, stop, to, body }
                 });
             }
             I::Lanes { variable, from, to, single, body } => {
-                let (variable, from, to, single) = (*variable, *from, *to, *single);
-                self.turns(Step::Lanes { variable, from, to, single, end: LATER }, body, |body| {
+                let (variable, from, to) = (*variable, *from, *to);
+                let places = if *single { None } else { alternating(body, self.constants) };
+                let single = places.is_none();
+                let is_last = |n: &usize| places.as_ref().is_some_and(|places| places.contains(n));
+                let (last, body): (Vec<_>, Vec<_>) = body.iter().enumerate().partition(|(n, _)| is_last(n));
+                let [last, body] = [last, body].map(|of| of.into_iter().map(|(_, i)| i));
+                let last: Vec<Instruction> = last.cloned().collect();
+                let last = (!last.is_empty()).then_some(Step::InTurns(last));
+                self.turns(Step::Lanes { variable, from, to, single, end: LATER }, body, last, |body| {
                     Step::NextVectors { variable, single, body }
                 });
             }
             I::Lines { begin, stop, from, to, shape, body } => {
                 let (begin, stop, from, to, shape) = (*begin, *stop, *from, *to, *shape);
-                self.turns(Step::Lines { begin, stop, from, to, shape, end: LATER }, body, |body| {
+                self.turns(Step::Lines { begin, stop, from, to, shape, end: LATER }, body, None, |body| {
                     Step::NextLine { begin, stop, to, body }
                 });
             }
@@ -249,12 +278,13 @@ fn numbered<'a>(register: Register<'a>) -> Option<(Class, &'a mut u32)> {
 fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3] {
     let mut spans: HashMap<(Class, u32), (usize, usize)> = HashMap::new();
     for (n, step) in steps.iter_mut().enumerate() {
-        let Step::Do(i) = step else { continue };
-        i.lane_registers(&mut |register, _| {
-            if let Some((class, r)) = numbered(register) {
-                spans.entry((class, *r)).or_insert((n, n)).1 = n;
-            }
-        });
+        for i in step.instructions() {
+            i.lane_registers(&mut |register, _| {
+                if let Some((class, r)) = numbered(register) {
+                    spans.entry((class, *r)).or_insert((n, n)).1 = n;
+                }
+            });
+        }
     }
     // What a loop finds it may find again in the next turn. Inner loops come before those around them.
     for (first, last) in spans.values_mut() {
@@ -274,7 +304,7 @@ fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3]
     }
     ends.values_mut().for_each(|ending| ending.sort_by_key(|(class, r)| (*class as usize, *r)));
     for (n, step) in steps.iter_mut().enumerate() {
-        if let Step::Do(i) = step {
+        for i in step.instructions() {
             i.lane_registers(&mut |register, _: Use| {
                 if let Some((class, r)) = numbered(register) {
                     let new = *given.entry((class, *r)).or_insert_with(|| {

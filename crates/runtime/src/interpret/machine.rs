@@ -42,6 +42,8 @@ pub(super) struct Machine<'r, W: World> {
     tables: Vec<Splines<MAX_ORDERS>>,
     pub(super) wave_line: WaveLine,
     pub(super) open: Open,
+    /// The vector of a register that is the first of these iterations.
+    first: usize,
     /// The iterations of the loops around the open one.
     around: Vec<Open>,
 }
@@ -73,6 +75,7 @@ impl<'r, W: World> Machine<'r, W> {
             tables: vec![no_table; count(Class::Table)],
             wave_line: WaveLine::new(NO_MESH, 0),
             open: outside,
+            first: 0,
             around: vec![],
         };
         for (r, x) in &line.scalars {
@@ -101,6 +104,17 @@ impl<'r, W: World> Machine<'r, W> {
             match step {
                 // SAFETY: the caller's promises.
                 Step::Do(i) => unsafe { self.instruction(i) },
+                Step::InTurns(all) => {
+                    let open = self.open;
+                    for v in 0..open.vectors {
+                        let rest = if v + 1 < open.vectors { W::L::N } else { open.rest };
+                        self.open = Open { k: open.k + v * W::L::N, vectors: 1, rest, ..open };
+                        self.first = v;
+                        // SAFETY: the caller's promises.
+                        all.iter().for_each(|i| unsafe { self.instruction(i) });
+                    }
+                    (self.open, self.first) = (open, 0);
+                }
                 Step::Jump(place) => at = *place,
                 Step::JumpUnless(condition, place) => {
                     if !*self.condition(*condition) {
@@ -249,7 +263,7 @@ impl<'r, W: World> Machine<'r, W> {
     #[inline(always)]
     pub(super) fn vector(&mut self, r: Vector) -> (*mut W::L, usize) {
         match r {
-            Vector::Each(n) => (of_block(&mut self.each, n), 1),
+            Vector::Each(n) => (of_block(&mut self.each, n, self.first), 1),
             Vector::One(n) => {
                 assert!((n as usize) < self.one.len());
                 (self.one.as_mut_ptr().wrapping_add(n as usize), 0)
@@ -259,12 +273,12 @@ impl<'r, W: World> Machine<'r, W> {
 
     #[inline(always)]
     pub(super) fn mask(&mut self, r: Mask) -> *mut <W::L as Lane>::Mask {
-        of_block(&mut self.masks, r.0)
+        of_block(&mut self.masks, r.0, self.first)
     }
 
     #[inline(always)]
     pub(super) fn index(&mut self, r: Indices) -> *mut <W::L as Lane>::Index {
-        of_block(&mut self.indices, r.0)
+        of_block(&mut self.indices, r.0, self.first)
     }
 
     /// The element that an address names.
@@ -285,10 +299,10 @@ impl<'r, W: World> Machine<'r, W> {
     }
 }
 
-/// The vectors of a register.
+/// The vectors of a register, from one on.
 #[inline(always)]
-fn of_block<T>(registers: &mut Vec<T>, n: u32) -> *mut T {
-    let at = n as usize * BLOCK;
+fn of_block<T>(registers: &mut Vec<T>, n: u32, first: usize) -> *mut T {
+    let at = n as usize * BLOCK + first;
     assert!(at < registers.len());
     registers.as_mut_ptr().wrapping_add(at)
 }

@@ -13,6 +13,7 @@ mod line;
 mod machine;
 mod memory;
 mod numbers;
+mod order;
 mod world;
 
 pub(crate) use line::Line;

@@ -1,7 +1,6 @@
 //! Loops over data.
 
 use super::super::{Address, Combine, Instruction as I, Integer, Vector};
-use super::order::needs_order;
 use super::{Lanes, Lowering, at};
 use madelung_kernel::ir::{Acc, LoopId, Range, Stmt, Val, declared, fed, walk};
 use madelung_kernel::print::layout::Array;
@@ -134,7 +133,6 @@ impl<'a> Lowering<'a> {
         let body = self.end();
         self.paired = outside;
         self.lanes = before;
-        let single = needs_order(&body, &self.program.integers);
-        self.emit(I::Lanes { variable, from, to, single, body });
+        self.emit(I::Lanes { variable, from, to, single: false, body });
     }
 }

@@ -1,7 +1,6 @@
 //! Meshes: tables of splines, nodes, and the planes that a call adds to.
 
 use super::super::{Combine, Field, Instruction as I, MAX_ORDERS, Shape, Table};
-use super::order::needs_order;
 use super::{Lanes, Lowering, OnLanes, Single};
 use madelung_kernel::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
 use madelung_kernel::print::layout::{Array, Table as Splines};
@@ -125,8 +124,7 @@ impl<'a> Lowering<'a> {
         self.block(body);
         let body = self.end();
         self.set_within(false);
-        let single = needs_order(&body, &self.program.integers);
-        self.emit(I::Lanes { variable, from, to, single, body });
+        self.emit(I::Lanes { variable, from, to, single: false, body });
     }
 
     fn set_within(&mut self, within: bool) {

@@ -6,7 +6,6 @@ mod lanes;
 mod loops;
 mod memory;
 mod mesh;
-mod order;
 mod rows;
 mod scalar;
 mod stmt;
