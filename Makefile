@@ -52,6 +52,8 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/train_charges.py --plot $(TARGET)/train_charges.png
 	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
 	$(BIN)/python examples/own_kernel.py
+	$(BIN)/python examples/stillinger_weber.py --plot $(TARGET)/stillinger_weber.png
+	$(BIN)/python examples/phonons.py --plot $(TARGET)/phonons.png
 	$(BIN)/python examples/message_passing.py --plot $(TARGET)/message_passing.png
 	$(BIN)/python examples/latent_charges.py --plot $(TARGET)/latent_charges.png
 	$(BIN)/python examples/water_md.py --plot $(TARGET)/water_md.png

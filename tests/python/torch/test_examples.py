@@ -1,15 +1,19 @@
 """The Python examples: their physics against differences and closed forms, and short runs as a user starts them."""
 
 import importlib.util
+import itertools
+import math
 import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 
+import madelung.numpy
 from conftest import required
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -303,3 +307,88 @@ def test_own_kernel():
     said = run("own_kernel")
     found = [float(x) for x in re.findall(r"minimum: \[(.*)\]", said)[-1].split(",")]
     assert found == pytest.approx([0.3429, 1.3588, 2.866], rel=1e-7)
+
+
+stillinger_weber = load("stillinger_weber")
+
+
+def silicon_by_triplets(positions: np.ndarray, cell: np.ndarray) -> list[float]:
+    """The energy of each atom in eV, bond by bond and angle by angle, as Stillinger and Weber write it."""
+    epsilon, sigma, cutoff = 2.1683, 2.0951, 1.8 * 2.0951
+    images = [np.array(n) @ cell for n in itertools.product(range(-2, 3), repeat=3)]
+    energies = []
+    for x in positions:
+        bonds = [d.tolist() for y in positions for n in images if 0 < np.linalg.norm(d := y + n - x) < cutoff]
+        energy = 0.0
+        for d in bonds:
+            r = math.hypot(*d) / sigma
+            energy += 0.5 * epsilon * 7.049556277 * (0.6022245584 / r**4 - 1) * math.exp(1 / (r - 1.8))
+        for d, f in itertools.combinations(bonds, 2):
+            r, s = math.hypot(*d), math.hypot(*f)
+            cosine = sum(a * b for a, b in zip(d, f)) / (r * s)
+            decay = math.exp(1.2 / (r / sigma - 1.8) + 1.2 / (s / sigma - 1.8))
+            energy += 21.0 * epsilon * decay * (cosine + 1 / 3) ** 2
+        energies.append(energy)
+    return energies
+
+
+@pytest.fixture(scope="module")
+def rattled():
+    """Eight atoms in a sheared cell, each with images of itself and its neighbours around it."""
+    positions, cell = stillinger_weber.diamond(1)
+    rng = np.random.default_rng(6)
+    strain = np.eye(3) + rng.normal(scale=0.03, size=(3, 3))
+    return positions @ strain + rng.normal(scale=0.2, size=positions.shape), cell @ strain
+
+
+def test_silicon_is_a_sum_over_triplets(rattled):
+    positions, cell = rattled
+    pairs = madelung.numpy.find_neighbors(positions, stillinger_weber.CUTOFF + 0.5, cell)
+    energies = stillinger_weber.stillinger_weber(positions, cell, pairs=pairs)
+    np.testing.assert_allclose(energies, silicon_by_triplets(positions, cell), rtol=1e-12)
+
+
+def test_forces_of_silicon(rattled):
+    """Against differences of the sum over triplets."""
+    positions, cell = rattled
+    direction = np.random.default_rng(7).normal(size=positions.shape)
+    energy, forces = stillinger_weber.potential(cell)(positions)
+    expected = fourth_order(lambda h: sum(silicon_by_triplets(positions + h * direction, cell)), 1e-3)
+    assert energy == pytest.approx(sum(silicon_by_triplets(positions, cell)), rel=1e-12)
+    assert -(forces * direction).sum() == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_crystal_of_silicon():
+    """Its cohesive energy and lattice parameter as published: −2 ε, and bonds of 2^(1/6) σ."""
+    constant = 4 / math.sqrt(3) * 2 ** (1 / 6) * 2.0951
+    energies = []
+    for scale in (0.999, 1.0, 1.001):
+        positions, cell = stillinger_weber.diamond(2, scale * constant)
+        energy, forces = stillinger_weber.potential(cell)(positions)
+        assert abs(forces).max() < 1e-12
+        energies.append(energy / len(positions))
+    assert energies[1] == pytest.approx(-4.3366, abs=1e-6)
+    assert energies[1] < min(energies[0], energies[2])
+    assert constant == pytest.approx(5.431, abs=5e-4)
+
+
+def test_silicon_keeps_its_energy():
+    positions, cell = stillinger_weber.diamond(2)
+    largest = []
+    for time_step in (1.0, 0.5):
+        rng = np.random.default_rng(0)
+        energies = stillinger_weber.simulate(positions, cell, round(60 / time_step), time_step, 600.0, rng)
+        total, kinetic = energies.sum(1), energies[:, 1]
+        largest.append(abs(total - total[0]).max() / kinetic.mean())
+        assert kinetic.max() > 2 * kinetic.min()  # it did move
+    assert largest[0] < stillinger_weber.ALLOWED_DRIFT
+    # Velocity Verlet's error goes as the square of the time step, and nothing else is left of it.
+    assert largest[0] / largest[1] == pytest.approx(4.0, rel=0.05)
+
+
+def test_the_silicon_script(tmp_path):
+    plot = tmp_path / "silicon.png"
+    output = run("stillinger_weber", "--steps", 20, "--size", 2, "--plot", plot)
+    assert "-4.336600 eV per atom" in output
+    assert "64 atoms, 20 steps of 1 fs" in output
+    assert plot.exists() == MATPLOTLIB
