@@ -1,13 +1,15 @@
 //! Programs in one line of steps: control flow as jumps, registers on lanes by their last use.
 
 use super::order::alternating;
-use crate::program::{Class, Condition, Instruction, Integer, Program, Register, Shape, Use, Vector};
+use crate::program::{Class, Condition, Family, Instruction, Integer, Program, Register, Shape, Use, Vector};
 use std::collections::HashMap;
 
 /// An instruction with its place in the line.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// One without control flow.
+    /// One on lanes: most of those of a program.
+    OnLanes(Instruction),
+    /// Another one without control flow.
     Do(Instruction),
     /// Some of these, vector by vector.
     InTurns(Vec<Instruction>),
@@ -72,7 +74,7 @@ pub(super) enum Step {
 impl Step {
     fn instructions(&mut self) -> &mut [Instruction] {
         match self {
-            Self::Do(i) => std::slice::from_mut(i),
+            Self::OnLanes(i) | Self::Do(i) => std::slice::from_mut(i),
             Self::InTurns(all) => all,
             _ => &mut [],
         }
@@ -257,7 +259,12 @@ impl Making<'_> {
                 });
             }
             simple => {
-                self.push(Step::Do(simple.clone()));
+                let simple = simple.clone();
+                self.push(if simple.family() == Family::Lanes {
+                    Step::OnLanes(simple)
+                } else {
+                    Step::Do(simple)
+                });
             }
         }
     }

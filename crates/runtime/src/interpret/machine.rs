@@ -103,6 +103,8 @@ impl<'r, W: World> Machine<'r, W> {
             at += 1;
             match step {
                 // SAFETY: the caller's promises.
+                Step::OnLanes(i) => unsafe { self.of_lanes(i) },
+                // SAFETY: the caller's promises.
                 Step::Do(i) => unsafe { self.instruction(i) },
                 Step::InTurns(all) => {
                     let open = self.open;

@@ -24,7 +24,7 @@ use madelung_core::runtime::{Isa, LaunchAbi};
 use world::{Narrow, Wide};
 
 /// Vectors of iterations that an instruction is done for at once.
-const BLOCK: usize = 8;
+const BLOCK: usize = 16;
 
 /// A program of rows `lo..hi` on lanes of some type.
 type Interpret = unsafe fn(&Line, &LaunchAbi, usize, usize, *mut f64);
