@@ -45,6 +45,7 @@ def fluid(options: argparse.Namespace, dtype: Any) -> dict[str, Any]:
     import numpy as np
 
     import madelung.numpy as mn
+    from madelung._schema import CHECKED, FULL
 
     rng, side = np.random.default_rng(1), (options.atoms / 0.1) ** (1 / 3)
     per_axis = next(n for n in range(1, options.atoms + 1) if n**3 >= options.atoms)
@@ -66,7 +67,7 @@ def fluid(options: argparse.Namespace, dtype: Any) -> dict[str, Any]:
         "pairs_ptr": ptr,
         "pairs": neighbors[1],
         "pairs_shifts": shifts,
-        "pairs_kind": 0,
+        "pairs_kind": FULL | CHECKED,
         **{name: np.full((1, 1), x, dtype) for name, x in table.items()},
     }
 
@@ -145,7 +146,7 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
     import torch
     import warp as wp
 
-    from madelung.kernels import Array, Mat3, Out, Pairs, Real, Vec3, dims, dot, kernel
+    from madelung.kernels import Array, Batch, Mat3, Out, Pairs, Real, Vec3, dims, dot, kernel
 
     wp.config.quiet = True
     Atom, System = dims("Atom System")
@@ -158,7 +159,7 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
         cell: Array[Mat3, System],
         sigma: Real,
         cutoff: Real,
-        atoms: "Batch[Atom, System]",
+        atoms: Batch[Atom, System],
         pairs: Pairs[Atom],
         energy: Out[Real, Atom],
     ):

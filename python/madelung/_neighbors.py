@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,6 +78,11 @@ class Neighbors:
         rows = _native.neighbor_rows(index, columns, images, self.atoms)
         return tuple(_like(self.index, x) for x in rows)
 
+    @cached_property
+    def _rows(self) -> tuple[Any, Any, Any]:
+        """`csr`, kept for kernels that take clusters row by row."""
+        return self.csr()
+
     def coo(self) -> tuple[Any, Any, Any]:
         """`neighbor_list` (2, P), `neighbor_ptr` (N+1,) and `neighbor_shifts` (P, 3), ordered by i, j, S.
 
@@ -142,6 +148,11 @@ def _like(x: Any, array: np.ndarray) -> Any:
     import jax
 
     return jax.device_put(array, next(iter(x.devices())))
+
+
+def rows_of(neighbors: Neighbors) -> tuple[Any, ...]:
+    """The list in rows as inputs of an op, as `checked` gives it."""
+    return *neighbors._rows, FULL + CHECKED
 
 
 def checked(neighbors: Any, atoms: int, cutoff: float | None, others: tuple[Any, ...]) -> tuple[Any, ...]:

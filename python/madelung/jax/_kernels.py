@@ -62,6 +62,11 @@ class Arrays:
         return isinstance(x, np.ndarray) or not (given.is_traced(x) or given.is_remote(x))
 
     @staticmethod
+    def is_known(x: Any) -> bool:
+        """See `Arrays`."""
+        return Arrays.is_host(x)
+
+    @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """See `Arrays`."""
         return function(**inputs)

@@ -38,6 +38,7 @@ from madelung.kernels._language import (
 from madelung.kernels._launch import launch
 from madelung.kernels._llvm import info
 from madelung.kernels._op import Op, OutputSpec, op
+from madelung.kernels._tape import Tape
 from madelung.kernels._types import (
     Array,
     Batch,
@@ -81,6 +82,7 @@ __all__ = [
     "OutputSpec",
     "Pairs",
     "Real",
+    "Tape",
     "Vec3",
     "Zero",
     "acos",

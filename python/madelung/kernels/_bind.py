@@ -62,6 +62,11 @@ class Arrays(Protocol):
         ...
 
     @staticmethod
+    def is_known(x: Any) -> bool:
+        """Whether an array's numbers are there, in memory of the host, and not those of a call that is traced."""
+        ...
+
+    @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """What a function gives, without derivatives."""
         ...
@@ -192,7 +197,9 @@ class Call:
             rows = self.dims.setdefault(arg["rows"], x.atoms)
             if rows != x.atoms:
                 check.refuse(name, f"neighbors of {rows} rows", x.atoms)
-            ptr, columns, shifts, kind = _neighbors.checked(x, x.atoms, None, ())
+            # Kernels made at run time go through pairs row by row, and call after call through the same rows.
+            in_rows = x.form == "clusters" and self.arrays.is_known(x.columns)
+            ptr, columns, shifts, kind = _neighbors.rows_of(x) if in_rows else _neighbors.checked(x, x.atoms, None, ())
             # Others may have written to the arrays of a device, where the host does not look at them.
             kind = kind if self.arrays.is_host(columns) else FULL
         else:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from madelung.kernels._errors import KernelError
+from madelung.kernels import _types as kinds
 from madelung.kernels._types import Dim
 
 MISSING = object()
@@ -97,6 +98,10 @@ class Definition:
         return len(self._line(line).encode()[:bytes_before].decode(errors="ignore")) + 1
 
 
+_WORDS = "Array Batch Dim HashGrid Int Int64 IVec3 Map Mat3 Mesh Out Pairs Real Vec3 Zero"
+_TYPES = {word: getattr(kinds, word) for word in _WORDS.split()}
+
+
 class _Names(dict):
     def __init__(self, definition: Definition) -> None:
         super().__init__()
@@ -104,6 +109,8 @@ class _Names(dict):
 
     def __missing__(self, name: str) -> Any:
         value = self._definition.lookup(name)
+        # Types of this package mean themselves where they were imported by an enclosing function.
+        value = _TYPES.get(name, MISSING) if value is MISSING else value
         return type(name, (Dim,), {}) if value is MISSING else value
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung.kernels import _llvm
+from madelung.kernels import _llvm, _tape
 from madelung.kernels import _types as kinds
 from madelung.kernels._bind import Call, named
 from madelung.kernels._frameworks import Calls, framework_of
@@ -176,10 +176,14 @@ class Op:
         arrays, op, call = self._calls.of(framework)
         names = self._declaration.names
         given = named(self._declaration.label, op, names, args, kwargs)
+        bound = Call(op, arrays, given, names)
+        flat = bound.flat()
         try:
-            results = call(*Call(op, arrays, given, names).flat())
+            results = call(*flat)
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
+        if framework == "numpy":
+            _tape.record(op, given, bound.name, flat, results if isinstance(results, tuple) else (results,))
         order = self._declaration.order
         if not isinstance(results, tuple):
             return results

@@ -62,6 +62,11 @@ class Arrays:
         return True
 
     @staticmethod
+    def is_known(x: Any) -> bool:
+        """See `Arrays`."""
+        return True
+
+    @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """See `Arrays`."""
         return function(**inputs)

@@ -65,6 +65,11 @@ class Arrays:
         return x.is_cpu
 
     @staticmethod
+    def is_known(x: Any) -> bool:
+        """See `Arrays`."""
+        return x.is_cpu and not given.is_traced(x)
+
+    @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """See `Arrays`."""
         with torch.no_grad():

@@ -2,6 +2,7 @@
 
 use super::{Array, DType, Data, Elements, Plain, View, each};
 use crate::Result;
+use crate::runtime::lanes::{Work, vectorized};
 use half::{bf16, f16};
 
 /// An element type of arrays.
@@ -56,11 +57,7 @@ impl Data<'_> {
     /// The position and value of the first element that is not finite; None on a device.
     pub fn not_finite(self) -> Option<(usize, f64)> {
         fn first<T: Element>(d: &[T], finite: impl Fn(&T) -> bool) -> Option<(usize, f64)> {
-            // Whole chunks at first: without a way out between two elements they are checked many at once.
-            let is_whole = |chunk: &[T]| chunk.iter().fold(true, |all, x| all & finite(x));
-            let from = CHECKED * d.chunks(CHECKED).position(|chunk| !is_whole(chunk))?;
-            let at = from + d[from..].iter().position(|x| !finite(x))?;
-            Some((at, d[at].to_f64()))
+            vectorized(First(d, finite)).map(|at| (at, d[at].to_f64()))
         }
         match self {
             Data::F16(d) => first(d, |x| x.is_finite()),
@@ -70,6 +67,22 @@ impl Data<'_> {
             // Backends of devices check in a kernel.
             Data::I32(_) | Data::I64(_) | Data::Device(_) => None,
         }
+    }
+}
+
+/// The place of the first element that is not as it should be.
+struct First<'d, T, F>(&'d [T], F);
+
+impl<T, F: Fn(&T) -> bool> Work for First<'_, T, F> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run(self) -> Option<usize> {
+        let Self(d, good) = self;
+        // Whole chunks at first: without a way out between two elements they are checked many at once.
+        let is_whole = |chunk: &[T]| chunk.iter().fold(true, |all, x| all & good(x));
+        let from = CHECKED * d.chunks(CHECKED).position(|chunk| !is_whole(chunk))?;
+        Some(from + d[from..].iter().position(|x| !good(x))?)
     }
 }
 

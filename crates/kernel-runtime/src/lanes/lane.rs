@@ -36,6 +36,24 @@ pub trait Mask: Copy {
     fn any(self) -> bool;
 }
 
+/// What is compiled for the instructions of whoever calls it. A closure is; of one that stands in several places the compiler
+/// may keep a copy that is compiled for none of them.
+pub trait Work {
+    /// What it gives.
+    type Output;
+    /// Does it. To be `#[inline(always)]`.
+    fn run(self) -> Self::Output;
+}
+
+impl<R, F: FnOnce() -> R> Work for F {
+    type Output = R;
+
+    #[inline(always)]
+    fn run(self) -> R {
+        self()
+    }
+}
+
 /// One SIMD register of reals: the type that the innermost loop of a generated kernel runs on.
 ///
 /// `*_first` functions are for the last, incomplete vector of a loop: they touch `n` (1 to `N`) valid elements and
@@ -72,10 +90,10 @@ pub trait Lane:
     /// The number of parts into which `octave` divides one.
     const PARTS: f64 = 1.0;
 
-    /// The result of `work`, in a function of its own that is compiled for the instructions of these lanes.
+    /// The output of work, in a function of its own that is compiled for the instructions of these lanes.
     #[inline(never)]
-    fn apart<R>(work: impl FnOnce() -> R) -> R {
-        work()
+    fn apart<W: Work>(work: W) -> W::Output {
+        work.run()
     }
 
     /// `x`, rounded to `Elem`, in every lane.

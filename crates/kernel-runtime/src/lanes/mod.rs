@@ -22,10 +22,22 @@ mod x86;
 mod tests;
 
 pub use isa::Isa;
-pub use lane::{Elem, Lane};
+pub use lane::{Elem, Lane, Work};
 pub use portable::{Portable32, Portable64};
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+
+/// The output of work, compiled for the lanes that this processor has: for loops that the compiler turns into vector
+/// instructions.
+pub fn vectorized<W: Work>(work: W) -> W::Output {
+    match Isa::detect() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => Avx512F64::apart(work),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => Avx2F64::apart(work),
+        _ => work.run(),
+    }
+}
 
 /// The special functions, each compiled once for every lane type: for kernels whose code is to be small. All others call
 /// [`Lane`]'s own, which are inlined.

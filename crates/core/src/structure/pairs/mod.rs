@@ -7,6 +7,7 @@ mod formats;
 mod neighbors;
 pub mod order;
 mod renewed;
+mod reverse;
 mod searched;
 mod shifts;
 mod transpose;
@@ -29,8 +30,10 @@ use super::batch::Batch;
 use super::sealed::Sealed;
 use crate::array::{Buffer, Numbers, View};
 use crate::backend::Check;
+use crate::runtime::lanes::{Work, vectorized};
 use crate::runtime::{SlotArray, StructureKind};
 use crate::{Error, Result};
+use reverse::Surplus;
 
 /// Kind of a pair list: which of the pairs within reach it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -295,48 +298,15 @@ impl<'a> PairList<'a> {
 
     /// Indices, self pairs, and whether the list is what its kind says.
     pub(in crate::structure) fn check_entries(&self) -> Result<()> {
-        // A sum over pairs does not depend on their order, so a full list and its reverse have the same one.
-        let mut surplus = 0u64;
-        for i in 0..self.rows() {
-            let (others, shifts) = self.row(i);
-            let bad = others.iter().fold(false, |bad, &j| bad | (j as u32 as usize >= self.columns));
-            if let Some(&j) = others.iter().find(|&&j| bad && j as u32 as usize >= self.columns) {
-                return Err(out_of_range(j, self.columns));
-            }
-            let itself = others.iter().fold(false, |itself, &j| itself | (j as usize == i));
-            if itself
-                && self.kind != Kind::Directed
-                && self.iter_row(i).any(|(_, j, s)| i == j && s == [0; 3])
-            {
-                let got = format!("atom {i} paired with itself at shift 0");
-                return Err(Error::argument("neighbor_list", "pairs of two atoms (or images)", got));
-            }
-            let here_first = (i as u64).wrapping_mul(FIRST);
-            let here_last = (i as u64).wrapping_mul(LAST);
-            for (&j, s) in others.iter().zip(shifts) {
-                let there_last = u64::from(j as u32).wrapping_mul(LAST);
-                let there_first = u64::from(j as u32).wrapping_mul(FIRST);
-                // Linear in S, so that −S has the negative code.
-                let [x, y, z] = s.map(|s| s as u64);
-                let image = x
-                    .wrapping_add(y.wrapping_mul(3))
-                    .wrapping_add(y << 21)
-                    .wrapping_add(z.wrapping_mul(5))
-                    .wrapping_add(z << 42);
-                let image = image.wrapping_mul(IMAGE);
-                let forth = hash(here_first.wrapping_add(there_last).wrapping_add(image));
-                let back = hash(there_first.wrapping_add(here_last).wrapping_sub(image));
-                surplus = surplus.wrapping_add(forth).wrapping_sub(back);
-            }
-        }
+        let surplus = vectorized(Entries(self))?;
         match self.kind {
-            Kind::Full if surplus != 0 => Err(Error::argument(
+            Kind::Full if surplus != Surplus::default() => Err(Error::argument(
                 "neighbor_list",
                 "a full list (every (i, j, S) with its (j, i, −S)); declare a half list as half, or turn it into a \
                  full one first",
                 "pairs without their reverse: a half list, or one that was cut short",
             )),
-            Kind::Half if self.len > 0 && surplus == 0 => Err(Error::argument(
+            Kind::Half if self.len > 0 && surplus == Surplus::default() => Err(Error::argument(
                 "neighbor_list",
                 "a half list (every pair once); declare it as full",
                 "every pair from both sides: a full list",
@@ -558,17 +528,37 @@ impl Structure for PairList<'_> {
     }
 }
 
-// Odd numbers with bits in no order.
-const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
-const LAST: u64 = 0xa076_1d64_78bd_642f;
-const IMAGE: u64 = 0xd6e8_feb8_6659_fd93;
-const PAIR: u64 = 0xc2b2_ae3d_27d4_eb4f;
+/// The entries of a list: their surplus over the reverse ones, where indices are in range and no atom is its own partner.
+struct Entries<'l, 'a>(&'l PairList<'a>);
 
-/// Mixes a code so that sums of mixed codes agree only where the codes do. Both halves of the product are needed:
-/// anything near a polynomial cancels on the rings and lattices that neighbour lists are made of.
-fn hash(code: u64) -> u64 {
-    let product = u128::from(code ^ PAIR) * u128::from(code.rotate_left(32));
-    (product as u64) ^ (product >> 64) as u64
+impl Work for Entries<'_, '_> {
+    type Output = Result<Surplus>;
+
+    #[inline(always)]
+    fn run(self) -> Result<Surplus> {
+        let list = self.0;
+        let mut surplus = Surplus::default();
+        for i in 0..list.rows() {
+            let range = list.range(i);
+            let others = &list.others[range.clone()];
+            let bad = others.iter().fold(false, |bad, &j| bad | (j as u32 as usize >= list.columns));
+            if let Some(&j) = others.iter().find(|&&j| bad && j as u32 as usize >= list.columns) {
+                return Err(out_of_range(j, list.columns));
+            }
+            let itself = others.iter().fold(false, |itself, &j| itself | (j as usize == i));
+            if itself
+                && list.kind != Kind::Directed
+                && list.iter_row(i).any(|(_, j, s)| i == j && s == [0; 3])
+            {
+                let got = format!("atom {i} paired with itself at shift 0");
+                return Err(Error::argument("neighbor_list", "pairs of two atoms (or images)", got));
+            }
+            if list.kind != Kind::Directed {
+                surplus.add(i, &list.others, &list.shifts, range);
+            }
+        }
+        Ok(surplus)
+    }
 }
 
 fn addressable(argument: &str, entries: usize) -> Result<()> {

@@ -1,6 +1,6 @@
 //! AVX2 with fused operations: masks are registers, and masked loads know 32 and 64 bits.
 
-use super::super::lane::{Elem, Lane, Mask};
+use super::super::lane::{Elem, Lane, Mask, Work};
 use super::super::registers::{arch, lane, register, table};
 use super::super::single::{SQRT_HALF_F32, SQRT_HALF_F64};
 use super::{columns_of_eight_ints, sum_of_four};
@@ -105,11 +105,11 @@ mask!(avx2_f64 [0 1 2 3]);
 macro_rules! avx2 {
     ($column:ident: mantissa $mantissa:literal, sign $sign:literal) => {
         #[inline(always)]
-        fn apart<R>(work: impl FnOnce() -> R) -> R {
+        fn apart<W: Work>(work: W) -> W::Output {
             #[inline(never)]
             #[target_feature(enable = "avx2,fma")]
-            fn run<R>(work: impl FnOnce() -> R) -> R {
-                work()
+            fn run<W: Work>(work: W) -> W::Output {
+                work.run()
             }
             // SAFETY: a lane type is used only where its features are enabled (see the module).
             unsafe { run(work) }

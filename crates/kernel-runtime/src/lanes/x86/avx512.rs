@@ -2,7 +2,7 @@
 
 use super::super::coefficients::{OCTAVE_F32, OCTAVE_F64};
 use super::super::functions::{self, ROOT_ENDS};
-use super::super::lane::{Elem, Lane, Mask};
+use super::super::lane::{Elem, Lane, Mask, Work};
 use super::super::registers::{arch, lane, register, table};
 use super::super::single::{SQRT_HALF_F32, SQRT_HALF_F64};
 use super::{columns_of_eight_ints, sum_of_four};
@@ -125,11 +125,11 @@ macro_rules! avx512 {
         const PARTS: f64 = $column::OCTAVE.len() as f64;
 
         #[inline(always)]
-        fn apart<R>(work: impl FnOnce() -> R) -> R {
+        fn apart<W: Work>(work: W) -> W::Output {
             #[inline(never)]
             #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
-            fn run<R>(work: impl FnOnce() -> R) -> R {
-                work()
+            fn run<W: Work>(work: W) -> W::Output {
+                work.run()
             }
             // SAFETY: a lane type is used only where its features are enabled (see the module).
             unsafe { run(work) }
