@@ -6,8 +6,8 @@ that nothing has to run for them to be known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import GenericAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import GenericAlias, MappingProxyType
 from typing import Any, NamedTuple
 
 from madelung import _arguments as check
@@ -160,12 +160,15 @@ class Body:
             if arg["kind"] == "batch" and arg["systems"] not in self.places:
                 self.places[arg["systems"]] = (len(self.inputs), None, 0)
                 self.inputs.append(_Input(f"{arg['name']}_systems", "int", n, "systems"))
+        self.reals = [n for n, i in enumerate(self.inputs) if i.part == "real"]
+
+    def needs(self, sizes: Collection[str] = ()) -> None:
+        """Refuses results of dimensions that no argument has, and of which no size is given."""
         for out in self.outputs:
             for size in out.shape:
-                if "dim" in size and size["dim"] not in self.places:
+                if "dim" in size and size["dim"] not in {*self.places, *sizes}:
                     known = ", ".join(sorted(x for x in self.places if x)) or "none"
                     check.refuse(out.name, f"dimensions that an argument has ({known})", size["dim"])
-        self.reals = [n for n, i in enumerate(self.inputs) if i.part == "real"]
 
     def flat(self, arrays: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The inputs of a call, checked."""
@@ -184,12 +187,14 @@ class Body:
                 found.append(parts[0] if len(parts) == 1 else tuple(parts))
         return found
 
-    def shapes(self, flat: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The shapes of the results."""
+    def shapes(self, flat: Sequence[Any], sizes: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[Any, ...]]:
+        """The shapes of the results; `sizes` has those of dimensions that no argument has."""
 
         def size(of: dict[str, Any]) -> Any:
             if "const" in of:
                 return of["const"]
+            if of["dim"] not in self.places:
+                return sizes[of["dim"]]
             n, axis, more = self.places[of["dim"]]
             return flat[n] if axis is None else flat[n].shape[axis] - more
 

@@ -20,6 +20,7 @@ from madelung.kernels._frameworks import Calls, framework_of
 from madelung.kernels._types import Parameter
 
 _CONSTRAINTS = ("positive", "finite", "cell", "full")
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Declaration:
         outputs: Sequence[OutputSpec] | None = None,
         scratch: Sequence[OutputSpec] = (),
         saved: Sequence[OutputSpec] = (),
-        constraints: Mapping[str, str] = MappingProxyType({}),
+        constraints: Mapping[str, str] = _NONE,
     ) -> None:
         self.steps = list(steps)
         self.names: dict[str, str] = {}
@@ -172,12 +173,16 @@ class Op:
         Raises:
             TypeError, ValueError: For a missing or unknown argument, and for one of the wrong dtype, shape or value.
         """
+        return self.called(args, kwargs)
+
+    def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], sizes: Mapping[str, Any] = _NONE) -> Any:
+        """See `__call__`; `sizes` has those of dimensions that are said by no argument."""
         framework = framework_of((*args, *kwargs.values()))
         arrays, op, call = self._calls.of(framework)
         names = self._declaration.names
         given = named(self._declaration.label, op, names, args, kwargs)
         try:
-            results = call(*Call(op, arrays, given, names).flat())
+            results = call(*Call(op, arrays, given, names, sizes).flat())
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
         order = self._declaration.order
@@ -221,7 +226,7 @@ def op(
     outputs: Sequence[OutputSpec] | None = None,
     scratch: Sequence[OutputSpec] = (),
     saved: Sequence[OutputSpec] = (),
-    constraints: Mapping[str, str] = MappingProxyType({}),
+    constraints: Mapping[str, str] = _NONE,
 ) -> Op:
     """Op of several kernels, which run one after the other and share arrays by name.
 

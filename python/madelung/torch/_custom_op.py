@@ -261,6 +261,7 @@ def custom_op(
 
     def made(function: Callable[..., Any]) -> CustomOp:
         body = Body(function, outputs, torch.Tensor)
+        body.needs()
         smooth = {i.name: n for n, i in enumerate(body.inputs) if i.part in ("real", "any")}
         if not body.reals:
             check.refuse(body.label, "an array of reals among the parameters", ", ".join(a["name"] for a in body.args))
