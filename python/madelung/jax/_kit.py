@@ -62,6 +62,7 @@ def jax_kernel(
     has_derivatives = check.flag("enable_backward", enable_backward)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()}
         kept = dict(zip(in_out, args[inputs:]))
         kept |= {name: kwargs.pop(name) for name in in_out if name in kwargs}
         for name in in_out:
@@ -72,7 +73,7 @@ def jax_kernel(
         results = dict(zip(op.outputs, results if isinstance(results, tuple) else (results,)))
         for name, is_sum in in_out.items():
             x, like = kept[name], results[name]
-            if not isinstance(x, (jax.Array, np.ndarray)) or x.shape != like.shape or x.dtype != like.dtype:
+            if not isinstance(x, jax.Array) or x.shape != like.shape or x.dtype != like.dtype:
                 check.refuse(name, f"{like.dtype} of shape {like.shape}", _described(x))
             results[name] = x + like if is_sum else like
         found = tuple(results.values())
@@ -96,6 +97,11 @@ def jax_kernel(
     function = call if has_derivatives else without
     function.__name__, function.__doc__ = op.__name__, getattr(kernel, "__doc__", None)
     return function
+
+
+def _own(x: Any) -> Any:
+    """Reals of NumPy as an array of JAX, so that a call is one of JAX."""
+    return jnp.asarray(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
 
 
 def _described(x: Any) -> str:
@@ -170,7 +176,7 @@ def jax_callable(
     body.needs(sizes)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        flat = body.flat(Arrays, args, kwargs)
+        flat = body.flat(Arrays, tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()})
         real = next((x.dtype for x, i in zip(flat, body.inputs) if i.part == "real"), jnp.float32)
         types = [jnp.int32 if out.integer else real for out in body.outputs]
         shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(body.shapes(flat, sizes), types)]

@@ -74,6 +74,14 @@ class Output(NamedTuple):
 class _Call(Call):
     """A call of a body: a pair list stays as it was given, and there may be arrays of any kind."""
 
+    def _first(self) -> tuple[Any, str]:
+        for arg in self.op.args:
+            if arg["kind"] in ("real", "any") and self.arrays.is_own(x := self.of(arg)):
+                return x, self.name(arg)
+        arg = next(arg for arg in self.op.args if arg["kind"] in ("real", "any"))
+        got = check.described(self.of(arg))
+        return check.refuse(self.name(arg), "an array of the function's framework", got, TypeError)
+
     def _pairs(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
         if isinstance(x, Neighbors):
@@ -85,7 +93,7 @@ class _Call(Call):
     def _any(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
         if not self.arrays.is_own(x):
-            check.refuse(name, "an array of the framework", check.described(x), TypeError)
+            check.refuse(name, "an array of the function's framework", check.described(x), TypeError)
         return {"any": x}
 
 

@@ -20,6 +20,8 @@ from madelung.kernels._frameworks import Calls, framework_of
 from madelung.kernels._types import Parameter
 
 _CONSTRAINTS = ("positive", "finite", "cell", "full")
+# Dimensions of batches, lists, maps and meshes, by what they are there.
+_SIDES = ("rows", "columns", "entries", "systems", "into", "nodes", "waves")
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -129,8 +131,19 @@ class Target:
         (self.described,) = json.loads(
             _native.kernel_op(declared.name, steps, declared.scratch, declared.saved, [], declared.constraints)
         )
+        self._check_sizes(declared.names)
         namespace, name, version = declared.name
         self._full_name = f"{namespace}::{name}.v{version}"
+
+    def _check_sizes(self, names: Mapping[str, str]) -> None:
+        """Refuses outputs whose size no argument says."""
+        args = self.described["op"]["args"]
+        known = {size.get("dim") for a in args if not a.get("zero") for size in a.get("shape", ())}
+        known |= {a[side] for a in args for side in _SIDES if a.get(side)}
+        for out in self.described["op"]["outputs"]:
+            for size in out["shape"]:
+                if "dim" in size and size["dim"] not in known:
+                    check.refuse(names[out["name"]], "dimensions that an argument has", f"`{size['dim']}`")
 
     def for_torch(self, library: str) -> str:
         """Its description, after it was registered with a libtorch."""

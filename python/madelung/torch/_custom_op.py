@@ -19,7 +19,8 @@ from madelung.kernels._body import Body
 from madelung.torch._kernels import Arrays
 
 # How calls are dispatched outside of all ops, where autograd sees them.
-_PLAIN = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+with torch.inference_mode(False):
+    _PLAIN = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 _ORDERS = ("", "_backward", "_double_backward")
 _Function = Callable[..., tuple[torch.Tensor, ...]]
 

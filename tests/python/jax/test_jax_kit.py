@@ -94,6 +94,8 @@ def test_values_and_traced_scalars() -> None:
     slope = jax.grad(lambda s: f(a, b, s)[0].sum())(s)
     np.testing.assert_allclose(slope, (2 * (a * s + b) * a).sum(), rtol=1e-13)
     assert jax_kernel(scaled).__name__ == "scaled"
+    of_numpy = jax_kernel(scaled)(np.asarray(a), np.asarray(b), 1.5)
+    assert all(isinstance(x, jax.Array) and (x == y).all() for x, y in zip(of_numpy, f(a, b, s)))
 
 
 def test_derivatives() -> None:
@@ -202,6 +204,7 @@ def test_callables() -> None:
         np.testing.assert_array_equal(c, 2 * a)
         np.testing.assert_array_equal(d, 2 * b)
         assert e.tolist() == [0, 1, 2, 3] and e.dtype == jnp.int32
+    np.testing.assert_array_equal(f(np.asarray(a), np.asarray(b), 2.0)[0], 2 * a)
     c, _, _ = jax.vmap(partial(f, s=3.0), (0, None))(jnp.stack([a, -a]), b)
     np.testing.assert_array_equal(c[1], -3 * a)
     assert f.__name__ == "both" and f.__doc__ == both.__doc__

@@ -422,6 +422,10 @@ def test_refused_declarations() -> None:
 
 def test_refused_calls() -> None:
     x, rest = system()
+    with pytest.raises(
+        TypeError, match="`positions`: expected an array of the function's framework, got float64 of shape"
+    ):
+        energies(*(t.numpy() for t in x), *rest)
     with pytest.raises(TypeError, match="`charges`: expected float64, as `positions`, got float32"):
         energies(x[0], x[1].float(), x[2], *rest)
     with pytest.raises(ValueError, match=r"`positions`: expected shape \(Atom, 3\), got \(7, 2\)"):
