@@ -244,7 +244,7 @@ def fits(name: str, array: Any, shape: Sequence[int | str]) -> None:
 
 def number(name: str, x: Any) -> float:
     """A finite real number."""
-    if type(x) is float and math.isfinite(x):
+    if type(x) is float and -math.inf < x < math.inf:
         return x
     value = None
     if not isinstance(x, (bool, str, bytes, type(None))):

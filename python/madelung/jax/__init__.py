@@ -20,7 +20,9 @@ if tuple(int(part) for part in jax.__version__.split(".")[:2]) < (0, 6):
 
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung.jax import _functions
+from madelung.jax._ffi import register_ffi_callback
 from madelung.jax._functions import *  # noqa: F403
+from madelung.jax._kit import jax_callable, jax_kernel
 from madelung.jax._neighbors import NeighborList, Neighbors
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _OF_TORCH = ("ScalarSpec", "TorchDtypeSpec", "TorchModule")
 
 __all__ = ["EwaldParameters", "NeighborList", "Neighbors", "PmeParameters"]
+__all__ += ["jax_callable", "jax_kernel", "register_ffi_callback"]
 __all__ += _functions.__all__
 if importlib.util.find_spec("torch") is not None:
     __all__ += _OF_TORCH

@@ -6,6 +6,7 @@ Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -90,9 +91,16 @@ class Arrays(Protocol):
 class Call:
     """A call of an op: what was given for each of its arguments, and the sizes that this says."""
 
-    def __init__(self, op: _schema.Op, arrays: Arrays, given: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        op: _schema.Op,
+        arrays: Arrays,
+        given: Mapping[str, Any],
+        names: Mapping[str, str],
+        sizes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.op, self.arrays, self._given, self._names = op, arrays, given, names
-        self.dims: dict[str, Any] = {}
+        self.dims: dict[str, Any] = dict(sizes)
         self.like, self.other = self._first()
         batches = [a for a in op.args if a["kind"] == "batch"]
         # Rows of one system each need no batch, and what there is one of for each system no axis for it.

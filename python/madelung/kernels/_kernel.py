@@ -78,7 +78,7 @@ class Kernel:
         block = Block(is_func)
         translator = Translator(definition, block, adjoint)
         self._source = Source(block, translator.kernel(options), definition)
-        self.parameters = translator.parameters
+        self.parameters, self.rows, self.adjoint = translator.parameters, translator.rows, adjoint
         found = json.loads(_native.kernels(self.source))
         if error := found.get("error"):
             end = (error["end_line"], error["end_column"])

@@ -20,6 +20,9 @@ from madelung.kernels._frameworks import Calls, framework_of
 from madelung.kernels._types import Parameter
 
 _CONSTRAINTS = ("positive", "finite", "cell", "full")
+# Dimensions of batches, lists, maps and meshes, by what they are there.
+_SIDES = ("rows", "columns", "entries", "systems", "into", "nodes", "waves")
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Declaration:
         outputs: Sequence[OutputSpec] | None = None,
         scratch: Sequence[OutputSpec] = (),
         saved: Sequence[OutputSpec] = (),
-        constraints: Mapping[str, str] = MappingProxyType({}),
+        constraints: Mapping[str, str] = _NONE,
     ) -> None:
         self.steps = list(steps)
         self.names: dict[str, str] = {}
@@ -128,8 +131,19 @@ class Target:
         (self.described,) = json.loads(
             _native.kernel_op(declared.name, steps, declared.scratch, declared.saved, [], declared.constraints)
         )
+        self._check_sizes(declared.names)
         namespace, name, version = declared.name
         self._full_name = f"{namespace}::{name}.v{version}"
+
+    def _check_sizes(self, names: Mapping[str, str]) -> None:
+        """Refuses outputs whose size no argument says."""
+        args = self.described["op"]["args"]
+        known = {size.get("dim") for a in args if not a.get("zero") for size in a.get("shape", ())}
+        known |= {a[side] for a in args for side in _SIDES if a.get(side)}
+        for out in self.described["op"]["outputs"]:
+            for size in out["shape"]:
+                if "dim" in size and size["dim"] not in known:
+                    check.refuse(names[out["name"]], "dimensions that an argument has", f"`{size['dim']}`")
 
     def for_torch(self, library: str) -> str:
         """Its description, after it was registered with a libtorch."""
@@ -172,13 +186,17 @@ class Op:
         Raises:
             TypeError, ValueError: For a missing or unknown argument, and for one of the wrong dtype, shape or value.
         """
+        return self.called(args, kwargs)
+
+    def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], sizes: Mapping[str, Any] = _NONE) -> Any:
+        """See `__call__`; `sizes` has those of dimensions that are said by no argument."""
         framework = framework_of((*args, *kwargs.values()))
         arrays, op, call = self._calls.of(framework)
         names = self._declaration.names
         given = named(self._declaration.label, op, names, args, kwargs)
-        bound = Call(op, arrays, given, names)
-        flat = bound.flat()
+        bound = Call(op, arrays, given, names, sizes)
         try:
+            flat = bound.flat()
             results = call(*flat)
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
@@ -225,7 +243,7 @@ def op(
     outputs: Sequence[OutputSpec] | None = None,
     scratch: Sequence[OutputSpec] = (),
     saved: Sequence[OutputSpec] = (),
-    constraints: Mapping[str, str] = MappingProxyType({}),
+    constraints: Mapping[str, str] = _NONE,
 ) -> Op:
     """Op of several kernels, which run one after the other and share arrays by name.
 

@@ -153,6 +153,11 @@ class Translator(Expressions):
         return False
 
     @property
+    def rows(self) -> str:
+        """The dimension over whose rows a kernel that was translated runs."""
+        return self.annotations[self._parameters[0].arg].__name__
+
+    @property
     def parameters(self) -> list[kinds.Parameter]:
         """The parameters of a kernel that was translated, without its index."""
         return [kinds.Parameter(a.arg, self.names[a.arg], self.annotations[a.arg]) for a in self._parameters[1:]]

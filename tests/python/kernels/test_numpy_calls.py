@@ -341,3 +341,12 @@ def test_grids_are_not_passed_yet() -> None:
 
     with pytest.raises(NotImplementedError, match="no framework passes a grid yet"):
         k(np.zeros((3, 3)), 1.0, grid=None)
+
+
+def test_outputs_of_no_size() -> None:
+    @mk.kernel
+    def k(i: Atom, x: Array[Real], y: Out[Real, Atom]):
+        y[i] = x
+
+    with pytest.raises(ValueError, match="`y`: expected dimensions that an argument has, got `Atom`"):
+        k(np.ones(()))

@@ -107,6 +107,19 @@ def test_first_call_in_a_graph() -> None:
     assert torch.equal(torch.autograd.grad(y, x)[0], 34.5 * x.detach())
 
 
+def test_dynamic_graphs() -> None:
+    """Graphs in which numbers and sizes are open."""
+
+    @mk.kernel
+    def scaled(i: Atom, x: Array[Real, Atom], scale: Real, y: Out[Real, Atom]):
+        y[i] = scale * x[i]
+
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x, s: scaled(x, s), fullgraph=True, backend="aot_eager", dynamic=True)
+    for n, s in ((3, 2.0), (5, 0.5)):
+        assert torch.equal(compiled(torch.ones(n), s), torch.full((n,), s))
+
+
 def test_derivatives_of_functions() -> None:
     """The derivative that a function is given stands in place of the derived one, at both orders."""
 

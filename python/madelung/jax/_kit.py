@@ -1,0 +1,195 @@
+"""Kernels and Python functions as functions of JAX, in the forms that Warp's users know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from madelung import _arguments as check
+from madelung.jax._kernels import Arrays
+from madelung.kernels import Kernel, Op
+from madelung.kernels._body import Body
+
+_VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all")
+# Numbers among an op's inputs that say how large a dimension is.
+_SIZES = ("systems", "columns", "into")
+
+
+def jax_kernel(
+    kernel: Kernel | Op,
+    num_outputs: int | None = None,
+    *,
+    output_dims: Mapping[Any, int] | None = None,
+    vmap_method: str | None = None,
+    in_out_argnames: Sequence[str] | None = None,
+    enable_backward: bool = True,
+) -> Callable[..., Any]:
+    """Function of JAX arrays of a kernel, or of an op of several: what a call of it is, with the options of Warp.
+
+    It works under `jit`, `vmap` and `scan`, and has two derivatives in every mode. One output comes as it is, several
+    as a tuple, in the order in which the kernel declares them.
+
+    Args:
+        kernel: a kernel, or what `op` gives.
+        num_outputs: their number, for the sake of a check.
+        output_dims: sizes of dimensions, by name, that no array has: those of systems where a batch alone has them.
+        vmap_method: "sequential", "expand_dims" or "broadcast_all": taken for Warp's callers. The results are those of
+            calls one by one in each, and a batch is one larger call where the kernel allows.
+        in_out_argnames: names of outputs for which arrays are given, behind the inputs or by name. Sums (of systems, or
+            of all rows) are added to what was given; an output of each row takes its place.
+        enable_backward: whether there are derivatives; without, taking one is an error.
+
+    Raises:
+        TypeError, ValueError: For another number of outputs, names that the kernel does not have, and arrays that do
+            not fit their outputs; and as a call of the kernel.
+    """
+    if not isinstance(kernel, (Kernel, Op)):
+        check.refuse("kernel", "a kernel, or what `op` gives", check.described(kernel), TypeError)
+    op = kernel._op if isinstance(kernel, Kernel) else kernel
+    schema = op._calls.of("jax")[1]
+    if num_outputs is not None and num_outputs != len(op.outputs):
+        check.refuse("num_outputs", f"{len(op.outputs)}, as `{op.__name__}` has", num_outputs)
+    if vmap_method is not None:
+        check.word("vmap_method", vmap_method, _VMAP_METHODS)
+    open_dims = {schema.args[i.arg][i.part] for i in schema.inputs if i.part in _SIZES}
+    sizes = _sizes(output_dims, open_dims)
+    in_out = _in_out(op, () if in_out_argnames is None else in_out_argnames)
+    inputs = len(schema.args)
+    has_derivatives = check.flag("enable_backward", enable_backward)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()}
+        kept = dict(zip(in_out, args[inputs:]))
+        kept |= {name: kwargs.pop(name) for name in in_out if name in kwargs}
+        for name in in_out:
+            if name not in kept:
+                raise TypeError(f"`{op.__name__}`: `{name}` is missing: expected an array for this output")
+        given = args[:inputs] if len(args) <= inputs + len(in_out) else args
+        results = op.called(given, kwargs, sizes)
+        results = dict(zip(op.outputs, results if isinstance(results, tuple) else (results,)))
+        for name, is_sum in in_out.items():
+            x, like = kept[name], results[name]
+            if not isinstance(x, jax.Array) or x.shape != like.shape or x.dtype != like.dtype:
+                check.refuse(name, f"{like.dtype} of shape {like.shape}", _described(x))
+            results[name] = x + like if is_sum else like
+        found = tuple(results.values())
+        return found[0] if len(found) == 1 else found
+
+    def without(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        at = [n for n, x in enumerate(leaves) if isinstance(x, jax.Array)]
+
+        @jax.custom_jvp
+        def values(arrays: list[Any]) -> Any:
+            args, kwargs = tree.unflatten([dict(zip(at, arrays)).get(n, x) for n, x in enumerate(leaves)])
+            return call(*args, **kwargs)
+
+        @values.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            check.refuse("enable_backward", f"True, as a derivative of `{op.__name__}` is taken", "False")
+
+        return values([leaves[n] for n in at])
+
+    function = call if has_derivatives else without
+    function.__name__, function.__doc__ = op.__name__, getattr(kernel, "__doc__", None)
+    return function
+
+
+def _own(x: Any) -> Any:
+    """Reals of NumPy as an array of JAX, so that a call is one of JAX."""
+    return jnp.asarray(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def _described(x: Any) -> str:
+    return f"{x.dtype} of shape {x.shape}" if hasattr(x, "dtype") else check.described(x)
+
+
+def _sizes(output_dims: Mapping[Any, int] | None, open_dims: set[str]) -> dict[str, int]:
+    """Sizes by the names of dimensions, of those that no array has."""
+    sizes = {}
+    for dim, size in (output_dims or {}).items():
+        name = dim if isinstance(dim, str) else dim.__name__
+        if name not in open_dims:
+            known = ", ".join(sorted(open_dims)) or "none here"
+            check.refuse("output_dims", f"sizes of dimensions that no array has ({known})", name)
+        sizes[name] = check.at_least_one(f"output_dims: {name}", size)
+    return sizes
+
+
+def _in_out(op: Op, names: Sequence[str]) -> dict[str, bool]:
+    """Outputs for which arrays are given, in the kernel's order, and whether they are sums."""
+    if isinstance(names, str):
+        names = (names,)
+    sums = {}
+    for k in op._declaration.steps:
+        for p in k.parameters:
+            if p.name in names and p.name in op.outputs:
+                if not k.adjoint:
+                    expected = f"outputs of a kernel with derivatives (`{k.__name__}` writes to `{p.name}` as it likes)"
+                    check.refuse("in_out_argnames", expected, p.name)
+                sums[p.name] = [dim.__name__ for dim in p.annotation.__args__[1:2]] != [k.rows]
+    for name in names:
+        if name not in op.outputs:
+            check.refuse("in_out_argnames", "outputs: " + ", ".join(op.outputs), repr(name))
+    return {name: sums[name] for name in op.outputs if name in names}
+
+
+def jax_callable(
+    func: Callable[..., None],
+    num_outputs: int | None = None,
+    *,
+    graph_mode: str | None = None,
+    output_dims: Mapping[Any, int] | None = None,
+    vmap_method: str | None = None,
+) -> Callable[..., Any]:
+    """Function of JAX arrays of a Python function that writes its outputs, by `jax.pure_callback`.
+
+    Its parameters are annotated as those of a kernel, the outputs `Out[…]` last. While the program runs it gets arrays
+    of NumPy: views of the inputs, which are read-only, and zeros for the outputs, which are copied once when it has
+    returned. It must do nothing else, and not call JAX. On a GPU, JAX copies inputs and outputs over the host. There
+    are no derivatives: `jax.custom_jvp` gives it some.
+
+    Args:
+        func: the function.
+        num_outputs: the number of its outputs, for the sake of a check.
+        graph_mode: None or "none": no callback on the host goes into a CUDA graph.
+        output_dims: sizes of dimensions, by name, that no argument has.
+        vmap_method: None or "sequential": one call after the other.
+
+    Raises:
+        TypeError, ValueError: For other annotations, options and outputs; in calls as for a kernel.
+    """
+    body = Body(func, None, jax.Array)
+    if num_outputs is not None and num_outputs != len(body.outputs):
+        check.refuse("num_outputs", f"{len(body.outputs)}, as `{body.label}` has", num_outputs)
+    if graph_mode not in (None, "none"):
+        check.refuse("graph_mode", "None or 'none', as no callback on the host goes into a graph", repr(graph_mode))
+    if vmap_method not in (None, "sequential"):
+        expected = "None or 'sequential', as the function is one of arrays of the axes it declares"
+        check.refuse("vmap_method", expected, repr(vmap_method))
+    dims = {size["dim"] for out in body.outputs for size in out.shape if "dim" in size}
+    sizes = _sizes(output_dims, dims - set(body.places))
+    body.needs(sizes)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        flat = body.flat(Arrays, tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()})
+        real = next((x.dtype for x, i in zip(flat, body.inputs) if i.part == "real"), jnp.float32)
+        types = [jnp.int32 if out.integer else real for out in body.outputs]
+        shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(body.shapes(flat, sizes), types)]
+        tensors = [n for n, i in enumerate(body.inputs) if i.type == "tensor"]
+
+        def on_host(*arrays: Any) -> tuple[np.ndarray, ...]:
+            given = dict(zip(tensors, map(np.asarray, arrays)))
+            outputs = tuple(np.zeros(s.shape, s.dtype) for s in shapes)
+            func(*body.arguments([given.get(n, x) for n, x in enumerate(flat)]), *outputs)
+            return outputs
+
+        found = jax.pure_callback(on_host, tuple(shapes), *(flat[n] for n in tensors), vmap_method="sequential")
+        return found[0] if len(found) == 1 else tuple(found)
+
+    call.__name__, call.__doc__ = body.label, func.__doc__
+    return call
