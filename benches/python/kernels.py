@@ -105,7 +105,9 @@ def beside_rustc(options: argparse.Namespace) -> list[dict[str, Any]]:
             u = {"positions": (n, 3), "charges": (n,), "cell": (1, 3, 3), "alpha": (1,), "strain": (1, 3, 3)}
             along = {k: rng.normal(size=shape).astype(dtype) for k, shape in u.items()}
 
-            def call(op: Op, member: str, given: dict[str, Any] = given, weights: Any = weights, along: Any = along) -> Any:
+            def call(
+                op: Op, member: str, given: dict[str, Any] = given, weights: Any = weights, along: Any = along
+            ) -> Any:
                 flat = [given[i.name] for i in op.inputs]
                 names = [op.inputs[k].name for k in op.reals]
                 everything = (1 << len(names)) - 1
@@ -116,10 +118,17 @@ def beside_rustc(options: argparse.Namespace) -> list[dict[str, Any]]:
                     GRADIENT: (weights, everything),
                     GRADIENT_TANGENT: ([*weights, *direction], everything),
                 }[member]
-                return {names[k] if member in (GRADIENT, GRADIENT_TANGENT) else k: x
-                        for k, x in enumerate(op.run(member, flat, extra, want))}
+                return {
+                    names[k] if member in (GRADIENT, GRADIENT_TANGENT) else k: x
+                    for k, x in enumerate(op.run(member, flat, extra, want))
+                }
 
-            members = {"value": VALUE, "forces": DIRECT, "gradient": GRADIENT, "Hessian-vector product": GRADIENT_TANGENT}
+            members = {
+                "value": VALUE,
+                "forces": DIRECT,
+                "gradient": GRADIENT,
+                "Hessian-vector product": GRADIENT_TANGENT,
+            }
             for title, member in members.items():
                 found = [call(op, member) for op in ops.values()]
                 for other in found[1:]:
@@ -146,6 +155,7 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
     import torch
     import warp as wp
 
+    import madelung.torch as mt
     from madelung.kernels import Array, Batch, Mat3, Out, Pairs, Real, Vec3, dims, dot, kernel
 
     wp.config.quiet = True
@@ -200,8 +210,10 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
     with wp.ScopedDevice("cpu"):
         x = wp.array(given["positions"], dtype=wp.vec3d, requires_grad=True)
         h = wp.array(given["cell"], dtype=wp.mat33d)
-        lists = [wp.array(np.asarray(given[k], np.int32), dtype=t) for k, t in
-                 [("pairs_ptr", wp.int32), ("pairs", wp.int32), ("pairs_shifts", wp.vec3i)]]
+        lists = [
+            wp.array(np.asarray(given[k], np.int32), dtype=t)
+            for k, t in [("pairs_ptr", wp.int32), ("pairs", wp.int32), ("pairs_shifts", wp.vec3i)]
+        ]
         ones = wp.array(np.ones(n), dtype=wp.float64)
 
         def warp() -> Any:
@@ -216,8 +228,7 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
 
         assert ours.compile()
         positions, cell = (torch.from_numpy(given[k]) for k in ("positions", "cell"))
-        pairs = tuple(torch.from_numpy(np.asarray(given[k])) for k in ("pairs", "pairs_ptr", "pairs_shifts"))
-        pairs = (torch.stack([torch.repeat_interleave(torch.arange(n), pairs[1].diff()), pairs[0]]).int(), *pairs[1:])
+        pairs = mt.find_neighbors(positions, options.cutoff, cell[0])
 
         def madelung() -> Any:
             r = positions.clone().requires_grad_()
@@ -235,9 +246,11 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
                 times[kind].append(1e3 * (time.perf_counter() - start))
         medians = {kind: statistics.median(of) for kind, of in times.items()}
         rows.append({"threads": options.threads, "pairs": len(given["pairs"]), "ms": medians})
-        print(f"{len(given['pairs'])} pairs, energies and gradient: Warp {medians['Warp']:.2f} ms, "
-              f"Madelung on {options.threads} threads {medians['Madelung']:.2f} ms "
-              f"({medians['Warp'] / medians['Madelung']:.1f} times as fast)")
+        print(
+            f"{len(given['pairs'])} pairs, energies and gradient: Warp {medians['Warp']:.2f} ms, "
+            f"Madelung on {options.threads} threads {medians['Madelung']:.2f} ms "
+            f"({medians['Warp'] / medians['Madelung']:.1f} times as fast)"
+        )
     return rows
 
 

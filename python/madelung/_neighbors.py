@@ -71,17 +71,20 @@ class Neighbors:
 
     def csr(self) -> tuple[Any, Any, Any]:
         """Offsets of each atom's pairs (N+1,), their columns (P,) and images (P, 3), ordered by i, j, S."""
+        return self._in_rows(packed=False)
+
+    def _in_rows(self, packed: bool) -> tuple[Any, Any, Any]:
         index, columns, images = (_array(x) for x in (self.index, self.columns, self.images))
         if self.form == "rows":
             # Without the room that is not used.
             columns, images = columns[: index[-1]], images[: index[-1]]
-        rows = _native.neighbor_rows(index, columns, images, self.atoms)
+        rows = _native.neighbor_rows(index, columns, images, self.atoms, packed)
         return tuple(_like(self.index, x) for x in rows)
 
     @cached_property
     def _rows(self) -> tuple[Any, Any, Any]:
-        """`csr`, kept for kernels that take clusters row by row."""
-        return self.csr()
+        """Clusters as rows, kept for kernels that go through pairs row by row."""
+        return self._in_rows(packed=True)
 
     def coo(self) -> tuple[Any, Any, Any]:
         """`neighbor_list` (2, P), `neighbor_ptr` (N+1,) and `neighbor_shifts` (P, 3), ordered by i, j, S.
@@ -323,7 +326,7 @@ def with_room(found: Neighbors, room: float, capacity: int | None, like: Neighbo
     index, columns, images = found.index, found.columns, found.images
     if images.ndim == 1:
         # The search in graphs gives three integers.
-        images = _native.neighbor_rows(index, columns, images, found.atoms)[2]
+        images = _native.neighbor_rows(index, columns, images, found.atoms, False)[2]
     of = [len(x) for x in (index, columns, images)]
     rooms = [int(np.ceil(room * n)) for n in of]
     if found.form == "rows":

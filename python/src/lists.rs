@@ -12,7 +12,7 @@ use pyo3::types::PyTuple;
 use crate::call::compute;
 use crate::convert::{Numbers, elements, given, triples};
 
-/// The rows of a list in either form: offsets, columns and images (P, 3).
+/// The rows of a list in either form: offsets, columns and images, (P, 3), or (P,) where they may stay `packed` and are.
 #[pyfunction]
 pub(crate) fn neighbor_rows<'py>(
     py: Python<'py>,
@@ -20,15 +20,22 @@ pub(crate) fn neighbor_rows<'py>(
     columns: Numbers<'py>,
     images: Numbers<'py>,
     atoms: usize,
+    packed: bool,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let views = [index.view()?, columns.view()?, images.view()?];
-    let (ptr, columns, shifts) = compute(py, || {
+    let (ptr, columns, images) = compute(py, || {
         let list = FoundList::from_arrays(views.each_ref(), atoms, Kind::Full, true)?;
-        let csr = list.rows(Threads::shared()).into_owned().into_csr();
-        Ok((narrow_offsets(&csr.neighbor_ptr)?, csr.others.into_owned(), csr.shifts.into_owned()))
+        let rows = list.rows(Threads::shared()).into_owned();
+        let whole = rows.images().packed().filter(|_| packed).map(<[i32]>::to_vec);
+        let csr = rows.into_csr();
+        let images = whole.ok_or_else(|| csr.shifts.into_owned());
+        Ok((narrow_offsets(&csr.neighbor_ptr)?, csr.others.into_owned(), images))
     })?;
-    let arrays = [given(py, ptr), given(py, Array1::from_vec(columns)), given(py, rows_of_three(shifts))];
-    PyTuple::new(py, arrays)
+    let images = match images {
+        Ok(packed) => given(py, Array1::from_vec(packed)),
+        Err(triples) => given(py, rows_of_three(triples)),
+    };
+    PyTuple::new(py, [given(py, ptr), given(py, Array1::from_vec(columns)), images])
 }
 
 /// The caller's neighbour list.

@@ -88,7 +88,7 @@ NONSENSE = {
     "full_list": ((np.zeros((2, 3)), 4), AttributeError),
     "host_call": ((np.zeros((2, 3)), 1.0, None, None, None, None), TypeError),
     "miller_indices": ((None, "a"), TypeError),
-    "neighbor_rows": ((np.zeros((2, 3)), None, 1.0, "a"), TypeError),
+    "neighbor_rows": ((np.zeros((2, 3)), None, 1.0, "a", True), TypeError),
     "pair_distances": ((None, "a"), TypeError),
     "set_threads": ((-1,), OverflowError),
 }
