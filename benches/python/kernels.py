@@ -2,10 +2,10 @@
 
     python benches/python/kernels.py [--atoms 1728] [--cutoff 10] [--threads 1] [--warp] [--json FILE]
 
-The library's own sources of the real-space Ewald sum and of a Lennard-Jones fluid, compiled with it by rustc, made at run
-time by LLVM, and run in the interpreter: values, forces, the gradient by everything with a weight for each atom, and its
-derivative along a direction (a Hessian-vector product), on a full list, row by row, one thread; ns of its time per
-directed pair, the least of several turns, in which all take their part. All give the same bits, which is checked.
+The library's own sources of the real-space Ewald sum and of a Lennard-Jones fluid, compiled with it by rustc, made at
+run time by LLVM, and run in the interpreter: values, forces, the gradient by everything with a weight for each atom,
+and its derivative along a direction (a Hessian-vector product), on a full list, row by row, one thread; ns of its time
+per directed pair, the least of several turns, in which all take their part. All give the same bits, which is checked.
 
 `--warp`: energies of the fluid and their gradient by positions beside a kernel of Warp (PyPI's warp-lang) with
 its tape, over the same list, on the CPU; milliseconds, medians.

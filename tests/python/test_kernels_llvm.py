@@ -210,7 +210,7 @@ def check_library(part: int = 0, of: int = 1) -> int:
         described = json.loads(_native.kernel_op(("library", name, 1), [(source, name)], [], [], [], []))
         op = Op(described[0])
         for dtype in (np.float64, np.float32):
-            given = [x.astype(dtype) if getattr(x, "dtype", None) == float else x for x in arguments(op)]
+            given = [x.astype(dtype) if getattr(x, "dtype", None) == np.float64 else x for x in arguments(op)]
             kinds = [n for n, i in enumerate(op.inputs) if i.part == "list_kind"]
             both = [given, [2 if n in kinds else x for n, x in enumerate(given)]]
             want = [members(op, flat, dtype) for flat in both]
@@ -323,7 +323,7 @@ import threading, time
 import numpy as np
 import test_kernels_llvm as t
 from madelung.kernels import _background
-given = t.crystal(np.float64, 0) 
+given = t.crystal(np.float64, 0)
 op = t.op_of(t.LENNARD_JONES, "fluid")
 part = next(name for *_, name in t._native.kernel_parts(t.LENNARD_JONES) if "_value_" in name)
 

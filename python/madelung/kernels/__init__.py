@@ -1,6 +1,7 @@
 """Kernels written in Python."""
 
 from madelung.kernels._errors import KernelError
+from madelung.kernels._interop import asarray
 from madelung.kernels._kernel import Func, Kernel, func, kernel
 from madelung.kernels._language import (
     CAPACITY,
@@ -86,6 +87,7 @@ __all__ = [
     "Vec3",
     "Zero",
     "acos",
+    "asarray",
     "asin",
     "atan",
     "atan2",

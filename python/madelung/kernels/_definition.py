@@ -8,8 +8,8 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
-from madelung.kernels._errors import KernelError
 from madelung.kernels import _types as kinds
+from madelung.kernels._errors import KernelError
 from madelung.kernels._types import Dim
 
 MISSING = object()

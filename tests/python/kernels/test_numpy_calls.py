@@ -350,3 +350,23 @@ def test_outputs_of_no_size() -> None:
 
     with pytest.raises(ValueError, match="`y`: expected dimensions that an argument has, got `Atom`"):
         k(np.ones(()))
+
+
+class Lent:
+    """An array of another library, with one of the ways to its memory."""
+
+    def __init__(self, x: np.ndarray, *ways: str) -> None:
+        for way in ways:
+            setattr(type(self), way, property(lambda _, of=getattr(x, way): of))
+
+
+def test_arrays_of_other_libraries_are_taken_without_a_copy() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    for ways in (["__dlpack__", "__dlpack_device__"], ["__array_interface__"]):
+        lent = type("Array", (Lent,), {})(x, *ways)
+        found = mk.asarray(lent)
+        assert isinstance(found, np.ndarray) and np.shares_memory(found, x)
+        np.testing.assert_array_equal(found, x)
+    assert mk.asarray(x) is x
+    with pytest.raises(TypeError, match="`x`: expected an array, with `__dlpack__` or an array interface, got"):
+        mk.asarray([1.0])

@@ -145,7 +145,7 @@ def test_patterns_without_transpose():
     body(
         "e = 0.0\nfor j, s in pairs.row(i):\n    for k, t in pairs.row(i):\n        e += charges[j] * charges[k]\n"
         "energy[i] = e",
-        "a loop over pairs inside another loop has no transpose: put it outside",
+        "a loop over pairs inside another loop has no transpose: put it outside, or ask for `scatter`",
     )
     loops = "for m in range(n):\n        for k in waves.members(atoms.of(i)):\n            e += z[k]"
     text = f"def «k»({PARAMETERS}):\n    e = 0.0\n    {loops}\n    energy[i] = e\n"

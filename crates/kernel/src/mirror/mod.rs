@@ -233,7 +233,7 @@ fn pair_loops(kernel: &Kernel, src: &Body, partners: Partners) -> Result<BTreeMa
             }
         }
         if !outermost.contains(id) {
-            error = Some("a loop over pairs inside another loop has no transpose: put it outside".into());
+            error = Some("a loop over pairs inside another loop has no transpose: put it outside, or ask for `scatter`".into());
         }
         found.insert(*list, columns);
     }

@@ -356,7 +356,7 @@ fn parameters_have_types_that_kernels_know() {
 fn some_patterns_have_no_transpose() {
     in_loop(
         "for (k, t) in pairs.row(i) { e += charges[j] * charges[k]; }",
-        "a loop over pairs inside another loop has no transpose: put it outside",
+        "a loop over pairs inside another loop has no transpose: put it outside, or ask for `scatter`",
     );
     body(
         "let mut e = 0.0; for m in 0..n { for k in waves.members(atoms.of(i)) { e += z[k]; } } energy[i] = e;",
