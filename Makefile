@@ -4,8 +4,8 @@
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
-#   make test-oldest  the tests of madelung.torch and madelung.jax on the oldest PyTorch and JAX that are supported (5 GB,
-#                  into .venv-oldest)
+#   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
+#                  are supported (5 GB, into .venv-oldest)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
 #   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
 #   make bench     benchmarks
@@ -24,6 +24,7 @@ VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
 TORCH_OLDEST := 2.7.*
 JAX_OLDEST := 0.6.*
+LLVMLITE_OLDEST := 0.45.*
 RUFF_VERSION := 0.17.5
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -76,7 +77,7 @@ test-checked:
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
 # libraries are for newer ones.
 test-oldest: $(VENV)/.module $(VENV_OLDEST)/.tests
-	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest -n 2 --without ase,cuda tests/python/torch tests/python/jax
+	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest -n 2 --without ase,cuda tests/python/torch tests/python/jax tests/python/test_kernels_llvm.py
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
@@ -133,7 +134,7 @@ $(VENV)/.examples: $(VENV)/.module
 $(VENV_OLDEST)/.tests:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || { echo 'PyTorch $(TORCH_OLDEST) is there for Python 3.10 to 3.13: make test-oldest PYTHON=python3.13' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV_OLDEST)
-	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' flatbuffers numpy pytest pytest-xdist setuptools
+	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' 'llvmlite==$(LLVMLITE_OLDEST)' flatbuffers numpy pytest pytest-xdist setuptools
 	touch $@
 
 $(VENV)/.zig: $(VENV)/.created

@@ -34,6 +34,6 @@ def asarray(x: Any) -> Any:
         return (np if on_host else importlib.import_module("torch")).from_dlpack(x)
     if hasattr(x, "__cuda_array_interface__"):
         return importlib.import_module("torch").as_tensor(x, device="cuda")
-    if hasattr(x, "__array_interface__"):
-        return np.asarray(x)
-    check.refuse("x", "an array, with `__dlpack__` or an array interface", check.described(x), TypeError)
+    if not hasattr(x, "__array_interface__"):
+        check.refuse("x", "an array, with `__dlpack__` or an array interface", check.described(x), TypeError)
+    return np.asarray(x)
