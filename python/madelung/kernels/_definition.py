@@ -32,7 +32,8 @@ class Definition:
             linecache.cache[self.file] = (len(source), None, self._lines, self.file)
         self._first = first
         text = "".join(self._lines)
-        nested = text[:1].isspace()
+        # A text in quotes may begin with an empty line.
+        nested = next((line[:1].isspace() for line in self._lines if line.strip()), False)
         try:
             # Indented functions are parsed as the body of a statement: no line of theirs is changed.
             tree = ast.parse("if True:\n" + text if nested else text)
