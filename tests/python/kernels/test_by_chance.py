@@ -1,4 +1,4 @@
-"""Kernels written by chance: they give what the function gives as plain Python, and their machine code the same bits."""
+"""Kernels written by chance, beside the functions as plain Python, and their machine code beside the interpreter."""
 
 from __future__ import annotations
 
