@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.util
 import os
 import threading
@@ -16,13 +17,16 @@ from madelung.kernels import _llvm
 
 _thread: threading.Thread | None = None
 _lock = threading.Lock()
+_ends = threading.Event()
 
 
 def _serve() -> None:
-    while (wanted := _native.wanted_parts()) is not None:
-        for source, part, single, isa in wanted:
-            if not _llvm.install(source, part, single, isa) and _llvm.refused():
-                return
+    # Where warnings are errors, that of a compiler which fails ends the thread, and no more.
+    with contextlib.suppress(RuntimeWarning):
+        while (wanted := _native.wanted_parts()) is not None:
+            for source, part, single, isa in wanted:
+                if _ends.is_set() or (not _llvm.install(source, part, single, isa) and _llvm.refused()):
+                    return
 
 
 def start() -> None:
@@ -43,6 +47,7 @@ def _asked() -> bool:
 def _stop() -> None:
     """Ends the thread before Python ends, after the part that it compiles."""
     if _thread is not None and _thread.is_alive():
+        _ends.set()
         _native.stop_waiting()
         _thread.join()
 
