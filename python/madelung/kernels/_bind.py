@@ -6,7 +6,6 @@ Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,10 +96,11 @@ class Call:
         arrays: Arrays,
         given: Mapping[str, Any],
         names: Mapping[str, str],
-        sizes: Mapping[str, Any] = MappingProxyType({}),
+        sizes: Mapping[str, Any] | None = None,
     ) -> None:
         self.op, self.arrays, self._given, self._names = op, arrays, given, names
-        self.dims: dict[str, Any] = dict(sizes)
+        # Graphs of older versions of PyTorch know no other mapping.
+        self.dims: dict[str, Any] = {} if sizes is None else dict(sizes)
         self.like, self.other = self._first()
         batches = [a for a in op.args if a["kind"] == "batch"]
         # Rows of one system each need no batch, and what there is one of for each system no axis for it.

@@ -7,7 +7,7 @@ that nothing has to run for them to be known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import GenericAlias, MappingProxyType
+from types import GenericAlias
 from typing import Any, NamedTuple
 
 from madelung import _arguments as check
@@ -195,14 +195,14 @@ class Body:
                 found.append(parts[0] if len(parts) == 1 else tuple(parts))
         return found
 
-    def shapes(self, flat: Sequence[Any], sizes: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[Any, ...]]:
+    def shapes(self, flat: Sequence[Any], sizes: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """The shapes of the results; `sizes` has those of dimensions that no argument has."""
 
         def size(of: dict[str, Any]) -> Any:
             if "const" in of:
                 return of["const"]
             if of["dim"] not in self.places:
-                return sizes[of["dim"]]
+                return (sizes or {})[of["dim"]]
             n, axis, more = self.places[of["dim"]]
             return flat[n] if axis is None else flat[n].shape[axis] - more
 

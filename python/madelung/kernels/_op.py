@@ -188,7 +188,7 @@ class Op:
         """
         return self.called(args, kwargs)
 
-    def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], sizes: Mapping[str, Any] = _NONE) -> Any:
+    def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], sizes: Mapping[str, Any] | None = None) -> Any:
         """See `__call__`; `sizes` has those of dimensions that are said by no argument."""
         framework = framework_of((*args, *kwargs.values()))
         arrays, op, call = self._calls.of(framework)

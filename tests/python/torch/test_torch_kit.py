@@ -20,6 +20,7 @@ pytestmark = pytest.mark.host("kernels of the host")
 Atom, System, Feature = dims("Atom System Feature")
 CUTOFF = 3.0
 F64 = {"dtype": torch.float64}
+OLD = torch.__version__.startswith("2.7")
 
 
 @kernel
@@ -174,6 +175,9 @@ def test_graphs(backend: str) -> None:
     expected = torch.autograd.grad(number(body, rest)(*at), at)
     for a, b in zip(torch.autograd.grad(value, at), expected):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+    # PyTorch 2.7 runs no op of its `torch.library` under `vmap` in a graph.
+    if OLD:
+        return
     mapped = torch.compile(torch.func.vmap(smooth(energies, rest), (0, None, None)), fullgraph=True, backend=backend)
     found = mapped(torch.stack([x[0], x[0] + 0.01]), *x[1:])
     assert torch.equal(found[1][1], body(x[0] + 0.01, *x[1:], *rest)[1])
@@ -203,10 +207,16 @@ def test_dynamic_graphs() -> None:
 
 def test_export() -> None:
     x, rest = system()
+    cutoff, atoms, lists = rest
 
     class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, tensor in zip(("atoms", "pairs", "ptr", "shifts"), (atoms, *lists)):
+                self.register_buffer(name, tensor)
+
         def forward(self, *x: Any) -> Any:
-            return energies(*x, *rest)
+            return energies(*x, cutoff, self.atoms, (self.pairs, self.ptr, self.shifts))
 
     program = torch.export.export(Module(), tuple(x))
     assert any("energies" in str(node.target) for node in program.graph.nodes)
@@ -240,7 +250,7 @@ def test_forward_mode_in_a_graph_is_refused() -> None:
     x, rest = system()
     tangents = tuple(map(torch.ones_like, x))
     compiled = torch.compile(number(energies, rest), fullgraph=True, backend="aot_eager")
-    with pytest.raises(Exception, match="forward mode"):
+    with pytest.raises(Exception, match=None if OLD else "forward mode"):
         torch.compile(lambda: torch.func.jvp(compiled, tuple(x), tangents), fullgraph=True, backend="aot_eager")()
 
 
