@@ -262,6 +262,13 @@ def test_object_code_is_kept_and_made_again_where_it_is_damaged(tmp_path):
         assert file.read_bytes() == whole
 
 
+def test_code_for_another_processor_is_made_again(tmp_path):
+    environment = {"MADELUNG_CACHE": str(tmp_path)}
+    other = COMPILES.replace("compiled, object_of", "compiler._processor = ('x86-64', '')\ncompiled, object_of")
+    assert [int(python(code, environment)) for code in (COMPILES, other, COMPILES, other)] == [1, 1, 0, 0]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
     file = tmp_path / "file"
     file.touch()
