@@ -228,3 +228,7 @@ except (NotImplementedError, ValueError) as error:
     done = run(program, STAND_IN_DEVICES="0")
     assert done.returncode == 0, done.stderr
     assert "CUDA_ERROR_NO_DEVICE" in done.stdout, done.stdout
+
+
+def test_kernels_on_devices() -> None:
+    suite(str(HERE / "test_cuda_kernels.py"), MADELUNG_TEST_DEVICE="cuda")
