@@ -177,9 +177,8 @@ def test_the_key_of_other_devices_says_so(op_case: Case) -> None:
 def test_nothing(op_case: Case) -> None:
     """No atoms, no systems, no pairs: empty results, and gradients of the inputs' shapes."""
     args = op_case.without_rows()
-    parts = [i.part for i in op_case.op.inputs]
-    if "ptr" in parts:
-        args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    for n in (n for n, i in enumerate(op_case.op.inputs) if i.part == "ptr"):
+        args[n] = torch.zeros(1, dtype=torch.int32, device=DEVICE)
     xs = [args[n].clone().requires_grad_() for n in op_case.reals]
     for n, x in zip(op_case.reals, xs):
         args[n] = x
