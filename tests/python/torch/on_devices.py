@@ -284,10 +284,9 @@ def test_nothing_is_kept(saving_case: Case) -> None:
 
 
 def test_no_atoms(op_case: Case) -> None:
-    parts = [i.part for i in op_case.op.inputs]
     args = moved(op_case).without_rows()
-    if "ptr" in parts:
-        args[parts.index("ptr")] = torch.zeros(1, dtype=torch.int32).to(CUDA)
+    for n in (n for n, i in enumerate(op_case.op.inputs) if i.part == "ptr"):
+        args[n] = torch.zeros(1, dtype=torch.int32).to(CUDA)
     xs = [args[n].clone().requires_grad_() for n in op_case.reals]
     for n, x in zip(op_case.reals, xs):
         args[n] = x
