@@ -71,19 +71,21 @@ class Neighbors:
 
     def csr(self) -> tuple[Any, Any, Any]:
         """Offsets of each atom's pairs (N+1,), their columns (P,) and images (P, 3), ordered by i, j, S."""
-        return self._in_rows(packed=False)
+        return tuple(_like(self.index, x) for x in self._in_rows(packed=False))
 
-    def _in_rows(self, packed: bool) -> tuple[Any, Any, Any]:
+    def _in_rows(self, packed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         index, columns, images = (_array(x) for x in (self.index, self.columns, self.images))
         if self.form == "rows":
             # Without the room that is not used.
             columns, images = columns[: index[-1]], images[: index[-1]]
-        rows = _native.neighbor_rows(index, columns, images, self.atoms, packed)
-        return tuple(_like(self.index, x) for x in rows)
+        return _native.neighbor_rows(index, columns, images, self.atoms, packed)
 
     @cached_property
-    def _rows(self) -> tuple[Any, Any, Any]:
-        """Clusters as rows, kept for kernels that go through pairs row by row."""
+    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Clusters as rows, kept for kernels that go through pairs row by row.
+
+        Of NumPy: arrays of a framework would belong to the transform or the mode of the first call.
+        """
         return self._in_rows(packed=True)
 
     def coo(self) -> tuple[Any, Any, Any]:
@@ -154,7 +156,7 @@ def _like(x: Any, array: np.ndarray) -> Any:
 
 
 def rows_of(neighbors: Neighbors) -> tuple[Any, ...]:
-    """The list in rows as inputs of an op, as `checked` gives it."""
+    """The list in rows as inputs of an op, arrays of NumPy, as `checked` gives it."""
     return *neighbors._rows, FULL + CHECKED
 
 

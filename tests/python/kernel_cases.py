@@ -308,3 +308,9 @@ def tensors(x: Any) -> Any:
     if isinstance(x, tuple):
         return tuple(map(tensors, x))
     return {k: tensors(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def crystal() -> tuple[np.ndarray, np.ndarray]:
+    """Positions and cell of 1,000 atoms, near the sites of a lattice: enough for lists in clusters."""
+    sites = np.indices((10, 10, 10)).reshape(3, -1).T
+    return 1.6 * sites + 0.1 * np.random.default_rng(0).normal(size=sites.shape), 16.0 * np.eye(3)

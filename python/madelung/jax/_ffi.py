@@ -58,7 +58,7 @@ _Frame = _struct(
 
 @dataclass(frozen=True)
 class FfiContext:
-    """Where a callback runs: `stream` is the CUDA stream, and None on the CPU."""
+    """Context of a callback: `stream` is the CUDA stream, and None on the CPU."""
 
     stream: int | None = None
 

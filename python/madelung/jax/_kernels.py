@@ -67,6 +67,11 @@ class Arrays:
         return Arrays.is_host(x)
 
     @staticmethod
+    def of_host(x: np.ndarray) -> Any:
+        """See `Arrays`."""
+        return jnp.asarray(x)
+
+    @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """See `Arrays`."""
         return function(**inputs)

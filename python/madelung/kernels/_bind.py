@@ -67,6 +67,11 @@ class Arrays(Protocol):
         ...
 
     @staticmethod
+    def of_host(x: np.ndarray) -> Any:
+        """An array of NumPy as one of the framework, without a copy where there is a way."""
+        ...
+
+    @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """What a function gives, without derivatives."""
         ...
@@ -206,8 +211,11 @@ class Call:
             if rows != x.atoms:
                 check.refuse(name, f"neighbors of {rows} rows", x.atoms)
             # Kernels made at run time go through pairs row by row, and call after call through the same rows.
-            in_rows = x.form == "clusters" and self.arrays.is_known(x.columns)
-            ptr, columns, shifts, kind = _neighbors.rows_of(x) if in_rows else _neighbors.checked(x, x.atoms, None, ())
+            if x.form == "clusters" and self.arrays.is_known(x.columns):
+                *rows, kind = _neighbors.rows_of(x)
+                ptr, columns, shifts = map(self.arrays.of_host, rows)
+            else:
+                ptr, columns, shifts, kind = _neighbors.checked(x, x.atoms, None, ())
             # Others may have written to the arrays of a device, where the host does not look at them.
             kind = kind if self.arrays.is_host(columns) else FULL
         else:

@@ -39,6 +39,8 @@ class Tape:
         self._nodes: list[_Node] = []
 
     def __enter__(self) -> Tape:
+        if self in _active.get():
+            raise ValueError("`tape`: expected one that does not record yet, got one within its own `with`")
         self._token = _active.set((*_active.get(), self))
         return self
 

@@ -67,6 +67,11 @@ class Arrays:
         return True
 
     @staticmethod
+    def of_host(x: np.ndarray) -> Any:
+        """See `Arrays`."""
+        return x
+
+    @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """See `Arrays`."""
         return function(**inputs)

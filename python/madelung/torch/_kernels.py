@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from madelung import _arguments as check
@@ -68,6 +69,11 @@ class Arrays:
     def is_known(x: Any) -> bool:
         """See `Arrays`."""
         return x.is_cpu and not given.is_traced(x)
+
+    @staticmethod
+    def of_host(x: np.ndarray) -> Any:
+        """See `Arrays`."""
+        return torch.from_numpy(x)
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:

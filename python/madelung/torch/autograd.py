@@ -80,7 +80,7 @@ class tape_if(AbstractContextManager):
 
 
 class Recorded(NamedTuple):
-    """What a forward pass has left for its backward pass: results with their graph, and the tensors at its ends."""
+    """Record of a forward pass for its backward pass: results with their graph, and the tensors at its ends."""
 
     outputs: tuple[torch.Tensor, ...]
     inputs: tuple[Any, ...]
@@ -90,7 +90,7 @@ class Recorded(NamedTuple):
 
 
 def attach_for_backward(ctx: Any, tape: Tape, outputs: Any, inputs: Sequence[Any]) -> Any:
-    """What `forward` returns: the outputs without their graph, which is kept on the context for the backward pass.
+    """Outputs without their graph, for `forward` to return; the graph is kept on the context for the backward pass.
 
     Args:
         ctx: the context of an `autograd.Function`.
@@ -123,7 +123,7 @@ def attach_for_backward(ctx: Any, tape: Tape, outputs: Any, inputs: Sequence[Any
 
 
 def retrieve_for_backward(ctx: Any) -> Recorded:
-    """What `attach_for_backward` has kept on a context."""
+    """Record that `attach_for_backward` has kept on a context."""
     if not hasattr(ctx, "recorded"):
         check.refuse("ctx", "a context that `attach_for_backward` was given in `forward`", check.described(ctx))
     return Recorded(*ctx.recorded, ctx.saved_tensors)
@@ -145,7 +145,7 @@ def extract_gradients(recorded: Recorded, grad_outputs: Sequence[torch.Tensor | 
 
 
 def standard_backward(ctx: Any, *grad_outputs: torch.Tensor | None) -> Any:
-    """What `backward` returns: the gradients by each argument of `forward`."""
+    """Gradients by each argument of `forward`, for `backward` to return."""
     found = extract_gradients(retrieve_for_backward(ctx), grad_outputs)
     return found[0] if len(found) == 1 else found
 

@@ -10,7 +10,7 @@ import pytest
 import madelung.jax
 from conftest import required
 from differences import check_jax
-from kernel_cases import Case, cases
+from kernel_cases import Case, cases, crystal, lennard_jones
 
 jax = required("jax")
 jnp = jax.numpy
@@ -122,3 +122,20 @@ def test_bad_arguments() -> None:
         jax.jit(lambda r: k(**{**given, "positions": r}))(x[0][:, :2])
     with pytest.raises(TypeError, match="`cutoff`"):
         jax.jit(lambda c: k(**{**given, "cutoff": c}))(3.0)
+
+
+def test_lists_in_clusters_are_rows_wherever_they_are_used_first():
+    """Under `jit`, of which nothing is left, or outside; and as arguments of a program."""
+    r, cell = map(jnp.asarray, crystal())
+
+    def energy(r, pairs):
+        return lennard_jones(r, cell, σ=jnp.ones(()), epsilon=0.1, cutoff=5.0, pairs=pairs)
+
+    neighbors = madelung.jax.find_neighbors(r, 5.0, cell)
+    assert neighbors.form == "clusters"
+    expected = energy(r, neighbors.coo())
+    for f in (jax.jit(lambda r: energy(r, neighbors)), lambda r: energy(r, neighbors)):
+        np.testing.assert_array_equal(f(r), expected)
+        slope = jax.grad(lambda r, f=f: f(r).sum())(r)
+        np.testing.assert_array_equal(slope, jax.grad(lambda r: energy(r, neighbors.coo()).sum())(r))
+    np.testing.assert_array_equal(jax.jit(energy)(r, neighbors), expected)

@@ -11,7 +11,7 @@ import madelung.kernels as mk
 import madelung.torch
 from conftest import required
 from differences import check_torch
-from kernel_cases import Atom, Case, cases, tensors
+from kernel_cases import Atom, Case, cases, crystal, lennard_jones, tensors
 from madelung.kernels import Array, Out, Real
 
 torch = required("torch")
@@ -205,3 +205,27 @@ def test_bad_arguments() -> None:
         k(**{**given, "cell": x[1].to("meta")})
     with pytest.raises(ValueError, match="`atoms"):
         k(**{**given, "atoms": rest["atoms"][:-1]})
+
+
+def test_lists_in_clusters_are_rows_wherever_they_are_used_first() -> None:
+    """In inference mode, under a transform, in a graph: later calls do not notice."""
+    r, cell = map(torch.from_numpy, crystal())
+
+    def energy(r: Any, pairs: Any) -> Any:
+        return lennard_jones(r, cell, σ=torch.ones((), dtype=r.dtype), epsilon=0.1, cutoff=5.0, pairs=pairs)
+
+    def found() -> Any:
+        return madelung.torch.find_neighbors(r, 5.0, cell)
+
+    assert found().form == "clusters"
+    expected = energy(r, found().coo())
+    with torch.inference_mode():
+        neighbors = found()
+        assert torch.equal(energy(r, neighbors), expected)
+    for pairs in (neighbors, found()):
+        mapped = torch.func.vmap(lambda r, pairs=pairs: energy(r, pairs))(r[None])[0]
+        compiled = torch.compile(lambda r, pairs=pairs: energy(r, pairs), fullgraph=True, backend="aot_eager")(r)
+        x = r.clone().requires_grad_()
+        for y in (mapped, compiled, energy(r, pairs), energy(x, pairs)):
+            assert torch.equal(y, expected)
+        assert torch.autograd.grad(y.sum(), x)[0].abs().max() > 0

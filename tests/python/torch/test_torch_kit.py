@@ -341,7 +341,7 @@ def test_functions_by_hand() -> None:
 
 
 def test_backward_by_hand() -> None:
-    """What `standard_backward` does, in its two steps, with a scale between them."""
+    """The two steps of `standard_backward`, with a scale between them."""
 
     class Scaled(torch.autograd.Function):
         @staticmethod

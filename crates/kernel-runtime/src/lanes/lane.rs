@@ -36,12 +36,12 @@ pub trait Mask: Copy {
     fn any(self) -> bool;
 }
 
-/// What is compiled for the instructions of whoever calls it. A closure is; of one that stands in several places the compiler
-/// may keep a copy that is compiled for none of them.
+/// Work that is compiled for the instructions of its caller. Closures are such, but for one that is called in several places:
+/// the compiler may keep a copy of it that is compiled for none of them.
 pub trait Work {
-    /// What it gives.
+    /// The result.
     type Output;
-    /// Does it. To be `#[inline(always)]`.
+    /// Runs it. To be `#[inline(always)]`.
     fn run(self) -> Self::Output;
 }
 

@@ -16,7 +16,7 @@ pub(super) fn alternating(body: &[I], constants: &[(Integer, i64)]) -> Option<BT
     places.filter(|_| !found.repeated)
 }
 
-/// What instructions add to.
+/// Target of additions: a sum, or an array by its slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum To {
     Sum(Vector),
@@ -24,7 +24,7 @@ enum To {
 }
 
 struct Addition {
-    /// Where it stands in the turn; none within a branch or a loop.
+    /// Place in the turn; none within a branch or a loop.
     place: Option<usize>,
     /// The component of an array's elements; none where it is not known.
     component: Option<i64>,

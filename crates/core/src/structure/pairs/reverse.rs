@@ -1,5 +1,5 @@
-//! Whether a list has each pair from both sides: the sum of a code over its pairs is then that over their reverses, and the
-//! order of pairs does not matter.
+//! Check that a list has each pair from both sides: the sum of a code over its pairs is then the sum over their reverses, in
+//! whatever order they stand.
 
 use super::{Numbers, Shifts};
 use crate::runtime::lanes::packed::unpack;
