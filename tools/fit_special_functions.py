@@ -192,33 +192,73 @@ def main():
     print("//! Coefficients, lowest power first. Made by tools/fit_special_functions.py: do not edit.")
     print('#![allow(clippy::approx_constant, reason = "a table of powers has √2 in it")]')
     for dtype, bits, parts, degrees, end, widths in [
-        ("F64", 53, 8, dict(erfcx=10, exp=11, part=7, sin=5, cos=5, ln=6, erf=8, atan=10), mp.mpf(27), ((33, 53), (33, 33, 53))),
-        ("F32", 24, 16, dict(erfcx=5, exp=6, part=3, sin=2, cos=2, ln=2, erf=4, atan=4), mp.mpf("10.2"), ((13, 24), (11, 11, 24))),
+        (
+            "F64",
+            53,
+            8,
+            dict(erfcx=10, exp=11, part=7, sin=5, cos=5, ln=6, erf=8, atan=10),
+            mp.mpf(27),
+            ((33, 53), (33, 33, 53)),
+        ),
+        (
+            "F32",
+            24,
+            16,
+            dict(erfcx=5, exp=6, part=3, sin=2, cos=2, ln=2, erf=4, atan=4),
+            mp.mpf("10.2"),
+            ((13, 24), (11, 11, 24)),
+        ),
     ]:
         error, p, q = erfcx(degrees["erfcx"], end)
-        note = f"of erfc(x)·exp(x²) on [0, {mp.nstr(end, 4)}]; largest relative error of the quotient {mp.nstr(error, 2)}."
+        note = (
+            f"of erfc(x)·exp(x²) on [0, {mp.nstr(end, 4)}]; largest relative error of the quotient {mp.nstr(error, 2)}."
+        )
         table(f"ERFCX_TOP_{dtype}", f"Numerator {note}", p, bits)
         table(f"ERFCX_BOTTOM_{dtype}", f"Denominator {note}", q, bits)
         error, p = exp(degrees["exp"])
         table(f"EXP_{dtype}", f"exp(r), |r| ≤ ln2/2; largest relative error {mp.nstr(error, 2)}.", p, bits)
         error, p = exp(degrees["part"], parts)
-        table(f"EXP_PART_{dtype}", f"exp(r), |r| ≤ ln2/{2 * parts}; largest relative error {mp.nstr(error, 2)}.", p, bits)
+        table(
+            f"EXP_PART_{dtype}", f"exp(r), |r| ≤ ln2/{2 * parts}; largest relative error {mp.nstr(error, 2)}.", p, bits
+        )
         octave = [mp.mpf(2) ** (mp.mpf(i) / parts) for i in range(parts)]
         table(f"OCTAVE_{dtype}", "2^(i / its length).", octave, bits)
         error, p = sin(degrees["sin"])
-        table(f"SIN_{dtype}", f"(sin r − r)/r³ in r², |r| ≤ π/4; largest relative error of sin {mp.nstr(error, 2)}.", p, bits)
+        table(
+            f"SIN_{dtype}",
+            f"(sin r − r)/r³ in r², |r| ≤ π/4; largest relative error of sin {mp.nstr(error, 2)}.",
+            p,
+            bits,
+        )
         error, p = cos(degrees["cos"])
-        table(f"COS_{dtype}", f"(cos r − 1 + r²/2)/r⁴ in r², |r| ≤ π/4; largest error of cos {mp.nstr(error, 2)}.", p, bits)
+        table(
+            f"COS_{dtype}",
+            f"(cos r − 1 + r²/2)/r⁴ in r², |r| ≤ π/4; largest error of cos {mp.nstr(error, 2)}.",
+            p,
+            bits,
+        )
         error, p = ln(degrees["ln"])
-        note = f"(ln((1+s)/(1−s)) − 2s)/s³ in s², √½ ≤ (1+s)/(1−s) ≤ √2; largest relative error of ln {mp.nstr(error, 2)}."
+        note = (
+            f"(ln((1+s)/(1−s)) − 2s)/s³ in s², √½ ≤ (1+s)/(1−s) ≤ √2; largest relative error of ln {mp.nstr(error, 2)}."
+        )
         table(f"LN_{dtype}", note, p, bits)
         error, p = erf(degrees["erf"])
         table(f"ERF_{dtype}", f"erf(x)/x in x², |x| ≤ ½; largest relative error {mp.nstr(error, 2)}.", p, bits)
         error, p = atan(degrees["atan"])
         note = f"(atan t − t)/t³ in t², |t| ≤ tan(π/8); largest relative error of atan {mp.nstr(error, 2)}."
         table(f"ATAN_{dtype}", note, p, bits)
-        table(f"LN2_{dtype}", "ln 2 in parts; the first has so few bits that n·part is exact.", split(mp.log(2), widths[0]), bits)
-        table(f"HALF_PI_{dtype}", "π/2 in parts; the first two have so few bits that n·part is exact.", split(mp.pi / 2, widths[1]), bits)
+        table(
+            f"LN2_{dtype}",
+            "ln 2 in parts; the first has so few bits that n·part is exact.",
+            split(mp.log(2), widths[0]),
+            bits,
+        )
+        table(
+            f"HALF_PI_{dtype}",
+            "π/2 in parts; the first two have so few bits that n·part is exact.",
+            split(mp.pi / 2, widths[1]),
+            bits,
+        )
 
 
 def references():

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-METHODS = {"direct": "direct", "list": None}
+METHODS = ("direct", "list")
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
     def calls(systems: int, atoms: int) -> dict[tuple[str, str], Callable[[], Any]]:
         r, q, h, of = batch(systems, atoms)
         made: dict[tuple[str, str], Callable[[], Any]] = {}
-        for name, method in METHODS.items():
+        for method in METHODS:
             given = {"accuracy": options.accuracy, "batch_idx": of, "method": method, "energy_reduction": "system"}
 
             def evaluated(given: dict[str, Any] = given) -> Any:
@@ -65,9 +65,9 @@ def main() -> None:
                 (slopes,) = torch.autograd.grad(energies.sum(), x, create_graph=True)
                 return torch.autograd.grad(slopes.square().sum(), charges)
 
-            made["energies, forces, charge gradients", name] = evaluated
-            made["training step on forces", name] = trained
-        forces = [made["energies, forces, charge gradients", name]()[1] for name in METHODS]
+            made["energies, forces, charge gradients", method] = evaluated
+            made["training step on forces", method] = trained
+        forces = [made["energies, forces, charge gradients", method]()[1] for method in METHODS]
         unit = 0.1 ** (2 / 3)
         off = (forces[0] - forces[1]).square().sum(1).mean().sqrt() / unit
         assert off < 2.0 * options.accuracy, f"{systems}x{atoms}: forces differ by {off}"

@@ -169,6 +169,19 @@ pub(crate) fn direct_parameters(
     Ok((rows, images))
 }
 
+/// The cheapest sum of each system of so many atoms in a cell (B, 3, 3): 0 over a list, 1 directly over nearest images, 2 over
+/// more of them.
+#[pyfunction]
+pub(crate) fn cheapest_sums(
+    atoms: Vec<usize>,
+    cells: PyReadonlyArray3<'_, f64>,
+    accuracy: f64,
+) -> PyResult<Vec<usize>> {
+    let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
+    let found = direct::cheapest(&atoms, cells, accuracy).map_err(exception)?;
+    Ok(found.into_iter().map(|sum| sum as usize).collect())
+}
+
 /// Lines of waves: the middle of each (L, 3), the number of waves beside it and the system (L,).
 #[pyfunction]
 pub(crate) fn wave_lines<'py>(

@@ -31,8 +31,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::electrostatics::{
-        direct_parameters, ewald_cost, ewald_parameters, mesh_of_spacing, miller_indices, pme_cost,
-        pme_parameters, wave_lines,
+        cheapest_sums, direct_parameters, ewald_cost, ewald_parameters, mesh_of_spacing, miller_indices,
+        pme_cost, pme_parameters, wave_lines,
     };
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};

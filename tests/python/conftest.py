@@ -3,6 +3,8 @@
 import importlib
 import json
 import os
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,26 @@ def _load() -> dict[str, Case]:
 
 
 CASES = _load()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_by_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What XLA has compiled, which is half of the time of tests with JAX, serves all workers of a run."""
+    if "jax" in sys.modules:
+        own = tmp_path_factory.getbasetemp()
+        folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "jax"
+        config = sys.modules["jax"].config
+        config.update("jax_compilation_cache_dir", str(folder))
+        config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_by_jax() -> Iterator[None]:
+    """What was compiled for a file does not fill the memory of a worker: gigabytes in all."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES)

@@ -97,7 +97,7 @@ def test_mixed_boundaries() -> None:
     for second in ([False, True, False], [False] * 3):
         axes[1] = second
         listed, direct = (
-            mn.ewald_summation(r, q, h, **options, pbc=axes, method=method) for method in (None, "direct")
+            mn.ewald_summation(r, q, h, **options, pbc=axes, method=method) for method in ("list", "direct")
         )
         for a, b in zip(direct, listed):
             assert_close(a, b, 1e-11, 0.1)
@@ -114,6 +114,48 @@ def test_accuracy_is_kept(accuracy: float) -> None:
         _, found = mn.ewald_summation(r, q, h, accuracy=accuracy, compute_forces=True, method="direct")
         unit = (q**2).mean() / (abs(np.linalg.det(h)) / len(q)) ** (2 / 3)
         assert np.sqrt(((found - exact) ** 2).sum(1).mean()) < accuracy * unit
+
+
+def of_sizes() -> tuple[list[tuple[np.ndarray, ...]], list[str]]:
+    """Systems whose cheapest sums differ, and which those are: over nearest images, a list, and more images."""
+    return [salt(1), salt(2, 10), salt(3, 2, np.diag([4.0, 5.0, 14.0])), salt(4)], [
+        "direct",
+        "list",
+        "direct",
+        "direct",
+    ]
+
+
+def test_each_system_has_the_cheapest_sum() -> None:
+    systems, methods = of_sizes()
+    options = {**EVERYTHING, "accuracy": 1e-4}
+    for reduction in ("atom", "system"):
+        options["energy_reduction"] = reduction
+        singles = [mn.ewald_summation(*system, **options) for system in systems]
+        for system, method, found in zip(systems, methods, singles):
+            for a, b in zip(found, mn.ewald_summation(*system, **options, method=method)):
+                assert np.array_equal(a, b)
+        r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
+        h, of = np.stack([h for *_, h in systems]), np.repeat(np.arange(4), [len(q) for _, q, _ in systems])
+        together = mn.ewald_summation(r, q, h, **options, batch_idx=of)
+        joins = [np.stack if len(together[0]) == 4 else np.concatenate, *[np.concatenate] * 2, np.stack]
+        for join, batched, *each in zip(joins, together, *singles):
+            assert np.array_equal(batched, join(each).reshape(batched.shape))
+        energies = mn.ewald_summation(r, q, h, accuracy=1e-4, energy_reduction=reduction, batch_idx=of)
+        assert np.array_equal(energies, together[0])
+
+
+def test_cheapest_sums_of_mixed_boundaries() -> None:
+    systems, _ = of_sizes()
+    systems = systems[:2] + systems[3:]
+    r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
+    h, of = np.stack([h for *_, h in systems]), np.repeat(np.arange(3), [len(q) for _, q, _ in systems])
+    h[2, 2] = [0.0, 0.0, 40.0]
+    options = {**EVERYTHING, "accuracy": 1e-12, "slab_correction": True, "batch_idx": of}
+    for axes in ([[True] * 3, [True] * 3, [True, True, False]], [[False] * 3, [True] * 3, [True, True, False]]):
+        found = mn.ewald_summation(r, q, h, **options, pbc=axes)
+        for a, b in zip(found, mn.ewald_summation(r, q, h, **options, pbc=axes, method="list")):
+            assert_close(a, b, 1e-11, 0.1)
 
 
 def test_waves_of_a_batch() -> None:
@@ -153,7 +195,10 @@ def test_bad_input() -> None:
         with pytest.raises(ValueError, match=match):
             mn.ewald_summation(r, q, h, **{"method": "direct", **given})
 
-    refused("`method`: expected 'direct'", method="fast")
+    refused("`method`: expected 'direct' or 'list', got 'fast'", method="fast")
+    for wrong in ([0, 0, 1, 2], [-1, 0, 1, 1], [1, 0, 1, 1]):
+        with pytest.raises(ValueError, match="`batch_idx`: expected"):
+            mn.ewald_summation(r[:4], q[:4], np.stack([h, h]), batch_idx=np.array(wrong))
     refused('`neighbors`: expected None with `method="direct"`', neighbors=mn.find_neighbors(r, 3.0, h))
     refused("`neighbor_list`: expected None", neighbor_list=lists[0], neighbor_ptr=lists[1], neighbor_shifts=lists[2])
     refused("`exclusions`: expected None", exclusions=np.array([[0, 1]]))
@@ -204,6 +249,31 @@ def test_torch() -> None:
     compiled = torch.compile(each, fullgraph=True, backend="aot_eager")
     for x, y in zip(compiled(*system, alpha), each(*system, alpha)):
         assert_close(x.detach().numpy(), y.detach().numpy(), 1e-14, 0.1)
+
+
+def test_derivatives_of_the_cheapest_sums() -> None:
+    """Of a batch they are those of its systems."""
+    torch, mt = required("torch"), required("madelung.torch")
+    jax, mj = required("jax"), required("madelung.jax")
+
+    systems = of_sizes()[0][:2]
+    r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
+    h, of = np.stack([h for *_, h in systems]), np.repeat(np.arange(2), [len(q) for _, q, _ in systems])
+    options = {"accuracy": 1e-4, "energy_reduction": "system"}
+
+    def gradients(*arrays: np.ndarray, **batch: Any) -> list[np.ndarray]:
+        given = [torch.tensor(x, requires_grad=True) for x in arrays]
+        energies = mt.ewald_summation(*given, **options, **batch)
+        return [x.numpy() for x in torch.autograd.grad(energies.sum(), given)]
+
+    together = gradients(r, q, h, batch_idx=torch.tensor(of))
+    singles = zip(*(gradients(*system) for system in systems))
+    for join, batched, each in zip((np.concatenate, np.concatenate, np.stack), together, singles):
+        assert np.array_equal(batched, join(each))
+    with jax.enable_x64(True):
+        energy = lambda *system: mj.ewald_summation(*system, **options, batch_idx=of).sum()  # noqa: E731
+        for a, b in zip(jax.grad(energy, (0, 1, 2))(*map(jax.numpy.asarray, (r, q, h))), together):
+            assert np.array_equal(a, b)
 
 
 def test_jax() -> None:

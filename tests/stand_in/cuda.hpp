@@ -54,11 +54,14 @@ inline long long environment(const char* name, long long otherwise) {
 // Device memory: closed to the host but for the time that the stand-in itself works on it.
 class Arena {
  public:
-  static constexpr size_t bytes = size_t(16) << 30;
+  static constexpr size_t bytes = size_t(16) << 30, page = 2 << 20;
   Arena() {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    base = static_cast<char*>(mmap(nullptr, bytes, PROT_NONE, flags, -1, 0));
-    if (base == MAP_FAILED) std::abort();
+    void* const all = mmap(nullptr, bytes + page, PROT_NONE, flags, -1, 0);
+    if (all == MAP_FAILED) std::abort();
+    base = reinterpret_cast<char*>((reinterpret_cast<size_t>(all) + page - 1) / page * page);
+    // It opens and closes at every operation, which takes a time for each page that has been used.
+    madvise(base, bytes, MADV_HUGEPAGE);
   }
   // Open while it lives.
   class Open {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,21 +17,107 @@ from madelung._functions.framework import Framework
 from madelung._functions.parameters import LISTS
 from madelung._functions.waves import waves_of
 
+METHODS = ("direct", "list")
+# The sums that are chosen from, by their numbers: directly over nearest images, or over more of them.
+_SUMS = ("list", "direct", "direct")
 METHOD = Parameter(
     "method",
     "word",
     text(
         '"direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred atoms '
         "and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all where "
-        "it is chosen. None: pairs of a list, which is given or searched for."
+        'it is chosen. "list": pairs of a list, which is given or searched for. None: "list"; but without a list and '
+        "with all parameters left to `accuracy`, each system has the sum that costs less.",
+        torch='In graphs, under transforms of `torch.func` and on devices None is "list".',
+        jax='On devices None is "list".',
+        cuda='None is "list".',
     ),
     None,
-    words=("direct",),
+    words=METHODS,
 )
 
 
 # The cutoff of open systems, in periods: of all their pairs, the nearest image counts alone.
 _REACH = 0.25
+
+
+def cheapest_sums(f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries) -> tuple[int, ...]:
+    """The number in `_SUMS` of the cheapest sum of each system, all parameters open; one for all where they agree."""
+    positions, charges, cell, batch_idx = of
+    period = edges.closed(f, cell, positions)
+    system = f.system(positions, charges, period, batch_idx)
+    edges.check(system.systems)
+    atoms = _members(f, f.atoms(system)[0], batch_idx, system.systems)
+    return _cheapest(np.asarray(f.value("cell", period), np.float64).tobytes(), atoms, accuracy, edges.no_lattice)
+
+
+def _members(f: Framework, positions: Any, batch_idx: Any, systems: int) -> tuple[int, ...]:
+    """The number of atoms of each system."""
+    atoms = positions.shape[0]
+    if batch_idx is None:
+        return (atoms,)
+    idx = check.integers("batch_idx", f.value("batch_idx", batch_idx), (atoms,))
+    if atoms and (idx[0] < 0 or idx[-1] >= systems or (idx[1:] < idx[:-1]).any()):
+        check.refuse(
+            "batch_idx",
+            f"systems 0 to {systems - 1}, sorted (the atoms of one, then those of the next)",
+            check.described(idx),
+        )
+    return tuple(np.bincount(idx, minlength=systems).tolist())
+
+
+@functools.lru_cache(maxsize=8)
+def _cheapest(cells: bytes, atoms: tuple[int, ...], accuracy: float, no_lattice: tuple[bool, ...]) -> tuple[int, ...]:
+    h = np.broadcast_to(np.frombuffer(cells).reshape(-1, 3, 3), (len(atoms), 3, 3))
+    # An empty system takes no time, and one without a lattice is of either kind.
+    counted = np.flatnonzero(~np.broadcast_to(no_lattice, (len(atoms),)) & (np.array(atoms) > 0))
+    found = _native.cheapest_sums([atoms[b] for b in counted], h[counted], accuracy)
+    if len(set(found)) < 2:
+        return tuple(found[:1]) or (0,)
+    sums = np.full(len(atoms), found[0])
+    sums[counted] = found
+    return tuple(sums.tolist())
+
+
+def by_sum(
+    f: Framework,
+    body: Callable[..., Any],
+    of: tuple[Any, ...],
+    pbc: Any,
+    sums: tuple[int, ...],
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The results of systems with several cheapest sums.
+
+    `body` takes positions, charges, cell, periodic axes, whether there are slabs, method and the system of each atom.
+    """
+    positions, charges, cell, batch_idx = of
+    charges = charges if hasattr(charges, "dtype") else np.asarray(charges, np.float64)
+    positions, cell, idx = f.atoms(f.system(positions, charges, cell, batch_idx))
+    index = np.asarray(f.value("batch_idx", idx))
+    axes = None if pbc is None else np.asarray(f.value("pbc", pbc)).reshape(-1, 3)
+
+    def rows(x: Any) -> Any:
+        return f.indices(x.astype(np.int32), positions)
+
+    found, orders = [], ([], [])
+    for number in sorted(set(sums)):
+        has = np.array(sums) == number
+        atoms, systems = np.flatnonzero(has[index]), np.flatnonzero(has)
+        own = f.taken(positions, rows(atoms)), f.taken(charges, rows(atoms)), f.taken(cell, rows(systems))
+        own_axes = axes if axes is None or len(axes) == 1 else axes[systems]
+        has_slabs = own_axes is not None and bool((own_axes.sum(1) == 2).any())
+        found.append(body(*own, own_axes, has_slabs, _SUMS[number], rows((np.cumsum(has) - 1)[index[atoms]])))
+        orders[0].append(atoms)
+        orders[1].append(systems)
+    of_atoms, of_systems = (rows(np.argsort(np.concatenate(x))) for x in orders)
+    if not isinstance(found[0], tuple):
+        return f.taken(f.joined(found), of_systems if outputs[1] == "system" else of_atoms)
+    # Forces and charge gradients are those of atoms; the virial is the last result.
+    each = [of_atoms] * len(found[0])
+    each[0] = of_systems if outputs[1] == "system" else of_atoms
+    each[-1] = of_systems if outputs[4] else of_atoms
+    return tuple([f.taken(f.joined(parts), order) for parts, order in zip(zip(*found), each)])
 
 
 def direct_sum(
@@ -56,6 +144,7 @@ def direct_sum(
     wires = edges.wires(f, of, cell, (), None, None)
     if edges.only_wires:
         return total(f, system, wanted, wires)
+    positions, _, _ = f.atoms(system)
     (alpha, cutoff, _), (indices, idx) = given, miller
     is_whole = alpha is not None and cutoff is not None and indices is not None
     waves = waves_of(f, system, period, None, miller) if indices is not None or idx is not None else None
@@ -108,9 +197,7 @@ def _kept(f: Framework, of: tuple[Any, Any, Any], given: Any, accuracy: Any, edg
     cells = np.asarray(f.value("cell", period), np.float64).reshape(-1, 3, 3)
     if len(cells) != systems:
         cells = np.broadcast_to(cells, (systems, 3, 3))
-    atoms: tuple[int, ...] = (positions.shape[0],)
-    if batch_idx is not None:
-        atoms = tuple(np.bincount(f.value("batch_idx", batch_idx), minlength=systems).tolist())
+    atoms = _members(f, f.atoms(system)[0], batch_idx, systems)
     numbers = [
         None if x is None else tuple(check.per_system(name, f.value(name, x), systems))
         for name, x in zip(("alpha", "cutoff", "k_cutoff"), given)

@@ -18,7 +18,7 @@ from madelung._functions.boundaries import (
 )
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
-from madelung._functions.direct import METHOD, direct_sum
+from madelung._functions.direct import METHOD, METHODS, by_sum, cheapest_sums, direct_sum
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS, widths_term
@@ -197,16 +197,29 @@ def ewald_summation(
 
     Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
     Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
-    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
-    taken as they are.
+    `estimate_ewald_parameters`); where all are, small systems are summed directly (see `method`). With
+    `miller_indices`, in graphs, under transforms and on devices given parameters are taken as they are.
     """
     edges = boundaries(f, pbc, cell, slab_correction)
     if accuracy is not None:
         check_accuracy(f, accuracy)
     check_waves(k_cutoff, miller)
-    if method is not None:
-        check.word("method", method, ("direct",))
-        of, given = (positions, charges, cell, batch_idx), (alpha, cutoff, k_cutoff)
+    of = (positions, charges, cell, batch_idx)
+    if method is None:
+        left = (alpha, k_cutoff, cutoff, *miller, *lists[:-1], exclusions, widths)
+        is_open = accuracy is not None and power_of(exponent) == 1 and not any([x is not None for x in left])
+        sums = f.untraced(cheapest_sums, f, of, accuracy, edges) if is_open and f.is_readable(*of) else (0,)
+        if len(sums) > 1:
+
+            def some(r: Any, q: Any, h: Any, *chosen: Any) -> Any:
+                rest = (exponent, widths, accuracy, *chosen, outputs)
+                return ewald_summation(f, r, q, h, alpha, k_cutoff, cutoff, miller, lists, exclusions, *rest)
+
+            return by_sum(f, some, of, pbc, sums, outputs)
+        method = "direct" if sums[0] else "list"
+    check.word("method", method, METHODS)
+    if method == "direct":
+        given = (alpha, cutoff, k_cutoff)
         if power_of(exponent) != 1:
             check.refuse("exponent", '1 with `method="direct"`', exponent)
         return direct_sum(f, of, given, miller, (exclusions, widths, lists), accuracy, edges, outputs)
@@ -287,7 +300,7 @@ def estimate_ewald_parameters(
     exponent: Any,
     batch_idx: Any,
 ) -> EwaldParameters:
-    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+    """The parameters that `ewald_summation` uses over a list: the cheapest for an accuracy.
 
     By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
     ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of

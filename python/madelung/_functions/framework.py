@@ -118,6 +118,10 @@ class Framework(Protocol):
         """Results side by side along a new axis, as columns: with derivatives where they have them."""
         ...
 
+    def joined(self, arrays: Sequence[Any]) -> Any:
+        """Results one after the other along their first axis: with derivatives where they have them."""
+        ...
+
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:
         """An array of real numbers of the positions' dtype: with derivatives where it has them."""
         ...

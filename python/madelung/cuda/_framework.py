@@ -133,6 +133,10 @@ class Cuda(Stream, Immediate):
         """See `Framework`; on the host."""
         return self.uploaded(np.stack([x.numpy() for x in arrays], axis))
 
+    def joined(self, arrays: Sequence[Array]) -> Array:
+        """See `Framework`; on the host."""
+        return self.uploaded(np.concatenate([x.numpy() for x in arrays]))
+
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: System) -> Array:
         """See `Framework`."""
         r = system.positions

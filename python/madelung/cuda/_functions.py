@@ -1114,7 +1114,7 @@ def ewald_summation(
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
     widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    method: Literal["direct", "list"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
@@ -1125,7 +1125,7 @@ def ewald_summation(
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
     widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
+    method: Literal["direct", "list"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
@@ -1153,7 +1153,7 @@ def ewald_summation(
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
-    method: Literal["direct"] | None = None,
+    method: Literal["direct", "list"] | None = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1166,8 +1166,8 @@ def ewald_summation(
 
     Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
     Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
-    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
-    taken as they are.
+    `estimate_ewald_parameters`); where all are, small systems are summed directly (see `method`). With
+    `miller_indices`, in graphs, under transforms and on devices given parameters are taken as they are.
 
     With `alpha`, `cutoff`, `miller_indices` and a full list with its offsets and images nothing is waited for. Where
     `alpha`, `cutoff` or `k_cutoff` is chosen the call waits for charges and cell and reads them; without
@@ -1213,7 +1213,8 @@ def ewald_summation(
             longer period L along the slab: below 1e-6 of the energy for g = L.
         method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
             atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
-            where it is chosen. None: pairs of a list, which is given or searched for.
+            where it is chosen. "list": pairs of a list, which is given or searched for. None: "list"; but without a
+            list and with all parameters left to `accuracy`, each system has the sum that costs less. None is "list".
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1323,7 +1324,7 @@ def estimate_ewald_parameters(
     exponent: int = 1,
     batch_idx: Any = None,
 ) -> EwaldParameters:
-    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+    """The parameters that `ewald_summation` uses over a list: the cheapest for an accuracy.
 
     By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
     ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of

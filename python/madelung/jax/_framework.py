@@ -169,6 +169,11 @@ class Jax(Immediate):
         return jnp.stack(arrays, axis)
 
     @staticmethod
+    def joined(arrays: Sequence[Any]) -> Any:
+        """See `Framework`."""
+        return jnp.concatenate(arrays)
+
+    @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
         """See `Framework`."""
         x = x if isinstance(x, (jax.Array, np.ndarray)) else np.asarray(x, system.positions.dtype)

@@ -1007,7 +1007,7 @@ def ewald_summation(
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, widths: ArrayLike | None = None,
     accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -1022,7 +1022,7 @@ def ewald_summation(
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, widths: ArrayLike | None = None,
     accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
@@ -1051,7 +1051,7 @@ def ewald_summation(
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
-    method: Literal["direct"] | None = None,
+    method: Literal["direct", "list"] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1064,8 +1064,8 @@ def ewald_summation(
 
     Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
     Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
-    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
-    taken as they are.
+    `estimate_ewald_parameters`); where all are, small systems are summed directly (see `method`). With
+    `miller_indices`, in graphs, under transforms and on devices given parameters are taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
     more; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` no size may depend on a value: there the
@@ -1113,7 +1113,9 @@ def ewald_summation(
             longer period L along the slab: below 1e-6 of the energy for g = L.
         method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
             atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
-            where it is chosen. None: pairs of a list, which is given or searched for.
+            where it is chosen. "list": pairs of a list, which is given or searched for. None: "list"; but without a
+            list and with all parameters left to `accuracy`, each system has the sum that costs less. On devices None is
+            "list".
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1188,7 +1190,7 @@ def estimate_ewald_parameters(
     exponent: int = 1,
     batch_idx: ArrayLike | None = None,
 ) -> EwaldParameters:
-    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+    """The parameters that `ewald_summation` uses over a list: the cheapest for an accuracy.
 
     By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
     ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of

@@ -100,6 +100,11 @@ class Numpy(Immediate):
         return np.stack(arrays, axis)
 
     @staticmethod
+    def joined(arrays: Sequence[Any]) -> Any:
+        """See `Framework`."""
+        return np.concatenate(arrays)
+
+    @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
         """See `Framework`."""
         r = system.positions

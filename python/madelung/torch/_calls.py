@@ -78,6 +78,11 @@ class Calls:
         return torch.stack(list(arrays), axis)
 
     @staticmethod
+    def joined(arrays: Sequence[torch.Tensor]) -> torch.Tensor:
+        """See `Framework`."""
+        return torch.cat(list(arrays))
+
+    @staticmethod
     def integer_list(values: Sequence[int]) -> torch.Tensor:
         """See `Framework`: a tensor on the CPU, as the dispatcher's kernels take no lists."""
         return torch.tensor(values, dtype=torch.int64, device="cpu")

@@ -1097,7 +1097,7 @@ def ewald_summation(
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
     accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    method: Literal["direct", "list"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
     hybrid_forces: bool = False,
@@ -1111,7 +1111,7 @@ def ewald_summation(
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
     accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
+    method: Literal["direct", "list"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -1140,7 +1140,7 @@ def ewald_summation(
     accuracy: float | None = 1e-6,
     pbc: Any = None,
     slab_correction: bool = False,
-    method: Literal["direct"] | None = None,
+    method: Literal["direct", "list"] | None = None,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1153,8 +1153,8 @@ def ewald_summation(
 
     Crystals, slabs, wires and molecules may be in one batch: see `pbc`. A charged cell gets a uniform background.
     Those of `alpha`, `cutoff` and `k_cutoff` that are None are chosen for `accuracy`, for each system alone (see
-    `estimate_ewald_parameters`). With `miller_indices`, in graphs, under transforms and on devices given parameters are
-    taken as they are.
+    `estimate_ewald_parameters`); where all are, small systems are summed directly (see `method`). With
+    `miller_indices`, in graphs, under transforms and on devices given parameters are taken as they are.
 
     Energies are differentiable twice in positions, charges, cell and alpha; forces, charge gradients and virials once
     more. With `energy_reduction="system"` the gradients are computed together with the energies, so that a backward
@@ -1205,7 +1205,9 @@ def ewald_summation(
             longer period L along the slab: below 1e-6 of the energy for g = L.
         method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
             atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
-            where it is chosen. None: pairs of a list, which is given or searched for.
+            where it is chosen. "list": pairs of a list, which is given or searched for. None: "list"; but without a
+            list and with all parameters left to `accuracy`, each system has the sum that costs less. In graphs, under
+            transforms of `torch.func` and on devices None is "list".
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1289,7 +1291,7 @@ def estimate_ewald_parameters(
     exponent: int = 1,
     batch_idx: Tensor | None = None,
 ) -> EwaldParameters:
-    """The parameters that `ewald_summation` uses: the cheapest for an accuracy.
+    """The parameters that `ewald_summation` uses over a list: the cheapest for an accuracy.
 
     By the error estimates of Kolafa and Perram, Mol. Simul. 9, 351 (1992), for charges at random places. Errors of
     ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
