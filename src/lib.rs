@@ -120,7 +120,9 @@ pub mod electrostatics {
 
     /// Parameters of sums over all pairs and waves at once.
     pub mod direct {
-        pub use madelung_electrostatics::direct::{Cheapest, cheapest, direct_parameters, wave_lines};
+        pub use madelung_electrostatics::direct::{
+            direct_parameters, listed_cost, training_cost, wave_lines,
+        };
     }
 
     /// k-vectors of the reciprocal sum.

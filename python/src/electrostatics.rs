@@ -143,43 +143,41 @@ pub(crate) fn miller_indices<'py>(
     PyTuple::new(py, [given(py, rows_of_three(rows)), given(py, Array1::from_vec(ptr))])
 }
 
-/// The parameters (alpha, cutoff, k_cutoff, predicted_force_error) of a direct sum of each system, of so many atoms in a
-/// cell (B, 3, 3), and the images along each axis that serve all of them.
+/// Of a direct sum of each system, of so many atoms in a cell (B, 3, 3): the parameters (alpha, cutoff, k_cutoff,
+/// predicted_force_error), the images along each axis, and the cost.
 #[pyfunction]
 pub(crate) fn direct_parameters(
     atoms: Vec<usize>,
     cells: PyReadonlyArray3<'_, f64>,
     settings: Settings,
-) -> PyResult<(Vec<[f64; 4]>, [i64; 3])> {
+) -> PyResult<Vec<([f64; 4], [i64; 3], f64)>> {
     let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
     let of = |x: &Option<Vec<f64>>, b: usize| x.as_ref().map(|x| x[if x.len() == 1 { 0 } else { b }]);
-    let (mut rows, mut images) = (vec![], [1; 3]);
-    for (b, (atoms, cell)) in atoms.iter().zip(cells).enumerate() {
+    let row = |(b, (atoms, cell)): (usize, (&usize, &[[f64; 3]; 3]))| {
         let given = Prescribed {
             alpha: of(&settings.alpha, b),
             cutoff: of(&settings.cutoff, b),
             k_cutoff: of(&settings.k_cutoff, b),
         };
         // An empty system has nothing to sum, whatever the parameters.
-        let (p, own) =
-            direct::direct_parameters((*atoms).max(1), cell, settings.accuracy, given).map_err(exception)?;
-        rows.push([p.alpha, p.cutoff, p.k_cutoff, p.predicted_force_error]);
-        images = std::array::from_fn(|n| images[n].max(own[n]));
-    }
-    Ok((rows, images))
+        let atoms = (*atoms).max(1);
+        let (p, images) = direct::direct_parameters(atoms, cell, settings.accuracy, given)?;
+        let cost = direct::training_cost(atoms, cell, &p, images)?;
+        Ok(([p.alpha, p.cutoff, p.k_cutoff, p.predicted_force_error], images, cost))
+    };
+    atoms.iter().zip(cells).enumerate().map(row).collect::<madelung::Result<_>>().map_err(exception)
 }
 
-/// The cheapest sum of each system of so many atoms in a cell (B, 3, 3): 0 over a list, 1 directly over nearest images, 2 over
-/// more of them.
+/// Costs of sums over lists, in the unit of those of direct sums.
 #[pyfunction]
-pub(crate) fn cheapest_sums(
+pub(crate) fn listed_costs(
     atoms: Vec<usize>,
     cells: PyReadonlyArray3<'_, f64>,
     accuracy: f64,
-) -> PyResult<Vec<usize>> {
+) -> PyResult<Vec<f64>> {
     let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
-    let found = direct::cheapest(&atoms, cells, accuracy).map_err(exception)?;
-    Ok(found.into_iter().map(|sum| sum as usize).collect())
+    let cost = |(atoms, cell): (&usize, &[[f64; 3]; 3])| direct::listed_cost((*atoms).max(1), cell, accuracy);
+    atoms.iter().zip(cells).map(cost).collect::<madelung::Result<_>>().map_err(exception)
 }
 
 /// Lines of waves: the middle of each (L, 3), the number of waves beside it and the system (L,).

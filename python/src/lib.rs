@@ -31,7 +31,7 @@ mod _native {
     };
     #[pymodule_export]
     use super::electrostatics::{
-        cheapest_sums, direct_parameters, ewald_cost, ewald_parameters, mesh_of_spacing, miller_indices,
+        direct_parameters, ewald_cost, ewald_parameters, listed_costs, mesh_of_spacing, miller_indices,
         pme_cost, pme_parameters, wave_lines,
     };
     #[pymodule_export]

@@ -158,6 +158,49 @@ def test_cheapest_sums_of_mixed_boundaries() -> None:
             assert_close(a, b, 1e-11, 0.1)
 
 
+def two_sums() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A batch with a small crystal and a large one, whose cheapest sums are others."""
+    systems = [salt(1), salt(2, 10)]
+    r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
+    return r, q, np.stack([h for *_, h in systems]), np.repeat(np.arange(2), [64, 1000])
+
+
+def test_open_systems_have_the_same_sum_in_a_batch() -> None:
+    (r, q, h), (large, other, wide) = salt(1), salt(2, 10)
+    options = {**EVERYTHING, "accuracy": 1e-4, "energy_reduction": "system"}
+    alone = mn.ewald_summation(r, q, h, **options, pbc=False)
+    for crystal in ((r, q, h), (large, other, wide)):
+        arrays = np.concatenate([r, crystal[0]]), np.concatenate([q, crystal[1]]), np.stack([h, crystal[2]])
+        of, axes = np.repeat([0, 1], [len(q), len(crystal[1])]), [[False] * 3, [True] * 3]
+        energies, forces, potentials, virials = mn.ewald_summation(*arrays, **options, batch_idx=of, pbc=axes)
+        for a, b in zip((energies[:1], forces[: len(q)], potentials[: len(q)], virials[0]), alone):
+            assert np.array_equal(a, b)
+
+
+def test_what_batches_of_several_sums_take() -> None:
+    torch, mt = required("torch"), required("madelung.torch")
+
+    r, q, h, of = two_sums()
+    expected = mn.ewald_summation(r, q, h, batch_idx=of)
+    for axes in (True, np.bool_(True), [True] * 3, np.ones((2, 3), int)):
+        assert np.array_equal(mn.ewald_summation(r, q, h, batch_idx=of, pbc=axes), expected)
+    single = [x.astype(np.float32) for x in (r, h)]
+    listed = mn.ewald_summation(single[0], q.tolist(), single[1], batch_idx=of.tolist())
+    assert np.array_equal(listed, mn.ewald_summation(single[0], q.astype(np.float32), single[1], batch_idx=of))
+    assert np.array_equal(mn.ewald_summation(r, q, h, batch_idx=of, accuracy=np.array(1e-6)), expected)
+    bad = r.copy()
+    bad[500] = np.nan
+    tensors = [torch.tensor(x) for x in (r, np.concatenate([q, q]), h)]
+    for match, call in {
+        "`positions`.* atom 500": lambda: mn.ewald_summation(bad, q, h, batch_idx=of),
+        "`charges`: expected shape": lambda: mt.ewald_summation(*tensors, batch_idx=torch.tensor(of)),
+        "`half_fill`": lambda: mn.ewald_summation(r[:64], q[:64], h[0], half_fill=True),
+        r"`cell`.*system 1": lambda: mn.ewald_summation(r, q, h * np.array([1, 0])[:, None, None], batch_idx=of),
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            call()
+
+
 def test_waves_of_a_batch() -> None:
     r, q, h, of = batch()
     given = {"alpha": 0.5, "cutoff": 2.5, "batch_idx": of, **DIRECT}

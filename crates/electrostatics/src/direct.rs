@@ -374,8 +374,8 @@ const WAVES_OF_LINE: usize = 7;
 /// positions and charges in f64, one thread, AVX-512).
 const COSTS: [f64; 3] = [1.0, 0.46, 3.8];
 
-/// Second derivatives of a pair over its first ones, as costs.
-const SECOND_DERIVATIVES: f64 = 2.0;
+/// Cost of a pair with second derivatives, as in training on forces, in units of [`COSTS`].
+const PAIR_IN_TRAINING: f64 = 2.5;
 
 /// Cost of an atom in a sum over a list besides its pairs and waves: the search, and short rows; in units of [`COSTS`].
 const LISTED_ATOM: f64 = 150.0;
@@ -407,10 +407,13 @@ pub fn direct_parameters(
         return Ok((found, images(&heights, found.cutoff)));
     }
     let mut best = None;
-    for cutoff in heights.iter().map(|height| 0.5 * height).chain([largest]).filter(|x| *x <= largest) {
+    let mut cutoffs: Vec<f64> = heights.iter().map(|height| 0.5 * height).chain([largest]).collect();
+    cutoffs.retain(|x| *x <= largest);
+    cutoffs.dedup();
+    for cutoff in cutoffs {
         let found = estimated(Prescribed { cutoff: Some(cutoff), ..given })?;
         let images = images(&heights, cutoff);
-        let cost = cost(natoms, &lattice, &found, images, 1.0);
+        let cost = cost(natoms, &lattice, &found, images, COSTS[0]);
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             best = Some((cost, (found, images)));
         }
@@ -418,38 +421,26 @@ pub fn direct_parameters(
     Ok(best.expect("the largest cutoff is among them").1)
 }
 
-/// The sum that costs least for each of some systems, all parameters open, in training: with second derivatives of pairs. Without
-/// them direct sums cost less yet.
+/// Cost of a direct sum in training on forces, with its parameters and numbers of images.
+///
+/// # Errors
+/// `cell` where it is singular or not finite.
+pub fn training_cost(
+    natoms: usize,
+    cell: &[[f64; 3]; 3],
+    of: &EwaldParameters,
+    images: [i64; 3],
+) -> Result<f64> {
+    Ok(cost(natoms, &Cell::from_rows(*cell)?, of, images, PAIR_IN_TRAINING))
+}
+
+/// Cost of a sum over a list that is searched for, all parameters open, in the unit of [`training_cost`].
 ///
 /// # Errors
 /// Those of [`estimate_ewald_parameters`].
-pub fn cheapest(natoms: &[usize], cells: &[[[f64; 3]; 3]], accuracy: f64) -> Result<Vec<Cheapest>> {
-    let of_system = |(natoms, cell): (&usize, &[[f64; 3]; 3])| {
-        let (natoms, lattice) = ((*natoms).max(1), Cell::from_rows(*cell)?);
-        let (n, open) = (natoms as f64, Prescribed::default());
-        let over_list = estimate_ewald_parameters(natoms, cell, Some(accuracy), open)?;
-        let (own, images) = direct_parameters(natoms, cell, Some(accuracy), open)?;
-        let direct = cost(natoms, &lattice, &own, images, SECOND_DERIVATIVES);
-        Ok(if direct > over_list.cost(natoms, lattice.volume()) + LISTED_ATOM * n {
-            Cheapest::List
-        } else if images == [1; 3] {
-            Cheapest::NearestImages
-        } else {
-            Cheapest::MoreImages
-        })
-    };
-    natoms.iter().zip(cells).map(of_system).collect()
-}
-
-/// The cheapest sum of a small system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cheapest {
-    /// Over the pairs of a list.
-    List,
-    /// Direct, over the nearest image of each pair.
-    NearestImages,
-    /// Direct, over more images.
-    MoreImages,
+pub fn listed_cost(natoms: usize, cell: &[[f64; 3]; 3], accuracy: f64) -> Result<f64> {
+    let found = estimate_ewald_parameters(natoms, cell, Some(accuracy), Prescribed::default())?;
+    Ok(found.cost(natoms, Cell::from_rows(*cell)?.volume()) + LISTED_ATOM * natoms as f64)
 }
 
 /// The images along each axis within a cutoff.
@@ -457,7 +448,7 @@ fn images(heights: &[f64; 3], cutoff: f64) -> [i64; 3] {
     heights.map(|height| if 2.0 * cutoff > 1.000_000_1 * height { 2 } else { 1 })
 }
 
-/// `of_pair`: over that of values and gradients.
+/// Cost of a direct sum; `of_pair` that of a pair in one image.
 fn cost(natoms: usize, cell: &Cell, of: &EwaldParameters, images: [i64; 3], of_pair: f64) -> f64 {
     let n = natoms as f64;
     let axis = cell.reciprocal()[2];
@@ -465,7 +456,7 @@ fn cost(natoms: usize, cell: &Cell, of: &EwaldParameters, images: [i64; 3], of_p
     let waves = cell.volume() * of.k_cutoff.powi(3) / (12.0 * PI * PI);
     let of_line = 4.0 / 3.0 * of.k_cutoff / apart;
     let lines = waves / of_line.max(1.0) * (0.5 + of_line / WAVES_OF_LINE as f64).max(1.0);
-    of_pair * COSTS[0] * n * n * images.iter().product::<i64>() as f64 + lines * (COSTS[1] * n + COSTS[2])
+    of_pair * n * n * images.iter().product::<i64>() as f64 + lines * (COSTS[1] * n + COSTS[2])
 }
 
 /// Lines of waves, as the ops take them: the middle wave of each (L, 3), the number of waves beside it, and its system;

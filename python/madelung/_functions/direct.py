@@ -18,40 +18,51 @@ from madelung._functions.parameters import LISTS
 from madelung._functions.waves import waves_of
 
 METHODS = ("direct", "list")
-# The sums that are chosen from, by their numbers: directly over nearest images, or over more of them.
-_SUMS = ("list", "direct", "direct")
 METHOD = Parameter(
     "method",
     "word",
     text(
         '"direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred atoms '
         "and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all where "
-        'it is chosen. "list": pairs of a list, which is given or searched for. None: "list"; but without a list and '
-        "with all parameters left to `accuracy`, each system has the sum that costs less.",
-        torch='In graphs, under transforms of `torch.func` and on devices None is "list".',
-        jax='On devices None is "list".',
-        cuda='None is "list".',
+        'it is chosen. "list": pairs of a list, which is given or searched for. None: "list" where a list or a '
+        "parameter is given; else, for each system, the sum that costs less.",
+        torch="In graphs, under transforms of `torch.func` and on devices that is the one over a list.",
+        jax="On devices that is the one over a list.",
+        cuda="That is the one over a list.",
     ),
     None,
     words=METHODS,
 )
 
+# Kinds of sums that parts of a batch may have: over a list, directly over nearest images, and over more of them.
+_LIST, _NEAREST, _MORE = range(3)
+LIST = (_LIST,)
+
+# The most atoms of an open system whose pairs cost less directly, by the costs of direct.rs: 2.5 n² < n² + 150 n.
+_MOST_OPEN = 100
 
 # The cutoff of open systems, in periods: of all their pairs, the nearest image counts alone.
 _REACH = 0.25
 
 
-def cheapest_sums(f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries) -> tuple[int, ...]:
-    """The number in `_SUMS` of the cheapest sum of each system, all parameters open; one for all where they agree."""
+def kinds_of_sums(f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries) -> tuple[int, ...]:
+    """The kind of sum that costs least for each system, all parameters chosen; one for all where they agree.
+
+    What is wrong with the arguments is for the sum over a list to say.
+    """
     positions, charges, cell, batch_idx = of
     period = edges.closed(f, cell, positions)
     system = f.system(positions, charges, period, batch_idx)
     edges.check(system.systems)
-    atoms = _members(f, f.atoms(system)[0], batch_idx, system.systems)
-    return _cheapest(np.asarray(f.value("cell", period), np.float64).tobytes(), atoms, accuracy, edges.no_lattice)
+    try:
+        atoms = _atoms_of_systems(f, f.atoms(system)[0], batch_idx, system.systems)
+        cells = np.asarray(f.value("cell", period), np.float64)
+        return _kinds(cells.tobytes(), atoms, accuracy, edges.no_lattice)
+    except ValueError:
+        return LIST
 
 
-def _members(f: Framework, positions: Any, batch_idx: Any, systems: int) -> tuple[int, ...]:
+def _atoms_of_systems(f: Framework, positions: Any, batch_idx: Any, systems: int) -> tuple[int, ...]:
     """The number of atoms of each system."""
     atoms = positions.shape[0]
     if batch_idx is None:
@@ -67,56 +78,81 @@ def _members(f: Framework, positions: Any, batch_idx: Any, systems: int) -> tupl
 
 
 @functools.lru_cache(maxsize=8)
-def _cheapest(cells: bytes, atoms: tuple[int, ...], accuracy: float, no_lattice: tuple[bool, ...]) -> tuple[int, ...]:
-    h = np.broadcast_to(np.frombuffer(cells).reshape(-1, 3, 3), (len(atoms), 3, 3))
-    # An empty system takes no time, and one without a lattice is of either kind.
-    counted = np.flatnonzero(~np.broadcast_to(no_lattice, (len(atoms),)) & (np.array(atoms) > 0))
-    found = _native.cheapest_sums([atoms[b] for b in counted], h[counted], accuracy)
-    if len(set(found)) < 2:
-        return tuple(found[:1]) or (0,)
-    sums = np.full(len(atoms), found[0])
-    sums[counted] = found
-    return tuple(sums.tolist())
+def _kinds(cells: bytes, atoms: tuple[int, ...], accuracy: float, no_lattice: tuple[bool, ...]) -> tuple[int, ...]:
+    h, closed = _lattices(cells, atoms, no_lattice)
+    kinds = np.where(np.array(atoms) <= _MOST_OPEN, _NEAREST, _LIST)
+    if closed.any():
+        numbers = tuple(n for n, there in zip(atoms, closed) if there)
+        listed = _native.listed_costs(list(numbers), h, accuracy)
+        direct = _parameters(h.tobytes(), numbers, None, None, None, accuracy)
+        kinds[closed] = [
+            _LIST if cost > other else _NEAREST if max(images) == 1 else _MORE
+            for (_, images, cost), other in zip(direct, listed)
+        ]
+    counted = kinds[np.array(atoms) > 0]
+    if (counted == counted[:1]).all():
+        return (int(counted[0]),) if len(counted) else LIST
+    # An empty system takes part in any sum.
+    kinds[np.array(atoms) == 0] = counted[0]
+    return tuple(kinds.tolist())
 
 
-def by_sum(
+def _lattices(cells: bytes, atoms: tuple[int, ...], no_lattice: tuple[bool, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of systems that are summed over a lattice, and which these are."""
+    h = np.frombuffer(cells).reshape(-1, 3, 3)
+    closed = ~np.broadcast_to(no_lattice, (len(atoms),))
+    return np.ascontiguousarray(np.broadcast_to(h, (len(atoms), 3, 3))[closed]), closed
+
+
+@functools.lru_cache(maxsize=8)
+def _parameters(
+    cells: bytes, atoms: tuple[int, ...], alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: float | None
+) -> list[tuple[Any, Any, float]]:
+    """Parameters, images and costs of direct sums."""
+    settings = check.Settings(alpha, cutoff, k_cutoff, accuracy)
+    return _native.direct_parameters(list(atoms), np.frombuffer(cells).reshape(-1, 3, 3), settings)
+
+
+def by_kind(
     f: Framework,
     body: Callable[..., Any],
     of: tuple[Any, ...],
     pbc: Any,
-    sums: tuple[int, ...],
+    kinds: tuple[int, ...],
     outputs: tuple[Any, ...],
 ) -> Any:
-    """The results of systems with several cheapest sums.
+    """The results of a batch with several kinds of sums, each of its own systems.
 
     `body` takes positions, charges, cell, periodic axes, whether there are slabs, method and the system of each atom.
     """
     positions, charges, cell, batch_idx = of
-    charges = charges if hasattr(charges, "dtype") else np.asarray(charges, np.float64)
     positions, cell, idx = f.atoms(f.system(positions, charges, cell, batch_idx))
-    index = np.asarray(f.value("batch_idx", idx))
-    axes = None if pbc is None else np.asarray(f.value("pbc", pbc)).reshape(-1, 3)
+    index = check.integers("batch_idx", f.value("batch_idx", idx), positions.shape[:1])
+    charges = charges if hasattr(charges, "dtype") else np.asarray(charges, positions.dtype)
+    check.fits("charges", charges, positions.shape[:1])
+    axes = check.periodic(f.value("pbc", pbc))
 
     def rows(x: Any) -> Any:
         return f.indices(x.astype(np.int32), positions)
 
-    found, orders = [], ([], [])
-    for number in sorted(set(sums)):
-        has = np.array(sums) == number
+    found, atoms_of, systems_of = [], [], []
+    for kind in sorted(set(kinds)):
+        has = np.array(kinds) == kind
         atoms, systems = np.flatnonzero(has[index]), np.flatnonzero(has)
         own = f.taken(positions, rows(atoms)), f.taken(charges, rows(atoms)), f.taken(cell, rows(systems))
         own_axes = axes if axes is None or len(axes) == 1 else axes[systems]
         has_slabs = own_axes is not None and bool((own_axes.sum(1) == 2).any())
-        found.append(body(*own, own_axes, has_slabs, _SUMS[number], rows((np.cumsum(has) - 1)[index[atoms]])))
-        orders[0].append(atoms)
-        orders[1].append(systems)
-    of_atoms, of_systems = (rows(np.argsort(np.concatenate(x))) for x in orders)
+        method = "list" if kind == _LIST else "direct"
+        found.append(body(*own, own_axes, has_slabs, method, rows((np.cumsum(has) - 1)[index[atoms]])))
+        atoms_of.append(atoms)
+        systems_of.append(systems)
+    by_atom, by_system = (rows(np.argsort(np.concatenate(x))) for x in (atoms_of, systems_of))
     if not isinstance(found[0], tuple):
-        return f.taken(f.joined(found), of_systems if outputs[1] == "system" else of_atoms)
+        return f.taken(f.joined(found), by_system if outputs[1] == "system" else by_atom)
     # Forces and charge gradients are those of atoms; the virial is the last result.
-    each = [of_atoms] * len(found[0])
-    each[0] = of_systems if outputs[1] == "system" else of_atoms
-    each[-1] = of_systems if outputs[4] else of_atoms
+    each = [by_atom] * len(found[0])
+    each[0] = by_system if outputs[1] == "system" else by_atom
+    each[-1] = by_system if outputs[4] else by_atom
     return tuple([f.taken(f.joined(parts), order) for parts, order in zip(zip(*found), each)])
 
 
@@ -197,7 +233,7 @@ def _kept(f: Framework, of: tuple[Any, Any, Any], given: Any, accuracy: Any, edg
     cells = np.asarray(f.value("cell", period), np.float64).reshape(-1, 3, 3)
     if len(cells) != systems:
         cells = np.broadcast_to(cells, (systems, 3, 3))
-    atoms = _members(f, f.atoms(system)[0], batch_idx, systems)
+    atoms = _atoms_of_systems(f, f.atoms(system)[0], batch_idx, systems)
     numbers = [
         None if x is None else tuple(check.per_system(name, f.value(name, x), systems))
         for name, x in zip(("alpha", "cutoff", "k_cutoff"), given)
@@ -218,16 +254,17 @@ def _inputs(
 ) -> tuple[Any, ...]:
     """Splitting parameter and cutoff of each system, images along each axis, and lines of waves."""
     h = np.frombuffer(cells).reshape(-1, 3, 3)
-    closed = ~np.broadcast_to(no_lattice, (len(h),))
+    lattices, closed = _lattices(cells, atoms, no_lattice)
 
     def chosen(x: Any) -> Any:
-        return x if x is None or len(x) == 1 else [each for each, there in zip(x, closed) if there]
+        return x if x is None or len(x) == 1 else tuple(each for each, there in zip(x, closed) if there)
 
-    settings = check.Settings(chosen(alpha), chosen(cutoff), chosen(k_cutoff), accuracy)
-    rows, images = _native.direct_parameters([n for n, there in zip(atoms, closed) if there], h[closed], settings)
+    numbers = tuple(n for n, there in zip(atoms, closed) if there)
+    found = _parameters(lattices.tobytes(), numbers, *map(chosen, (alpha, cutoff, k_cutoff)), accuracy)
+    images = np.max([reached for _, reached, _ in found], axis=0, initial=1) if found else np.ones(3, int)
     # Of open systems there are no waves, and all pairs.
     each = np.array([0.0, 0.0, 0.0, 0.0] if period is None else [1.0 / period, _REACH * period, 0.0, 0.0])
     each = np.tile(each, (len(h), 1))
-    each[closed] = np.array(rows).reshape(-1, 4)
+    each[closed] = np.array([row for row, _, _ in found]).reshape(-1, 4)
     miller, of = check.miller_indices(h.copy(), each[:, 2].tolist(), len(h))
-    return each[:, 0].copy(), each[:, 1].copy(), tuple(images), *_native.wave_lines(miller, of)
+    return each[:, 0].copy(), each[:, 1].copy(), tuple(images.tolist()), *_native.wave_lines(miller, of)

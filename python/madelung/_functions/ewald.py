@@ -18,7 +18,7 @@ from madelung._functions.boundaries import (
 )
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
-from madelung._functions.direct import METHOD, METHODS, by_sum, cheapest_sums, direct_sum
+from madelung._functions.direct import LIST, METHOD, METHODS, by_kind, direct_sum, kinds_of_sums
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS, widths_term
@@ -201,22 +201,26 @@ def ewald_summation(
     `miller_indices`, in graphs, under transforms and on devices given parameters are taken as they are.
     """
     edges = boundaries(f, pbc, cell, slab_correction)
-    if accuracy is not None:
-        check_accuracy(f, accuracy)
+    accuracy = accuracy if accuracy is None else check_accuracy(f, accuracy)
     check_waves(k_cutoff, miller)
-    of = (positions, charges, cell, batch_idx)
-    if method is None:
-        left = (alpha, k_cutoff, cutoff, *miller, *lists[:-1], exclusions, widths)
-        is_open = accuracy is not None and power_of(exponent) == 1 and not any([x is not None for x in left])
-        sums = f.untraced(cheapest_sums, f, of, accuracy, edges) if is_open and f.is_readable(*of) else (0,)
-        if len(sums) > 1:
+    of, kinds = (positions, charges, cell, batch_idx), LIST
+    if method is None and accuracy is not None and power_of(exponent) == 1 and f.is_readable(*of):
+        given = (alpha, k_cutoff, cutoff, *miller, *lists[:-1], exclusions, widths, lists[-1] or None)
+        kinds = LIST if any([x is not None for x in given]) else f.untraced(kinds_of_sums, f, of, accuracy, edges)
+        if len(kinds) > 1:
 
-            def some(r: Any, q: Any, h: Any, *chosen: Any) -> Any:
+            def of_part(r: Any, q: Any, h: Any, *chosen: Any) -> Any:
                 rest = (exponent, widths, accuracy, *chosen, outputs)
                 return ewald_summation(f, r, q, h, alpha, k_cutoff, cutoff, miller, lists, exclusions, *rest)
 
-            return by_sum(f, some, of, pbc, sums, outputs)
-        method = "direct" if sums[0] else "list"
+            try:
+                return by_kind(f, of_part, of, pbc, kinds, outputs)
+            except (ValueError, TypeError, RuntimeError):
+                # The error of the whole has the numbers of its atoms and systems.
+                of_part(*of[:3], pbc, slab_correction, "list", batch_idx)
+                raise
+    if method is None:
+        method = "list" if kinds == LIST else "direct"
     check.word("method", method, METHODS)
     if method == "direct":
         given = (alpha, cutoff, k_cutoff)
@@ -339,11 +343,12 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any
     return f.copied(indices), f.copied(of)
 
 
-def check_accuracy(f: Framework, accuracy: Any) -> None:
-    """Refuses an accuracy that no Ewald sum has."""
+def check_accuracy(f: Framework, accuracy: Any) -> float:
+    """An accuracy that Ewald sums can have."""
     given = f.distance("accuracy", accuracy)
     if given is None or not 1e-14 <= given < 1.0:
         check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
+    return float(given)
 
 
 def check_unused(f: Framework, system: Any, **given: Any) -> None:

@@ -1205,9 +1205,9 @@ def ewald_summation(
             longer period L along the slab: below 1e-6 of the energy for g = L.
         method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
             atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
-            where it is chosen. "list": pairs of a list, which is given or searched for. None: "list"; but without a
-            list and with all parameters left to `accuracy`, each system has the sum that costs less. In graphs, under
-            transforms of `torch.func` and on devices None is "list".
+            where it is chosen. "list": pairs of a list, which is given or searched for. None: "list" where a list or a
+            parameter is given; else, for each system, the sum that costs less. In graphs, under transforms of
+            `torch.func` and on devices that is the one over a list.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
