@@ -143,14 +143,16 @@ pub(crate) fn miller_indices<'py>(
     PyTuple::new(py, [given(py, rows_of_three(rows)), given(py, Array1::from_vec(ptr))])
 }
 
-/// Of a direct sum of each system, of so many atoms in a cell (B, 3, 3): the parameters (alpha, cutoff, k_cutoff,
-/// predicted_force_error), the images along each axis, and the cost.
+/// Of a direct sum: the parameters (alpha, cutoff, k_cutoff, predicted_force_error), the images along each axis, and the cost.
+type Direct = ([f64; 4], [i64; 3], f64);
+
+/// Direct sums of systems of so many atoms in cells (B, 3, 3).
 #[pyfunction]
 pub(crate) fn direct_parameters(
     atoms: Vec<usize>,
     cells: PyReadonlyArray3<'_, f64>,
     settings: Settings,
-) -> PyResult<Vec<([f64; 4], [i64; 3], f64)>> {
+) -> PyResult<Vec<Direct>> {
     let cells = elements(&cells)?.as_chunks().0.as_chunks().0;
     let of = |x: &Option<Vec<f64>>, b: usize| x.as_ref().map(|x| x[if x.len() == 1 { 0 } else { b }]);
     let row = |(b, (atoms, cell)): (usize, (&usize, &[[f64; 3]; 3]))| {
